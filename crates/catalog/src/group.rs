@@ -1,0 +1,195 @@
+//! A group: curated tools, selected + explicit − excluded.
+//!
+//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use model::{Exclusion, Facts, GroupId, GroupProfile, NewGroup, Selector, SelectorMode, ToolId};
+use serde::{Deserialize, Serialize};
+
+use crate::journal::Version;
+use crate::refusal::Refusal;
+use crate::source::only_if;
+
+/// What is known of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Group {
+    /// For ever.
+    pub id: GroupId,
+    /// What an admin says of it.
+    pub profile: GroupProfile,
+    /// Conditions on tools; none selects nothing.
+    pub selectors: Vec<Selector>,
+    /// Tools that belong to it whatever the selectors say.
+    pub tools: BTreeSet<ToolId>,
+    /// Tools that do not belong to it whatever else is said, and why.
+    pub excluded: BTreeMap<ToolId, Box<str>>,
+    /// The admin's switch.
+    pub active: bool,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// Of its stream.
+    pub version: Version,
+}
+
+/// A wish concerning a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum GroupCommand {
+    /// Make it.
+    Create(Box<NewGroup>),
+    /// Change what is said of it.
+    Update(GroupProfile),
+    /// Have exactly these selectors.
+    ReplaceSelectors(Vec<Selector>),
+    /// Add explicit tools.
+    AddTools(BTreeSet<ToolId>),
+    /// Remove explicit tools.
+    RemoveTools(BTreeSet<ToolId>),
+    /// Have exactly these explicit tools.
+    ReplaceTools(BTreeSet<ToolId>),
+    /// Keep tools out.
+    ExcludeTools(Vec<Exclusion>),
+    /// No longer keep tools out.
+    IncludeTools(BTreeSet<ToolId>),
+    /// Let policies grant it.
+    Activate,
+    /// Let no policy grant it.
+    Deactivate,
+    /// Forget it.
+    Delete,
+}
+
+/// What happened to a group. Stored for ever: variants and fields are added, never renamed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupEvent {
+    #[serde(rename = "GroupCreated")]
+    Created {
+        profile: GroupProfile,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        selectors: Vec<Selector>,
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        tools: BTreeSet<ToolId>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        excluded: Vec<Exclusion>,
+    },
+    #[serde(rename = "GroupUpdated")]
+    Updated { profile: GroupProfile },
+    #[serde(rename = "GroupSelectorsReplaced")]
+    SelectorsReplaced { selectors: Vec<Selector> },
+    #[serde(rename = "GroupToolsAdded")]
+    ToolsAdded { tools: BTreeSet<ToolId> },
+    #[serde(rename = "GroupToolsRemoved")]
+    ToolsRemoved { tools: BTreeSet<ToolId> },
+    #[serde(rename = "GroupToolsExcluded")]
+    ToolsExcluded { excluded: Vec<Exclusion> },
+    #[serde(rename = "GroupToolsIncluded")]
+    ToolsIncluded { tools: BTreeSet<ToolId> },
+    #[serde(rename = "GroupActivated")]
+    Activated {},
+    #[serde(rename = "GroupDeactivated")]
+    Deactivated {},
+    #[serde(rename = "GroupDeleted")]
+    Deleted {},
+}
+
+impl Group {
+    /// Every rule about one group.
+    pub fn decide(id: &GroupId, known: Option<&Self>, command: GroupCommand) -> Result<Vec<GroupEvent>, Refusal> {
+        let Some(group) = known else {
+            return match command {
+                GroupCommand::Create(new) => {
+                    let NewGroup { profile, selectors, tools, excluded, .. } = *new;
+                    Ok(vec![GroupEvent::Created { profile, selectors, tools, excluded }])
+                }
+                _ => Err(Refusal::not_found("group", id)),
+            };
+        };
+        let events = match command {
+            GroupCommand::Create(_) => return Err(Refusal::already_exists("group", id)),
+            GroupCommand::Update(profile) => only_if(profile != group.profile, GroupEvent::Updated { profile }),
+            GroupCommand::ReplaceSelectors(selectors) => {
+                only_if(selectors != group.selectors, GroupEvent::SelectorsReplaced { selectors })
+            }
+            GroupCommand::AddTools(tools) => group.add(&tools),
+            GroupCommand::RemoveTools(tools) => group.remove(&tools),
+            GroupCommand::ReplaceTools(tools) => {
+                let gone = group.tools.difference(&tools).cloned().collect();
+                [group.remove(&gone), group.add(&tools)].concat()
+            }
+            GroupCommand::ExcludeTools(excluded) => {
+                let is_new = |entry: &Exclusion| group.excluded.get(&entry.tool) != Some(&entry.reason);
+                let excluded: Vec<_> = excluded.into_iter().filter(is_new).collect();
+                only_if(!excluded.is_empty(), GroupEvent::ToolsExcluded { excluded })
+            }
+            GroupCommand::IncludeTools(tools) => {
+                let tools: BTreeSet<_> =
+                    tools.into_iter().filter(|tool| group.excluded.contains_key(tool)).collect();
+                only_if(!tools.is_empty(), GroupEvent::ToolsIncluded { tools })
+            }
+            GroupCommand::Activate => only_if(!group.active, GroupEvent::Activated {}),
+            GroupCommand::Deactivate => only_if(group.active, GroupEvent::Deactivated {}),
+            GroupCommand::Delete => vec![GroupEvent::Deleted {}],
+        };
+        Ok(events)
+    }
+
+    fn add(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
+        let tools: BTreeSet<_> = tools.difference(&self.tools).cloned().collect();
+        only_if(!tools.is_empty(), GroupEvent::ToolsAdded { tools })
+    }
+
+    fn remove(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
+        let tools: BTreeSet<_> = tools.intersection(&self.tools).cloned().collect();
+        only_if(!tools.is_empty(), GroupEvent::ToolsRemoved { tools })
+    }
+
+    /// Records what happened.
+    pub fn evolve(known: &mut Option<Self>, id: &GroupId, event: GroupEvent, at: Timestamp, version: Version) {
+        if let GroupEvent::Created { profile, selectors, tools, excluded } = event {
+            let excluded = excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
+            let (id, created_at, updated_at) = (id.clone(), at, at);
+            let group =
+                Self { id, profile, selectors, tools, excluded, active: true, created_at, updated_at, version };
+            *known = Some(group);
+            return;
+        }
+        let Some(group) = known else { return };
+        group.version = version;
+        group.updated_at = at;
+        match event {
+            GroupEvent::Created { .. } => {}
+            GroupEvent::Updated { profile } => group.profile = profile,
+            GroupEvent::SelectorsReplaced { selectors } => group.selectors = selectors,
+            GroupEvent::ToolsAdded { tools } => group.tools.extend(tools),
+            GroupEvent::ToolsRemoved { tools } => group.tools.retain(|tool| !tools.contains(tool)),
+            GroupEvent::ToolsExcluded { excluded } => {
+                group.excluded.extend(excluded.into_iter().map(|entry| (entry.tool, entry.reason)));
+            }
+            GroupEvent::ToolsIncluded { tools } => group.excluded.retain(|tool, _| !tools.contains(tool)),
+            GroupEvent::Activated {} => group.active = true,
+            GroupEvent::Deactivated {} => group.active = false,
+            GroupEvent::Deleted {} => *known = None,
+        }
+    }
+
+    /// Whether a tool belongs to the group. Whether it may be served is another question.
+    pub fn includes(&self, tool: &ToolId, facts: &Facts<'_>) -> bool {
+        if self.excluded.contains_key(tool) {
+            return false;
+        }
+        if self.tools.contains(tool) {
+            return true;
+        }
+        let mut verdicts = self.selectors.iter().map(|selector| selector.matches(facts));
+        match self.profile.selector_mode {
+            SelectorMode::All => !self.selectors.is_empty() && verdicts.all(|matches| matches),
+            SelectorMode::Any => verdicts.any(|matches| matches),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

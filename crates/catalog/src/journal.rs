@@ -1,0 +1,169 @@
+//! The journal: all events in order, and the only state that nodes share.
+//!
+//! An append is one atomic step over any number of streams: every expected version holds, or nothing is stored.
+//! Whatever was acknowledged is on the disk. Positions and versions count from one without gaps.
+
+mod envelope;
+mod error;
+mod memory;
+mod postgres;
+mod sqlite;
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::{Digest, Document};
+
+pub use envelope::{Answer, Context, NewEvent, Once, Position, Recorded, StreamName, Version};
+pub use error::JournalError;
+pub use memory::MemoryJournal;
+pub use postgres::{PostgresJournal, PostgresUrl};
+pub use sqlite::SqliteJournal;
+
+/// What every method of a [`Journal`] returns.
+pub type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;
+
+/// The longest time a reader sleeps without looking, in case a signal got lost.
+pub const WAKE_UP_AT_LEAST_EVERY: Duration = Duration::from_secs(1);
+
+/// The largest `data` of one event, in bytes.
+pub const EVENT_LIMIT: usize = 8 << 20;
+/// The most bytes one append may hold.
+pub const APPEND_LIMIT: usize = 512 << 20;
+
+/// Events for one or several streams, to be stored in one atomic step.
+#[derive(Clone, Debug, Default)]
+pub struct Append {
+    /// Each stream at most once.
+    pub streams: Vec<StreamAppend>,
+    /// Documents the events refer to; those that are there already are not stored again.
+    pub documents: Vec<Document>,
+    /// Who wants it and why.
+    pub context: Context,
+    /// Makes the step happen at most once.
+    pub once: Option<Once>,
+}
+
+/// Events for one stream.
+#[derive(Clone, Debug)]
+pub struct StreamAppend {
+    /// Which stream.
+    pub stream: StreamName,
+    /// The version of its last event; zero if it has none.
+    pub expected: Version,
+    /// What happened, in order.
+    pub events: Vec<NewEvent>,
+}
+
+/// What came of an append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It is stored; the last event has this position.
+    Stored(Position),
+    /// It was stored before under the same key; nothing was added.
+    Before(Answer),
+}
+
+/// What a storage check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StorageReport {
+    /// One sentence for each thing that is wrong.
+    pub problems: Vec<String>,
+}
+
+/// All events in order. Three implementations: memory, SQLite, PostgreSQL.
+pub trait Journal: Send + Sync {
+    /// Stores events in one atomic step.
+    fn append(&self, append: Append) -> Answering<'_, Appended>;
+
+    /// Events of one stream after a version, at most `limit`.
+    fn read_stream(&self, stream: StreamName, after: Version, limit: usize) -> Answering<'_, Vec<Recorded>>;
+
+    /// Events of all streams after a position, at most `limit`.
+    fn read_after(&self, after: Position, limit: usize) -> Answering<'_, Vec<Recorded>>;
+
+    /// The position of the last event.
+    fn head(&self) -> Answering<'_, Position>;
+
+    /// The position of the last event recorded at or before a time.
+    fn position_at(&self, time: Timestamp) -> Answering<'_, Position>;
+
+    /// Returns when there may be events after the position: by a signal, or because some time went by.
+    fn wait_after(&self, after: Position) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
+
+    /// The documents under these digests, as far as they are there, in any order.
+    fn documents(&self, digests: Vec<Digest>) -> Answering<'_, Vec<Document>>;
+
+    /// Digests of stored documents greater than `after`, in order, at most `limit`.
+    fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>>;
+
+    /// Removes documents, unless an event was appended after `seen` (then nothing is removed and the answer is `None`).
+    fn remove_documents(&self, digests: Vec<Digest>, seen: Position) -> Answering<'_, Option<usize>>;
+
+    /// The answer that was given under an idempotency key.
+    fn answer(&self, key: String) -> Answering<'_, Option<Answer>>;
+
+    /// Answers with keys greater than `after`, in order, at most `limit`.
+    fn answers(&self, after: String, limit: usize) -> Answering<'_, Vec<Answer>>;
+
+    /// Stores events exactly as another journal recorded them; the first must follow the last one here.
+    fn restore(
+        &self,
+        events: Vec<Recorded>,
+        documents: Vec<Document>,
+        answers: Vec<Answer>,
+    ) -> Answering<'_, Position>;
+
+    /// Positions of complete checkpoints, newest first.
+    fn checkpoints(&self) -> Answering<'_, Vec<Position>>;
+
+    /// One piece of a checkpoint. Piece zero says how many there are and is written last.
+    fn read_checkpoint(&self, at: Position, piece: u32) -> Answering<'_, Option<Vec<u8>>>;
+
+    /// Stores one piece of a checkpoint.
+    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> Answering<'_, ()>;
+
+    /// Removes all checkpoints but one.
+    fn remove_checkpoints_except(&self, keep: Option<Position>) -> Answering<'_, ()>;
+
+    /// The sealed bytes under a name.
+    fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>>;
+
+    /// Names of everything sealed, in order.
+    fn sealed_names(&self) -> Answering<'_, Vec<String>>;
+
+    /// Stores sealed bytes under a name, or removes them. Not an event: secrets leave no history.
+    fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()>;
+
+    /// Looks for damage in the storage itself.
+    fn check_storage(&self) -> Answering<'_, StorageReport>;
+}
+
+impl Append {
+    /// Refuses what no store could keep.
+    pub(crate) fn check(&self) -> Result<(), JournalError> {
+        let mut total = 0;
+        for event in self.streams.iter().flat_map(|stream| &stream.events) {
+            if EVENT_LIMIT < event.data.len() {
+                return Err(JournalError::TooLarge { what: "an event", bytes: event.data.len(), limit: EVENT_LIMIT });
+            }
+            total += event.data.len();
+        }
+        total += self.documents.iter().map(|document| document.text.as_str().len()).sum::<usize>();
+        if APPEND_LIMIT < total {
+            return Err(JournalError::TooLarge { what: "one step", bytes: total, limit: APPEND_LIMIT });
+        }
+        Ok(())
+    }
+
+    /// How many events it holds.
+    pub fn len(&self) -> usize {
+        self.streams.iter().map(|stream| stream.events.len()).sum()
+    }
+
+    /// Whether it holds no event.
+    pub fn is_empty(&self) -> bool {
+        self.streams.iter().all(|stream| stream.events.is_empty())
+    }
+}

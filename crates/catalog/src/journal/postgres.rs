@@ -1,0 +1,142 @@
+//! A journal in PostgreSQL, for any number of nodes.
+//!
+//! Appends of all nodes pass one advisory lock that is held until commit, so positions become visible in their order
+//! and no reader can step over one that commits late. Each node collects its callers into one statement, so the lock is
+//! taken once for many. `LISTEN` is the hint that there is more; a timer stands behind it.
+
+mod link;
+mod listen;
+mod read;
+mod schema;
+mod write;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{Digest, Document};
+use tokio::sync::watch;
+
+use super::memory::wait_for;
+use super::{
+    Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport, StreamName, Version,
+};
+pub use link::PostgresUrl;
+use link::Link;
+use write::Writer;
+
+/// A journal in PostgreSQL.
+pub struct PostgresJournal {
+    link: Arc<Link>,
+    writer: Writer,
+    head: watch::Receiver<Position>,
+    listener: tokio::task::JoinHandle<()>,
+}
+
+impl PostgresJournal {
+    /// Connects and makes the tables if there are none.
+    pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
+        let link = Arc::new(Link::new(url)?);
+        schema::migrate(&link).await?;
+        let (sender, head) = watch::channel(read::head(&link).await?);
+        let writer = Writer::start(Arc::new(link.another()), sender.clone());
+        let listener = tokio::spawn(listen::listen(Arc::clone(&link), sender));
+        Ok(Self { link, writer, head, listener })
+    }
+}
+
+impl Drop for PostgresJournal {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+impl Journal for PostgresJournal {
+    fn append(&self, append: Append) -> Answering<'_, Appended> {
+        Box::pin(async move {
+            append.check()?;
+            self.writer.append(append).await
+        })
+    }
+
+    fn read_stream(&self, stream: StreamName, after: Version, limit: usize) -> Answering<'_, Vec<Recorded>> {
+        Box::pin(read::stream(&self.link, stream, after, limit))
+    }
+
+    fn read_after(&self, after: Position, limit: usize) -> Answering<'_, Vec<Recorded>> {
+        Box::pin(read::after(&self.link, after, limit))
+    }
+
+    fn head(&self) -> Answering<'_, Position> {
+        Box::pin(read::head(&self.link))
+    }
+
+    fn position_at(&self, time: Timestamp) -> Answering<'_, Position> {
+        Box::pin(read::position_at(&self.link, time))
+    }
+
+    fn wait_after(&self, after: Position) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(wait_for(self.head.clone(), after))
+    }
+
+    fn documents(&self, digests: Vec<Digest>) -> Answering<'_, Vec<Document>> {
+        Box::pin(read::documents(&self.link, digests))
+    }
+
+    fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>> {
+        Box::pin(read::document_digests(&self.link, after, limit))
+    }
+
+    fn remove_documents(&self, digests: Vec<Digest>, seen: Position) -> Answering<'_, Option<usize>> {
+        Box::pin(write::remove_documents(&self.link, digests, seen))
+    }
+
+    fn answer(&self, key: String) -> Answering<'_, Option<Answer>> {
+        Box::pin(read::answer(&self.link, key))
+    }
+
+    fn answers(&self, after: String, limit: usize) -> Answering<'_, Vec<Answer>> {
+        Box::pin(read::answers(&self.link, after, limit))
+    }
+
+    fn restore(
+        &self,
+        events: Vec<Recorded>,
+        documents: Vec<Document>,
+        answers: Vec<Answer>,
+    ) -> Answering<'_, Position> {
+        Box::pin(write::restore(&self.link, events, documents, answers))
+    }
+
+    fn checkpoints(&self) -> Answering<'_, Vec<Position>> {
+        Box::pin(read::checkpoints(&self.link))
+    }
+
+    fn read_checkpoint(&self, at: Position, piece: u32) -> Answering<'_, Option<Vec<u8>>> {
+        Box::pin(read::checkpoint(&self.link, at, piece))
+    }
+
+    fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> Answering<'_, ()> {
+        Box::pin(write::checkpoint(&self.link, at, piece, body))
+    }
+
+    fn remove_checkpoints_except(&self, keep: Option<Position>) -> Answering<'_, ()> {
+        Box::pin(write::remove_checkpoints_except(&self.link, keep))
+    }
+
+    fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>> {
+        Box::pin(read::sealed(&self.link, name))
+    }
+
+    fn sealed_names(&self) -> Answering<'_, Vec<String>> {
+        Box::pin(read::sealed_names(&self.link))
+    }
+
+    fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()> {
+        Box::pin(write::seal(&self.link, name, bytes))
+    }
+
+    fn check_storage(&self) -> Answering<'_, StorageReport> {
+        Box::pin(read::check_storage(&self.link))
+    }
+}

@@ -1,0 +1,215 @@
+//! The connection: made when it is needed, made again when it is gone.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tokio::sync::Mutex;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Row, Socket, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::{JournalError, schema};
+
+/// Where a PostgreSQL journal is. Shown without the password.
+#[derive(Clone)]
+pub struct PostgresUrl {
+    config: Config,
+    root_certificates: Option<String>,
+}
+
+impl FromStr for PostgresUrl {
+    type Err = JournalError;
+
+    /// Reads `postgres://user:password@host:port/database?sslmode=require&sslrootcert=FILE`.
+    fn from_str(text: &str) -> Result<Self, JournalError> {
+        let (address, query) = text.split_once('?').unwrap_or((text, ""));
+        let ours = |part: &&str| part.starts_with("sslrootcert=");
+        let root_certificates = query.split('&').find(ours).and_then(|part| part.split_once('='));
+        let others: Vec<_> = query.split('&').filter(|part| !part.is_empty() && !ours(part)).collect();
+        let parsed = format!("{address}?{}", others.join("&")).parse::<Config>();
+        let mut config = parsed.map_err(|error| JournalError::CannotOpen {
+            place: "postgres".to_owned(),
+            cause: format!("its URL: {}", chain(&error)),
+        })?;
+        config.connect_timeout(Duration::from_secs(5));
+        config.keepalives_idle(Duration::from_secs(20));
+        config.tcp_user_timeout(Duration::from_secs(30));
+        config.application_name("toolcrib");
+        Ok(Self { config, root_certificates: root_certificates.map(|(_, file)| file.to_owned()) })
+    }
+}
+
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let host = match self.config.get_hosts().first() {
+            Some(tokio_postgres::config::Host::Tcp(host)) => host.clone(),
+            #[cfg(unix)]
+            Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
+            None => "localhost".to_owned(),
+        };
+        let port = self.config.get_ports().first().unwrap_or(&5432);
+        write!(f, "postgres://{host}:{port}/{}", self.config.get_dbname().unwrap_or(""))
+    }
+}
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A connection that comes back.
+pub(super) struct Link {
+    url: PostgresUrl,
+    tls: MakeRustlsConnect,
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+/// One live connection with its prepared statements, by their text.
+pub(super) struct Session {
+    client: Client,
+    prepared: Mutex<HashMap<String, Statement>>,
+}
+
+impl Session {
+    async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let mut prepared = self.prepared.lock().await;
+        let statement = match prepared.get(sql) {
+            Some(statement) => statement.clone(),
+            None => {
+                let statement = self.client.prepare(sql).await?;
+                prepared.insert(sql.to_owned(), statement.clone());
+                statement
+            }
+        };
+        drop(prepared);
+        self.client.query(&statement, parameters).await
+    }
+}
+
+pub(super) type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+impl Link {
+    pub(super) fn new(url: PostgresUrl) -> Result<Self, JournalError> {
+        let tls = MakeRustlsConnect::new(trust(&url)?);
+        Ok(Self { url, tls, session: Mutex::default() })
+    }
+
+    /// To the same place, over a connection of its own.
+    pub(super) fn another(&self) -> Self {
+        Self { url: self.url.clone(), tls: self.tls.clone(), session: Mutex::default() }
+    }
+
+    /// A fresh connection, not yet driven.
+    pub(super) async fn connect(&self) -> Result<(Client, Wire), JournalError> {
+        self.url.config.connect(self.tls.clone()).await.map_err(|error| self.failure(&error, false))
+    }
+
+    /// A fresh connection with our settings, driven in the background.
+    pub(super) async fn fresh(&self) -> Result<Client, JournalError> {
+        let (client, wire) = self.connect().await?;
+        // The client says what went wrong; the driver only ends.
+        tokio::spawn(async move { drop(wire.await) });
+        client.batch_execute(schema::SETTINGS).await.map_err(|error| self.failure(&error, false))?;
+        Ok(client)
+    }
+
+    /// The shared connection, made again if it is gone.
+    pub(super) async fn session(&self) -> Result<Arc<Session>, JournalError> {
+        let mut session = self.session.lock().await;
+        if let Some(live) = session.as_ref().filter(|session| !session.client.is_closed()) {
+            return Ok(Arc::clone(live));
+        }
+        let fresh = Arc::new(Session { client: self.fresh().await?, prepared: Mutex::default() });
+        *session = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    /// Runs a query that changes nothing; once more if the connection turns out to be gone.
+    pub(super) async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, JournalError> {
+        let session = self.session().await?;
+        match session.query(sql, parameters).await {
+            Err(error) if session.client.is_closed() => {
+                tracing::debug!(%error, "the connection is gone, trying another");
+                let again = self.session().await?.query(sql, parameters).await;
+                again.map_err(|error| self.failure(&error, false))
+            }
+            result => result.map_err(|error| self.failure(&error, false)),
+        }
+    }
+
+    /// Runs a statement that changes something, once: whoever asked decides whether to ask again.
+    pub(super) async fn execute(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, JournalError> {
+        let done = self.session().await?.query(sql, parameters).await;
+        done.map_err(|error| self.failure(&error, true))
+    }
+
+    pub(super) fn place(&self) -> String {
+        self.url.to_string()
+    }
+
+    /// What a failed call means to the reader of the message. `writing`: whether it may have been stored.
+    pub(super) fn failure(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
+        let place = self.place();
+        let cause = chain(error);
+        match error.code() {
+            Some(&SqlState::DISK_FULL) => JournalError::Full { place },
+            Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => JournalError::Damaged { place, cause },
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => JournalError::ReadOnly { place, cause },
+            Some(
+                &SqlState::INVALID_PASSWORD
+                | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
+                | &SqlState::INVALID_CATALOG_NAME,
+            ) => JournalError::CannotOpen { place, cause },
+            // Said by the server before it would have committed, so nothing is stored.
+            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED | &SqlState::READ_ONLY_SQL_TRANSACTION) => {
+                JournalError::Unavailable { place, cause, maybe_stored: false }
+            }
+            _ => JournalError::Unavailable { place, cause, maybe_stored: writing },
+        }
+    }
+}
+
+/// The message with its causes: the driver's own says only "db error".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+fn trust(url: &PostgresUrl) -> Result<rustls::ClientConfig, JournalError> {
+    let cannot = |cause: String| JournalError::CannotOpen { place: url.to_string(), cause };
+    let mut roots = rustls::RootCertStore::empty();
+    match &url.root_certificates {
+        Some(file) => {
+            let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let certificates = read.map_err(|error| cannot(format!("sslrootcert `{file}`: {error}")))?;
+            roots.add_parsable_certificates(certificates);
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = config.map_err(|error| cannot(error.to_string()))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}

@@ -1,0 +1,161 @@
+//! The queries. Each is one statement, so each sees one moment.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use model::{Digest, Document, RawJson};
+use tokio_postgres::Row;
+
+use super::link::Link;
+use super::schema::{EVENT, READ_AFTER};
+use super::{Answer, JournalError, Position, Recorded, StorageReport, StreamName, Version};
+
+pub(super) async fn head(link: &Link) -> Result<Position, JournalError> {
+    let sql = "SELECT coalesce(max(position), 0) FROM toolcrib_events";
+    let rows = link.query(sql, &[]).await?;
+    Ok(Position(number(&rows[0], 0)))
+}
+
+pub(super) async fn after(link: &Link, after: Position, limit: usize) -> Result<Vec<Recorded>, JournalError> {
+    let rows = link.query(READ_AFTER, &[&signed(after.0), &count(limit)]).await?;
+    rows.iter().map(|row| recorded(link, row)).collect()
+}
+
+pub(super) async fn stream(
+    link: &Link,
+    stream: StreamName,
+    after: Version,
+    limit: usize,
+) -> Result<Vec<Recorded>, JournalError> {
+    let sql = format!("{EVENT} WHERE stream = $1 AND version > $2 ORDER BY version LIMIT $3");
+    let rows = link.query(&sql, &[&stream.as_str(), &signed(after.0), &count(limit)]).await?;
+    rows.iter().map(|row| recorded(link, row)).collect()
+}
+
+fn recorded(link: &Link, row: &Row) -> Result<Recorded, JournalError> {
+    let time = Timestamp::try_from(row.get::<_, SystemTime>(4)).map_err(|error| damaged(link, error.to_string()))?;
+    let maybe = |column: usize| row.get::<_, Option<&str>>(column).map(Box::from);
+    Ok(Recorded {
+        position: Position(number(row, 0)),
+        stream: StreamName::new(row.get(1)),
+        version: Version(number(row, 2)),
+        kind: row.get::<_, &str>(3).into(),
+        time,
+        actor: row.get::<_, &str>(5).into(),
+        correlation_id: maybe(6),
+        causation_id: maybe(7),
+        data: row.get::<_, &str>(8).into(),
+    })
+}
+
+pub(super) async fn position_at(link: &Link, time: Timestamp) -> Result<Position, JournalError> {
+    let sql = "SELECT coalesce(max(position), 0) FROM toolcrib_events WHERE time <= $1";
+    let rows = link.query(sql, &[&system_time(time)]).await?;
+    Ok(Position(number(&rows[0], 0)))
+}
+
+pub(super) async fn documents(link: &Link, digests: Vec<Digest>) -> Result<Vec<Document>, JournalError> {
+    let wanted: Vec<&[u8]> = digests.iter().map(|digest| &digest.as_bytes()[..]).collect();
+    let sql = "SELECT digest, body FROM toolcrib_documents WHERE digest = ANY ($1)";
+    let rows = link.query(sql, &[&wanted]).await?;
+    let document = |row: &Row| {
+        let text = RawJson::parse(row.get(1)).map_err(|error| damaged(link, format!("a document: {error}")))?;
+        Ok(Document { digest: digest(link, row, 0)?, text })
+    };
+    rows.iter().map(document).collect()
+}
+
+pub(super) async fn document_digests(
+    link: &Link,
+    after: Option<Digest>,
+    limit: usize,
+) -> Result<Vec<Digest>, JournalError> {
+    let after = after.map_or(Vec::new(), |digest| digest.as_bytes().to_vec());
+    let sql = "SELECT digest FROM toolcrib_documents WHERE digest > $1 ORDER BY digest LIMIT $2";
+    let rows = link.query(sql, &[&after, &count(limit)]).await?;
+    rows.iter().map(|row| digest(link, row, 0)).collect()
+}
+
+pub(super) async fn answer(link: &Link, key: String) -> Result<Option<Answer>, JournalError> {
+    let sql = "SELECT key, request, answer, position FROM toolcrib_answers WHERE key = $1";
+    let rows = link.query(sql, &[&key]).await?;
+    rows.first().map(|row| read_answer(link, row)).transpose()
+}
+
+pub(super) async fn answers(link: &Link, after: String, limit: usize) -> Result<Vec<Answer>, JournalError> {
+    let sql = "SELECT key, request, answer, position FROM toolcrib_answers WHERE key > $1 ORDER BY key LIMIT $2";
+    let rows = link.query(sql, &[&after, &count(limit)]).await?;
+    rows.iter().map(|row| read_answer(link, row)).collect()
+}
+
+fn read_answer(link: &Link, row: &Row) -> Result<Answer, JournalError> {
+    Ok(Answer {
+        key: row.get::<_, &str>(0).into(),
+        request: digest(link, row, 1)?,
+        answer: row.get::<_, &str>(2).into(),
+        position: Position(number(row, 3)),
+    })
+}
+
+pub(super) async fn checkpoints(link: &Link) -> Result<Vec<Position>, JournalError> {
+    let sql = "SELECT at FROM toolcrib_checkpoints WHERE piece = 0 ORDER BY at DESC";
+    let rows = link.query(sql, &[]).await?;
+    Ok(rows.iter().map(|row| Position(number(row, 0))).collect())
+}
+
+pub(super) async fn checkpoint(link: &Link, at: Position, piece: u32) -> Result<Option<Vec<u8>>, JournalError> {
+    let sql = "SELECT body FROM toolcrib_checkpoints WHERE at = $1 AND piece = $2";
+    let rows = link.query(sql, &[&signed(at.0), &i64::from(piece)]).await?;
+    Ok(rows.first().map(|row| row.get(0)))
+}
+
+pub(super) async fn sealed(link: &Link, name: String) -> Result<Option<Vec<u8>>, JournalError> {
+    let rows = link.query("SELECT body FROM toolcrib_sealed WHERE name = $1", &[&name]).await?;
+    Ok(rows.first().map(|row| row.get(0)))
+}
+
+pub(super) async fn sealed_names(link: &Link) -> Result<Vec<String>, JournalError> {
+    let rows = link.query("SELECT name FROM toolcrib_sealed ORDER BY name", &[]).await?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// PostgreSQL checks its own pages; what it cannot know is whether it was told not to flush.
+pub(super) async fn check_storage(link: &Link) -> Result<StorageReport, JournalError> {
+    let rows = link.query("SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes')", &[]);
+    let mut report = StorageReport::default();
+    for row in rows.await? {
+        let (name, setting): (&str, &str) = (row.get(0), row.get(1));
+        if setting == "off" {
+            report.problems.push(format!("the server runs with `{name} = off`: a power failure can lose events"));
+        }
+    }
+    Ok(report)
+}
+
+fn digest(link: &Link, row: &Row, column: usize) -> Result<Digest, JournalError> {
+    Digest::from_bytes(row.get(column)).map_err(|error| damaged(link, error.to_string()))
+}
+
+fn damaged(link: &Link, cause: String) -> JournalError {
+    JournalError::Damaged { place: link.place(), cause }
+}
+
+pub(super) fn number(row: &Row, column: usize) -> u64 {
+    u64::try_from(row.get::<_, i64>(column)).unwrap_or(0)
+}
+
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Whole microseconds: what PostgreSQL keeps.
+pub(super) fn system_time(time: Timestamp) -> SystemTime {
+    match u64::try_from(time.as_microsecond()) {
+        Ok(micros) => SystemTime::UNIX_EPOCH + Duration::from_micros(micros),
+        Err(_) => SystemTime::UNIX_EPOCH - Duration::from_micros(time.as_microsecond().unsigned_abs()),
+    }
+}

@@ -1,0 +1,146 @@
+//! The tables, the one function that appends, and the settings of a connection.
+
+use super::JournalError;
+use super::link::Link;
+
+/// Set on every connection. A journal that acknowledges before the flush would be no journal, so a database that was
+/// set up to do that is overruled; a stricter setting is left alone.
+pub(super) const SETTINGS: &str = "
+    SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
+    SET statement_timeout = '60s';
+    SET lock_timeout = '15s';
+    SET idle_in_transaction_session_timeout = '60s';
+    SET client_min_messages = warning;
+";
+
+/// Held until commit by whoever appends: positions become visible in their order.
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0))";
+
+/// The tables, one step for each format. A step is never changed after a release; a new one is added.
+const MIGRATIONS: &[&str] = &["
+CREATE TABLE toolcrib_events (
+    position bigint PRIMARY KEY,
+    stream text NOT NULL COLLATE \"C\",
+    version bigint NOT NULL,
+    type text NOT NULL,
+    time timestamptz NOT NULL,
+    actor text NOT NULL,
+    correlation_id text,
+    causation_id text,
+    data text NOT NULL,
+    UNIQUE (stream, version)
+);
+CREATE TABLE toolcrib_documents (digest bytea PRIMARY KEY, body text NOT NULL);
+CREATE TABLE toolcrib_answers (
+    key text COLLATE \"C\" PRIMARY KEY, request bytea NOT NULL, answer text NOT NULL, position bigint NOT NULL
+);
+CREATE TABLE toolcrib_checkpoints (
+    at bigint NOT NULL, piece bigint NOT NULL, body bytea NOT NULL, PRIMARY KEY (at, piece)
+);
+CREATE TABLE toolcrib_sealed (name text COLLATE \"C\" PRIMARY KEY, body bytea NOT NULL);
+
+-- Stores a group of appends. Prefixes: s_ streams, e_ events, d_ documents, k_ idempotency keys; each array of a
+-- prefix has the same length, and `append` says to which append of the group a row belongs. Within one group every
+-- stream and every key stands once. Answers the head before the step, and each append that was not stored.
+CREATE FUNCTION toolcrib_append(
+    s_append bigint[], s_stream text[], s_expected bigint[],
+    e_append bigint[], e_stream text[], e_version bigint[], e_type text[],
+    e_actor text[], e_correlation text[], e_causation text[], e_data text[],
+    d_append bigint[], d_digest bytea[], d_body text[],
+    k_append bigint[], k_key text[], k_request bytea[], k_answer text[]
+) RETURNS TABLE (append bigint, head bigint, stream text, actual bigint, request bytea, answer text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    last bigint;
+    refused bigint[] := '{}';
+    recorded timestamptz;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0));
+    SELECT coalesce(max(e.position), 0) INTO last FROM toolcrib_events e;
+    RETURN QUERY SELECT NULL::bigint, last, NULL::text, NULL::bigint, NULL::bytea, NULL::text;
+
+    IF cardinality(k_append) > 0 THEN
+        SELECT coalesce(array_agg(k.append), '{}') INTO refused
+        FROM unnest(k_append, k_key) k(append, key) JOIN toolcrib_answers a ON a.key = k.key;
+        RETURN QUERY SELECT k.append, a.position, NULL::text, NULL::bigint, a.request, a.answer
+        FROM unnest(k_append, k_key) k(append, key) JOIN toolcrib_answers a ON a.key = k.key;
+    END IF;
+
+    FOR append, stream, actual IN
+        SELECT s.append, s.stream, v.version
+        FROM unnest(s_append, s_stream, s_expected) s(append, stream, expected)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(max(e.version), 0) AS version FROM toolcrib_events e WHERE e.stream = s.stream
+        ) v
+        WHERE v.version <> s.expected AND s.append <> ALL (refused)
+    LOOP
+        IF append <> ALL (refused) THEN
+            refused := refused || append;
+            RETURN NEXT;
+        END IF;
+    END LOOP;
+
+    recorded := clock_timestamp();
+    INSERT INTO toolcrib_events
+    SELECT last + row_number() OVER (ORDER BY e.place), e.stream, e.version, e.type, recorded,
+           e.actor, e.correlation, e.causation, e.data
+    FROM unnest(e_append, e_stream, e_version, e_type, e_actor, e_correlation, e_causation, e_data)
+         WITH ORDINALITY e(append, stream, version, type, actor, correlation, causation, data, place)
+    WHERE e.append <> ALL (refused);
+    IF NOT FOUND AND cardinality(k_append) = 0 THEN
+        RETURN;
+    END IF;
+    IF cardinality(d_append) > 0 THEN
+        INSERT INTO toolcrib_documents
+        SELECT d.digest, d.body FROM unnest(d_append, d_digest, d_body) d(append, digest, body)
+        WHERE d.append <> ALL (refused)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF cardinality(k_append) > 0 THEN
+        INSERT INTO toolcrib_answers
+        SELECT k.key, k.request, k.answer,
+               last + (SELECT count(*) FROM unnest(e_append) e(append)
+                       WHERE e.append <= k.append AND e.append <> ALL (refused))
+        FROM unnest(k_append, k_key, k_request, k_answer) k(append, key, request, answer)
+        WHERE k.append <> ALL (refused);
+    END IF;
+    PERFORM pg_notify('toolcrib_journal', '');
+END
+$$;
+"];
+
+pub(super) const APPEND: &str =
+    "SELECT * FROM toolcrib_append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)";
+
+pub(super) const EVENT: &str =
+    "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events";
+
+pub(super) const READ_AFTER: &str =
+    "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events
+     WHERE position > $1 ORDER BY position LIMIT $2";
+
+/// Makes the tables, or brings them to this program's format. Several nodes may start at once.
+pub(super) async fn migrate(link: &Link) -> Result<(), JournalError> {
+    let mut client = link.fresh().await?;
+    let sql = |error: tokio_postgres::Error| link.failure(&error, false);
+    let transaction = client.transaction().await.map_err(sql)?;
+    transaction.batch_execute(LOCK).await.map_err(sql)?;
+    transaction
+        .batch_execute("CREATE TABLE IF NOT EXISTS toolcrib_format (format bigint NOT NULL)")
+        .await
+        .map_err(sql)?;
+    let row = transaction.query_one("SELECT coalesce(max(format), 0) FROM toolcrib_format", &[]).await.map_err(sql)?;
+    let (found, known): (i64, i64) = (row.get(0), MIGRATIONS.len() as i64);
+    if known < found {
+        return Err(JournalError::Newer { place: link.place(), found, known });
+    }
+    for (migration, format) in MIGRATIONS.iter().zip(1_i64..) {
+        if found < format {
+            transaction.batch_execute(migration).await.map_err(sql)?;
+            let note = "INSERT INTO toolcrib_format (format) VALUES ($1)";
+            transaction.execute(note, &[&format]).await.map_err(sql)?;
+        }
+    }
+    transaction.commit().await.map_err(sql)
+}

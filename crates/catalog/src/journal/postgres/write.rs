@@ -1,0 +1,337 @@
+//! The one writer of this node: collects what has queued up, stores it with one call, and only then answers.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use model::{Digest, Document};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::link::Link;
+use super::read::{number, signed, system_time};
+use super::{Answer, Append, Appended, JournalError, Position, Recorded, StreamName, Version, schema};
+use crate::journal::memory::follows;
+
+/// The most callers that wait before others have to queue outside.
+const QUEUE: usize = 1024;
+/// The most events in one call, so that the first caller does not wait for ever.
+const GROUP: usize = 8192;
+
+type Waiting = (Append, oneshot::Sender<Result<Appended, JournalError>>);
+
+/// The handle of the writing task; the task ends when it is dropped.
+pub(super) struct Writer {
+    place: String,
+    queue: mpsc::Sender<Waiting>,
+}
+
+impl Writer {
+    pub(super) fn start(link: Arc<Link>, head: watch::Sender<Position>) -> Self {
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let place = link.place();
+        tokio::spawn(work(link, queue, head));
+        Self { place, queue: sender }
+    }
+
+    pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
+        let gone = || JournalError::Stopped { place: self.place.clone(), cause: "its writer is gone".to_owned() };
+        let (sender, answer) = oneshot::channel();
+        self.queue.send((append, sender)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+async fn work(link: Arc<Link>, mut queue: mpsc::Receiver<Waiting>, head: watch::Sender<Position>) {
+    let mut left_over = None;
+    loop {
+        let first = match left_over.take() {
+            Some(waiting) => waiting,
+            None => match queue.recv().await {
+                Some(waiting) => waiting,
+                None => return,
+            },
+        };
+        let mut group = Group::default();
+        group.push(first);
+        while group.events < GROUP
+            && let Ok(waiting) = queue.try_recv()
+        {
+            if !group.fits(&waiting.0) {
+                left_over = Some(waiting);
+                break;
+            }
+            group.push(waiting);
+        }
+        let results = store(&link, &group.appends()).await;
+        if let Some(last) = results.iter().filter_map(stored).max() {
+            head.send_if_modified(|known| {
+                let newer = *known < last;
+                *known = last.max(*known);
+                newer
+            });
+        }
+        for ((_, sender), result) in group.waiting.into_iter().zip(results) {
+            // A caller that went away does not want the answer.
+            drop(sender.send(result));
+        }
+    }
+}
+
+fn stored(result: &Result<Appended, JournalError>) -> Option<Position> {
+    match result {
+        Ok(Appended::Stored(position)) => Some(*position),
+        Ok(Appended::Before(_)) | Err(_) => None,
+    }
+}
+
+/// Callers that share one call. The database checks a group as a whole, so each stream and each key stands once in it.
+#[derive(Default)]
+struct Group {
+    waiting: Vec<Waiting>,
+    streams: HashSet<StreamName>,
+    keys: HashSet<Box<str>>,
+    events: usize,
+}
+
+impl Group {
+    fn fits(&self, append: &Append) -> bool {
+        let new_key = append.once.as_ref().is_none_or(|once| !self.keys.contains(&once.key));
+        new_key && !append.streams.iter().any(|stream| self.streams.contains(&stream.stream))
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.streams.extend(waiting.0.streams.iter().map(|stream| stream.stream.clone()));
+        self.keys.extend(waiting.0.once.iter().map(|once| once.key.clone()));
+        self.events += waiting.0.len();
+        self.waiting.push(waiting);
+    }
+
+    fn appends(&self) -> Vec<&Append> {
+        self.waiting.iter().map(|(append, _)| append).collect()
+    }
+}
+
+async fn store(link: &Link, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
+    match call(link, appends).await {
+        Ok(rows) => outcomes(link, appends, &rows),
+        Err(error) => {
+            let again = |_| match &error {
+                JournalError::Full { place } => Err(JournalError::Full { place: place.clone() }),
+                JournalError::Unavailable { place, cause, maybe_stored } => Err(JournalError::Unavailable {
+                    place: place.clone(),
+                    cause: cause.clone(),
+                    maybe_stored: *maybe_stored,
+                }),
+                other => Err(JournalError::CannotOpen { place: link.place(), cause: other.to_string() }),
+            };
+            appends.iter().map(again).collect()
+        }
+    }
+}
+
+/// The columns of a group, as the function wants them.
+#[derive(Default)]
+struct Columns<'a> {
+    stream: (Vec<i64>, Vec<&'a str>, Vec<i64>),
+    event: (Vec<i64>, Vec<&'a str>, Vec<i64>, Vec<&'a str>),
+    context: (Vec<&'a str>, Vec<Option<&'a str>>, Vec<Option<&'a str>>),
+    data: Vec<&'a str>,
+    document: (Vec<i64>, Vec<&'a [u8]>, Vec<&'a str>),
+    key: (Vec<i64>, Vec<&'a str>, Vec<&'a [u8]>, Vec<&'a str>),
+}
+
+impl<'a> Columns<'a> {
+    fn of(appends: &[&'a Append]) -> Self {
+        let mut columns = Self::default();
+        for (append, number) in appends.iter().zip(1_i64..) {
+            columns.push(number, append);
+            for document in &append.documents {
+                columns.document.0.push(number);
+                columns.document.1.push(&document.digest.as_bytes()[..]);
+                columns.document.2.push(document.text.as_str());
+            }
+        }
+        columns
+    }
+
+    fn push(&mut self, number: i64, append: &'a Append) {
+        for stream in &append.streams {
+            self.stream.0.push(number);
+            self.stream.1.push(stream.stream.as_str());
+            self.stream.2.push(signed(stream.expected.0));
+            let mut version = stream.expected;
+            for event in &stream.events {
+                version = version.next();
+                self.event.0.push(number);
+                self.event.1.push(stream.stream.as_str());
+                self.event.2.push(signed(version.0));
+                self.event.3.push(&event.kind);
+                self.context.0.push(append.context.actor.as_str());
+                self.context.1.push(append.context.correlation_id.as_deref());
+                self.context.2.push(append.context.causation_id.as_deref());
+                self.data.push(&event.data);
+            }
+        }
+        if let Some(once) = &append.once {
+            self.key.0.push(number);
+            self.key.1.push(&once.key);
+            self.key.2.push(&once.request.as_bytes()[..]);
+            self.key.3.push(&once.answer);
+        }
+    }
+}
+
+async fn call(link: &Link, appends: &[&Append]) -> Result<Vec<Row>, JournalError> {
+    let columns = Columns::of(appends);
+    let parameters: [&(dyn ToSql + Sync); 18] = [
+        &columns.stream.0,
+        &columns.stream.1,
+        &columns.stream.2,
+        &columns.event.0,
+        &columns.event.1,
+        &columns.event.2,
+        &columns.event.3,
+        &columns.context.0,
+        &columns.context.1,
+        &columns.context.2,
+        &columns.data,
+        &columns.document.0,
+        &columns.document.1,
+        &columns.document.2,
+        &columns.key.0,
+        &columns.key.1,
+        &columns.key.2,
+        &columns.key.3,
+    ];
+    link.execute(schema::APPEND, &parameters).await
+}
+
+/// The first row says the head before the step; each other row is an append that was not stored.
+fn outcomes(link: &Link, appends: &[&Append], rows: &[Row]) -> Vec<Result<Appended, JournalError>> {
+    let mut head = Position(rows.first().map_or(0, |row| number(row, 1)));
+    let refused: HashMap<i64, &Row> = rows.iter().skip(1).map(|row| (row.get::<_, i64>(0), row)).collect();
+    let outcome = |(append, place): (&&Append, i64)| match refused.get(&place) {
+        Some(row) => refusal(link, append, row),
+        None => {
+            head.0 += append.len() as u64;
+            Ok(Appended::Stored(head))
+        }
+    };
+    appends.iter().zip(1_i64..).map(outcome).collect()
+}
+
+fn refusal(link: &Link, append: &Append, row: &Row) -> Result<Appended, JournalError> {
+    if let (Some(stream), Some(actual)) = (row.get::<_, Option<&str>>(2), row.get::<_, Option<i64>>(3)) {
+        let known = append.streams.iter().find(|known| known.stream.as_str() == stream);
+        let expected = known.map_or(Version::NONE, |known| known.expected);
+        let actual = Version(u64::try_from(actual).unwrap_or(0));
+        return Err(JournalError::Conflict { stream: StreamName::new(stream), expected, actual });
+    }
+    let once = append.once.as_ref().expect("only an append with a key is answered from before");
+    let damaged = |_| JournalError::Damaged { place: link.place(), cause: "an answer has no digest".to_owned() };
+    let request = Digest::from_bytes(row.get(4)).map_err(damaged)?;
+    if request != once.request {
+        return Err(JournalError::KeyReused { key: once.key.to_string() });
+    }
+    let answer: &str = row.get(5);
+    let (key, position) = (once.key.clone(), Position(number(row, 1)));
+    Ok(Appended::Before(Answer { key, request, answer: answer.into(), position }))
+}
+
+pub(super) async fn restore(
+    link: &Link,
+    events: Vec<Recorded>,
+    documents: Vec<Document>,
+    answers: Vec<Answer>,
+) -> Result<Position, JournalError> {
+    let sql = |error: tokio_postgres::Error| link.failure(&error, true);
+    let mut client = link.fresh().await?;
+    let transaction = client.transaction().await.map_err(sql)?;
+    transaction.batch_execute(schema::LOCK).await.map_err(sql)?;
+    let row = transaction.query_one("SELECT coalesce(max(position), 0) FROM toolcrib_events", &[]);
+    let mut head = Position(number(&row.await.map_err(sql)?, 0));
+
+    let streams: HashSet<&str> = events.iter().map(|event| event.stream.as_str()).collect();
+    let streams: Vec<&str> = streams.into_iter().collect();
+    let known = "SELECT stream, max(version) FROM toolcrib_events WHERE stream = ANY ($1) GROUP BY stream";
+    let rows = transaction.query(known, &[&streams]).await.map_err(sql)?;
+    let mut versions: HashMap<StreamName, Version> =
+        rows.iter().map(|row| (StreamName::new(row.get(0)), Version(number(row, 1)))).collect();
+    for event in &events {
+        head.0 += 1;
+        let version = versions.entry(event.stream.clone()).or_default();
+        *version = version.next();
+        follows(event, head, *version)?;
+    }
+
+    let insert = "INSERT INTO toolcrib_events
+        SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::timestamptz[],
+                             $6::text[], $7::text[], $8::text[], $9::text[])";
+    let position: Vec<_> = events.iter().map(|event| signed(event.position.0)).collect();
+    let stream: Vec<_> = events.iter().map(|event| event.stream.as_str()).collect();
+    let version: Vec<_> = events.iter().map(|event| signed(event.version.0)).collect();
+    let kind: Vec<_> = events.iter().map(|event| &*event.kind).collect();
+    let time: Vec<_> = events.iter().map(|event| system_time(event.time)).collect();
+    let actor: Vec<_> = events.iter().map(|event| &*event.actor).collect();
+    let correlation: Vec<_> = events.iter().map(|event| event.correlation_id.as_deref()).collect();
+    let causation: Vec<_> = events.iter().map(|event| event.causation_id.as_deref()).collect();
+    let data: Vec<_> = events.iter().map(|event| &*event.data).collect();
+    let columns: [&(dyn ToSql + Sync); 9] =
+        [&position, &stream, &version, &kind, &time, &actor, &correlation, &causation, &data];
+    transaction.execute(insert, &columns).await.map_err(sql)?;
+
+    for document in &documents {
+        let insert = "INSERT INTO toolcrib_documents VALUES ($1, $2) ON CONFLICT DO NOTHING";
+        let (digest, body) = (&document.digest.as_bytes()[..], document.text.as_str());
+        transaction.execute(insert, &[&digest, &body]).await.map_err(sql)?;
+    }
+    for answer in &answers {
+        let insert = "INSERT INTO toolcrib_answers VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
+        let (key, request, text) = (&*answer.key, &answer.request.as_bytes()[..], &*answer.answer);
+        transaction.execute(insert, &[&key, &request, &text, &signed(answer.position.0)]).await.map_err(sql)?;
+    }
+    transaction.commit().await.map_err(sql)?;
+    Ok(head)
+}
+
+pub(super) async fn remove_documents(
+    link: &Link,
+    digests: Vec<Digest>,
+    seen: Position,
+) -> Result<Option<usize>, JournalError> {
+    let sql = |error: tokio_postgres::Error| link.failure(&error, true);
+    let mut client = link.fresh().await?;
+    let transaction = client.transaction().await.map_err(sql)?;
+    transaction.batch_execute(schema::LOCK).await.map_err(sql)?;
+    let row = transaction.query_one("SELECT coalesce(max(position), 0) FROM toolcrib_events", &[]);
+    if Position(number(&row.await.map_err(sql)?, 0)) != seen {
+        return Ok(None);
+    }
+    let unwanted: Vec<&[u8]> = digests.iter().map(|digest| &digest.as_bytes()[..]).collect();
+    let delete = "DELETE FROM toolcrib_documents WHERE digest = ANY ($1)";
+    let removed = transaction.execute(delete, &[&unwanted]).await.map_err(sql)?;
+    transaction.commit().await.map_err(sql)?;
+    Ok(Some(usize::try_from(removed).unwrap_or(usize::MAX)))
+}
+
+pub(super) async fn checkpoint(link: &Link, at: Position, piece: u32, body: Vec<u8>) -> Result<(), JournalError> {
+    let sql = "INSERT INTO toolcrib_checkpoints VALUES ($1, $2, $3)
+               ON CONFLICT (at, piece) DO UPDATE SET body = excluded.body";
+    link.execute(sql, &[&signed(at.0), &i64::from(piece), &body]).await.map(drop)
+}
+
+pub(super) async fn remove_checkpoints_except(link: &Link, keep: Option<Position>) -> Result<(), JournalError> {
+    let keep = keep.map(|at| signed(at.0));
+    link.execute("DELETE FROM toolcrib_checkpoints WHERE $1::bigint IS NULL OR at <> $1", &[&keep]).await.map(drop)
+}
+
+pub(super) async fn seal(link: &Link, name: String, bytes: Option<Vec<u8>>) -> Result<(), JournalError> {
+    match bytes {
+        Some(bytes) => {
+            let sql = "INSERT INTO toolcrib_sealed VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body";
+            link.execute(sql, &[&name, &bytes]).await.map(drop)
+        }
+        None => link.execute("DELETE FROM toolcrib_sealed WHERE name = $1", &[&name]).await.map(drop),
+    }
+}

@@ -1,0 +1,185 @@
+//! Opening the file: the lock, the settings, the tables and what to say when it cannot be done.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::{JournalError, failure};
+
+/// `crib`: says that a database file is ours.
+const APPLICATION_ID: i64 = 0x6372_6962;
+
+/// The tables, one step for each format. A step is never changed after a release; a new one is added.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE events (
+        position INTEGER PRIMARY KEY,
+        stream TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        time INTEGER NOT NULL, -- microseconds since 1970
+        actor TEXT NOT NULL,
+        correlation_id TEXT,
+        causation_id TEXT,
+        data TEXT NOT NULL,
+        UNIQUE (stream, version)
+    ) STRICT;
+    CREATE TABLE documents (digest BLOB NOT NULL UNIQUE, body TEXT NOT NULL) STRICT;
+    CREATE TABLE answers (
+        key TEXT PRIMARY KEY, request BLOB NOT NULL, answer TEXT NOT NULL, position INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE checkpoints (
+        at INTEGER NOT NULL, piece INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY (at, piece)
+    ) STRICT;
+    CREATE TABLE sealed (name TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT, WITHOUT ROWID;
+"];
+
+/// How readers open the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Access {
+    /// Beside a writer.
+    Shared,
+    /// The folder cannot be written, so nobody can be writing: no lock and no shared memory is needed.
+    Immutable,
+}
+
+impl Access {
+    pub(super) fn reader(self, path: &Path) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let connection = match self {
+            Self::Shared => Connection::open_with_flags(path, flags & !OpenFlags::SQLITE_OPEN_URI)?,
+            Self::Immutable => Connection::open_with_flags(format!("file:{}?immutable=1", escaped(path)), flags)?,
+        };
+        connection.busy_timeout(BUSY)?;
+        Ok(connection)
+    }
+}
+
+/// How long to wait for another program that reads or writes the same file, such as a backup.
+const BUSY: Duration = Duration::from_secs(5);
+
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace('%', "%25").replace('?', "%3f").replace('#', "%23")
+}
+
+/// Opens for writing; the lock is held as long as the returned file.
+pub(super) fn for_writing(path: &Path) -> Result<(Connection, File), JournalError> {
+    let lock = lock(path)?;
+    create_private(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).map_err(|error| failure(path, &error))?;
+    let connection = prepare(opened, path)?;
+    Ok((connection, lock))
+}
+
+fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, JournalError> {
+    let sql = |error: rusqlite::Error| failure(path, &error);
+    connection.busy_timeout(BUSY).map_err(sql)?;
+    check_format(&connection, path)?;
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(sql)?;
+    connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
+    // A removed secret does not stay in free pages.
+    connection.pragma_update(None, "secure_delete", "ON").map_err(sql)?;
+    connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(sql)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    migrate(&mut connection).map_err(sql)?;
+    // Everything visible goes into the database file and is flushed there: frames of the write-ahead log whose flush
+    // failed before a restart would otherwise stand, unflushed, before later ones.
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(sql)?;
+    Ok(connection)
+}
+
+/// Opens for reading, even where nothing can be written.
+pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalError> {
+    if !path.exists() {
+        let (place, cause) = (path.display().to_string(), "there is no such file".to_owned());
+        return Err(JournalError::CannotOpen { place, cause });
+    }
+    let wal = PathBuf::from(format!("{}-wal", path.display()));
+    let no_wal = !wal.metadata().is_ok_and(|metadata| 0 < metadata.len());
+    let attempt = |access: Access| {
+        let connection = access.reader(path).map_err(|error| failure(path, &error))?;
+        check_format(&connection, path)?;
+        Ok((connection, access))
+    };
+    match attempt(Access::Shared) {
+        Err(JournalError::ReadOnly { .. } | JournalError::CannotOpen { .. }) if no_wal => attempt(Access::Immutable),
+        other => other,
+    }
+}
+
+/// A file of its own: closing a second handle of the database file would drop SQLite's own locks on it.
+fn lock(path: &Path) -> Result<File, JournalError> {
+    let place = || path.display().to_string();
+    let lock_path = format!("{}.lock", path.display());
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path);
+    let file = opened.map_err(|error| cannot_write(path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(JournalError::InUse { place: place() }),
+        Err(TryLockError::Error(error)) => {
+            Err(JournalError::CannotOpen { place: place(), cause: format!("its lock file: {error}") })
+        }
+    }
+}
+
+/// The file holds what agents may do and sealed secrets: nobody else may read it.
+fn create_private(path: &Path) -> Result<(), JournalError> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    if path.exists() {
+        return Ok(());
+    }
+    options.open(path).map(drop).map_err(|error| cannot_write(path, &error))
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> JournalError {
+    let (place, cause) = (path.display().to_string(), error.to_string());
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+            JournalError::ReadOnly { place, cause }
+        }
+        std::io::ErrorKind::StorageFull => JournalError::Full { place },
+        std::io::ErrorKind::NotFound => {
+            JournalError::CannotOpen { place, cause: "its folder is not there: make it first".to_owned() }
+        }
+        _ => JournalError::CannotOpen { place, cause },
+    }
+}
+
+fn check_format(connection: &Connection, path: &Path) -> Result<(), JournalError> {
+    let sql = |error: rusqlite::Error| failure(path, &error);
+    let number = |pragma: &str| connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
+    let (application, found) = (number("application_id").map_err(sql)?, number("user_version").map_err(sql)?);
+    let tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
+    let place = path.display().to_string();
+    let empty = application == 0 && tables == 0;
+    if application != APPLICATION_ID && !empty {
+        let cause = "it is a database of another program".to_owned();
+        return Err(JournalError::NotAJournal { place, cause });
+    }
+    let known = MIGRATIONS.len() as i64;
+    if known < found {
+        return Err(JournalError::Newer { place, found, known });
+    }
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let format: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let done = usize::try_from(format).unwrap_or(0);
+    if MIGRATIONS.len() == done {
+        return Ok(());
+    }
+    for migration in &MIGRATIONS[done..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+    transaction.commit()
+}

@@ -1,0 +1,328 @@
+//! The one writer: a thread that takes what has queued up, stores it in one transaction, and only then answers.
+//!
+//! Callers that arrive during a commit share the next one, so durability costs one flush for all of them. After a
+//! failed flush nothing that follows could be trusted (the kernel forgets which pages failed), so the writer stops for
+//! good; a full disk only fails what was asked then.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use model::{Digest, Document};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::{JournalError, failure, is_shm_growth, read};
+use crate::clock::Clock;
+use crate::journal::memory::follows;
+use crate::journal::{Answer, Append, Appended, Position, Recorded};
+
+/// The most callers that wait before others have to queue outside.
+const QUEUE: usize = 1024;
+/// The most events in one group commit, so that the first caller does not wait for ever.
+const GROUP: usize = 8192;
+
+/// The handle of the writer thread; the thread ends when it is dropped.
+pub(super) struct Writer {
+    path: PathBuf,
+    jobs: mpsc::Sender<Job>,
+}
+
+enum Job {
+    Append(Append, oneshot::Sender<Result<Appended, JournalError>>),
+    Change(Box<dyn FnOnce(&mut Bench) + Send>),
+}
+
+/// Why a change did not happen: the rules of the journal, or the database.
+pub(super) enum Refused {
+    Rule(JournalError),
+    Sql(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Refused {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl Writer {
+    pub(super) fn start(
+        path: PathBuf,
+        connection: Connection,
+        lock: File,
+        clock: Arc<dyn Clock>,
+        head: watch::Sender<Position>,
+    ) -> Self {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let bench = Bench { path: path.clone(), connection, _lock: lock, clock, head, stopped: None };
+        let thread = thread::Builder::new().name("journal writer".to_owned());
+        thread.spawn(move || bench.work(queue)).expect("a process can start a thread");
+        Self { path, jobs }
+    }
+
+    pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
+        let (sender, answer) = oneshot::channel();
+        self.jobs.send(Job::Append(append, sender)).await.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    pub(super) async fn change<T, F>(&self, change: F) -> Result<T, JournalError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, Refused> + Send + 'static,
+    {
+        let (sender, answer) = oneshot::channel();
+        // A caller that went away does not want the answer.
+        let job = Job::Change(Box::new(move |bench| drop(sender.send(bench.change(change)))));
+        self.jobs.send(job).await.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    fn gone(&self) -> JournalError {
+        JournalError::Stopped { place: self.path.display().to_string(), cause: "its writer is gone".to_owned() }
+    }
+}
+
+/// What the writer thread works with.
+struct Bench {
+    path: PathBuf,
+    connection: Connection,
+    _lock: File,
+    clock: Arc<dyn Clock>,
+    head: watch::Sender<Position>,
+    stopped: Option<String>,
+}
+
+impl Bench {
+    fn work(mut self, mut queue: mpsc::Receiver<Job>) {
+        let mut next = queue.blocking_recv();
+        while let Some(job) = next.take() {
+            match job {
+                Job::Change(change) => change(&mut self),
+                Job::Append(append, sender) => {
+                    let mut size = append.len();
+                    let mut group = vec![(append, sender)];
+                    while size < GROUP
+                        && let Ok(job) = queue.try_recv()
+                    {
+                        match job {
+                            Job::Append(append, sender) => {
+                                size += append.len();
+                                group.push((append, sender));
+                            }
+                            Job::Change(_) => {
+                                next = Some(job);
+                                break;
+                            }
+                        }
+                    }
+                    self.commit(group);
+                }
+            }
+            if next.is_none() {
+                next = queue.blocking_recv();
+            }
+        }
+    }
+
+    /// One transaction for all; each answer is sent after the flush.
+    fn commit(&mut self, group: Vec<(Append, oneshot::Sender<Result<Appended, JournalError>>)>) {
+        let now = self.clock.now();
+        let outcome = self.change(|connection| {
+            let mut head = read::head(connection)?;
+            let mut stored = Vec::with_capacity(group.len());
+            for (append, _) in &group {
+                stored.push(store(connection, append, &mut head, now.as_microsecond())?);
+            }
+            Ok((stored, head))
+        });
+        match outcome {
+            Ok((stored, head)) => {
+                self.head.send_replace(head);
+                for ((_, sender), result) in group.into_iter().zip(stored) {
+                    drop(sender.send(result));
+                }
+            }
+            Err(error) => {
+                let again = |_| self.refusal(&error);
+                let errors: Vec<_> = group.iter().map(again).collect();
+                for ((_, sender), error) in group.into_iter().zip(errors) {
+                    drop(sender.send(Err(error)));
+                }
+            }
+        }
+    }
+
+    /// The same refusal for each caller of a group.
+    fn refusal(&self, error: &JournalError) -> JournalError {
+        let place = self.path.display().to_string();
+        match error {
+            JournalError::Full { .. } => JournalError::Full { place },
+            JournalError::Stopped { cause, .. } => JournalError::Stopped { place, cause: cause.clone() },
+            JournalError::ReadOnly { cause, .. } => JournalError::ReadOnly { place, cause: cause.clone() },
+            JournalError::Damaged { cause, .. } => JournalError::Damaged { place, cause: cause.clone() },
+            other => JournalError::Unavailable { place, cause: other.to_string(), maybe_stored: false },
+        }
+    }
+
+    /// Runs a change in a transaction of its own.
+    fn change<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T, Refused>) -> Result<T, JournalError> {
+        let place = || self.path.display().to_string();
+        if let Some(cause) = &self.stopped {
+            return Err(JournalError::Stopped { place: place(), cause: cause.clone() });
+        }
+        let outcome = (|| {
+            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let result = change(&transaction)?;
+            transaction.commit()?;
+            Ok(result)
+        })();
+        match outcome {
+            Ok(result) => Ok(result),
+            Err(Refused::Rule(error)) => Err(error),
+            Err(Refused::Sql(error)) => {
+                let io = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) && !is_shm_growth(&error);
+                if io {
+                    self.stopped = Some(error.to_string());
+                    return Err(JournalError::Stopped { place: place(), cause: error.to_string() });
+                }
+                Err(failure(&self.path, &error))
+            }
+        }
+    }
+}
+
+const INSERT: &str = "INSERT INTO events (position, stream, version, type, time, actor, correlation_id, causation_id, data)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+
+/// Checks everything first and then stores, so that a refused append leaves nothing in the group's transaction.
+fn store(
+    connection: &Connection,
+    append: &Append,
+    head: &mut Position,
+    now: i64,
+) -> rusqlite::Result<Result<Appended, JournalError>> {
+    if let Some(once) = &append.once
+        && let Some(answer) = read::answer(connection, &once.key)?
+    {
+        if answer.request != once.request {
+            return Ok(Err(JournalError::KeyReused { key: once.key.to_string() }));
+        }
+        return Ok(Ok(Appended::Before(answer)));
+    }
+    for stream in &append.streams {
+        let actual = read::version(connection, &stream.stream)?;
+        if actual != stream.expected {
+            let (stream, expected) = (stream.stream.clone(), stream.expected);
+            return Ok(Err(JournalError::Conflict { stream, expected, actual }));
+        }
+    }
+    store_documents(connection, &append.documents)?;
+    let mut insert = connection.prepare_cached(INSERT)?;
+    let context = &append.context;
+    for stream in &append.streams {
+        let mut version = stream.expected;
+        for event in &stream.events {
+            version = version.next();
+            head.0 += 1;
+            insert.execute((
+                head.0,
+                stream.stream.as_str(),
+                version.0,
+                &*event.kind,
+                now,
+                context.actor.as_str(),
+                context.correlation_id.as_deref(),
+                context.causation_id.as_deref(),
+                &*event.data,
+            ))?;
+        }
+    }
+    if let Some(once) = &append.once {
+        let (key, request, answer) = (once.key.clone(), once.request, once.answer.clone());
+        store_answer(connection, &Answer { key, request, answer, position: *head })?;
+    }
+    Ok(Ok(Appended::Stored(*head)))
+}
+
+fn store_documents(connection: &Connection, documents: &[Document]) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached("INSERT OR IGNORE INTO documents (digest, body) VALUES (?1, ?2)")?;
+    for document in documents {
+        insert.execute((&document.digest.as_bytes()[..], document.text.as_str()))?;
+    }
+    Ok(())
+}
+
+fn store_answer(connection: &Connection, answer: &Answer) -> rusqlite::Result<()> {
+    let sql = "INSERT OR IGNORE INTO answers (key, request, answer, position) VALUES (?1, ?2, ?3, ?4)";
+    let mut insert = connection.prepare_cached(sql)?;
+    insert.execute((&*answer.key, &answer.request.as_bytes()[..], &*answer.answer, answer.position.0)).map(drop)
+}
+
+pub(super) fn restore(
+    connection: &Connection,
+    events: &[Recorded],
+    documents: &[Document],
+    answers: &[Answer],
+) -> Result<Position, Refused> {
+    store_documents(connection, documents)?;
+    let mut head = read::head(connection)?;
+    let mut insert = connection.prepare_cached(INSERT)?;
+    for event in events {
+        head.0 += 1;
+        let version = read::version(connection, &event.stream)?.next();
+        follows(event, head, version).map_err(Refused::Rule)?;
+        insert.execute((
+            head.0,
+            event.stream.as_str(),
+            version.0,
+            &*event.kind,
+            event.time.as_microsecond(),
+            &*event.actor,
+            event.correlation_id.as_deref(),
+            event.causation_id.as_deref(),
+            &*event.data,
+        ))?;
+    }
+    for answer in answers {
+        store_answer(connection, answer)?;
+    }
+    Ok(head)
+}
+
+pub(super) fn remove_documents(
+    connection: &Connection,
+    digests: &[Digest],
+    seen: Position,
+) -> rusqlite::Result<Option<usize>> {
+    if read::head(connection)? != seen {
+        return Ok(None);
+    }
+    let mut delete = connection.prepare_cached("DELETE FROM documents WHERE digest = ?1")?;
+    let mut removed = 0;
+    for digest in digests {
+        removed += delete.execute([&digest.as_bytes()[..]])?;
+    }
+    Ok(Some(removed))
+}
+
+pub(super) fn checkpoint(connection: &Connection, at: Position, piece: u32, body: &[u8]) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO checkpoints (at, piece, body) VALUES (?1, ?2, ?3)";
+    connection.prepare_cached(sql)?.execute((at.0, piece, body)).map(drop)
+}
+
+pub(super) fn remove_checkpoints_except(connection: &Connection, keep: Option<Position>) -> rusqlite::Result<()> {
+    let keep = keep.map(|at| at.0);
+    connection.execute("DELETE FROM checkpoints WHERE ?1 IS NULL OR at <> ?1", [keep]).map(drop)
+}
+
+pub(super) fn seal(connection: &Connection, name: &str, bytes: Option<&[u8]>) -> rusqlite::Result<()> {
+    let changed = match bytes {
+        Some(bytes) => {
+            connection.execute("INSERT OR REPLACE INTO sealed (name, body) VALUES (?1, ?2)", (name, bytes))
+        }
+        None => connection.execute("DELETE FROM sealed WHERE name = ?1", [name]),
+    };
+    changed.map(drop)
+}

@@ -1,0 +1,224 @@
+//! A source: registered, refreshed often, removed at most once in each of its lives.
+//!
+//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+
+use jiff::Timestamp;
+use model::{Digest, Health, NewSource, SourceId, SourceProfile, Warning};
+use serde::{Deserialize, Serialize};
+
+use crate::journal::Version;
+use crate::refusal::Refusal;
+
+/// What is known of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// For ever.
+    pub id: SourceId,
+    /// What an admin says of it.
+    pub profile: SourceProfile,
+    /// The admin's switch.
+    pub enabled: bool,
+    /// How its refreshes went lately.
+    pub health: Health,
+    /// Refreshes that failed since the last that succeeded.
+    pub failures: u32,
+    /// When the last refresh began.
+    pub last_sync_started_at: Option<Timestamp>,
+    /// Why the last refresh failed, if it did.
+    pub last_sync_error: Option<SyncError>,
+    /// What the last successful refresh found.
+    pub inventory: Option<IngestedInventory>,
+    /// When it was registered.
+    pub created_at: Timestamp,
+    /// When an admin last changed it.
+    pub updated_at: Timestamp,
+    /// Of its stream.
+    pub version: Version,
+}
+
+/// What a successful refresh found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IngestedInventory {
+    /// Published: 16 hexadecimal characters.
+    pub inventory_hash: Box<str>,
+    /// Decides whether anything changed.
+    pub fingerprint: Digest,
+    /// How many tools.
+    pub count: usize,
+    /// The upstream's own version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_version: Option<Box<str>>,
+    /// What could not be converted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
+    /// When; the envelope says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// Why a refresh failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyncError {
+    /// A stable word: `spec_fetch_failed`.
+    pub code: Box<str>,
+    /// A sentence without secrets.
+    pub message: Box<str>,
+}
+
+/// A wish concerning a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum SourceCommand {
+    /// Make it known.
+    Register(SourceProfile),
+    /// Change what is said of it.
+    Update(SourceProfile),
+    /// Serve its tools.
+    Enable,
+    /// Do not serve its tools.
+    Disable,
+    /// Forget it and its tools.
+    Remove,
+    /// A refresh begins.
+    StartSync,
+    /// A refresh failed.
+    FailSync(SyncError),
+    /// A refresh succeeded.
+    Ingest(IngestedInventory),
+}
+
+/// What happened to a source. Stored for ever: variants and fields are added, never renamed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SourceEvent {
+    #[serde(rename = "SourceRegistered")]
+    Registered { profile: SourceProfile },
+    #[serde(rename = "SourceUpdated")]
+    Updated { profile: SourceProfile },
+    #[serde(rename = "SourceEnabled")]
+    Enabled {},
+    #[serde(rename = "SourceDisabled")]
+    Disabled {},
+    #[serde(rename = "SourceRemoved")]
+    Removed {},
+    #[serde(rename = "SourceSyncStarted")]
+    SyncStarted {},
+    #[serde(rename = "SourceSyncFailed")]
+    SyncFailed { error: SyncError },
+    #[serde(rename = "InventoryIngested")]
+    InventoryIngested { inventory: IngestedInventory },
+    #[serde(rename = "SourceHealthChanged")]
+    HealthChanged { health: Health },
+}
+
+/// This many failures in a row make a source unhealthy.
+const UNHEALTHY_FROM: u32 = 3;
+
+impl Source {
+    /// Every rule about one source.
+    pub fn decide(id: &SourceId, known: Option<&Self>, command: SourceCommand) -> Result<Vec<SourceEvent>, Refusal> {
+        let Some(source) = known else {
+            return match command {
+                SourceCommand::Register(profile) => Ok(vec![SourceEvent::Registered { profile }]),
+                _ => Err(Refusal::not_found("source", id)),
+            };
+        };
+        let events = match command {
+            SourceCommand::Register(_) => return Err(Refusal::already_exists("source", id)),
+            SourceCommand::Update(profile) => {
+                let kind = source.profile.settings.kind();
+                if profile.settings.kind() != kind {
+                    return Err(Refusal::KindIsForEver { id: id.to_string(), kind: kind.as_str() });
+                }
+                only_if(profile != source.profile, SourceEvent::Updated { profile })
+            }
+            SourceCommand::Enable => only_if(!source.enabled, SourceEvent::Enabled {}),
+            SourceCommand::Disable => only_if(source.enabled, SourceEvent::Disabled {}),
+            SourceCommand::Remove => vec![SourceEvent::Removed {}],
+            SourceCommand::StartSync if !source.enabled => {
+                return Err(Refusal::SourceIsDisabled { id: id.to_string() });
+            }
+            SourceCommand::StartSync => vec![SourceEvent::SyncStarted {}],
+            SourceCommand::FailSync(error) => {
+                let health =
+                    if source.failures + 1 < UNHEALTHY_FROM { Health::Degraded } else { Health::Unhealthy };
+                source.with_health(health, SourceEvent::SyncFailed { error })
+            }
+            SourceCommand::Ingest(inventory) => {
+                source.with_health(Health::Healthy, SourceEvent::InventoryIngested { inventory })
+            }
+        };
+        Ok(events)
+    }
+
+    fn with_health(&self, health: Health, event: SourceEvent) -> Vec<SourceEvent> {
+        let mut events = vec![event];
+        events.extend(only_if(self.health != health, SourceEvent::HealthChanged { health }));
+        events
+    }
+
+    /// Records what happened.
+    pub fn evolve(known: &mut Option<Self>, id: &SourceId, event: SourceEvent, at: Timestamp, version: Version) {
+        if let SourceEvent::Registered { profile } = event {
+            *known = Some(Self::registered(id.clone(), profile, at, version));
+            return;
+        }
+        let Some(source) = known else { return };
+        source.version = version;
+        match event {
+            SourceEvent::Registered { .. } => {}
+            SourceEvent::Removed {} => *known = None,
+            SourceEvent::Updated { profile } => {
+                source.profile = profile;
+                source.updated_at = at;
+            }
+            SourceEvent::Enabled {} => {
+                source.enabled = true;
+                source.updated_at = at;
+            }
+            SourceEvent::Disabled {} => {
+                source.enabled = false;
+                source.updated_at = at;
+            }
+            SourceEvent::SyncStarted {} => source.last_sync_started_at = Some(at),
+            SourceEvent::SyncFailed { error } => {
+                source.failures += 1;
+                source.last_sync_error = Some(error);
+            }
+            SourceEvent::InventoryIngested { inventory } => {
+                source.failures = 0;
+                source.last_sync_error = None;
+                source.inventory = Some(IngestedInventory { at: Some(at), ..inventory });
+            }
+            SourceEvent::HealthChanged { health } => source.health = health,
+        }
+    }
+
+    fn registered(id: SourceId, profile: SourceProfile, at: Timestamp, version: Version) -> Self {
+        Self {
+            id,
+            profile,
+            enabled: true,
+            health: Health::Unknown,
+            failures: 0,
+            last_sync_started_at: None,
+            last_sync_error: None,
+            inventory: None,
+            created_at: at,
+            updated_at: at,
+            version,
+        }
+    }
+}
+
+impl From<NewSource> for (SourceId, SourceCommand) {
+    fn from(new: NewSource) -> Self {
+        (new.id, SourceCommand::Register(new.profile))
+    }
+}
+
+/// The event, if there is anything to say.
+pub(crate) fn only_if<E>(holds: bool, event: E) -> Vec<E> {
+    if holds { vec![event] } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,355 @@
+//! A tool: seen at its source, switched by admins, reviewed where its source asks for it.
+//!
+//! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{Digest, LabelId, Manifest, SchemaRef, SourceId, ToolId, Trust, Visibility};
+use serde::{Deserialize, Serialize};
+
+use crate::journal::Version;
+use crate::refusal::Refusal;
+use crate::source::only_if;
+
+/// A manifest whose schemas are references.
+pub type StoredManifest = Manifest<SchemaRef>;
+
+/// What is known of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// For ever.
+    pub id: ToolId,
+    /// Whose it is.
+    pub source: SourceId,
+    /// As last seen at the source.
+    pub manifest: Arc<StoredManifest>,
+    /// Of the manifest as last seen.
+    pub fingerprint: Digest,
+    /// Which version agents get.
+    pub served: Served,
+    /// Whether an admin has decided about the version last seen.
+    pub review: Review,
+    /// Whether the source still offers it.
+    pub status: Status,
+    /// The admin's switch.
+    pub enabled: bool,
+    /// What an admin says instead of the source.
+    #[serde(default, skip_serializing_if = "Override::is_empty")]
+    pub overridden: Override,
+    /// The admin's words on it.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<LabelId>,
+    /// When it was first seen.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// When it went missing at its source; a tool that is there was seen at the source's last refresh.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing_since: Option<Timestamp>,
+    /// Of its stream.
+    pub version: Version,
+}
+
+/// Which version of a tool agents get.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Served {
+    /// The one last seen.
+    Latest,
+    /// The last one an admin approved.
+    Earlier(Arc<StoredManifest>),
+    /// None was ever approved.
+    Nothing,
+}
+
+/// Whether an admin has decided about the version last seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Review {
+    /// Served.
+    Approved,
+    /// Waiting.
+    Waiting,
+    /// Refused.
+    Rejected,
+}
+
+/// Whether the source still offers a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It does.
+    Active,
+    /// It does not.
+    Deprecated,
+}
+
+/// What an admin says instead of the source. It survives refreshes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// Another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// Another description.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<Box<str>>,
+    /// Another place to be met.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visibility: Option<Visibility>,
+}
+
+impl Override {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A wish concerning a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub enum ToolCommand {
+    /// The source offers it, like this.
+    Observe(Observation),
+    /// The source no longer offers it.
+    Deprecate,
+    /// Serve it.
+    Enable,
+    /// Do not serve it.
+    Disable,
+    /// Say something else than the source does.
+    Override(Override),
+    /// Have exactly these labels.
+    Label(BTreeSet<LabelId>),
+    /// Serve the version with this fingerprint.
+    Approve(Digest),
+    /// Do not serve the version with this fingerprint.
+    Reject {
+        /// Which.
+        fingerprint: Digest,
+        /// Why.
+        reason: Box<str>,
+    },
+    /// Forget it.
+    Remove,
+}
+
+/// A tool as a discovery found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Observation {
+    /// Where.
+    pub source: SourceId,
+    /// What.
+    pub manifest: Arc<StoredManifest>,
+    /// Of the manifest.
+    pub fingerprint: Digest,
+    /// Whether a new version waits for an admin.
+    pub trust: Trust,
+}
+
+/// What happened to a tool. Stored for ever: variants and fields are added, never renamed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToolEvent {
+    #[serde(rename = "ToolRegistered")]
+    Registered {
+        source: SourceId,
+        manifest: Arc<StoredManifest>,
+        fingerprint: Digest,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        awaits_review: bool,
+    },
+    #[serde(rename = "ToolUpdated")]
+    Updated {
+        manifest: Arc<StoredManifest>,
+        fingerprint: Digest,
+        /// The fields that differ from the version before.
+        changed: Vec<Box<str>>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        awaits_review: bool,
+    },
+    #[serde(rename = "ToolDeprecated")]
+    Deprecated {},
+    #[serde(rename = "ToolRestored")]
+    Restored {},
+    #[serde(rename = "ToolEnabled")]
+    Enabled {},
+    #[serde(rename = "ToolDisabled")]
+    Disabled {},
+    #[serde(rename = "ToolOverridden")]
+    Overridden {
+        #[serde(rename = "override")]
+        overridden: Override,
+    },
+    #[serde(rename = "ToolLabelled")]
+    Labelled { labels: BTreeSet<LabelId> },
+    #[serde(rename = "ToolApproved")]
+    Approved { fingerprint: Digest },
+    #[serde(rename = "ToolRejected")]
+    Rejected { fingerprint: Digest, reason: Box<str> },
+    #[serde(rename = "ToolRemoved")]
+    Removed {},
+}
+
+impl Tool {
+    /// Every rule about one tool.
+    pub fn decide(id: &ToolId, known: Option<&Self>, command: ToolCommand) -> Result<Vec<ToolEvent>, Refusal> {
+        let Some(tool) = known else {
+            return match command {
+                ToolCommand::Observe(Observation { source, manifest, fingerprint, trust }) => {
+                    let awaits_review = trust == Trust::Review;
+                    Ok(vec![ToolEvent::Registered { source, manifest, fingerprint, awaits_review }])
+                }
+                _ => Err(Refusal::not_found("tool", id)),
+            };
+        };
+        let events = match command {
+            ToolCommand::Observe(observation) => tool.observe(observation),
+            ToolCommand::Deprecate => only_if(tool.status == Status::Active, ToolEvent::Deprecated {}),
+            ToolCommand::Enable if tool.status == Status::Deprecated => {
+                return Err(Refusal::ToolIsDeprecated { id: id.to_string() });
+            }
+            ToolCommand::Enable => only_if(!tool.enabled, ToolEvent::Enabled {}),
+            ToolCommand::Disable => only_if(tool.enabled, ToolEvent::Disabled {}),
+            ToolCommand::Override(overridden) => {
+                only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
+            }
+            ToolCommand::Label(labels) => only_if(labels != tool.labels, ToolEvent::Labelled { labels }),
+            ToolCommand::Approve(fingerprint) => {
+                if tool.review == Review::Approved && tool.fingerprint == fingerprint {
+                    return Ok(Vec::new());
+                }
+                tool.can_review(&fingerprint)?;
+                vec![ToolEvent::Approved { fingerprint }]
+            }
+            ToolCommand::Reject { fingerprint, reason } => {
+                tool.can_review(&fingerprint)?;
+                only_if(tool.review != Review::Rejected, ToolEvent::Rejected { fingerprint, reason })
+            }
+            ToolCommand::Remove => vec![ToolEvent::Removed {}],
+        };
+        Ok(events)
+    }
+
+    fn observe(&self, observation: Observation) -> Vec<ToolEvent> {
+        let mut events = only_if(self.status == Status::Deprecated, ToolEvent::Restored {});
+        if observation.fingerprint != self.fingerprint {
+            events.push(ToolEvent::Updated {
+                changed: changed_fields(&self.manifest, &observation.manifest),
+                manifest: observation.manifest,
+                fingerprint: observation.fingerprint,
+                awaits_review: observation.trust == Trust::Review,
+            });
+        }
+        events
+    }
+
+    fn can_review(&self, fingerprint: &Digest) -> Result<(), Refusal> {
+        if self.fingerprint != *fingerprint {
+            return Err(Refusal::ToolHasChanged { id: self.id.to_string() });
+        }
+        if self.review == Review::Approved {
+            return Err(Refusal::NothingToReview { id: self.id.to_string() });
+        }
+        Ok(())
+    }
+
+    /// Records what happened.
+    pub fn evolve(known: &mut Option<Self>, id: &ToolId, event: ToolEvent, at: Timestamp, version: Version) {
+        if let ToolEvent::Registered { source, manifest, fingerprint, awaits_review } = event {
+            let (served, review) = match awaits_review {
+                false => (Served::Latest, Review::Approved),
+                true => (Served::Nothing, Review::Waiting),
+            };
+            *known = Some(Self {
+                id: id.clone(),
+                source,
+                manifest,
+                fingerprint,
+                served,
+                review,
+                status: Status::Active,
+                enabled: true,
+                overridden: Override::default(),
+                labels: BTreeSet::new(),
+                created_at: at,
+                updated_at: at,
+                missing_since: None,
+                version,
+            });
+            return;
+        }
+        let Some(tool) = known else { return };
+        tool.version = version;
+        tool.updated_at = at;
+        match event {
+            ToolEvent::Registered { .. } => {}
+            ToolEvent::Updated { manifest, fingerprint, awaits_review, .. } => {
+                let before = std::mem::replace(&mut tool.manifest, manifest);
+                tool.fingerprint = fingerprint;
+                if !awaits_review {
+                    (tool.served, tool.review) = (Served::Latest, Review::Approved);
+                    return;
+                }
+                tool.review = Review::Waiting;
+                if tool.served == Served::Latest {
+                    tool.served = Served::Earlier(before);
+                }
+            }
+            ToolEvent::Deprecated {} => (tool.status, tool.missing_since) = (Status::Deprecated, Some(at)),
+            ToolEvent::Restored {} => (tool.status, tool.missing_since) = (Status::Active, None),
+            ToolEvent::Enabled {} => tool.enabled = true,
+            ToolEvent::Disabled {} => tool.enabled = false,
+            ToolEvent::Overridden { overridden } => tool.overridden = overridden,
+            ToolEvent::Labelled { labels } => tool.labels = labels,
+            ToolEvent::Approved { .. } => (tool.served, tool.review) = (Served::Latest, Review::Approved),
+            ToolEvent::Rejected { .. } => tool.review = Review::Rejected,
+            ToolEvent::Removed {} => *known = None,
+        }
+    }
+
+    /// The version agents get, if there is one.
+    pub fn served_manifest(&self) -> Option<&Arc<StoredManifest>> {
+        match &self.served {
+            Served::Latest => Some(&self.manifest),
+            Served::Earlier(manifest) => Some(manifest),
+            Served::Nothing => None,
+        }
+    }
+
+    /// The version agents get, or else the one that waits: what admins look at and selectors select by.
+    pub fn shown_manifest(&self) -> &Arc<StoredManifest> {
+        self.served_manifest().unwrap_or(&self.manifest)
+    }
+
+    /// The name agents see: the admin's, or else the source's.
+    pub fn name(&self) -> &str {
+        self.overridden.name.as_deref().unwrap_or(&self.shown_manifest().name)
+    }
+
+    /// The description agents see: the admin's, or else the source's.
+    pub fn description(&self) -> &str {
+        self.overridden.description.as_deref().unwrap_or(&self.shown_manifest().description)
+    }
+}
+
+/// The names of the fields that differ.
+fn changed_fields(before: &StoredManifest, after: &StoredManifest) -> Vec<Box<str>> {
+    let fields = [
+        ("name", before.name != after.name),
+        ("title", before.title != after.title),
+        ("description", before.description != after.description),
+        ("method", before.method != after.method),
+        ("path", before.path != after.path),
+        ("tags", before.tags != after.tags),
+        ("input_schema", before.input_schema != after.input_schema),
+        ("output_schema", before.output_schema != after.output_schema),
+        ("execution", before.execution != after.execution),
+        ("deprecated", before.deprecated != after.deprecated),
+        ("security", before.security != after.security),
+        ("extra", before.extra != after.extra),
+    ];
+    fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.into()).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! A group: curated tools, selected + explicit − excluded.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{GroupId, Name, Selector, ToolId, Visibility};
+
+/// A group to be created.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewGroup {
+    /// Given, or made from the name.
+    pub id: GroupId,
+    /// What it is called and how it selects.
+    pub profile: GroupProfile,
+    /// Conditions on tools; none selects nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selectors: Vec<Selector>,
+    /// Tools that belong to it whatever the selectors say.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tools: BTreeSet<ToolId>,
+    /// Tools that do not belong to it, whatever else is said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<Exclusion>,
+}
+
+/// What an admin says of a group, apart from its tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupProfile {
+    /// For people.
+    pub name: Name,
+    /// For people.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub description: Box<str>,
+    /// Whether a tool must match all selectors or any.
+    #[serde(default)]
+    pub selector_mode: SelectorMode,
+    /// Where agents meet its tools, if the group says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visibility: Option<Visibility>,
+}
+
+/// Whether a tool must match all selectors or any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SelectorMode {
+    /// All of them.
+    #[default]
+    All,
+    /// At least one.
+    Any,
+}
+
+/// A tool kept out of a group.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Exclusion {
+    /// Which.
+    pub tool: ToolId,
+    /// Why.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub reason: Box<str>,
+}

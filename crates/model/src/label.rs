@@ -1,0 +1,83 @@
+//! A label: our admin's word on a tool.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Name;
+
+/// What an admin says of a label.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelProfile {
+    /// For people.
+    pub name: Name,
+    /// For people.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub description: Box<str>,
+    /// How it is drawn.
+    #[serde(default)]
+    pub colour: Colour,
+}
+
+/// `#rrggbb`
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Colour(u32);
+
+/// A text that is no colour.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a colour is written `#rrggbb`")]
+pub struct InvalidColour;
+
+impl Default for Colour {
+    fn default() -> Self {
+        Self(0x80_80_80)
+    }
+}
+impl FromStr for Colour {
+    type Err = InvalidColour;
+
+    fn from_str(text: &str) -> Result<Self, InvalidColour> {
+        let digits = text.strip_prefix('#').ok_or(InvalidColour)?;
+        if digits.len() != 6 || !digits.chars().all(|c| c.is_ascii_hexdigit()) {
+            return Err(InvalidColour);
+        }
+        u32::from_str_radix(digits, 16).map(Self).map_err(|_| InvalidColour)
+    }
+}
+impl TryFrom<String> for Colour {
+    type Error = InvalidColour;
+
+    fn try_from(text: String) -> Result<Self, InvalidColour> {
+        text.parse()
+    }
+}
+impl From<Colour> for String {
+    fn from(colour: Colour) -> Self {
+        colour.to_string()
+    }
+}
+impl fmt::Display for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{:06x}", self.0)
+    }
+}
+impl fmt::Debug for Colour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_colour_is_six_hexadecimal_digits() {
+        assert_eq!("#00ff7F".parse::<Colour>().unwrap().to_string(), "#00ff7f");
+        for text in ["red", "#fff", "#gggggg", "00ff7f", "#+0ff7f"] {
+            assert_eq!(text.parse::<Colour>(), Err(InvalidColour), "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The words of toolcrib: plain data, parsed once at the edge. No async, no input or output.
+#![warn(missing_docs)]
+
+mod agent;
+mod call;
+mod claims;
+mod digest;
+mod group;
+pub mod id;
+mod inventory;
+mod label;
+mod manifest;
+mod matcher;
+mod name;
+mod pattern;
+mod policy;
+mod raw_json;
+mod schema;
+mod secret;
+mod selector;
+mod source;
+
+pub use agent::{Actor, Agent};
+pub use call::{Call, CallStatus, ErrorCode, Failure, Outcome};
+pub use claims::{ClaimPath, Claims, InvalidClaimPath};
+pub use digest::{Digest, InvalidDigest};
+pub use group::{Exclusion, GroupProfile, NewGroup, SelectorMode};
+pub use id::{GroupId, InvalidId, LabelId, PolicyId, SourceId, ToolId};
+pub use inventory::{Discovered, Inventory, InventoryError, Warning};
+pub use label::{Colour, InvalidColour, LabelProfile};
+pub use manifest::{BodyEncoding, Execution, HttpRequest, Manifest, Polling};
+pub use matcher::{InvalidMatcher, Matcher, Operator};
+pub use name::{InvalidName, Name};
+pub use pattern::{InvalidPattern, Pattern};
+pub use policy::{InvalidPolicy, PolicyRules};
+pub use raw_json::RawJson;
+pub use schema::{Document, InvalidSchema, Schema, SchemaRef, StoredSchema};
+pub use secret::{InvalidSecretRef, SecretRef};
+pub use selector::{Facts, Primitive, Selector};
+pub use source::{
+    ApiKeyLocation, Auth, Health, InvalidKind, InvalidUrl, Kind, Lifecycle, NewSource, Settings, SourceProfile,
+    SourceUrl, StdioCommand, Trust, Visibility,
+};

@@ -1,0 +1,152 @@
+//! A manifest: what a tool is and how it is executed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Digest, RawJson, Schema, SchemaRef};
+
+/// What a tool is and how it is executed. With [`Schema`]s it is whole; with [`SchemaRef`]s it is what events hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest<S = Schema> {
+    /// The upstream's name for it.
+    pub name: Box<str>,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<Box<str>>,
+    /// What it does, for the model that chooses.
+    #[serde(default)]
+    pub description: Box<str>,
+    /// `GET`, `POST`, …
+    pub method: Box<str>,
+    /// `/orders/{id}`, or `/mcp/{name}` for tools of MCP servers.
+    pub path: Box<str>,
+    /// The source's words on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Box<str>>,
+    /// The arguments.
+    pub input_schema: S,
+    /// The shape of a successful result.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<S>,
+    /// How a call is carried out.
+    pub execution: Execution,
+    /// The specification calls it out of date.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deprecated: bool,
+    /// The specification's security requirements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security: Option<RawJson>,
+    /// MCP annotations, icons, `_meta` and whatever else the upstream said, passed on as it is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub extra: BTreeMap<Box<str>, RawJson>,
+}
+
+fn none<S>() -> Option<S> {
+    None
+}
+
+/// How a call is carried out: the execution mode and what it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "mode", rename_all = "snake_case")]
+pub enum Execution {
+    /// One HTTP request, one answer.
+    SyncHttp(HttpRequest),
+    /// An HTTP request that starts work, then questions until it is done.
+    AsyncPoll {
+        /// The request that starts the work.
+        request: HttpRequest,
+        /// How to ask whether it is done.
+        polling: Polling,
+    },
+    /// `tools/call` on an MCP server.
+    McpCall,
+    /// A tool of toolcrib's own.
+    Builtin,
+    /// Several steps that call other tools.
+    Workflow,
+    /// A handler in code, a fixed answer or a command from the configuration.
+    Custom,
+}
+
+/// Templates of an HTTP request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpRequest {
+    /// The address.
+    pub url_template: Box<str>,
+    /// The headers, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers_template: BTreeMap<Box<str>, Box<str>>,
+    /// The body, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_template: Option<Box<str>>,
+    /// How the body is encoded.
+    #[serde(default)]
+    pub body_encoding: BodyEncoding,
+}
+
+/// How a request's body is encoded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BodyEncoding {
+    /// `application/json`
+    #[default]
+    Json,
+    /// `application/x-www-form-urlencoded`
+    Form,
+    /// `multipart/form-data`
+    Multipart,
+    /// Plain text.
+    Text,
+    /// Bytes, given as base64.
+    Bytes,
+}
+
+/// How to ask whether work that was started is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Polling {
+    /// Where to ask; sees the answer to the first request.
+    pub status_url_template: Box<str>,
+    /// Where the status stands in an answer.
+    pub status_path: Box<str>,
+    /// Statuses that mean done.
+    pub completed: Vec<Box<str>>,
+    /// Statuses that mean failed.
+    pub failed: Vec<Box<str>>,
+    /// Where the result stands in the last answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_path: Option<Box<str>>,
+}
+
+impl Manifest<Schema> {
+    /// The manifest as events hold it.
+    pub fn to_stored(&self) -> Manifest<SchemaRef> {
+        let manifest = self.clone();
+        Manifest {
+            input_schema: self.input_schema.reference().clone(),
+            output_schema: self.output_schema.as_ref().map(|schema| schema.reference().clone()),
+            name: manifest.name,
+            title: manifest.title,
+            description: manifest.description,
+            method: manifest.method,
+            path: manifest.path,
+            tags: manifest.tags,
+            execution: manifest.execution,
+            deprecated: manifest.deprecated,
+            security: manifest.security,
+            extra: manifest.extra,
+        }
+    }
+}
+
+impl Manifest<SchemaRef> {
+    /// SHA-256 over every field, blind to the order of keys: two manifests with one fingerprint are one tool.
+    pub fn fingerprint(&self) -> Digest {
+        Digest::of_canonical(serde_json::to_value(self).expect("a manifest is JSON"))
+    }
+
+    /// The documents it needs.
+    pub fn digests(&self) -> impl Iterator<Item = Digest> + '_ {
+        self.input_schema.digests().chain(self.output_schema.iter().flat_map(SchemaRef::digests))
+    }
+}

@@ -1,0 +1,329 @@
+//! A matcher: one condition on a claim, judged by type and never by how a value looks in text.
+//!
+//! A path may find several values, because it walks lists; one that satisfies the operator is enough. The operators with
+//! *not* say the opposite of the others, but they fail closed: about a claim that is missing they say no unless
+//! `missing` asks otherwise, and about a claim of another type they say no. A claim of `null` is missing.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
+
+use crate::{ClaimPath, Claims, Pattern};
+
+/// The longest regular expression of a matcher, in bytes.
+const MATCHER_REGEX_LIMIT: usize = 512;
+/// The longest text that `matches` looks at, in bytes; a longer one does not match.
+const MATCHER_TEXT_LIMIT: usize = 16 * 1024;
+
+/// How a matcher judges the values it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operator {
+    /// The value is the same, of the same type: `1` is `1.0` but not `"1"`. A list is only the same as a list; for one
+    /// of its elements there is `contains`.
+    Equals,
+    /// Not `equals`.
+    NotEquals,
+    /// A list with the value in it, or a text with the value as one of its words between spaces. Never part of a word.
+    Contains,
+    /// Not `contains`.
+    NotContains,
+    /// A text that a regular expression matches from the first character to the last, or a list with such a text.
+    Matches,
+    /// The value `equals` one of several.
+    In,
+    /// Not `in`.
+    NotIn,
+    /// The claim is there.
+    Exists,
+    /// The claim is missing.
+    NotExists,
+}
+
+impl Operator {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Equals => "equals",
+            Self::NotEquals => "not_equals",
+            Self::Contains => "contains",
+            Self::NotContains => "not_contains",
+            Self::Matches => "matches",
+            Self::In => "in",
+            Self::NotIn => "not_in",
+            Self::Exists => "exists",
+            Self::NotExists => "not_exists",
+        }
+    }
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One condition on a claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub struct Matcher {
+    claim: ClaimPath,
+    operator: Operator,
+    test: Test,
+    missing: bool,
+}
+
+/// What the operator compares with. A pair of opposites shares one test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Equals(Value),
+    Contains(Value),
+    Matches(Pattern),
+    In(Vec<Value>),
+    Exists,
+}
+
+/// A matcher as it is written in JSON.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    claim: ClaimPath,
+    operator: Operator,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value: Option<Value>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    missing: bool,
+}
+
+/// A matcher that could not mean what it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMatcher {
+    /// The value is absent, empty, or of a type the operator cannot compare with.
+    #[error("`value` does not suit `{operator}`: {rule}")]
+    Value {
+        /// The operator.
+        operator: Operator,
+        /// What the operator needs.
+        rule: &'static str,
+    },
+    /// The value of `matches` does not compile.
+    #[error("`value` is not a regular expression: {problem}")]
+    Regex {
+        /// What is wrong with it, and what to do.
+        problem: String,
+    },
+    /// A missing claim has only one meaning for this operator.
+    #[error(
+        "`missing` does not suit `{operator}`: leave it out, it is for `not_equals`, `not_contains` and `not_in`"
+    )]
+    Missing {
+        /// The operator.
+        operator: Operator,
+    },
+}
+
+impl Matcher {
+    /// Makes a matcher; `missing` is what a negative operator says about a missing claim.
+    pub fn new(
+        claim: ClaimPath,
+        operator: Operator,
+        value: Option<Value>,
+        missing: bool,
+    ) -> Result<Self, InvalidMatcher> {
+        let takes_missing =
+            matches!(operator, Operator::NotEquals | Operator::NotContains | Operator::NotIn);
+        if missing && !takes_missing {
+            return Err(InvalidMatcher::Missing { operator });
+        }
+        Ok(Self { claim, operator, test: Test::new(operator, value)?, missing })
+    }
+
+    /// Where the claim is.
+    pub fn claim(&self) -> &ClaimPath {
+        &self.claim
+    }
+
+    /// How the values found there are judged.
+    pub fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    /// What they are compared with.
+    pub fn value(&self) -> Option<Value> {
+        match &self.test {
+            Test::Equals(value) | Test::Contains(value) => Some(value.clone()),
+            Test::Matches(pattern) => pattern.as_str().strip_prefix("regex:").map(Value::from),
+            Test::In(values) => Some(values.clone().into()),
+            Test::Exists => None,
+        }
+    }
+
+    /// Whether a missing claim matches too.
+    pub fn missing(&self) -> bool {
+        self.missing
+    }
+
+    /// Whether the claims satisfy the condition.
+    pub fn matches(&self, claims: &Claims) -> bool {
+        let found = self.claim.find(claims);
+        let holds = found.iter().any(|value| self.test.holds(value));
+        match self.operator {
+            Operator::Equals
+            | Operator::Contains
+            | Operator::Matches
+            | Operator::In
+            | Operator::Exists => holds,
+            Operator::NotEquals | Operator::NotContains | Operator::NotIn if found.is_empty() => {
+                self.missing
+            }
+            Operator::NotEquals | Operator::NotContains | Operator::NotIn => {
+                !holds && found.iter().all(|value| self.test.suits(value))
+            }
+            Operator::NotExists => !holds,
+        }
+    }
+}
+
+impl Test {
+    fn new(operator: Operator, value: Option<Value>) -> Result<Self, InvalidMatcher> {
+        let unsuitable = |rule| InvalidMatcher::Value { operator, rule };
+        match operator {
+            Operator::Equals | Operator::NotEquals => match value {
+                Some(value) if !is_empty(&value) => Ok(Self::Equals(value)),
+                Some(_) | None => {
+                    Err(unsuitable("give a value that is not empty, or use `not_exists`"))
+                }
+            },
+            Operator::Contains | Operator::NotContains => match value {
+                Some(value) if !is_empty(&value) && !value.is_array() && !value.is_object() => {
+                    Ok(Self::Contains(value))
+                }
+                Some(_) | None => Err(unsuitable("give one text, number or boolean")),
+            },
+            Operator::Matches => match value {
+                Some(Value::String(text))
+                    if !text.is_empty() && text.len() <= MATCHER_REGEX_LIMIT =>
+                {
+                    let pattern = format!("regex:{text}").parse::<Pattern>();
+                    pattern
+                        .map(Self::Matches)
+                        .map_err(|error| InvalidMatcher::Regex { problem: error.problem })
+                }
+                Some(_) | None => {
+                    Err(unsuitable("give a regular expression as a text of 1 to 512 bytes"))
+                }
+            },
+            Operator::In | Operator::NotIn => match value {
+                Some(Value::Array(values))
+                    if !values.is_empty() && !values.iter().any(is_empty) =>
+                {
+                    Ok(Self::In(values))
+                }
+                Some(_) | None => Err(unsuitable("give a list of values, none of them empty")),
+            },
+            Operator::Exists | Operator::NotExists => match value {
+                None => Ok(Self::Exists),
+                Some(_) => Err(unsuitable("leave it out")),
+            },
+        }
+    }
+
+    /// Whether the claim has a type that can be compared at all.
+    fn suits(&self, found: &Value) -> bool {
+        match self {
+            Self::Equals(value) => same_type(found, value),
+            Self::In(values) => values.iter().any(|value| same_type(found, value)),
+            Self::Contains(_) => found.is_array() || found.is_string(),
+            Self::Matches(_) => found.is_array() || found.is_string(),
+            Self::Exists => true,
+        }
+    }
+
+    fn holds(&self, found: &Value) -> bool {
+        match self {
+            Self::Equals(value) => same(found, value),
+            Self::Contains(value) => contains(found, value),
+            Self::Matches(pattern) => match found {
+                Value::Array(elements) => elements.iter().any(|element| is_match(pattern, element)),
+                _ => is_match(pattern, found),
+            },
+            Self::In(values) => values.iter().any(|value| same(found, value)),
+            Self::Exists => true,
+        }
+    }
+}
+
+fn same_type(one: &Value, two: &Value) -> bool {
+    std::mem::discriminant(one) == std::mem::discriminant(two)
+}
+
+/// A matcher that compares with nothing is a gap somebody forgot to fill.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.is_empty(),
+        Value::Array(elements) => elements.is_empty(),
+        Value::Object(object) => object.is_empty(),
+    }
+}
+
+fn contains(found: &Value, value: &Value) -> bool {
+    match (found, value) {
+        (Value::Array(elements), _) => elements.iter().any(|element| same(element, value)),
+        (Value::String(text), Value::String(word)) => text.split(' ').any(|part| part == word),
+        _ => false,
+    }
+}
+
+fn is_match(pattern: &Pattern, found: &Value) -> bool {
+    found.as_str().is_some_and(|text| text.len() <= MATCHER_TEXT_LIMIT && pattern.matches(text))
+}
+
+/// Whether two values are the same, with numbers compared by what they count and not by how they are written.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => same_number(a, b),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+fn same_number(a: &Number, b: &Number) -> bool {
+    match (whole(a), whole(b)) {
+        (Some(a), Some(b)) => a == b,
+        (None, None) => a.as_f64() == b.as_f64(),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+/// The number as an integer, if it is one. Large ids must not become equal by rounding, as they would as floats.
+fn whole(number: &Number) -> Option<i128> {
+    if let Some(integer) = number.as_i128() {
+        return Some(integer);
+    }
+    let float = number.as_f64()?;
+    // Within these bounds the cast is exact; a larger float keeps its own company.
+    (float.fract() == 0.0 && float.abs() < 1e30).then_some(float as i128)
+}
+
+impl TryFrom<Written> for Matcher {
+    type Error = InvalidMatcher;
+
+    fn try_from(written: Written) -> Result<Self, InvalidMatcher> {
+        Self::new(written.claim, written.operator, written.value, written.missing)
+    }
+}
+impl From<Matcher> for Written {
+    fn from(matcher: Matcher) -> Self {
+        let value = matcher.value();
+        Self { claim: matcher.claim, operator: matcher.operator, value, missing: matcher.missing }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,72 @@
+//! A name that people gave: shown, never used as an id.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest name, in bytes.
+const LIMIT: usize = 200;
+
+/// One to 200 bytes of printable text without white space around it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(Box<str>);
+
+/// A text that cannot be a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to {LIMIT} bytes of printable text and is not only white space")]
+pub struct InvalidName;
+
+impl Name {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for Name {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let text = text.trim();
+        if text.is_empty() || LIMIT < text.len() || text.chars().any(char::is_control) {
+            return Err(InvalidName);
+        }
+        Ok(Self(text.into()))
+    }
+}
+impl TryFrom<String> for Name {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        text.parse()
+    }
+}
+impl From<Name> for String {
+    fn from(name: Name) -> Self {
+        name.0.into()
+    }
+}
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_trimmed_and_printable() {
+        assert_eq!("  Pet store ".parse::<Name>().unwrap().as_str(), "Pet store");
+        for text in ["", "  ", "a\u{1b}[31m", &"x".repeat(201)] {
+            assert_eq!(text.parse::<Name>(), Err(InvalidName));
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A policy: if its matchers match, it grants its groups.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Claims, GroupId, Matcher, Name};
+
+/// What a policy says. It has at least one matcher and one group: a policy without matchers would be "everyone".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct PolicyRules {
+    /// For people.
+    pub name: Name,
+    /// For people.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub description: Box<str>,
+    /// Order of evaluation and of explanation, highest first. It never changes what is granted.
+    pub priority: u32,
+    matchers: Vec<Matcher>,
+    groups: BTreeSet<GroupId>,
+}
+
+#[derive(Deserialize)]
+struct Unchecked {
+    name: Name,
+    #[serde(default)]
+    description: Box<str>,
+    #[serde(default)]
+    priority: u32,
+    #[serde(default)]
+    matchers: Vec<Matcher>,
+    #[serde(default)]
+    groups: BTreeSet<GroupId>,
+}
+
+/// Rules that would grant to everyone, or nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPolicy {
+    /// It would grant to everyone.
+    #[error("a policy has at least one matcher: without one it would be for everyone")]
+    NoMatcher,
+    /// It would grant nothing.
+    #[error("a policy grants at least one group")]
+    NoGroup,
+}
+
+impl PolicyRules {
+    /// Rules with at least one matcher and one group.
+    pub fn new(name: Name, matchers: Vec<Matcher>, groups: BTreeSet<GroupId>) -> Result<Self, InvalidPolicy> {
+        Unchecked { name, description: "".into(), priority: 0, matchers, groups }.try_into()
+    }
+
+    /// All must match.
+    pub fn matchers(&self) -> &[Matcher] {
+        &self.matchers
+    }
+
+    /// What is granted.
+    pub fn groups(&self) -> &BTreeSet<GroupId> {
+        &self.groups
+    }
+
+    /// Whether it grants to an agent with these claims.
+    pub fn matches(&self, claims: &Claims) -> bool {
+        self.matchers.iter().all(|matcher| matcher.matches(claims))
+    }
+}
+
+impl TryFrom<Unchecked> for PolicyRules {
+    type Error = InvalidPolicy;
+
+    fn try_from(unchecked: Unchecked) -> Result<Self, InvalidPolicy> {
+        let Unchecked { name, description, priority, matchers, groups } = unchecked;
+        if matchers.is_empty() {
+            return Err(InvalidPolicy::NoMatcher);
+        }
+        if groups.is_empty() {
+            return Err(InvalidPolicy::NoGroup);
+        }
+        Ok(Self { name, description, priority, matchers, groups })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_without_matchers_or_groups_is_refused() {
+        let read = |text: &str| serde_json::from_str::<PolicyRules>(text).map_err(|error| error.to_string());
+        assert!(read(r#"{"name":"p","groups":["g"]}"#).unwrap_err().contains("everyone"));
+        let matcher = r#"[{"claim":"role","operator":"equals","value":"staff"}]"#;
+        assert!(read(&format!(r#"{{"name":"p","matchers":{matcher}}}"#)).unwrap_err().contains("at least one group"));
+        assert!(read(&format!(r#"{{"name":"p","matchers":{matcher},"groups":["g"]}}"#)).is_ok());
+    }
+}

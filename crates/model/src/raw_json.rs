@@ -1,0 +1,59 @@
+//! JSON kept as the text it came in: a tree of values takes several times the memory, and most are only passed on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// A valid JSON text, cheap to share. Reads and writes only as JSON.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RawJson(Arc<str>);
+
+impl RawJson {
+    /// Takes a text, if it is JSON.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<&RawValue>(text).map(|raw| Self(raw.get().into()))
+    }
+
+    /// Writes anything that serialises.
+    pub fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(|text| Self(text.into()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The text read into a tree of values.
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::from_str(&self.0).expect("a raw JSON text is JSON")
+    }
+
+    /// How many owners share this text.
+    pub fn owners(&self) -> usize {
+        Arc::strong_count(&self.0)
+    }
+}
+
+impl From<&serde_json::Value> for RawJson {
+    fn from(value: &serde_json::Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+impl fmt::Debug for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl Serialize for RawJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serde_json::from_str::<&RawValue>(&self.0).expect("a raw JSON text is JSON").serialize(serializer)
+    }
+}
+impl<'de> Deserialize<'de> for RawJson {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(Box::<str>::from(raw).into()))
+    }
+}

@@ -1,0 +1,82 @@
+//! Where a secret is, never what it is. Values live in the environment, in files or sealed beside the journal.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a secret is: `env:NAME`, `file:PATH` or `sealed:NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SecretRef {
+    /// An environment variable of the server.
+    Env(Box<str>),
+    /// A file the server can read.
+    File(Box<str>),
+    /// Sealed in the database under this name.
+    Sealed(Box<str>),
+}
+
+/// A text that is no reference. It may be the secret itself, so it is not repeated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a secret is given by reference: `env:NAME`, `file:PATH` or `sealed:NAME` (1 to 1024 bytes)")]
+pub struct InvalidSecretRef;
+
+impl FromStr for SecretRef {
+    type Err = InvalidSecretRef;
+
+    fn from_str(text: &str) -> Result<Self, InvalidSecretRef> {
+        let (store, name) = text.split_once(':').ok_or(InvalidSecretRef)?;
+        if name.is_empty() || 1024 < name.len() || name.chars().any(char::is_control) {
+            return Err(InvalidSecretRef);
+        }
+        match store {
+            "env" => Ok(Self::Env(name.into())),
+            "file" => Ok(Self::File(name.into())),
+            "sealed" => Ok(Self::Sealed(name.into())),
+            _ => Err(InvalidSecretRef),
+        }
+    }
+}
+
+impl fmt::Display for SecretRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "env:{name}"),
+            Self::File(path) => write!(f, "file:{path}"),
+            Self::Sealed(name) => write!(f, "sealed:{name}"),
+        }
+    }
+}
+impl TryFrom<String> for SecretRef {
+    type Error = InvalidSecretRef;
+
+    fn try_from(text: String) -> Result<Self, InvalidSecretRef> {
+        text.parse()
+    }
+}
+impl From<SecretRef> for String {
+    fn from(secret: SecretRef) -> Self {
+        secret.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reference_is_printed_and_read_back() {
+        for text in ["env:TOKEN", "file:/run/secrets/token", "sealed:billing"] {
+            assert_eq!(text.parse::<SecretRef>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_secret_given_as_it_is_is_refused_and_not_repeated() {
+        for text in ["hunter2", "Bearer: hunter2", "env:", "vault:hunter2"] {
+            let error = text.parse::<SecretRef>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"));
+        }
+    }
+}

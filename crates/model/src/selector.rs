@@ -1,0 +1,174 @@
+//! A selector: one condition on a tool, prompt or resource, made of parts that must all hold.
+//!
+//! A selector without parts matches everything of its kind; that a group without selectors selects nothing is the
+//! group's rule.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{LabelId, Pattern};
+
+/// What a source offers, in the words of MCP.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Primitive {
+    /// Something an agent calls.
+    #[default]
+    Tool,
+    /// A text with gaps that an agent asks for.
+    Prompt,
+    /// Something an agent reads.
+    Resource,
+}
+
+/// What a selector looks at. A text that does not apply, like the method of an MCP tool, is empty.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// What it is.
+    pub kind: Primitive,
+    /// The id of its source.
+    pub source_id: &'a str,
+    /// The name that people gave its source.
+    pub source_name: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// The path of the request behind it.
+    pub path: &'a str,
+    /// The method of the request behind it.
+    pub method: &'a str,
+    /// The source's words on it.
+    pub tags: &'a [Box<str>],
+    /// Our admin's words on it.
+    pub labels: &'a BTreeSet<LabelId>,
+}
+
+/// One condition on a tool, prompt or resource. A part that is not given holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Selector {
+    /// What is selected; the others never match.
+    #[serde(default)]
+    pub kind: Primitive,
+    /// Matches the id or the name of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Pattern>,
+    /// Matches the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<Pattern>,
+    /// Matches the path of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<Pattern>,
+    /// Matches the method of the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<Pattern>,
+    /// Tags that must all be there, spelled exactly so.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub required_tags: BTreeSet<Box<str>>,
+    /// Tags of which none may be there, spelled exactly so.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub excluded_tags: BTreeSet<Box<str>>,
+    /// Labels that must all be there.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub required_labels: BTreeSet<LabelId>,
+}
+
+impl Selector {
+    /// Whether every given part holds.
+    pub fn matches(&self, facts: &Facts<'_>) -> bool {
+        self.kind == facts.kind
+            && (holds(self.source.as_ref(), facts.source_id)
+                || holds(self.source.as_ref(), facts.source_name))
+            && holds(self.name.as_ref(), facts.name)
+            && holds(self.path.as_ref(), facts.path)
+            && holds(self.method.as_ref(), facts.method)
+            && self.required_tags.iter().all(|tag| facts.tags.contains(tag))
+            && !self.excluded_tags.iter().any(|tag| facts.tags.contains(tag))
+            && self.required_labels.is_subset(facts.labels)
+    }
+}
+
+fn holds(pattern: Option<&Pattern>, text: &str) -> bool {
+    pattern.is_none_or(|pattern| pattern.matches(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Whether a selector matches the tool `GET /pets/{id}` of the source `petstore`.
+    fn selects(selector: serde_json::Value) -> bool {
+        let selector: Selector = serde_json::from_value(selector).unwrap();
+        let labels = ["pii", "beta"].map(|label| label.parse().unwrap()).into();
+        selector.matches(&Facts {
+            kind: Primitive::Tool,
+            source_id: "petstore",
+            source_name: "Pet Store",
+            name: "getPet",
+            path: "/pets/{id}",
+            method: "GET",
+            tags: &["pets".into(), "Read".into()],
+            labels: &labels,
+        })
+    }
+
+    #[test]
+    fn an_empty_selector_matches_every_primitive_of_its_kind() {
+        assert!(selects(json!({})));
+        assert!(selects(json!({"kind": "tool"})));
+        assert!(!selects(json!({"kind": "prompt"})));
+        assert!(!selects(json!({"kind": "resource"})));
+    }
+
+    #[test]
+    fn a_source_is_matched_by_id_or_by_name() {
+        assert!(selects(json!({"source": "petstore"})));
+        assert!(selects(json!({"source": "pet store"})));
+        assert!(!selects(json!({"source": "pet"})));
+    }
+
+    #[test]
+    fn each_pattern_looks_at_its_own_fact() {
+        assert!(selects(json!({"name": "get*", "path": "/pets/*", "method": "{get,head}"})));
+        assert!(selects(json!({"path": "/pets/{id}"})));
+        assert!(!selects(json!({"name": "/pets/*"})));
+        assert!(!selects(json!({"path": "get*"})));
+        assert!(!selects(json!({"method": "post"})));
+    }
+
+    #[test]
+    fn all_parts_must_hold() {
+        assert!(!selects(json!({"name": "get*", "method": "post"})));
+        assert!(!selects(json!({"kind": "prompt", "name": "get*"})));
+    }
+
+    #[test]
+    fn required_tags_must_all_be_there_and_are_compared_exactly() {
+        assert!(selects(json!({"required_tags": ["pets", "Read"]})));
+        assert!(!selects(json!({"required_tags": ["pets", "write"]})));
+        assert!(!selects(json!({"required_tags": ["read"]})));
+    }
+
+    #[test]
+    fn one_excluded_tag_is_enough_to_refuse() {
+        assert!(selects(json!({"excluded_tags": ["write", "read"]})));
+        assert!(!selects(json!({"excluded_tags": ["write", "Read"]})));
+        assert!(!selects(json!({"required_tags": ["pets"], "excluded_tags": ["pets"]})));
+    }
+
+    #[test]
+    fn required_labels_must_all_be_there() {
+        assert!(selects(json!({"required_labels": ["pii", "beta"]})));
+        assert!(!selects(json!({"required_labels": ["pii", "pets"]})));
+    }
+
+    #[test]
+    fn parts_that_are_not_given_are_not_written_and_unknown_ones_are_tolerated() {
+        let selector: Selector =
+            serde_json::from_value(json!({"name": "a*", "later": true})).unwrap();
+        assert_eq!(serde_json::to_value(&selector).unwrap(), json!({"kind": "tool", "name": "a*"}));
+    }
+}

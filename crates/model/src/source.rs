@@ -1,0 +1,390 @@
+//! A source: something registered that offers tools.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::{Name, SecretRef, SourceId};
+
+/// A source to be registered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewSource {
+    /// Given, or made from the name.
+    pub id: SourceId,
+    /// Everything else.
+    pub profile: SourceProfile,
+}
+
+/// What an admin says of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceProfile {
+    /// Shown to people; selectors see it.
+    pub name: Name,
+    /// For people.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub description: Box<str>,
+    /// Where the upstream is; a specification in a file or a child process has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<SourceUrl>,
+    /// The kind, and what only that kind needs.
+    pub settings: Settings,
+    /// How toolcrib shows itself to the upstream.
+    #[serde(default)]
+    pub auth: Auth,
+    /// Request headers of an agent that are passed on; never the one that opened toolcrib.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub forward_headers: BTreeSet<Box<str>>,
+    /// Whether new and changed tools wait for an admin.
+    #[serde(default)]
+    pub trust: Trust,
+    /// Where agents meet its tools, unless the tool says otherwise.
+    #[serde(default)]
+    pub visibility: Visibility,
+    /// Seconds between scheduled refreshes; none means by hand and by signal only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh_every: Option<u32>,
+    /// A refresh that would remove more than this share of the tools is held back (per cent).
+    #[serde(default = "half")]
+    pub shrink_limit: u8,
+}
+
+fn half() -> u8 {
+    50
+}
+
+/// The kinds of source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// An OpenAPI specification.
+    Openapi,
+    /// An MCP server.
+    Mcp,
+    /// A server with `GET /tools`.
+    HttpManifest,
+    /// Declared multi-step tools.
+    Workflow,
+    /// Tools that ship with toolcrib.
+    Builtin,
+    /// Tools from the configuration or from code.
+    Custom,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Openapi, Self::Mcp, Self::HttpManifest, Self::Workflow, Self::Builtin, Self::Custom];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Openapi => "openapi",
+            Self::Mcp => "mcp",
+            Self::HttpManifest => "http_manifest",
+            Self::Workflow => "workflow",
+            Self::Builtin => "builtin",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+/// A word that is no kind of source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no kind of source `{given}`; the kinds are {}", Kind::ALL.map(Kind::as_str).join(", "))]
+pub struct InvalidKind {
+    /// The word.
+    pub given: String,
+}
+
+impl FromStr for Kind {
+    type Err = InvalidKind;
+
+    fn from_str(text: &str) -> Result<Self, InvalidKind> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| InvalidKind { given: text.chars().take(80).collect() })
+    }
+}
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What only one kind of source needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Settings {
+    /// An OpenAPI specification.
+    Openapi {},
+    /// An MCP server: a child process if there is a command, otherwise Streamable HTTP at the source's URL.
+    Mcp {
+        /// The child process.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<StdioCommand>,
+        /// How long a connection lives.
+        #[serde(default)]
+        lifecycle: Lifecycle,
+    },
+    /// A server with `GET /tools`.
+    HttpManifest {},
+    /// Declared multi-step tools.
+    Workflow {},
+    /// Tools that ship with toolcrib.
+    Builtin {},
+    /// Tools from the configuration or from code.
+    Custom {},
+}
+
+impl Settings {
+    /// Which kind these are for.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Openapi {} => Kind::Openapi,
+            Self::Mcp { .. } => Kind::Mcp,
+            Self::HttpManifest {} => Kind::HttpManifest,
+            Self::Workflow {} => Kind::Workflow,
+            Self::Builtin {} => Kind::Builtin,
+            Self::Custom {} => Kind::Custom,
+        }
+    }
+}
+
+/// A child process that speaks MCP on its standard input and output.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StdioCommand {
+    /// The program.
+    pub program: Box<str>,
+    /// Its arguments; no shell reads them.
+    #[serde(default)]
+    pub arguments: Vec<Box<str>>,
+    /// Its whole environment. Values are references: most of what is put here is a secret.
+    #[serde(default)]
+    pub environment: BTreeMap<Box<str>, SecretRef>,
+    /// Where it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<Box<str>>,
+}
+
+/// How long a connection to an MCP server lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lifecycle {
+    /// As long as one use.
+    Transient,
+    /// As long as the source is enabled; supervised.
+    #[default]
+    Persistent,
+}
+
+/// How toolcrib shows itself to an upstream. Secrets are references.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Auth {
+    /// Not at all.
+    #[default]
+    None,
+    /// A key in a header, the query or a cookie.
+    ApiKey {
+        /// Where the key goes.
+        location: ApiKeyLocation,
+        /// The name of the header, parameter or cookie.
+        name: Box<str>,
+        /// The key.
+        value: SecretRef,
+    },
+    /// HTTP Basic.
+    Basic {
+        /// Not secret.
+        username: Box<str>,
+        /// The password.
+        password: SecretRef,
+    },
+    /// A fixed bearer token.
+    Bearer {
+        /// The token.
+        token: SecretRef,
+    },
+    /// OAuth 2 client credentials.
+    ClientCredentials {
+        /// Where tokens come from.
+        token_url: SourceUrl,
+        /// Who toolcrib is there.
+        client_id: Box<str>,
+        /// How it proves that.
+        client_secret: SecretRef,
+        /// For whom the token is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audience: Option<Box<str>>,
+        /// What the token may do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scopes: Vec<Box<str>>,
+    },
+    /// RFC 8693: the agent's token is exchanged for one that names the upstream.
+    TokenExchange {
+        /// Where tokens are exchanged.
+        token_url: SourceUrl,
+        /// Who toolcrib is there.
+        client_id: Box<str>,
+        /// How it proves that.
+        client_secret: SecretRef,
+        /// For whom the token is. Required: a token without an audience could be used anywhere.
+        audience: Name,
+        /// What the token may do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scopes: Vec<Box<str>>,
+    },
+}
+
+/// Where an API key goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApiKeyLocation {
+    /// A request header.
+    Header,
+    /// A query parameter.
+    Query,
+    /// A cookie.
+    Cookie,
+}
+
+/// Whether new and changed tools wait for an admin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// They are served at once.
+    #[default]
+    Auto,
+    /// They wait; agents keep the last approved version.
+    Review,
+}
+
+/// Where agents meet a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Visibility {
+    /// In their list.
+    #[default]
+    Listed,
+    /// Only through search.
+    Searchable,
+    /// Only by name.
+    Hidden,
+}
+
+/// How a source's refreshes went lately.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    /// Not asked yet.
+    #[default]
+    Unknown,
+    /// The last refresh succeeded.
+    Healthy,
+    /// The last one or two failed.
+    Degraded,
+    /// The last three failed.
+    Unhealthy,
+}
+
+/// An `http` or `https` address without credentials in it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SourceUrl(Url);
+
+/// A text that is no address of a source. Not repeated: it may hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidUrl {
+    /// It does not parse.
+    #[error("this is not a URL")]
+    NotAUrl(#[source] url::ParseError),
+    /// Another scheme.
+    #[error("a source's URL starts with `http://` or `https://`")]
+    Scheme,
+    /// A user name or a password in it.
+    #[error("a URL holds no user name or password: give them under `auth`, by reference")]
+    Credentials,
+}
+
+impl SourceUrl {
+    /// The address.
+    pub fn as_url(&self) -> &Url {
+        &self.0
+    }
+}
+
+impl FromStr for SourceUrl {
+    type Err = InvalidUrl;
+
+    fn from_str(text: &str) -> Result<Self, InvalidUrl> {
+        let url = Url::parse(text).map_err(InvalidUrl::NotAUrl)?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(InvalidUrl::Scheme);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(InvalidUrl::Credentials);
+        }
+        Ok(Self(url))
+    }
+}
+impl TryFrom<String> for SourceUrl {
+    type Error = InvalidUrl;
+
+    fn try_from(text: String) -> Result<Self, InvalidUrl> {
+        text.parse()
+    }
+}
+impl From<SourceUrl> for String {
+    fn from(url: SourceUrl) -> Self {
+        url.0.into()
+    }
+}
+impl fmt::Display for SourceUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+impl fmt::Debug for SourceUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_kind_is_refused_with_the_kinds() {
+        let error = "graphql".parse::<Kind>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "there is no kind of source `graphql`; the kinds are openapi, mcp, http_manifest, workflow, builtin, custom"
+        );
+    }
+
+    #[test]
+    fn a_url_with_credentials_is_refused_and_not_repeated() {
+        for text in ["https://me:hunter2@example.com", "ftp://example.com/hunter2", "hunter2"] {
+            let error = text.parse::<SourceUrl>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"));
+        }
+        assert!("https://example.com/openapi.json".parse::<SourceUrl>().is_ok());
+    }
+
+    #[test]
+    fn token_exchange_without_an_audience_is_refused() {
+        let text = r#"{"kind":"token_exchange","token_url":"https://id.example","client_id":"t","client_secret":"env:S"}"#;
+        let error = serde_json::from_str::<Auth>(text).unwrap_err().to_string();
+        assert!(error.contains("audience"), "{error}");
+    }
+
+    #[test]
+    fn a_profile_needs_only_a_name_and_a_kind() {
+        let text = r#"{"name":"Pets","settings":{"kind":"openapi"}}"#;
+        let profile: SourceProfile = serde_json::from_str(text).unwrap();
+        assert_eq!((profile.settings.kind(), profile.shrink_limit), (Kind::Openapi, 50));
+    }
+}

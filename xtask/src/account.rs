@@ -1,0 +1,47 @@
+//! Unix accounts: who we are, and whom we become where root is refused.
+
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::{program, workspace};
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) user: u32,
+    pub(crate) group: u32,
+}
+
+pub(crate) fn we_are_root() -> Result<bool, Failure> {
+    Ok(program::output(program::command("id").arg("-u"))?.trim() == "0")
+}
+
+/// The ordinary account that PostgreSQL's programs run as when we are root.
+pub(crate) fn ordinary() -> Result<Account, Failure> {
+    let passwd = workspace::read(Path::new("/etc/passwd"))?;
+    find(&passwd, "postgres").or_else(|| find(&passwd, "nobody")).ok_or_else(|| {
+        Failure::new("PostgreSQL refuses root, and there is neither a user `postgres` nor `nobody`")
+    })
+}
+
+/// Lines are `name:password:user:group:…`, see passwd(5).
+fn find(passwd: &str, name: &str) -> Option<Account> {
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(name))?;
+    let mut fields = line.split(':').skip(2);
+    let user = fields.next()?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    Some(Account { name: name.to_owned(), user, group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_found_by_its_whole_name() {
+        let passwd = "root:x:0:0::/root:/bin/sh\npostgres2:x:7:8::/:\npostgres:x:101:104:,,,:/var:/bin/bash\n";
+        let postgres = Account { name: "postgres".to_owned(), user: 101, group: 104 };
+        assert_eq!(find(passwd, "postgres"), Some(postgres));
+        assert_eq!(find(passwd, "nobody"), None);
+    }
+}

@@ -1,0 +1,58 @@
+//! Golden files: none that no test compares with, and no proposals that nobody accepted.
+
+use std::path::Path;
+
+use crate::checks::Progress;
+use crate::failure::Failure;
+use crate::workspace;
+
+pub(super) fn check(progress: &mut Progress) -> Result<(), Failure> {
+    let in_use = progress.golden_files_in_use.as_ref();
+    if in_use.is_none() {
+        println!(
+            "only proposals are looked for: not all tests ran, so nobody knows which golden files are in use"
+        );
+    }
+    let mut complaints = Vec::new();
+    for file in workspace::files_below(workspace::root())? {
+        let real_path = file.canonicalize()?;
+        if is_proposal(&file) {
+            complaints
+                .push(format!("{} was neither accepted nor rejected", workspace::shown(&file)));
+        }
+        if is_golden(&file) && in_use.is_some_and(|in_use| !in_use.contains(&real_path)) {
+            complaints.push(format!("no test refers to {}", workspace::shown(&file)));
+        }
+    }
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(complaints.join("\n")))
+}
+
+fn is_golden(file: &Path) -> bool {
+    has_ending(file, ".snap")
+}
+
+/// `insta` keeps proposals beside the golden file, or for inline ones beside the test in a hidden file.
+fn is_proposal(file: &Path) -> bool {
+    has_ending(file, ".snap.new") || has_ending(file, ".pending-snap")
+}
+
+fn has_ending(file: &Path, ending: &str) -> bool {
+    file.to_string_lossy().ends_with(ending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_files_and_proposals_are_told_apart_by_their_ending() {
+        assert!(is_golden(Path::new("src/snapshots/a.snap")));
+        assert!(!is_golden(Path::new("src/snapshots/a.snap.new")));
+        assert!(is_proposal(Path::new("src/snapshots/a.snap.new")));
+        assert!(is_proposal(Path::new("src/.lib.rs.pending-snap")));
+        assert!(!is_proposal(Path::new("src/snapshots/a.snap")));
+    }
+}

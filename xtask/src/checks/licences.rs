@@ -1,0 +1,82 @@
+//! Licences: every crate we ship must allow itself to be used under one of a few permissive licences.
+//!
+//! Some crates are not welcome whatever their licence: there is one TLS and crypto stack here, `rustls` on `aws-lc-rs`.
+
+use std::collections::BTreeSet;
+
+use crate::checks::licence_expression;
+use crate::failure::Failure;
+use crate::program;
+
+const ALLOWED: [&str; 14] = [
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+const UNWELCOME: [&str; 3] = ["native-tls", "openssl-sys", "ring"];
+
+pub(super) fn check() -> Result<(), Failure> {
+    let mut tree = program::cargo(&["tree", "--locked", "--workspace", "--edges", "normal,build"]);
+    tree.args(["--prefix", "none", "--format", "{p}\t{l}"]);
+    let complaints = complaints(&program::output(&mut tree)?);
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(complaints.into_iter().collect::<Vec<_>>().join("\n")))
+}
+
+/// One line of the tree per crate: `name v1.2.3`, a tab, its licence, and ` (*)` where it was listed before.
+fn complaints(tree: &str) -> BTreeSet<String> {
+    tree.lines().filter(|line| !line.is_empty()).filter_map(complaint).collect()
+}
+
+fn complaint(line: &str) -> Option<String> {
+    let (package, licence) = line.split_once('\t').unwrap_or((line, ""));
+    let licence = licence.trim_end_matches("(*)").trim();
+    let name = package.split(' ').next().unwrap_or(package);
+    if UNWELCOME.contains(&name) {
+        return Some(format!(
+            "crate `{name}` must not be used; `cargo tree --invert {name}` says who does"
+        ));
+    }
+    match licence_expression::allows(licence, &ALLOWED) {
+        Some(true) => None,
+        Some(false) => Some(format!("the licence `{licence}` of crate `{package}` is not allowed")),
+        None => Some(format!("the licence `{licence}` of crate `{package}` cannot be read")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn welcome_crates_with_allowed_licences_pass() {
+        let tree = "a v1.0.0 (/work/a)\tApache-2.0\nb v2.0.0\tMIT OR Apache-2.0 (*)\n\nopenssl-probe v0.2.2\tMIT\n";
+        assert_eq!(complaints(tree), BTreeSet::new());
+    }
+
+    #[test]
+    fn other_licences_missing_licences_and_unwelcome_crates_do_not() {
+        let tree =
+            "a v1.0.0\tGPL-3.0-only\na v1.0.0\tGPL-3.0-only (*)\nb v1.0.0\t\nring v0.17.14\tMIT\n";
+        let expected = [
+            "crate `ring` must not be used; `cargo tree --invert ring` says who does",
+            "the licence `` of crate `b v1.0.0` cannot be read",
+            "the licence `GPL-3.0-only` of crate `a v1.0.0` is not allowed",
+        ];
+        assert_eq!(complaints(tree), expected.map(str::to_owned).into());
+    }
+}

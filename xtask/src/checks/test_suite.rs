@@ -1,0 +1,69 @@
+//! The tests, with a PostgreSQL of their own, and the golden files they referred to.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::checks::{Progress, Selection};
+use crate::failure::Failure;
+use crate::postgres::ThrowAwayPostgres;
+use crate::program::{self, cargo};
+use crate::workspace;
+
+pub(super) fn check(progress: &mut Progress) -> Result<(), Failure> {
+    let postgres = ThrowAwayPostgres::start()?;
+    let references =
+        std::env::temp_dir().join(format!("toolcrib-golden-files-{}", std::process::id()));
+    std::fs::write(&references, "")?;
+    let result = run(&progress.selection, &postgres, &references);
+    let in_use = golden_files_in(&workspace::read(&references)?);
+    std::fs::remove_file(&references)?;
+    result?;
+    progress.golden_files_in_use = progress.selection.all_tests().then_some(in_use);
+    Ok(())
+}
+
+fn run(
+    selection: &Selection,
+    postgres: &ThrowAwayPostgres,
+    references: &Path,
+) -> Result<(), Failure> {
+    program::run(with_environment(&mut tests(selection), postgres, references))?;
+    if !selection.all_tests() {
+        println!("documentation tests are left out: only some tests were asked for");
+        return Ok(());
+    }
+    program::run(with_environment(
+        &mut cargo(&["test", "--workspace", "--doc"]),
+        postgres,
+        references,
+    ))
+}
+
+fn tests(selection: &Selection) -> Command {
+    let nextest = program::succeeds(&mut cargo(&["nextest", "--version"]));
+    let mut tests = if nextest {
+        cargo(&["nextest", "run", "--workspace"])
+    } else {
+        cargo(&["test", "--workspace", "--all-targets", "--"])
+    };
+    tests.args(&selection.filters).args(&selection.options);
+    tests
+}
+
+/// `insta` writes the path of each golden file it compares with into `INSTA_SNAPSHOT_REFERENCES_FILE`, a line each.
+fn with_environment<'a>(
+    command: &'a mut Command,
+    postgres: &ThrowAwayPostgres,
+    references: &Path,
+) -> &'a mut Command {
+    command
+        .envs(postgres.environment())
+        .env("INSTA_UPDATE", "no")
+        .env("INSTA_SNAPSHOT_REFERENCES_FILE", references)
+}
+
+/// The real paths: tests may refer to a file by way of `..`.
+fn golden_files_in(references: &str) -> BTreeSet<PathBuf> {
+    references.lines().filter_map(|line| Path::new(line).canonicalize().ok()).collect()
+}

@@ -1,0 +1,139 @@
+//! Unused dependencies: what a crate's `Cargo.toml` names must occur as a word in its code.
+//!
+//! Lines of comment do not count. A crate that is needed but never named is kept with `use its_name as _;`.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::workspace;
+
+const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
+pub(super) fn check() -> Result<(), Failure> {
+    let mut complaints = Vec::new();
+    for file in workspace::files_below(workspace::root())? {
+        if file.ends_with("Cargo.toml") {
+            complaints.extend(unused_in(&file)?);
+        }
+    }
+    if complaints.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(complaints.join("\n")))
+}
+
+fn unused_in(manifest: &Path) -> Result<Vec<String>, Failure> {
+    let dependencies = dependencies(&workspace::read(manifest)?);
+    let words = words_of_crate(manifest.parent().unwrap_or(manifest))?;
+    let unused = dependencies.into_iter().filter(|name| !words.contains(&name.replace('-', "_")));
+    Ok(unused
+        .map(|name| format!("{} names `{name}` and does not use it", workspace::shown(manifest)))
+        .collect())
+}
+
+fn words_of_crate(folder: &Path) -> Result<BTreeSet<String>, Failure> {
+    let mut files = Vec::new();
+    for place in ["src", "tests", "benches", "examples"] {
+        files.extend(workspace::files_below(&folder.join(place))?);
+    }
+    files.push(folder.join("build.rs"));
+    files.retain(|file| {
+        file.extension().is_some_and(|extension| extension == "rs") && file.is_file()
+    });
+    let mut words = BTreeSet::new();
+    for file in files {
+        words.extend(words_of(&workspace::read(&file)?));
+    }
+    Ok(words)
+}
+
+fn words_of(code: &str) -> BTreeSet<String> {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let words = lines
+        .flat_map(|line| line.split(|letter: char| !letter.is_alphanumeric() && letter != '_'));
+    words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// Reads the two ways to write one down: a line `name = …` or `name.workspace = true` in a section, or a section
+/// `[dependencies.name]` of its own. Sections for one platform, `[target.….dependencies]`, count too.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut inside = false;
+    for line in manifest.lines().map(str::trim) {
+        if let Some(header) = header(line) {
+            inside = is_section(header);
+            let own = header.rsplit_once('.').filter(|(section, _)| is_section(section));
+            names.extend(own.map(|(_, name)| name.to_owned()));
+            continue;
+        }
+        let key = line.split(['=', '.', ' ']).next().unwrap_or_default();
+        if inside && is_name(key) {
+            names.push(key.to_owned());
+        }
+    }
+    names
+}
+
+fn header(line: &str) -> Option<&str> {
+    Some(line.strip_prefix('[')?.split_once(']')?.0)
+}
+
+/// `[workspace.dependencies]` is not one: it names what members may use.
+fn is_section(header: &str) -> bool {
+    let last = match header.rsplit_once('.') {
+        Some((platform, last)) if platform.starts_with("target.") => last,
+        _ => header,
+    };
+    SECTIONS.contains(&last)
+}
+
+fn is_name(key: &str) -> bool {
+    !key.is_empty()
+        && key.chars().all(|letter| letter.is_alphanumeric() || letter == '-' || letter == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dependencies_are_found_however_they_are_written() {
+        let manifest = r#"
+            [package]
+            name = "catalog"
+            [dependencies]
+            model.workspace = true
+            tokio-postgres = { version = "0.7", features = [
+                "runtime",
+            ] } # why
+            # serde = "1"
+            [dependencies.renamed]
+            package = "other"
+            [dev-dependencies]
+            insta="1"
+            [target.'cfg(unix)'.dependencies]
+            libc = "0.2"
+            [target.'cfg(unix)'.dependencies.nix]
+            version = "0.30"
+            [workspace.dependencies]
+            url = "2"
+            [lints]
+            workspace = true
+        "#;
+        assert_eq!(
+            dependencies(manifest),
+            ["model", "tokio-postgres", "renamed", "insta", "libc", "nix"]
+        );
+    }
+
+    #[test]
+    fn words_are_whole_and_not_in_comments() {
+        let words =
+            words_of("// uses serde\nuse tokio_postgres::Client; let urls = serde_json!();");
+        assert!(words.contains("tokio_postgres"));
+        assert!(words.contains("serde_json"));
+        assert!(!words.contains("serde"));
+        assert!(!words.contains("url"));
+    }
+}

@@ -1,0 +1,97 @@
+//! `cargo xtask`: every command we type, with nothing to install first.
+//!
+//! No dependencies, so that it compiles in a second. Talk goes to stderr; stdout carries step names, and for the
+//! `rig` commands only what `rig` prints.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program talks to a person"
+)]
+
+mod account;
+mod checks;
+mod failure;
+mod postgres;
+mod program;
+mod rig;
+mod setup;
+mod workspace;
+
+use std::process::ExitCode;
+
+use crate::checks::Selection;
+use crate::failure::Failure;
+use crate::postgres::ThrowAwayPostgres;
+
+const HELP: &str = "\
+Every command we type.
+
+Usage: cargo xtask COMMAND
+
+Commands:
+  test [--fast] [--only STEP]… [FILTER…] [-- OPTION…]
+        Everything CI does. Installs missing system packages where it may, starts a PostgreSQL of its own,
+        and stops at the first failing step.
+        --fast        only setup, format, lint and tests
+        --only STEP   only this step (and setup); may be repeated. Steps, in order: setup, format, lint,
+                      documentation, licences, unused-dependencies, tests, golden-files, short-crash-run
+        FILTER        only the tests whose name contains it; leaves out what needs all tests: documentation
+                      tests, and the search for golden files that no test refers to
+        -- OPTION…    handed to `cargo nextest run`, or without nextest to the test programs
+  bench [NAME…]
+        Measures, against a PostgreSQL of its own: `cargo xtask bench journal`.
+  crash --store sqlite|postgres --kills K [OPTION…]
+        Kills a writing node K times and counts what was lost. Exit code 1 if anything was.
+  durability [OPTION…]
+        Shows with `strace` that every acknowledged append came after its fsync.
+  postgres
+        Starts a throw-away PostgreSQL, prints what to export for running single tests by hand, and removes
+        it again at Enter or Ctrl-C.
+  help
+        This text.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+    let Some((command, rest)) = arguments.split_first() else {
+        eprint!("{HELP}");
+        return Ok(ExitCode::from(2));
+    };
+    match command.as_str() {
+        "test" if rest.iter().any(|argument| argument == "--help") => help(),
+        "test" => checks::run(Selection::parse(rest)?),
+        "bench" | "crash" | "durability" => rig::run(command, rest),
+        "postgres" => lend_postgres(),
+        "help" | "--help" | "-h" => help(),
+        _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),
+    }
+}
+
+fn help() -> Result<ExitCode, Failure> {
+    print!("{HELP}");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn lend_postgres() -> Result<ExitCode, Failure> {
+    setup::make_sure_of_system_programs()?;
+    let postgres = ThrowAwayPostgres::start()?;
+    println!("{}", postgres.url());
+    println!();
+    for (name, value) in postgres.environment() {
+        println!("export {name}='{}'", value.display());
+    }
+    println!();
+    println!("Enter or Ctrl-C removes it.");
+    std::io::stdin().read_line(&mut String::new())?;
+    Ok(ExitCode::SUCCESS)
+}

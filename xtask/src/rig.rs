@@ -1,0 +1,67 @@
+//! The crate `rig`: benchmarks and crash runs, handed the throw-away PostgreSQL they need.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitCode, ExitStatus};
+
+use crate::failure::Failure;
+use crate::postgres::ThrowAwayPostgres;
+use crate::{program, setup};
+
+/// `rig` has our stdout to itself, and its exit code is ours.
+pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure> {
+    setup::make_sure_of_system_programs()?;
+    let mut rig = command(&[name]);
+    rig.args(arguments);
+    if !needs_postgres(name, arguments) {
+        return Ok(exit_code(program::status(&mut rig)?));
+    }
+    let postgres = ThrowAwayPostgres::start()?;
+    Ok(exit_code(program::status(rig.envs(postgres.environment()))?))
+}
+
+/// A taste of what `cargo xtask crash` and `durability` do at length.
+pub(crate) fn short_crash_run() -> Result<(), Failure> {
+    program::run(&mut command(&["crash", "--store", "sqlite", "--kills", "5"]))?;
+    let postgres = ThrowAwayPostgres::start()?;
+    let mut crash = command(&["crash", "--store", "postgres", "--kills", "5"]);
+    program::run(crash.envs(postgres.environment()))?;
+    drop(postgres);
+    program::run(&mut command(&["durability"]))
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut rig = program::cargo(&["run", "--quiet", "--release", "--package", "rig", "--"]);
+    rig.args(arguments);
+    rig
+}
+
+fn needs_postgres(name: &str, arguments: &[String]) -> bool {
+    let names_postgres =
+        arguments.iter().any(|argument| argument == "postgres" || argument == "--store=postgres");
+    name == "bench" || (name == "crash" && names_postgres)
+}
+
+/// A killed program counts as a shell counts it: 128 + signal.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn needs(line: &str) -> bool {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        needs_postgres(&words[0], &words[1..])
+    }
+
+    #[test]
+    fn a_server_is_started_only_for_those_who_use_it() {
+        assert!(needs("bench journal"));
+        assert!(needs("crash --kills 200 --store postgres"));
+        assert!(needs("crash --store=postgres"));
+        assert!(!needs("crash --store sqlite --kills 200"));
+        assert!(!needs("durability"));
+    }
+}

@@ -1,0 +1,97 @@
+//! System programs the tests need: installed with apt where we may, otherwise asked for in one sentence.
+//!
+//! Debian's `postgresql` also makes and starts a cluster `main` of its own. We leave it alone and use another port.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::{account, program};
+
+const POSTGRES_PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
+
+pub(crate) fn make_sure_of_system_programs() -> Result<(), Failure> {
+    let missing = missing_packages();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    install(&missing)?;
+    match missing_packages() {
+        still if still.is_empty() => Ok(()),
+        still => Err(please_install(
+            &still,
+            "apt-get installed them, but their programs are not in PATH",
+        )),
+    }
+}
+
+/// The folder of the PostgreSQL server's programs. Debian keeps them out of PATH, one folder per version.
+pub(crate) fn postgres_programs() -> Option<PathBuf> {
+    let mut folders = program::folders_in_path();
+    folders.extend(debian_postgres_folders());
+    folders
+        .into_iter()
+        .find(|folder| POSTGRES_PROGRAMS.iter().all(|name| folder.join(name).is_file()))
+}
+
+/// Newest version first.
+fn debian_postgres_folders() -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir("/usr/lib/postgresql") else {
+        return Vec::new();
+    };
+    let mut versions: Vec<u32> =
+        entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    versions.sort_unstable_by(|one, other| other.cmp(one));
+    versions
+        .iter()
+        .map(|version| Path::new("/usr/lib/postgresql").join(version.to_string()).join("bin"))
+        .collect()
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    let mut missing = Vec::new();
+    if postgres_programs().is_none() {
+        missing.push("postgresql");
+    }
+    if !program::is_in_path("strace") {
+        missing.push("strace");
+    }
+    if !program::is_in_path("setpriv") || !program::is_in_path("unshare") {
+        missing.push("util-linux");
+    }
+    missing
+}
+
+fn install(packages: &[&str]) -> Result<(), Failure> {
+    if !program::is_in_path("apt-get") {
+        return Err(please_install(packages, "there is no apt-get here to do it for you"));
+    }
+    let root = account::we_are_root()?;
+    if !root && !program::succeeds(program::command("sudo").args(["-n", "true"])) {
+        return Err(please_install(packages, "this user may not run apt-get"));
+    }
+    eprintln!("installing {}", packages.join(", "));
+    apt_get(root, &["update"])?;
+    for package in packages {
+        apt_get(root, &["install", "-y", "--no-install-recommends", package])?;
+    }
+    Ok(())
+}
+
+/// What apt says goes to stderr: our stdout belongs to the command that needed the package.
+fn apt_get(root: bool, arguments: &[&str]) -> Result<(), Failure> {
+    let mut command = if root { program::command("env") } else { program::command("sudo") };
+    if !root {
+        command.args(["-n", "env"]);
+    }
+    command.args(["DEBIAN_FRONTEND=noninteractive", "apt-get"]).args(arguments);
+    program::run(command.stdout(std::io::stderr()))
+}
+
+fn please_install(packages: &[&str], why: &str) -> Failure {
+    let names: Vec<String> = packages.iter().map(|name| format!("`{name}`")).collect();
+    Failure::new(format!(
+        "please install the system packages {} and try again: {why}",
+        names.join(", ")
+    ))
+}

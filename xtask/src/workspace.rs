@@ -1,0 +1,44 @@
+//! The files of the workspace, without what was built from them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+pub(crate) fn root() -> &'static Path {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask)
+}
+
+/// Every file below a folder, hidden ones too, in a stable order; none if there is no such folder.
+pub(crate) fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        if !folder.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_file() {
+                files.push(entry.path());
+            }
+            if kind.is_dir() && entry.file_name() != "target" && entry.file_name() != ".git" {
+                folders.push(entry.path());
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+pub(crate) fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file)
+        .map_err(|error| Failure::new(format!("cannot read {}: {error}", file.display())))
+}
+
+/// A file's path as a person in the workspace's root would type it.
+pub(crate) fn shown(file: &Path) -> String {
+    file.strip_prefix(root()).unwrap_or(file).display().to_string()
+}
