@@ -1,14 +1,30 @@
 //! The catalog: commands → events → snapshot. It decides without input or output, and touches the outside only through
 //! the [`Journal`](journal::Journal).
 
+mod catalog;
+mod checkpoint;
 pub mod clock;
+mod command;
 pub mod event;
 pub mod group;
+mod ingest;
 pub mod journal;
 pub mod label;
 pub mod policy;
+mod fold;
 mod refusal;
 pub mod source;
+pub mod snapshot;
 pub mod tool;
+pub mod tool_set;
+mod tool_table;
+mod transfer;
+mod verify;
 
+pub use catalog::{Catalog, CommandError, Executed, Moment, snapshot_at};
+pub use command::Command;
 pub use refusal::Refusal;
+pub use snapshot::{CataloguedGroup, CataloguedSource, Snapshot};
+pub use tool_table::CataloguedTool;
+pub use transfer::{Import, TransferError, export};
+pub use verify::{Verification, collect_documents, verify};

@@ -3,7 +3,7 @@
 //! `decide` holds every rule; `evolve` only records what already happened, so old events always replay.
 
 use jiff::Timestamp;
-use model::{Digest, Health, NewSource, SourceId, SourceProfile, Warning};
+use model::{Digest, Health, SourceId, SourceProfile, Warning};
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Version;
@@ -206,12 +206,6 @@ impl Source {
             updated_at: at,
             version,
         }
-    }
-}
-
-impl From<NewSource> for (SourceId, SourceCommand) {
-    fn from(new: NewSource) -> Self {
-        (new.id, SourceCommand::Register(new.profile))
     }
 }
 

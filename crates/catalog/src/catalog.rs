@@ -1,0 +1,264 @@
+//! The catalog at work: runs commands, folds the journal, hands out snapshots.
+//!
+//! The projector is a reconciler: woken by a signal or a timer, it reads on from where it is and folds. The signal
+//! carries no data, so start, second node and lost signals are one code path. A command returns when the snapshot shows
+//! what it did.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
+
+use crate::checkpoint;
+use crate::command::Command;
+use crate::fold::Fold;
+use crate::journal::{
+    Append, Appended, Context, Journal, JournalError, Once, Position, WAKE_UP_AT_LEAST_EVERY,
+};
+use crate::refusal::Refusal;
+use crate::snapshot::Snapshot;
+
+/// How often a command is decided again when somebody else was faster.
+const ATTEMPTS: usize = 10;
+/// How many commands on different things run at once.
+const LANES: usize = 256;
+/// Events between two checkpoints.
+const CHECKPOINT_EVERY: u64 = 10_000;
+/// Events read at once.
+const BATCH: usize = 2_000;
+/// How long a command waits for the snapshot to show what is stored already.
+const SHOWN_WITHIN: Duration = Duration::from_secs(10);
+
+/// The catalog of one node.
+pub struct Catalog {
+    shared: Arc<Shared>,
+    lanes: Vec<Mutex<()>>,
+    hasher: RandomState,
+    projector: JoinHandle<()>,
+}
+
+struct Shared {
+    journal: Arc<dyn Journal>,
+    snapshot: ArcSwap<Snapshot>,
+    shown: watch::Sender<Position>,
+    saving: AtomicBool,
+}
+
+/// What came of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Executed {
+    /// Of the last event it led to, or of the snapshot if it changed nothing.
+    pub position: Position,
+    /// What the caller is told.
+    pub answer: Value,
+    /// Whether the same command had been carried out before under the same key.
+    pub repeated: bool,
+}
+
+/// Why a command did nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// The rules are against it.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// Others kept changing the same thing.
+    #[error("`{stream}` is being changed by others: try again")]
+    Busy {
+        /// What is being changed.
+        stream: String,
+    },
+    /// It could not be stored.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// A moment in the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// After this event.
+    Position(Position),
+    /// After the last event recorded at or before this time.
+    Time(Timestamp),
+}
+
+impl Catalog {
+    /// Folds the journal and keeps up with it.
+    pub async fn open(journal: Arc<dyn Journal>) -> Result<Self, JournalError> {
+        let mut fold = checkpoint::load(&*journal).await?;
+        let from_checkpoint = fold.position();
+        let head = journal.head().await?;
+        catch_up(&*journal, &mut fold, head).await?;
+        let snapshot = Arc::new(fold.snapshot().clone());
+        let shown = watch::Sender::new(snapshot.position());
+        let (snapshot, saving) = (ArcSwap::new(snapshot), AtomicBool::new(false));
+        let shared = Arc::new(Shared { journal, snapshot, shown, saving });
+        let projector = tokio::spawn(project(Arc::clone(&shared), fold, from_checkpoint));
+        let lanes = (0..LANES).map(|_| Mutex::new(())).collect();
+        Ok(Self { shared, lanes, hasher: RandomState::new(), projector })
+    }
+
+    /// Everything known now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.shared.snapshot.load_full()
+    }
+
+    /// The journal behind it.
+    pub fn journal(&self) -> &Arc<dyn Journal> {
+        &self.shared.journal
+    }
+
+    /// Tells when the snapshot has moved on.
+    pub fn changes(&self) -> watch::Receiver<Position> {
+        self.shared.shown.subscribe()
+    }
+
+    /// Waits until the snapshot shows a position.
+    pub async fn shown(&self, position: Position) {
+        let mut shown = self.shared.shown.subscribe();
+        let reached = shown.wait_for(|shown| position <= *shown);
+        if tokio::time::timeout(SHOWN_WITHIN, reached).await.is_err() {
+            tracing::warn!(%position, "position {position} is stored but not yet shown");
+        }
+    }
+
+    /// Carries out a command. With an idempotency key, the same command is carried out at most once.
+    pub async fn execute(
+        &self,
+        command: Command,
+        context: Context,
+        key: Option<&str>,
+    ) -> Result<Executed, CommandError> {
+        let key = key.map(|key| Box::<str>::from(format!("{} {key}", context.actor)));
+        let request = key.as_ref().map(|_| command.digest());
+        if let (Some(key), Some(request)) = (&key, request)
+            && let Some(answer) = self.shared.journal.answer(key.to_string()).await?
+        {
+            if answer.request != request {
+                return Err(JournalError::KeyReused { key: key.to_string() }.into());
+            }
+            return Ok(self.repeated(&answer.answer, answer.position).await);
+        }
+        let stream = command.stream();
+        // Commands on one thing take turns here, so that they only ever conflict with other nodes.
+        let lane = (self.hasher.hash_one(&stream) % LANES as u64) as usize;
+        let _turn = self.lanes[lane].lock().await;
+        for _ in 0..ATTEMPTS {
+            let snapshot = self.snapshot();
+            let decision = command.decide(&snapshot)?;
+            if decision.streams.is_empty() && key.is_none() {
+                let (position, answer) = (snapshot.position(), decision.answer);
+                return Ok(Executed { position, answer, repeated: false });
+            }
+            let once = key.clone().zip(request).map(|(key, request)| Once {
+                key,
+                request,
+                answer: decision.answer.to_string().into(),
+            });
+            let (streams, documents) = (decision.streams, decision.documents);
+            let append = Append { streams, documents, context: context.clone(), once };
+            match self.shared.journal.append(append).await {
+                Ok(Appended::Stored(position)) => {
+                    self.shown(position).await;
+                    return Ok(Executed { position, answer: decision.answer, repeated: false });
+                }
+                Ok(Appended::Before(answer)) => return Ok(self.repeated(&answer.answer, answer.position).await),
+                Err(JournalError::Conflict { .. }) => self.shown(self.shared.journal.head().await?).await,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(CommandError::Busy { stream: stream.to_string() })
+    }
+
+    async fn repeated(&self, answer: &str, position: Position) -> Executed {
+        self.shown(position).await;
+        Executed { position, answer: serde_json::from_str(answer).unwrap_or_default(), repeated: true }
+    }
+
+    /// Stores a checkpoint of the snapshot as it is now.
+    pub async fn checkpoint(&self) -> Result<(), JournalError> {
+        checkpoint::save(&*self.shared.journal, &self.snapshot()).await
+    }
+
+    /// Everything that was known at an earlier moment.
+    pub async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
+        snapshot_at(&*self.shared.journal, moment).await
+    }
+}
+
+impl Drop for Catalog {
+    fn drop(&mut self) {
+        self.projector.abort();
+    }
+}
+
+/// Everything that was known at a moment, folded from the start of the journal.
+pub async fn snapshot_at(journal: &dyn Journal, moment: Moment) -> Result<Snapshot, JournalError> {
+    let position = match moment {
+        Moment::Position(position) => position.min(journal.head().await?),
+        Moment::Time(time) => journal.position_at(time).await?,
+    };
+    let mut fold = Fold::default();
+    catch_up(journal, &mut fold, position).await?;
+    Ok(fold.snapshot().clone())
+}
+
+/// Reads and folds up to a position.
+async fn catch_up(journal: &dyn Journal, fold: &mut Fold, head: Position) -> Result<(), JournalError> {
+    while fold.position() < head {
+        let wanted = usize::try_from(head.0 - fold.position().0).unwrap_or(BATCH).min(BATCH);
+        let events = journal.read_after(fold.position(), wanted).await?;
+        if events.is_empty() {
+            break;
+        }
+        events.iter().for_each(|event| fold.apply(event));
+        tokio::task::yield_now().await;
+    }
+    fold.settle(journal).await
+}
+
+/// Folds what comes, for ever.
+async fn project(shared: Arc<Shared>, mut fold: Fold, mut saved: Position) {
+    loop {
+        shared.journal.wait_after(fold.position()).await;
+        if let Err(error) = step(&shared, &mut fold).await {
+            tracing::warn!(%error, "the journal cannot be read; the last snapshot stays in service");
+            tokio::time::sleep(WAKE_UP_AT_LEAST_EVERY / 4).await;
+        }
+        if saved.0 + CHECKPOINT_EVERY <= fold.position().0 && !shared.saving.swap(true, Ordering::AcqRel) {
+            saved = fold.position();
+            let (shared, snapshot) = (Arc::clone(&shared), shared.snapshot.load_full());
+            tokio::spawn(async move {
+                if let Err(error) = checkpoint::save(&*shared.journal, &snapshot).await {
+                    tracing::warn!(%error, "no checkpoint could be stored");
+                }
+                shared.saving.store(false, Ordering::Release);
+            });
+        }
+    }
+}
+
+async fn step(shared: &Shared, fold: &mut Fold) -> Result<(), JournalError> {
+    loop {
+        let events = shared.journal.read_after(fold.position(), BATCH).await?;
+        let more = events.len() == BATCH;
+        let nothing = events.is_empty() && shared.shown.borrow().0 == fold.position().0;
+        events.iter().for_each(|event| fold.apply(event));
+        if nothing {
+            return Ok(());
+        }
+        // What one append stored is shown at once or not at all, so a full batch is followed by the next before settling.
+        if more {
+            continue;
+        }
+        fold.settle(&*shared.journal).await?;
+        shared.snapshot.store(Arc::new(fold.snapshot().clone()));
+        shared.shown.send_replace(fold.position());
+        return Ok(());
+    }
+}

@@ -1,0 +1,220 @@
+//! Commands: what is wanted, decided against one snapshot into events for one atomic step.
+
+use std::collections::BTreeSet;
+
+use model::{Digest, Document, GroupId, Inventory, LabelId, PolicyId, PolicyRules, SourceId, ToolId};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::event;
+use crate::group::{Group, GroupCommand};
+use crate::ingest;
+use crate::journal::{StreamAppend, StreamName, Version};
+use crate::label::{Label, LabelCommand};
+use crate::policy::{Policy, PolicyCommand};
+use crate::refusal::Refusal;
+use crate::snapshot::Snapshot;
+use crate::source::{Source, SourceCommand};
+use crate::tool::{Tool, ToolCommand};
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Of a source. Removing one removes its tools in the same step.
+    Source(SourceId, SourceCommand),
+    /// Of a tool.
+    Tool(ToolId, ToolCommand),
+    /// Of a group.
+    Group(GroupId, GroupCommand),
+    /// Of a policy.
+    Policy(PolicyId, PolicyCommand),
+    /// Of a label. Deleting one takes it off all tools in the same step.
+    Label(LabelId, LabelCommand),
+    /// Take in what a discovery found: the source and all its tools in one step.
+    Ingest {
+        /// What was found.
+        inventory: Box<Inventory>,
+        /// Even if it changes nothing, or removes most tools.
+        force: bool,
+    },
+}
+
+/// Events for one atomic step, and what the caller is told.
+#[derive(Debug, Default)]
+pub(crate) struct Decision {
+    pub(crate) streams: Vec<StreamAppend>,
+    pub(crate) documents: Vec<Document>,
+    pub(crate) answer: Value,
+}
+
+impl Decision {
+    pub(crate) fn say(&mut self, stream: StreamName, expected: Version, events: &[impl Serialize]) {
+        if !events.is_empty() {
+            let events = events.iter().map(event::write).collect();
+            self.streams.push(StreamAppend { stream, expected, events });
+        }
+    }
+}
+
+impl Command {
+    /// The stream of what the command is mainly about.
+    pub(crate) fn stream(&self) -> StreamName {
+        match self {
+            Self::Source(id, _) => StreamName::source(id),
+            Self::Tool(id, _) => StreamName::tool(id),
+            Self::Group(id, _) => StreamName::group(id),
+            Self::Policy(id, _) => StreamName::policy(id),
+            Self::Label(id, _) => StreamName::label(id),
+            Self::Ingest { inventory, .. } => StreamName::source(&inventory.source),
+        }
+    }
+
+    /// What makes two requests the same request.
+    pub(crate) fn digest(&self) -> Digest {
+        let value = match self {
+            Self::Source(id, command) => json!(["source", id, command]),
+            Self::Tool(id, command) => json!(["tool", id, command]),
+            Self::Group(id, command) => json!(["group", id, command]),
+            Self::Policy(id, command) => json!(["policy", id, command]),
+            Self::Label(id, command) => json!(["label", id, command]),
+            Self::Ingest { inventory, force } => json!(["ingest", inventory.source, inventory.fingerprint, force]),
+        };
+        Digest::of_canonical(value)
+    }
+
+    /// Every rule, those between aggregates too.
+    pub(crate) fn decide(&self, snapshot: &Snapshot) -> Result<Decision, Refusal> {
+        let mut decision = Decision::default();
+        match self.clone() {
+            Self::Source(id, command) => decide_source(snapshot, &id, command, &mut decision)?,
+            Self::Tool(id, command) => decide_tool(snapshot, &id, command, &mut decision)?,
+            Self::Group(id, command) => decide_group(snapshot, &id, command, &mut decision)?,
+            Self::Policy(id, command) => decide_policy(snapshot, &id, command, &mut decision)?,
+            Self::Label(id, command) => decide_label(snapshot, &id, command, &mut decision)?,
+            Self::Ingest { inventory, force } => return ingest::decide(snapshot, &inventory, force),
+        }
+        Ok(decision)
+    }
+}
+
+/// Where a stream is: at the version of what lives there, or where its last life ended.
+pub(crate) fn expected(snapshot: &Snapshot, stream: &StreamName, living: Option<Version>) -> Version {
+    living.or_else(|| snapshot.ended.get(stream).copied()).unwrap_or(Version::NONE)
+}
+
+fn decide_source(
+    snapshot: &Snapshot,
+    id: &SourceId,
+    command: SourceCommand,
+    decision: &mut Decision,
+) -> Result<(), Refusal> {
+    let entry = snapshot.source(id);
+    let known = entry.map(|entry| &entry.source);
+    let removes = matches!(command, SourceCommand::Remove);
+    let events = Source::decide(id, known, command)?;
+    let stream = StreamName::source(id);
+    let version = expected(snapshot, &stream, known.map(|source| source.version));
+    decision.answer = json!({"id": id, "changed": !events.is_empty()});
+    decision.say(stream, version, &events);
+    if removes && let Some(entry) = entry {
+        let tools: Vec<_> = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)).collect();
+        for tool in &tools {
+            let events = Tool::decide(&tool.tool.id, Some(&tool.tool), ToolCommand::Remove)?;
+            decision.say(StreamName::tool(&tool.tool.id), tool.tool.version, &events);
+        }
+        decision.answer["removed_tools"] = json!(tools.len());
+    }
+    Ok(())
+}
+
+fn decide_tool(
+    snapshot: &Snapshot,
+    id: &ToolId,
+    command: ToolCommand,
+    decision: &mut Decision,
+) -> Result<(), Refusal> {
+    if let ToolCommand::Label(labels) = &command {
+        let unknown: Vec<_> = labels.iter().filter(|label| snapshot.label(label).is_none()).cloned().collect();
+        if !unknown.is_empty() {
+            return Err(Refusal::NoSuchLabels { labels: unknown });
+        }
+    }
+    let known = snapshot.tool(id).map(|entry| &entry.tool);
+    let events = Tool::decide(id, known, command)?;
+    let stream = StreamName::tool(id);
+    let version = expected(snapshot, &stream, known.map(|tool| tool.version));
+    decision.answer = json!({"id": id, "changed": !events.is_empty()});
+    decision.say(stream, version, &events);
+    Ok(())
+}
+
+fn decide_group(
+    snapshot: &Snapshot,
+    id: &GroupId,
+    command: GroupCommand,
+    decision: &mut Decision,
+) -> Result<(), Refusal> {
+    if matches!(command, GroupCommand::Delete) {
+        let granting = snapshot.policies().filter(|policy| policy.rules.groups().contains(id));
+        let policies: Vec<_> = granting.map(|policy| policy.id.clone()).collect();
+        if !policies.is_empty() {
+            return Err(Refusal::GroupIsGranted { id: id.clone(), policies });
+        }
+    }
+    let known = snapshot.group(id).map(|entry| &entry.group);
+    let events = Group::decide(id, known, command)?;
+    let stream = StreamName::group(id);
+    let version = expected(snapshot, &stream, known.map(|group| group.version));
+    decision.answer = json!({"id": id, "changed": !events.is_empty()});
+    decision.say(stream, version, &events);
+    Ok(())
+}
+
+fn decide_policy(
+    snapshot: &Snapshot,
+    id: &PolicyId,
+    command: PolicyCommand,
+    decision: &mut Decision,
+) -> Result<(), Refusal> {
+    if let PolicyCommand::Define(rules) | PolicyCommand::Update(rules) = &command {
+        check_groups(snapshot, rules)?;
+    }
+    let known = snapshot.policy(id).map(|policy| &**policy);
+    let events = Policy::decide(id, known, command)?;
+    let stream = StreamName::policy(id);
+    let version = expected(snapshot, &stream, known.map(|policy| policy.version));
+    decision.answer = json!({"id": id, "changed": !events.is_empty()});
+    decision.say(stream, version, &events);
+    Ok(())
+}
+
+fn check_groups(snapshot: &Snapshot, rules: &PolicyRules) -> Result<(), Refusal> {
+    let unknown = rules.groups().iter().filter(|group| snapshot.group(group).is_none());
+    let groups: Vec<_> = unknown.cloned().collect();
+    if groups.is_empty() { Ok(()) } else { Err(Refusal::NoSuchGroups { groups }) }
+}
+
+fn decide_label(
+    snapshot: &Snapshot,
+    id: &LabelId,
+    command: LabelCommand,
+    decision: &mut Decision,
+) -> Result<(), Refusal> {
+    let deletes = matches!(command, LabelCommand::Delete);
+    let known = snapshot.label(id).map(|label| &**label);
+    let events = Label::decide(id, known, command)?;
+    let stream = StreamName::label(id);
+    let version = expected(snapshot, &stream, known.map(|label| label.version));
+    decision.answer = json!({"id": id, "changed": !events.is_empty()});
+    decision.say(stream, version, &events);
+    if deletes {
+        let labelled: Vec<_> = snapshot.tools().filter(|entry| entry.tool.labels.contains(id)).collect();
+        for entry in &labelled {
+            let others: BTreeSet<_> = entry.tool.labels.iter().filter(|label| *label != id).cloned().collect();
+            let events = Tool::decide(&entry.tool.id, Some(&entry.tool), ToolCommand::Label(others))?;
+            decision.say(StreamName::tool(&entry.tool.id), entry.tool.version, &events);
+        }
+        decision.answer["unlabelled_tools"] = json!(labelled.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,268 @@
+//! Folding: events into a snapshot, step by step.
+//!
+//! Applying an event only notes what it touched; what follows from it (schemas, memberships, what is served) is worked
+//! out once per batch in [`Fold::settle`], for what was touched and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use model::{Digest, GroupId, RawJson, Schema, SourceId, ToolId};
+
+use crate::event::Event;
+use crate::group::Group;
+use crate::journal::{Journal, JournalError, Position, Recorded};
+use crate::label::Label;
+use crate::policy::Policy;
+use crate::snapshot::{CataloguedGroup, CataloguedSource, OwnedEntry, Snapshot};
+use crate::source::Source;
+use crate::tool::Tool;
+use crate::tool_set::{Slot, ToolSet};
+use crate::tool_table::CataloguedTool;
+
+/// A snapshot in the making.
+#[derive(Default)]
+pub(crate) struct Fold {
+    snapshot: Snapshot,
+    touched_tools: BTreeMap<ToolId, Tool>,
+    moved_tools: BTreeSet<Slot>,
+    touched_groups: BTreeSet<GroupId>,
+    /// Texts in use, so that tools share them; and how many tools let go of theirs since the last look.
+    documents: HashMap<Digest, RawJson>,
+    let_go: usize,
+}
+
+/// The most documents that are asked for at once.
+const DOCUMENTS_AT_ONCE: usize = 2000;
+
+impl Fold {
+    pub(crate) fn position(&self) -> Position {
+        self.snapshot.position
+    }
+
+    /// What is known so far; only after `settle` does it hold together.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Continues from a checkpoint.
+    pub(crate) fn restore(&mut self, entry: OwnedEntry) {
+        match entry {
+            OwnedEntry::Source(source) => self.put_source(source),
+            OwnedEntry::Tool(tool) => self.put_tool(*tool),
+            OwnedEntry::Group(group) => self.put_group(group),
+            OwnedEntry::Policy(policy) => {
+                Arc::make_mut(&mut self.snapshot.policies).insert(policy.id.clone(), Arc::new(policy));
+            }
+            OwnedEntry::Label(label) => {
+                Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), Arc::new(label));
+            }
+            OwnedEntry::Ended(stream, version) => {
+                Arc::make_mut(&mut self.snapshot.ended).insert(stream, version);
+            }
+        }
+    }
+
+    pub(crate) fn continue_from(&mut self, position: Position, time: Option<jiff::Timestamp>, not_understood: u64) {
+        self.snapshot.position = position;
+        self.snapshot.time = time;
+        self.snapshot.not_understood = not_understood;
+    }
+
+    /// Takes in one event, in the order of positions.
+    pub(crate) fn apply(&mut self, recorded: &Recorded) {
+        let (at, version) = (recorded.time, recorded.version);
+        match Event::read(recorded) {
+            Ok(Event::Source(id, event)) => {
+                let mut known = self.snapshot.source(&id).map(|entry| entry.source.clone());
+                Source::evolve(&mut known, &id, event, at, version);
+                match known {
+                    Some(source) => self.put_source(source),
+                    None => self.remove_source(&id),
+                }
+                self.note_end(recorded, self.snapshot.source(&id).is_none());
+            }
+            Ok(Event::Tool(id, event)) => {
+                let touched = self.touched_tools.remove(&id);
+                let mut known = touched.or_else(|| self.snapshot.tool(&id).map(|entry| entry.tool.clone()));
+                Tool::evolve(&mut known, &id, event, at, version);
+                let gone = known.is_none();
+                match known {
+                    Some(tool) => self.put_tool(tool),
+                    None => self.remove_tool(&id),
+                }
+                self.note_end(recorded, gone);
+            }
+            Ok(Event::Group(id, event)) => {
+                let mut known = self.snapshot.group(&id).map(|entry| entry.group.clone());
+                Group::evolve(&mut known, &id, event, at, version);
+                let gone = known.is_none();
+                match known {
+                    Some(group) => self.put_group(group),
+                    None => {
+                        Arc::make_mut(&mut self.snapshot.groups).remove(&id);
+                    }
+                }
+                self.note_end(recorded, gone);
+            }
+            Ok(Event::Policy(id, event)) => {
+                let policies = Arc::make_mut(&mut self.snapshot.policies);
+                let mut known = policies.remove(&id).map(Arc::unwrap_or_clone);
+                Policy::evolve(&mut known, &id, event, at, version);
+                let gone = known.is_none();
+                policies.extend(known.map(|policy| (id, Arc::new(policy))));
+                self.note_end(recorded, gone);
+            }
+            Ok(Event::Label(id, event)) => {
+                let labels = Arc::make_mut(&mut self.snapshot.labels);
+                let mut known = labels.remove(&id).map(Arc::unwrap_or_clone);
+                Label::evolve(&mut known, &id, event, at, version);
+                let gone = known.is_none();
+                labels.extend(known.map(|label| (id, Arc::new(label))));
+                self.note_end(recorded, gone);
+            }
+            Err(reason) => {
+                let (position, kind) = (recorded.position, &*recorded.kind);
+                tracing::warn!(%position, kind, %reason, "event {position} is kept but not understood");
+                self.snapshot.not_understood += 1;
+            }
+        }
+        self.snapshot.position = recorded.position;
+        self.snapshot.time = Some(recorded.time);
+    }
+
+    /// Remembers where the stream of something that is gone continues.
+    fn note_end(&mut self, recorded: &Recorded, gone: bool) {
+        if gone {
+            Arc::make_mut(&mut self.snapshot.ended).insert(recorded.stream.clone(), recorded.version);
+        } else if self.snapshot.ended.contains_key(&recorded.stream) {
+            Arc::make_mut(&mut self.snapshot.ended).remove(&recorded.stream);
+        }
+    }
+
+    fn put_source(&mut self, source: Source) {
+        let sources = Arc::make_mut(&mut self.snapshot.sources);
+        let before = sources.get(&source.id);
+        let tools = before.map_or_else(ToolSet::default, |entry| entry.tools.clone());
+        // Selectors see the name, and the switch decides what is served.
+        let seen = |source: &Source| (source.profile.name.clone(), source.enabled);
+        if before.is_none_or(|entry| seen(&entry.source) != seen(&source)) {
+            self.moved_tools.extend(tools.iter());
+        }
+        sources.insert(source.id.clone(), Arc::new(CataloguedSource { source, tools }));
+    }
+
+    fn remove_source(&mut self, id: &SourceId) {
+        if let Some(gone) = Arc::make_mut(&mut self.snapshot.sources).remove(id) {
+            self.moved_tools.extend(gone.tools.iter());
+        }
+    }
+
+    fn put_group(&mut self, group: Group) {
+        let groups = Arc::make_mut(&mut self.snapshot.groups);
+        let members = groups.get(&group.id).map_or_else(ToolSet::default, |entry| entry.members.clone());
+        self.touched_groups.insert(group.id.clone());
+        groups.insert(group.id.clone(), Arc::new(CataloguedGroup { group, members }));
+    }
+
+    fn put_tool(&mut self, tool: Tool) {
+        self.touched_tools.insert(tool.id.clone(), tool);
+    }
+
+    fn remove_tool(&mut self, id: &ToolId) {
+        let Some(slot) = self.snapshot.tools.remove(id) else { return };
+        self.moved_tools.remove(&slot);
+        self.let_go += 1;
+        self.snapshot.served.set(slot, false);
+        for entry in Arc::make_mut(&mut self.snapshot.groups).values_mut() {
+            if entry.members.contains(slot) {
+                Arc::make_mut(entry).members.set(slot, false);
+            }
+        }
+        for entry in Arc::make_mut(&mut self.snapshot.sources).values_mut() {
+            if entry.tools.contains(slot) {
+                Arc::make_mut(entry).tools.set(slot, false);
+            }
+        }
+    }
+
+    /// Works out everything that follows from what was touched.
+    pub(crate) async fn settle(&mut self, journal: &dyn Journal) -> Result<(), JournalError> {
+        self.load_documents(journal).await?;
+        self.place_tools();
+        self.resolve_groups();
+        if self.documents.len() < 4 * self.let_go {
+            self.documents.retain(|_, text| 1 < text.owners());
+            self.let_go = 0;
+        }
+        Ok(())
+    }
+
+    /// Gets the schemas of touched tools, as far as no other tool has them already.
+    async fn load_documents(&mut self, journal: &dyn Journal) -> Result<(), JournalError> {
+        let manifests = self.touched_tools.values().filter_map(Tool::served_manifest);
+        let mut missing: HashSet<_> = manifests.flat_map(|manifest| manifest.digests()).collect();
+        missing.retain(|digest| !self.documents.contains_key(digest));
+        let missing: Vec<_> = missing.into_iter().collect();
+        for some in missing.chunks(DOCUMENTS_AT_ONCE) {
+            let found = journal.documents(some.to_vec()).await?;
+            self.documents.extend(found.into_iter().map(|document| (document.digest, document.text)));
+        }
+        Ok(())
+    }
+
+    fn place_tools(&mut self) {
+        for (id, tool) in std::mem::take(&mut self.touched_tools) {
+            let slot = self.snapshot.tools.slot_for(&id);
+            let resolve = |reference| Schema::resolve(reference, |digest| self.documents.get(digest).cloned());
+            let manifest = tool.served_manifest();
+            let input_schema = manifest.and_then(|manifest| resolve(&manifest.input_schema));
+            let output_schema = manifest.and_then(|manifest| resolve(manifest.output_schema.as_ref()?));
+            if manifest.is_some() && input_schema.is_none() {
+                tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
+            }
+            if let Some(source) = Arc::make_mut(&mut self.snapshot.sources).get_mut(&tool.source)
+                && !source.tools.contains(slot)
+            {
+                Arc::make_mut(source).tools.set(slot, true);
+            }
+            self.let_go += usize::from(self.snapshot.tool_at(slot).is_some());
+            self.snapshot.tools.put(CataloguedTool { slot, tool, input_schema, output_schema });
+            self.moved_tools.insert(slot);
+        }
+    }
+
+    /// Which moved tools belong to which group and are served; which tools belong to touched groups.
+    fn resolve_groups(&mut self) {
+        let moved = std::mem::take(&mut self.moved_tools);
+        let touched = std::mem::take(&mut self.touched_groups);
+        let snapshot = &self.snapshot;
+        let mut changes: BTreeMap<GroupId, Vec<(Slot, bool)>> = BTreeMap::new();
+        for (id, entry) in snapshot.groups.iter() {
+            let mut judge = |tool: &CataloguedTool| {
+                let member = entry.group.includes(&tool.tool.id, &snapshot.facts(&tool.tool));
+                if entry.members.contains(tool.slot) != member {
+                    changes.entry(id.clone()).or_default().push((tool.slot, member));
+                }
+            };
+            if touched.contains(id) {
+                snapshot.tools.iter().for_each(|tool| judge(tool));
+            } else {
+                moved.iter().filter_map(|slot| snapshot.tool_at(*slot)).for_each(|tool| judge(tool));
+            }
+        }
+        let served: Vec<_> = moved.iter().filter_map(|slot| snapshot.tool_at(*slot)).collect();
+        let served: Vec<_> = served.iter().map(|tool| (tool.slot, snapshot.can_be_served(tool))).collect();
+        for (slot, member) in served {
+            self.snapshot.served.set(slot, member);
+        }
+        if !changes.is_empty() {
+            let groups = Arc::make_mut(&mut self.snapshot.groups);
+            for (id, changes) in changes {
+                let entry = Arc::make_mut(groups.get_mut(&id).expect("only known groups change"));
+                for (slot, member) in changes {
+                    entry.members.set(slot, member);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Ingest: an inventory compared with the known tools, decided into one atomic step.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use model::{Discovered, Inventory};
+use serde_json::json;
+
+use crate::command::{Decision, expected};
+use crate::journal::StreamName;
+use crate::refusal::Refusal;
+use crate::snapshot::Snapshot;
+use crate::source::{IngestedInventory, Source, SourceCommand};
+use crate::tool::{Observation, Status, Tool, ToolCommand, ToolEvent};
+use crate::tool_table::CataloguedTool;
+
+/// How many tools of a refresh went which way.
+#[derive(Default)]
+struct Counts {
+    created: usize,
+    updated: usize,
+    unchanged: usize,
+    deprecated: usize,
+    restored: usize,
+}
+
+pub(crate) fn decide(snapshot: &Snapshot, inventory: &Inventory, force: bool) -> Result<Decision, Refusal> {
+    let id = &inventory.source;
+    let entry = snapshot.source(id).ok_or_else(|| Refusal::not_found("source", id))?;
+    let source = &entry.source;
+    let mut decision = Decision::default();
+    let mut counts = Counts::default();
+
+    let same = source.inventory.as_ref().is_some_and(|known| known.fingerprint == inventory.fingerprint);
+    if same && !force {
+        counts.unchanged = inventory.tools.len();
+    } else {
+        let known: Vec<_> = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)).collect();
+        let gone = vanished(&known, inventory);
+        guard_against_shrinking(source, &known, gone.len(), force)?;
+        for (tool, discovered) in &inventory.tools {
+            let known = snapshot.tool(tool).map(|entry| &entry.tool);
+            let command = ToolCommand::Observe(observation(source, discovered));
+            let events = Tool::decide(tool, known, command)?;
+            count(&mut counts, &events);
+            if !events.is_empty() {
+                decision.documents.extend(discovered.documents.iter().cloned());
+            }
+            let stream = StreamName::tool(tool);
+            let version = expected(snapshot, &stream, known.map(|tool| tool.version));
+            decision.say(stream, version, &events);
+        }
+        for entry in &gone {
+            let events = Tool::decide(&entry.tool.id, Some(&entry.tool), ToolCommand::Deprecate)?;
+            decision.say(StreamName::tool(&entry.tool.id), entry.tool.version, &events);
+        }
+        counts.deprecated = gone.len();
+        // One definition that many tools share is stored once.
+        let mut seen = HashSet::new();
+        decision.documents.retain(|document| seen.insert(document.digest));
+    }
+
+    let ingested = IngestedInventory {
+        inventory_hash: inventory.published_hash.as_str().into(),
+        fingerprint: inventory.fingerprint,
+        count: inventory.tools.len(),
+        source_version: inventory.source_version.as_deref().map(Into::into),
+        warnings: inventory.warnings.clone(),
+        at: None,
+    };
+    let events = Source::decide(id, Some(source), SourceCommand::Ingest(ingested))?;
+    decision.say(StreamName::source(id), source.version, &events);
+    decision.answer = json!({
+        "source_id": id, "success": true, "discovered": inventory.tools.len(),
+        "created": counts.created, "updated": counts.updated, "unchanged": counts.unchanged,
+        "deprecated": counts.deprecated, "restored": counts.restored,
+        "inventory_hash": inventory.published_hash, "source_version": inventory.source_version,
+        "warnings": inventory.warnings,
+    });
+    Ok(decision)
+}
+
+fn observation(source: &Source, discovered: &Discovered) -> Observation {
+    Observation {
+        source: source.id.clone(),
+        manifest: Arc::new(discovered.manifest.clone()),
+        fingerprint: discovered.fingerprint,
+        trust: source.profile.trust,
+    }
+}
+
+fn vanished<'a>(known: &[&'a Arc<CataloguedTool>], inventory: &Inventory) -> Vec<&'a Arc<CataloguedTool>> {
+    let gone = |entry: &&&Arc<CataloguedTool>| {
+        entry.tool.status == Status::Active && !inventory.tools.contains_key(&entry.tool.id)
+    };
+    known.iter().filter(gone).copied().collect()
+}
+
+/// An upstream that answers with nothing is more often broken than empty.
+fn guard_against_shrinking(
+    source: &Source,
+    known: &[&Arc<CataloguedTool>],
+    gone: usize,
+    force: bool,
+) -> Result<(), Refusal> {
+    let known = known.iter().filter(|entry| entry.tool.status == Status::Active).count();
+    let limit = source.profile.shrink_limit;
+    if !force && 0 < gone && (gone == known || usize::from(limit) * known < gone * 100) {
+        return Err(Refusal::ShrinksTooMuch { id: source.id.to_string(), gone, known, limit });
+    }
+    Ok(())
+}
+
+fn count(counts: &mut Counts, events: &[ToolEvent]) {
+    let any = |wanted: fn(&ToolEvent) -> bool| events.iter().any(wanted);
+    if events.is_empty() {
+        counts.unchanged += 1;
+    } else if any(|event| matches!(event, ToolEvent::Registered { .. })) {
+        counts.created += 1;
+    } else if any(|event| matches!(event, ToolEvent::Restored {})) {
+        counts.restored += 1;
+    } else {
+        counts.updated += 1;
+    }
+}

@@ -1,0 +1,239 @@
+//! A snapshot: everything known at one position, immutable and cheap to share.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{Digest, Facts, GroupId, LabelId, PolicyId, Primitive, SourceId, ToolId};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::group::Group;
+use crate::journal::{Position, StreamName, Version};
+use crate::label::Label;
+use crate::policy::Policy;
+use crate::source::Source;
+use crate::tool::{Status, Tool};
+use crate::tool_set::{Slot, ToolSet};
+use crate::tool_table::{CataloguedTool, ToolTable};
+
+/// Everything known at one position.
+#[derive(Clone, Default)]
+pub struct Snapshot {
+    pub(crate) position: Position,
+    pub(crate) time: Option<Timestamp>,
+    pub(crate) sources: Arc<BTreeMap<SourceId, Arc<CataloguedSource>>>,
+    pub(crate) tools: ToolTable,
+    pub(crate) groups: Arc<BTreeMap<GroupId, Arc<CataloguedGroup>>>,
+    pub(crate) policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
+    pub(crate) labels: Arc<BTreeMap<LabelId, Arc<Label>>>,
+    /// Enabled, active, approved, complete, of an enabled source.
+    pub(crate) served: ToolSet,
+    /// Last versions of streams whose aggregate is gone: the next life continues there.
+    pub(crate) ended: Arc<HashMap<StreamName, Version>>,
+    pub(crate) not_understood: u64,
+}
+
+/// A source in the snapshot.
+#[derive(Clone, Debug)]
+pub struct CataloguedSource {
+    /// What is known of it.
+    pub source: Source,
+    /// Its tools.
+    pub tools: ToolSet,
+}
+
+/// A group in the snapshot.
+#[derive(Clone, Debug)]
+pub struct CataloguedGroup {
+    /// What is known of it.
+    pub group: Group,
+    /// Selected + explicit − excluded, served or not.
+    pub members: ToolSet,
+}
+
+impl Snapshot {
+    /// Of the last event it knows.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// When that event was recorded.
+    pub fn time(&self) -> Option<Timestamp> {
+        self.time
+    }
+
+    /// Events in the journal that this program does not understand.
+    pub fn not_understood(&self) -> u64 {
+        self.not_understood
+    }
+
+    /// All sources, by id.
+    pub fn sources(&self) -> impl ExactSizeIterator<Item = &Arc<CataloguedSource>> {
+        self.sources.values()
+    }
+
+    /// One source.
+    pub fn source(&self, id: &SourceId) -> Option<&Arc<CataloguedSource>> {
+        self.sources.get(id)
+    }
+
+    /// How many tools there are, served or not.
+    pub fn tool_count(&self) -> usize {
+        self.tools.len()
+    }
+
+    /// All tools, in the order of their slots.
+    pub fn tools(&self) -> impl Iterator<Item = &Arc<CataloguedTool>> {
+        self.tools.iter()
+    }
+
+    /// One tool, by id.
+    pub fn tool(&self, id: &ToolId) -> Option<&Arc<CataloguedTool>> {
+        self.tools.get(id)
+    }
+
+    /// One tool, by slot.
+    pub fn tool_at(&self, slot: Slot) -> Option<&Arc<CataloguedTool>> {
+        self.tools.at(slot)
+    }
+
+    /// When a tool was last seen at its source.
+    pub fn last_seen_at(&self, tool: &Tool) -> Timestamp {
+        let refreshed = || self.source(&tool.source)?.source.inventory.as_ref()?.at;
+        tool.missing_since.or_else(refreshed).unwrap_or(tool.created_at)
+    }
+
+    /// All groups, by id.
+    pub fn groups(&self) -> impl ExactSizeIterator<Item = &Arc<CataloguedGroup>> {
+        self.groups.values()
+    }
+
+    /// One group.
+    pub fn group(&self, id: &GroupId) -> Option<&Arc<CataloguedGroup>> {
+        self.groups.get(id)
+    }
+
+    /// The tools of a group that can be served: selected + explicit − excluded, and everything that stops a tool.
+    pub fn group_tools(&self, id: &GroupId) -> Option<ToolSet> {
+        Some(self.groups.get(id)?.members.intersection(&self.served))
+    }
+
+    /// All policies, by id.
+    pub fn policies(&self) -> impl ExactSizeIterator<Item = &Arc<Policy>> {
+        self.policies.values()
+    }
+
+    /// One policy.
+    pub fn policy(&self, id: &PolicyId) -> Option<&Arc<Policy>> {
+        self.policies.get(id)
+    }
+
+    /// All labels, by id.
+    pub fn labels(&self) -> impl ExactSizeIterator<Item = &Arc<Label>> {
+        self.labels.values()
+    }
+
+    /// One label.
+    pub fn label(&self, id: &LabelId) -> Option<&Arc<Label>> {
+        self.labels.get(id)
+    }
+
+    /// All tools that can be served to somebody.
+    pub fn served(&self) -> &ToolSet {
+        &self.served
+    }
+
+    /// What selectors see of a tool.
+    pub(crate) fn facts<'a>(&'a self, tool: &'a Tool) -> Facts<'a> {
+        let manifest = tool.shown_manifest();
+        let source_name = self.source(&tool.source).map_or("", |source| source.source.profile.name.as_str());
+        Facts {
+            kind: Primitive::Tool,
+            source_id: tool.source.as_str(),
+            source_name,
+            name: tool.name(),
+            path: &manifest.path,
+            method: &manifest.method,
+            tags: &manifest.tags,
+            labels: &tool.labels,
+        }
+    }
+
+    /// Whether anything stops a tool, whoever asks.
+    pub(crate) fn can_be_served(&self, entry: &CataloguedTool) -> bool {
+        let tool = &entry.tool;
+        let complete = entry.input_schema.is_some()
+            && tool.served_manifest().is_some_and(|manifest| {
+                manifest.output_schema.is_some() == entry.output_schema.is_some()
+            });
+        complete
+            && tool.enabled
+            && tool.status == Status::Active
+            && self.source(&tool.source).is_some_and(|source| source.source.enabled)
+    }
+
+    /// Everything in it, in one canonical order: what a checkpoint stores.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut tools: Vec<_> = self.tools.iter().map(|entry| &entry.tool).collect();
+        tools.sort_by(|one, two| one.id.cmp(&two.id));
+        let mut ended: Vec<_> = self.ended.iter().collect();
+        ended.sort();
+        let sources = self.sources.values().map(|entry| Entry::Source(&entry.source));
+        let groups = self.groups.values().map(|entry| Entry::Group(&entry.group));
+        let policies = self.policies.values().map(|policy| Entry::Policy(policy));
+        let labels = self.labels.values().map(|label| Entry::Label(label));
+        let tools = tools.into_iter().map(Entry::Tool);
+        let ended = ended.into_iter().map(|(stream, version)| Entry::Ended(stream, *version));
+        sources.chain(labels).chain(tools).chain(groups).chain(policies).chain(ended)
+    }
+
+    /// SHA-256 over everything known and everything derived from it. Equal exactly when two snapshots say the same.
+    pub fn digest(&self) -> Digest {
+        let mut hash = Sha256::new();
+        let mut line = |text: &str| {
+            hash.update(text);
+            hash.update("\n");
+        };
+        for entry in self.entries() {
+            line(&serde_json::to_string(&entry).expect("entries are JSON"));
+        }
+        let ids = |set: &ToolSet| {
+            let mut ids: Vec<_> = set.iter().filter_map(|slot| Some(self.tool_at(slot)?.tool.id.to_string())).collect();
+            ids.sort();
+            ids.join("\t")
+        };
+        for entry in self.groups.values() {
+            line(&format!("members of {}: {}", entry.group.id, ids(&entry.members)));
+        }
+        for entry in self.sources.values() {
+            line(&format!("tools of {}: {}", entry.source.id, ids(&entry.tools)));
+        }
+        line(&format!("served: {}", ids(&self.served)));
+        Digest::from_bytes(&hash.finalize()).expect("SHA-256 has 32 bytes")
+    }
+}
+
+/// One thing in a snapshot, as a checkpoint stores it.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Entry<'a> {
+    Source(&'a Source),
+    Tool(&'a Tool),
+    Group(&'a Group),
+    Policy(&'a Policy),
+    Label(&'a Label),
+    Ended(&'a StreamName, Version),
+}
+
+/// One thing read back from a checkpoint.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OwnedEntry {
+    Source(Source),
+    Tool(Box<Tool>),
+    Group(Group),
+    Policy(Policy),
+    Label(Label),
+    Ended(StreamName, Version),
+}

@@ -1,0 +1,166 @@
+//! A set of tools as a bitmap over their slots, in shared pieces: changing one tool copies one piece of 512 bytes.
+
+use std::sync::Arc;
+
+/// The place of a tool in the snapshot. A slot is used again after its tool was removed.
+pub type Slot = u32;
+
+const WORDS: usize = 64;
+const BITS: u32 = 64 * WORDS as u32;
+type Piece = [u64; WORDS];
+
+/// A set of slots, cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct ToolSet {
+    pieces: Vec<Option<Arc<Piece>>>,
+    len: usize,
+}
+
+fn place(slot: Slot) -> (usize, usize, u64) {
+    let (piece, bit) = (slot / BITS, slot % BITS);
+    (piece as usize, (bit / 64) as usize, 1 << (bit % 64))
+}
+
+impl ToolSet {
+    /// How many tools.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether the tool is in the set.
+    pub fn contains(&self, slot: Slot) -> bool {
+        let (piece, word, bit) = place(slot);
+        self.pieces.get(piece).and_then(Option::as_ref).is_some_and(|piece| piece[word] & bit != 0)
+    }
+
+    /// Puts a tool in or takes it out; says whether that changed anything.
+    pub fn set(&mut self, slot: Slot, member: bool) -> bool {
+        if self.contains(slot) == member {
+            return false;
+        }
+        let (piece, word, bit) = place(slot);
+        if self.pieces.len() <= piece {
+            self.pieces.resize(piece + 1, None);
+        }
+        let piece = Arc::make_mut(self.pieces[piece].get_or_insert_with(|| Arc::new([0; WORDS])));
+        piece[word] ^= bit;
+        self.len = if member { self.len + 1 } else { self.len - 1 };
+        true
+    }
+
+    /// The tools in both sets.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut both = Self::default();
+        for (one, two) in self.pieces.iter().zip(&other.pieces) {
+            let (Some(one), Some(two)) = (one, two) else {
+                both.pieces.push(None);
+                continue;
+            };
+            let piece: Piece = std::array::from_fn(|word| one[word] & two[word]);
+            both.push(piece);
+        }
+        both
+    }
+
+    /// The tools in either set.
+    pub fn union(&self, other: &Self) -> Self {
+        let mut either = Self::default();
+        for index in 0..self.pieces.len().max(other.pieces.len()) {
+            let piece = |set: &Self| set.pieces.get(index).cloned().flatten();
+            match (piece(self), piece(other)) {
+                (Some(one), Some(two)) => either.push(std::array::from_fn(|word| one[word] | two[word])),
+                (Some(one), None) | (None, Some(one)) => {
+                    either.len += count(&one);
+                    either.pieces.push(Some(one));
+                }
+                (None, None) => either.pieces.push(None),
+            }
+        }
+        either
+    }
+
+    fn push(&mut self, piece: Piece) {
+        let members = count(&piece);
+        self.len += members;
+        self.pieces.push((0 < members).then(|| Arc::new(piece)));
+    }
+
+    /// The slots, in order.
+    pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
+        let pieces = (0_u32..).zip(&self.pieces).filter_map(|(index, piece)| Some((index, piece.as_deref()?)));
+        let words = pieces.flat_map(|(index, piece)| (0_u32..).zip(piece).map(move |(word, bits)| (index * BITS + word * 64, *bits)));
+        words.flat_map(|(first, bits)| (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| first + bit))
+    }
+}
+
+fn count(piece: &Piece) -> usize {
+    piece.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+impl PartialEq for ToolSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+impl Eq for ToolSet {}
+
+impl FromIterator<Slot> for ToolSet {
+    fn from_iter<I: IntoIterator<Item = Slot>>(slots: I) -> Self {
+        let mut set = Self::default();
+        for slot in slots {
+            set.set(slot, true);
+        }
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slots() -> impl Strategy<Value = BTreeSet<Slot>> {
+        proptest::collection::btree_set(0..3 * BITS, 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn it_behaves_as_a_set_of_numbers(one in slots(), two in slots()) {
+            let (a, b): (ToolSet, ToolSet) = (one.iter().copied().collect(), two.iter().copied().collect());
+            prop_assert_eq!(a.iter().collect::<BTreeSet<_>>(), one.clone());
+            prop_assert_eq!(a.len(), one.len());
+            let both = a.intersection(&b);
+            prop_assert_eq!(both.iter().collect::<BTreeSet<_>>(), &one & &two);
+            prop_assert_eq!(both.len(), (&one & &two).len());
+            let either = a.union(&b);
+            prop_assert_eq!(either.iter().collect::<BTreeSet<_>>(), &one | &two);
+            prop_assert_eq!(either.len(), (&one | &two).len());
+        }
+
+        #[test]
+        fn what_was_taken_out_leaves_no_trace(one in slots(), gone in slots()) {
+            let mut set: ToolSet = one.iter().copied().collect();
+            for slot in &gone {
+                set.set(*slot, false);
+            }
+            prop_assert_eq!(set, (&one - &gone).into_iter().collect::<ToolSet>());
+        }
+    }
+
+    #[test]
+    fn a_clone_does_not_see_later_changes() {
+        let mut set: ToolSet = [1, 5000].into_iter().collect();
+        let before = set.clone();
+        set.set(5000, false);
+        assert!(before.contains(5000) && !set.contains(5000));
+        assert!(Arc::ptr_eq(before.pieces[0].as_ref().unwrap(), set.pieces[0].as_ref().unwrap()));
+    }
+}

@@ -1,0 +1,114 @@
+//! All tools, by slot and by id, in shared pieces: one changed tool in 100,000 copies a few hundred pointers.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use model::{Schema, ToolId};
+
+use crate::tool::Tool;
+use crate::tool_set::Slot;
+
+/// A tool in the snapshot, with the text of its schemas.
+#[derive(Clone, Debug)]
+pub struct CataloguedTool {
+    /// Where it stands.
+    pub slot: Slot,
+    /// What is known of it.
+    pub tool: Tool,
+    /// The arguments, as agents get them; none while a document is missing, and then the tool is not served.
+    pub input_schema: Option<Schema>,
+    /// The shape of a result, as agents get it.
+    pub output_schema: Option<Schema>,
+}
+
+const SHELF: usize = 256;
+const DRAWERS: usize = 512;
+
+/// All tools, cheap to clone.
+#[derive(Clone)]
+pub(crate) struct ToolTable {
+    shelves: Vec<Arc<Vec<Option<Arc<CataloguedTool>>>>>,
+    drawers: Vec<Arc<HashMap<ToolId, Slot>>>,
+    hasher: RandomState,
+    free: Arc<Vec<Slot>>,
+    len: usize,
+}
+
+impl Default for ToolTable {
+    fn default() -> Self {
+        let (drawers, hasher) = (vec![Arc::default(); DRAWERS], RandomState::new());
+        Self { shelves: Vec::new(), drawers, hasher, free: Arc::default(), len: 0 }
+    }
+}
+
+impl ToolTable {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn drawer(&self, id: &ToolId) -> usize {
+        // The remainder is below DRAWERS, so the cast loses nothing.
+        (self.hasher.hash_one(id) % DRAWERS as u64) as usize
+    }
+
+    pub(crate) fn slot(&self, id: &ToolId) -> Option<Slot> {
+        self.drawers[self.drawer(id)].get(id).copied()
+    }
+
+    pub(crate) fn at(&self, slot: Slot) -> Option<&Arc<CataloguedTool>> {
+        self.shelves.get(slot as usize / SHELF)?.get(slot as usize % SHELF)?.as_ref()
+    }
+
+    pub(crate) fn get(&self, id: &ToolId) -> Option<&Arc<CataloguedTool>> {
+        self.at(self.slot(id)?)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<CataloguedTool>> {
+        self.shelves.iter().flat_map(|shelf| shelf.iter().flatten())
+    }
+
+    /// The slot of a tool; a new one gets the lowest that is free.
+    pub(crate) fn slot_for(&mut self, id: &ToolId) -> Slot {
+        if let Some(slot) = self.slot(id) {
+            return slot;
+        }
+        let slot = match self.free.last() {
+            Some(slot) => {
+                let slot = *slot;
+                Arc::make_mut(&mut self.free).pop();
+                slot
+            }
+            None => {
+                let full = self.shelves.last().is_none_or(|shelf| shelf.len() == SHELF);
+                if full {
+                    self.shelves.push(Arc::new(Vec::with_capacity(SHELF)));
+                }
+                let shelves = self.shelves.len();
+                let shelf = Arc::make_mut(self.shelves.last_mut().expect("there is a shelf"));
+                shelf.push(None);
+                Slot::try_from((shelves - 1) * SHELF + shelf.len() - 1).expect("fewer than four billion tools")
+            }
+        };
+        let drawer = self.drawer(id);
+        Arc::make_mut(&mut self.drawers[drawer]).insert(id.clone(), slot);
+        self.len += 1;
+        slot
+    }
+
+    pub(crate) fn put(&mut self, tool: CataloguedTool) {
+        let slot = tool.slot as usize;
+        Arc::make_mut(&mut self.shelves[slot / SHELF])[slot % SHELF] = Some(Arc::new(tool));
+    }
+
+    pub(crate) fn remove(&mut self, id: &ToolId) -> Option<Slot> {
+        let drawer = self.drawer(id);
+        let slot = Arc::make_mut(&mut self.drawers[drawer]).remove(id)?;
+        Arc::make_mut(&mut self.shelves[slot as usize / SHELF])[slot as usize % SHELF] = None;
+        let free = Arc::make_mut(&mut self.free);
+        // Highest first, so that the lowest is at hand.
+        free.insert(free.partition_point(|known| slot < *known), slot);
+        self.len -= 1;
+        Some(slot)
+    }
+}

@@ -1,0 +1,229 @@
+//! Export and import: a journal as JSON Lines, from any store into any other, without loss.
+//!
+//! The first line says what it is; then come documents, answers to idempotent commands, events in order, and a last
+//! line with their number and digest, so that a cut-off file shows. Sealed secrets stay where they are.
+
+use model::{Digest, Document, RawJson};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::journal::{Answer, Journal, JournalError, Position, Recorded};
+
+/// One line of an export.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Journal(Start),
+    Document { digest: Digest, text: RawJson },
+    Answer(Answer),
+    Event(Recorded),
+    End(End),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Start {
+    format: u32,
+    events: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct End {
+    events: u64,
+    digest: Digest,
+}
+
+const FORMAT: u32 = 1;
+const BATCH: usize = 1_000;
+
+/// Why an export or import ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The store.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The file.
+    #[error("line {line} {problem}")]
+    Line {
+        /// Counted from one.
+        line: u64,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
+    /// The destination.
+    #[error("the export cannot be written ({0})")]
+    Write(#[from] std::io::Error),
+}
+
+/// Hands out a journal line by line.
+pub async fn export(
+    journal: &dyn Journal,
+    mut write: impl FnMut(&str) -> std::io::Result<()>,
+) -> Result<u64, TransferError> {
+    // Events that arrive during the export are not part of it; their documents do no harm.
+    let head = journal.head().await?;
+    write(&text(&Line::Journal(Start { format: FORMAT, events: head.0 })))?;
+    let mut after = None;
+    loop {
+        let digests = journal.document_digests(after, BATCH).await?;
+        let Some(last) = digests.last() else { break };
+        after = Some(*last);
+        for Document { digest, text: body } in journal.documents(digests).await? {
+            write(&text(&Line::Document { digest, text: body }))?;
+        }
+    }
+    let mut key = String::new();
+    loop {
+        let answers = journal.answers(key.clone(), BATCH).await?;
+        let Some(last) = answers.last() else { break };
+        key = last.key.to_string();
+        for answer in answers.into_iter().filter(|answer| answer.position <= head) {
+            write(&text(&Line::Answer(answer)))?;
+        }
+    }
+    let mut position = Position(0);
+    let mut digest = Sha256::new();
+    while position < head {
+        for event in journal.read_after(position, BATCH).await? {
+            if head < event.position {
+                break;
+            }
+            position = event.position;
+            let line = text(&Line::Event(event));
+            digest.update(&line);
+            write(&line)?;
+        }
+    }
+    let digest = Digest::from_bytes(&digest.finalize()).expect("SHA-256 has 32 bytes");
+    write(&text(&Line::End(End { events: head.0, digest })))?;
+    Ok(head.0)
+}
+
+fn text(line: &Line) -> String {
+    let mut text = serde_json::to_string(line).expect("lines are JSON");
+    text.push('\n');
+    text
+}
+
+/// Takes in an export, batch by batch. Fed with the same lines again after an interruption, it goes on where it was.
+pub struct Import<'a> {
+    journal: &'a dyn Journal,
+    line: u64,
+    head: Position,
+    events: Vec<Recorded>,
+    documents: Vec<Document>,
+    answers: Vec<Answer>,
+    digest: Sha256,
+    seen: u64,
+    last_known: Option<Recorded>,
+    ended: bool,
+}
+
+impl<'a> Import<'a> {
+    /// Into a journal that is empty, or holds the beginning of the same history.
+    pub async fn into(journal: &'a dyn Journal) -> Result<Self, TransferError> {
+        let head = journal.head().await?;
+        let last = journal.read_after(Position(head.0.saturating_sub(1)), 1).await?;
+        Ok(Self {
+            journal,
+            line: 0,
+            head,
+            events: Vec::new(),
+            documents: Vec::new(),
+            answers: Vec::new(),
+            digest: Sha256::new(),
+            seen: 0,
+            last_known: last.into_iter().next(),
+            ended: false,
+        })
+    }
+
+    /// Takes in one line.
+    pub async fn line(&mut self, line: &str) -> Result<(), TransferError> {
+        self.line += 1;
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        let parsed = serde_json::from_str(line)
+            .map_err(|error| self.wrong(format!("is not a line of a journal export: {error}")))?;
+        match parsed {
+            Line::Journal(start) if start.format != FORMAT => {
+                let problem = format!("says format {}, this toolcrib knows {FORMAT}: use a newer one", start.format);
+                return Err(self.wrong(problem));
+            }
+            Line::Journal(_) if self.line != 1 => return Err(self.wrong("starts a second export".to_owned())),
+            Line::Journal(_) => {}
+            _ if self.line == 1 => {
+                return Err(self.wrong("is not the first line of a journal export".to_owned()));
+            }
+            Line::Document { digest, text } => {
+                let document = Document { digest, text };
+                if !document.is_intact() {
+                    return Err(self.wrong(format!("holds another document than {digest}")));
+                }
+                self.documents.push(document);
+            }
+            Line::Answer(answer) => self.answers.push(answer),
+            Line::Event(event) => {
+                self.digest.update(line.trim_end());
+                self.digest.update("\n");
+                self.event(event)?;
+            }
+            Line::End(end) => self.end(&end).await?,
+        }
+        if BATCH <= self.events.len() + self.documents.len() + self.answers.len() {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Recorded) -> Result<(), TransferError> {
+        self.seen += 1;
+        if self.head < event.position {
+            self.events.push(event);
+            return Ok(());
+        }
+        if event.position == self.head && self.last_known.as_ref() != Some(&event) {
+            let problem = format!(
+                "does not agree with event {} that is there already: import into an empty journal",
+                event.position
+            );
+            return Err(self.wrong(problem));
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self, end: &End) -> Result<(), TransferError> {
+        let digest = std::mem::take(&mut self.digest).finalize();
+        if end.events != self.seen || digest[..] != end.digest.as_bytes()[..] {
+            let seen = self.seen;
+            let problem =
+                format!("says {} events, {seen} came or one is changed: get the export again", end.events);
+            return Err(self.wrong(problem));
+        }
+        self.ended = true;
+        self.flush().await
+    }
+
+    async fn flush(&mut self) -> Result<(), TransferError> {
+        // Documents first, so that no event is ever there without them.
+        let (documents, answers) = (std::mem::take(&mut self.documents), std::mem::take(&mut self.answers));
+        let events = std::mem::take(&mut self.events);
+        self.journal.restore(events, documents, answers).await?;
+        Ok(())
+    }
+
+    /// After the last line: how many events the export held.
+    pub async fn finish(mut self) -> Result<u64, TransferError> {
+        self.flush().await?;
+        if !self.ended {
+            self.line += 1;
+            let problem = "is missing: the file is cut off. What came is stored; import the whole file to go on";
+            return Err(self.wrong(problem.to_owned()));
+        }
+        Ok(self.seen)
+    }
+
+    fn wrong(&self, problem: String) -> TransferError {
+        TransferError::Line { line: self.line, problem }
+    }
+}
