@@ -1,1 +1,26 @@
-//! x
+//! The library: joins the catalog, access, discovery and execution. What embedders use.
+//!
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use toolcrib::{Catalog, JournalPlace, SystemClock};
+//!
+//! let place: JournalPlace = "memory:".parse()?;
+//! let catalog = Catalog::open(place.open(SystemClock).await?).await?;
+//! assert_eq!(catalog.snapshot().tool_count(), 0);
+//! # Ok(())
+//! # }
+//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+//! ```
+#![warn(missing_docs)]
+
+mod place;
+mod secrets;
+
+pub use catalog::clock::{Clock, ManualClock, SystemClock};
+pub use catalog::journal::{Context, Journal, JournalError, Position, Recorded, StreamName, Version};
+pub use catalog::{
+    Catalog, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot, TransferError, Verification,
+    collect_documents, export, snapshot_at, verify,
+};
+pub use place::{InvalidPlace, JournalPlace};
+pub use secrets::{SealingKey, SecretError, Secrets};

@@ -1,0 +1,101 @@
+//! Where the journal is: a file, a PostgreSQL database, or memory.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use catalog::clock::Clock;
+use catalog::journal::{Journal, JournalError, MemoryJournal, PostgresJournal, PostgresUrl, SqliteJournal};
+
+/// Where the journal is.
+#[derive(Clone, Debug)]
+pub enum JournalPlace {
+    /// `memory:`, gone with the process.
+    Memory,
+    /// A path: one SQLite file for one process.
+    File(PathBuf),
+    /// `postgres://…`: a database for any number of nodes.
+    Postgres(PostgresUrl),
+}
+
+/// A text that says no place.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidPlace {
+    /// It is empty.
+    #[error("a journal is a path, `postgres://…` or `memory:`")]
+    Empty,
+    /// It is a URL of something else.
+    #[error("a journal is a path, `postgres://…` or `memory:`; `{scheme}://` is none of them")]
+    Scheme {
+        /// What it starts with.
+        scheme: String,
+    },
+    /// Its URL cannot be read.
+    #[error(transparent)]
+    Url(#[from] JournalError),
+}
+
+impl FromStr for JournalPlace {
+    type Err = InvalidPlace;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPlace> {
+        match text.split_once("://") {
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.parse()?)),
+            Some((scheme, _)) => Err(InvalidPlace::Scheme { scheme: scheme.to_owned() }),
+            None if text.is_empty() => Err(InvalidPlace::Empty),
+            None if text == "memory:" => Ok(Self::Memory),
+            None => Ok(Self::File(text.into())),
+        }
+    }
+}
+
+impl fmt::Display for JournalPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Memory => f.write_str("memory:"),
+            Self::File(path) => path.display().fmt(f),
+            Self::Postgres(url) => url.fmt(f),
+        }
+    }
+}
+
+impl JournalPlace {
+    /// Opens the journal for reading and writing; makes it if there is none.
+    pub async fn open(&self, clock: impl Clock + 'static) -> Result<Arc<dyn Journal>, JournalError> {
+        Ok(match self {
+            Self::Memory => Arc::new(MemoryJournal::new(Arc::new(clock))),
+            Self::File(path) => Arc::new(SqliteJournal::open(path, Arc::new(clock))?),
+            Self::Postgres(url) => Arc::new(PostgresJournal::connect(url.clone()).await?),
+        })
+    }
+
+    /// Opens the journal for reading, beside whoever writes it.
+    pub async fn open_read_only(&self, clock: impl Clock + 'static) -> Result<Arc<dyn Journal>, JournalError> {
+        match self {
+            Self::File(path) => Ok(Arc::new(SqliteJournal::open_read_only(path)?)),
+            Self::Memory | Self::Postgres(_) => self.open(clock).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_read_from_text_and_shown_without_the_password() {
+        let show = |text: &str| text.parse::<JournalPlace>().map(|place| format!("{place} {place:?}"));
+        assert!(show("toolcrib.db").unwrap().starts_with("toolcrib.db"));
+        let shown = show("postgres://me:hunter2@db.example:6543/crib").unwrap();
+        assert!(shown.starts_with("postgres://db.example:6543/crib"), "{shown}");
+        assert!(!shown.contains("hunter2"));
+    }
+
+    #[test]
+    fn what_is_no_place_is_refused() {
+        for text in ["", "mysql://db", "postgres://host:notaport/x"] {
+            assert!(text.parse::<JournalPlace>().is_err(), "{text}");
+        }
+    }
+}

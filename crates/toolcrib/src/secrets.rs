@@ -1,0 +1,203 @@
+//! Secrets: events hold references; the values are read here, from the environment, from files, or unsealed.
+//!
+//! Sealed secrets lie in the journal's database, outside the journal, under a key given at start (AES-256-GCM with the
+//! name as associated data, so that one cannot stand in for another). Without the key they are noise.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::Read as _;
+use std::sync::{Arc, Mutex};
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hkdf;
+use catalog::journal::{Journal, JournalError};
+use model::SecretRef;
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// The largest secret, in bytes.
+const LIMIT: u64 = 64 << 10;
+/// The first byte of sealed bytes: how they were sealed.
+const SCHEME: u8 = 1;
+/// What a key must have at least, in characters.
+const KEY_FROM: usize = 32;
+
+/// Seals and unseals.
+#[derive(Clone)]
+pub struct SealingKey(Arc<[u8; 32]>);
+
+impl SealingKey {
+    /// Makes a key from a long random text: `openssl rand -base64 32`.
+    pub fn new(text: &SecretString) -> Result<Self, SecretError> {
+        let text = text.expose_secret().trim();
+        if text.chars().count() < KEY_FROM {
+            return Err(SecretError::WeakKey);
+        }
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib sealing key 1");
+        let mut key = [0; 32];
+        let source = salt.extract(text.as_bytes());
+        let expanded = source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
+        expanded.expect("32 bytes can be made from SHA-256");
+        Ok(Self(Arc::new(key)))
+    }
+
+    fn cipher(&self) -> RandomizedNonceKey {
+        RandomizedNonceKey::new(&AES_256_GCM, &self.0[..]).expect("the key has 32 bytes")
+    }
+
+    fn seal(&self, name: &str, value: &SecretString) -> Vec<u8> {
+        let mut body = value.expose_secret().as_bytes().to_vec();
+        let nonce = self.cipher().seal_in_place_append_tag(Aad::from(name), &mut body);
+        let nonce = nonce.expect("a secret is short enough to be sealed");
+        [&[SCHEME][..], nonce.as_ref(), &body].concat()
+    }
+
+    fn unseal(&self, name: &str, sealed: &[u8]) -> Option<SecretString> {
+        let (nonce, body) = sealed.strip_prefix(&[SCHEME])?.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut body = body.to_vec();
+        let text = self.cipher().open_in_place(nonce, Aad::from(name), &mut body).ok()?;
+        str::from_utf8(text).ok().map(SecretString::from)
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealingKey")
+    }
+}
+
+/// Why a secret could not be had or kept. Never says the secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// No such variable.
+    #[error("the environment variable `{name}` is not set")]
+    NotInEnvironment {
+        /// Its name.
+        name: String,
+    },
+    /// No such file, or too large, or not text.
+    #[error("the secret file `{path}` cannot be read ({cause})")]
+    File {
+        /// Its path.
+        path: String,
+        /// Why.
+        cause: String,
+    },
+    /// Nothing under that name.
+    #[error("no secret is sealed under `{name}`: put one there with `toolcrib secret set {name}`")]
+    NotSealed {
+        /// The name.
+        name: String,
+    },
+    /// Another key, or damage.
+    #[error("the secret `{name}` was sealed with another key")]
+    OtherKey {
+        /// The name.
+        name: String,
+    },
+    /// No key was given.
+    #[error("sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file")]
+    NoKey,
+    /// The key is too short.
+    #[error("a sealing key has at least {KEY_FROM} characters: make one with `openssl rand -base64 32`")]
+    WeakKey,
+    /// More than a secret may have.
+    #[error("a secret has at most {LIMIT} bytes and is not empty")]
+    Size,
+    /// The database.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Reads, seals and removes secrets.
+pub struct Secrets {
+    journal: Arc<dyn Journal>,
+    key: Option<SealingKey>,
+    environment: Box<Environment>,
+    handed_out: Mutex<HashMap<SecretRef, SecretString>>,
+}
+
+impl Secrets {
+    /// Over a journal's database; `environment` looks up variables.
+    pub fn new(
+        journal: Arc<dyn Journal>,
+        key: Option<SealingKey>,
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { journal, key, environment: Box::new(environment), handed_out: Mutex::default() }
+    }
+
+    /// The value behind a reference.
+    pub async fn read(&self, secret: &SecretRef) -> Result<SecretString, SecretError> {
+        let value = match secret {
+            SecretRef::Env(name) => {
+                let value = (self.environment)(name).map(SecretString::from);
+                value.ok_or_else(|| SecretError::NotInEnvironment { name: name.to_string() })?
+            }
+            SecretRef::File(path) => read_file(path)?,
+            SecretRef::Sealed(name) => self.unseal(name).await?,
+        };
+        let mut handed_out = self.handed_out.lock().expect("no one panics while holding the secrets");
+        handed_out.insert(secret.clone(), value.clone());
+        Ok(value)
+    }
+
+    async fn unseal(&self, name: &str) -> Result<SecretString, SecretError> {
+        let key = self.key.as_ref().ok_or(SecretError::NoKey)?;
+        let sealed = self.journal.sealed(name.to_owned()).await?;
+        let sealed = sealed.ok_or_else(|| SecretError::NotSealed { name: name.to_owned() })?;
+        key.unseal(name, &sealed).ok_or_else(|| SecretError::OtherKey { name: name.to_owned() })
+    }
+
+    /// Seals a value under a name and says how to refer to it.
+    pub async fn seal(&self, name: &str, value: &SecretString) -> Result<SecretRef, SecretError> {
+        let key = self.key.as_ref().ok_or(SecretError::NoKey)?;
+        let length = value.expose_secret().len() as u64;
+        if length == 0 || LIMIT < length {
+            return Err(SecretError::Size);
+        }
+        let secret = format!("sealed:{name}").parse().map_err(|_| SecretError::Size)?;
+        self.journal.seal(name.to_owned(), Some(key.seal(name, value))).await?;
+        Ok(secret)
+    }
+
+    /// Removes what is sealed under a name.
+    pub async fn remove(&self, name: &str) -> Result<(), SecretError> {
+        if self.journal.sealed(name.to_owned()).await?.is_none() {
+            return Err(SecretError::NotSealed { name: name.to_owned() });
+        }
+        Ok(self.journal.seal(name.to_owned(), None).await?)
+    }
+
+    /// Names of everything sealed.
+    pub async fn names(&self) -> Result<Vec<String>, SecretError> {
+        Ok(self.journal.sealed_names().await?)
+    }
+
+    /// The text with every secret that was handed out replaced by its reference: for messages of upstreams.
+    pub fn redact(&self, text: &str) -> String {
+        let handed_out = self.handed_out.lock().expect("no one panics while holding the secrets");
+        let mut known: Vec<_> = handed_out.iter().map(|(secret, value)| (secret, value.expose_secret())).collect();
+        // The longest first: one secret may be part of another.
+        known.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
+        known.iter().filter(|(_, value)| !value.is_empty()).fold(text.to_owned(), |text, (secret, value)| {
+            text.replace(value, &format!("[{secret}]"))
+        })
+    }
+}
+
+fn read_file(path: &str) -> Result<SecretString, SecretError> {
+    let cannot = |cause: String| SecretError::File { path: path.to_owned(), cause };
+    let file = std::fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
+    let mut text = String::new();
+    let read = file.take(LIMIT + 1).read_to_string(&mut text).map_err(|error| cannot(error.to_string()))?;
+    if LIMIT < read as u64 {
+        return Err(cannot(format!("it has more than {LIMIT} bytes")));
+    }
+    Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
+}
+
+#[cfg(test)]
+mod tests;
