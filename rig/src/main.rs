@@ -1,1 +1,55 @@
-fn main(){}
+//! The test rig: benchmarks, crash runs and the durability trace. Started by `cargo xtask`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program of our own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it starts and kills processes and reads its orders from the environment"
+)]
+
+mod bench;
+mod crash;
+mod durability;
+mod postgres;
+mod worker;
+mod world;
+
+use clap::{Parser, Subcommand};
+
+// As in the product, so that figures are those of the product.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The test rig of toolcrib.
+#[derive(Parser)]
+struct Orders {
+    #[command(subcommand)]
+    order: Order,
+}
+
+#[derive(Subcommand)]
+enum Order {
+    /// Measures, side by side with the bare driver, and writes docs/benchmarks.md.
+    Bench(bench::Orders),
+    /// Kills a writing process again and again and counts what is lost.
+    Crash(crash::Orders),
+    /// Traces a writing process and checks that every acknowledgement came after its flush.
+    Durability(durability::Orders),
+    /// Writes until it is killed; started by the others.
+    #[command(hide = true)]
+    Worker(worker::Orders),
+    /// Opens a catalog and says what that took; started by `bench`.
+    #[command(hide = true)]
+    Opened(bench::opened::Orders),
+}
+
+fn main() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        match Orders::parse().order {
+            Order::Bench(orders) => bench::run(orders).await,
+            Order::Crash(orders) => crash::run(orders).await,
+            Order::Durability(orders) => durability::run(orders).await,
+            Order::Worker(orders) => worker::run(orders).await,
+            Order::Opened(orders) => bench::opened::run(orders).await,
+        }
+    })
+}

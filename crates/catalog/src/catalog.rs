@@ -167,8 +167,12 @@ impl Catalog {
                     self.shown(position).await;
                     return Ok(Executed { position, answer: decision.answer, repeated: false });
                 }
-                Ok(Appended::Before(answer)) => return Ok(self.repeated(&answer.answer, answer.position).await),
-                Err(JournalError::Conflict { .. }) => self.shown(self.shared.journal.head().await?).await,
+                Ok(Appended::Before(answer)) => {
+                    return Ok(self.repeated(&answer.answer, answer.position).await);
+                }
+                Err(JournalError::Conflict { .. }) => {
+                    self.shown(self.shared.journal.head().await?).await
+                }
                 Err(error) => return Err(error.into()),
             }
         }
@@ -177,7 +181,11 @@ impl Catalog {
 
     async fn repeated(&self, answer: &str, position: Position) -> Executed {
         self.shown(position).await;
-        Executed { position, answer: serde_json::from_str(answer).unwrap_or_default(), repeated: true }
+        Executed {
+            position,
+            answer: serde_json::from_str(answer).unwrap_or_default(),
+            repeated: true,
+        }
     }
 
     /// Stores a checkpoint of the snapshot as it is now.
@@ -209,7 +217,11 @@ pub async fn snapshot_at(journal: &dyn Journal, moment: Moment) -> Result<Snapsh
 }
 
 /// Reads and folds up to a position.
-async fn catch_up(journal: &dyn Journal, fold: &mut Fold, head: Position) -> Result<(), JournalError> {
+async fn catch_up(
+    journal: &dyn Journal,
+    fold: &mut Fold,
+    head: Position,
+) -> Result<(), JournalError> {
     while fold.position() < head {
         let wanted = usize::try_from(head.0 - fold.position().0).unwrap_or(BATCH).min(BATCH);
         let events = journal.read_after(fold.position(), wanted).await?;
@@ -230,7 +242,9 @@ async fn project(shared: Arc<Shared>, mut fold: Fold, mut saved: Position) {
             tracing::warn!(%error, "the journal cannot be read; the last snapshot stays in service");
             tokio::time::sleep(WAKE_UP_AT_LEAST_EVERY / 4).await;
         }
-        if saved.0 + CHECKPOINT_EVERY <= fold.position().0 && !shared.saving.swap(true, Ordering::AcqRel) {
+        if saved.0 + CHECKPOINT_EVERY <= fold.position().0
+            && !shared.saving.swap(true, Ordering::AcqRel)
+        {
             saved = fold.position();
             let (shared, snapshot) = (Arc::clone(&shared), shared.snapshot.load_full());
             tokio::spawn(async move {

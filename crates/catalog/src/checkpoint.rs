@@ -82,15 +82,22 @@ pub(crate) async fn load(journal: &dyn Journal) -> Result<Fold, JournalError> {
     for at in journal.checkpoints().await? {
         match try_load(journal, at).await? {
             Ok(fold) => return Ok(fold),
-            Err(reason) => tracing::warn!(%at, reason, "the checkpoint at {at} is ignored: {reason}"),
+            Err(reason) => {
+                tracing::warn!(%at, reason, "the checkpoint at {at} is ignored: {reason}")
+            }
         }
     }
     Ok(Fold::default())
 }
 
-async fn try_load(journal: &dyn Journal, at: Position) -> Result<Result<Fold, &'static str>, JournalError> {
+async fn try_load(
+    journal: &dyn Journal,
+    at: Position,
+) -> Result<Result<Fold, &'static str>, JournalError> {
     let Some(header) = journal.read_checkpoint(at, 0).await? else { return Ok(Err("it is gone")) };
-    let Ok(header) = serde_json::from_slice::<Header>(&header) else { return Ok(Err("its header cannot be read")) };
+    let Ok(header) = serde_json::from_slice::<Header>(&header) else {
+        return Ok(Err("its header cannot be read"));
+    };
     if header.format != FORMAT || header.program != PROGRAM || header.position != at {
         return Ok(Err("it is from another version"));
     }
@@ -100,7 +107,9 @@ async fn try_load(journal: &dyn Journal, at: Position) -> Result<Result<Fold, &'
     let mut fold = Fold::default();
     let mut digest = Sha256::new();
     for number in 1..=header.pieces {
-        let Some(piece) = journal.read_checkpoint(at, number).await? else { return Ok(Err("a piece is missing")) };
+        let Some(piece) = journal.read_checkpoint(at, number).await? else {
+            return Ok(Err("a piece is missing"));
+        };
         digest.update(&piece);
         for line in piece.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match serde_json::from_slice::<OwnedEntry>(line) {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use model::{Digest, Document, GroupId, Inventory, LabelId, PolicyId, PolicyRules, SourceId, ToolId};
+use model::{
+    Digest, Document, GroupId, Inventory, LabelId, PolicyId, PolicyRules, SourceId, ToolId,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -77,7 +79,9 @@ impl Command {
             Self::Group(id, command) => json!(["group", id, command]),
             Self::Policy(id, command) => json!(["policy", id, command]),
             Self::Label(id, command) => json!(["label", id, command]),
-            Self::Ingest { inventory, force } => json!(["ingest", inventory.source, inventory.fingerprint, force]),
+            Self::Ingest { inventory, force } => {
+                json!(["ingest", inventory.source, inventory.fingerprint, force])
+            }
         };
         Digest::of_canonical(value)
     }
@@ -91,14 +95,20 @@ impl Command {
             Self::Group(id, command) => decide_group(snapshot, &id, command, &mut decision)?,
             Self::Policy(id, command) => decide_policy(snapshot, &id, command, &mut decision)?,
             Self::Label(id, command) => decide_label(snapshot, &id, command, &mut decision)?,
-            Self::Ingest { inventory, force } => return ingest::decide(snapshot, &inventory, force),
+            Self::Ingest { inventory, force } => {
+                return ingest::decide(snapshot, &inventory, force);
+            }
         }
         Ok(decision)
     }
 }
 
 /// Where a stream is: at the version of what lives there, or where its last life ended.
-pub(crate) fn expected(snapshot: &Snapshot, stream: &StreamName, living: Option<Version>) -> Version {
+pub(crate) fn expected(
+    snapshot: &Snapshot,
+    stream: &StreamName,
+    living: Option<Version>,
+) -> Version {
     living.or_else(|| snapshot.ended.get(stream).copied()).unwrap_or(Version::NONE)
 }
 
@@ -134,7 +144,8 @@ fn decide_tool(
     decision: &mut Decision,
 ) -> Result<(), Refusal> {
     if let ToolCommand::Label(labels) = &command {
-        let unknown: Vec<_> = labels.iter().filter(|label| snapshot.label(label).is_none()).cloned().collect();
+        let unknown: Vec<_> =
+            labels.iter().filter(|label| snapshot.label(label).is_none()).cloned().collect();
         if !unknown.is_empty() {
             return Err(Refusal::NoSuchLabels { labels: unknown });
         }
@@ -208,10 +219,13 @@ fn decide_label(
     decision.answer = json!({"id": id, "changed": !events.is_empty()});
     decision.say(stream, version, &events);
     if deletes {
-        let labelled: Vec<_> = snapshot.tools().filter(|entry| entry.tool.labels.contains(id)).collect();
+        let labelled: Vec<_> =
+            snapshot.tools().filter(|entry| entry.tool.labels.contains(id)).collect();
         for entry in &labelled {
-            let others: BTreeSet<_> = entry.tool.labels.iter().filter(|label| *label != id).cloned().collect();
-            let events = Tool::decide(&entry.tool.id, Some(&entry.tool), ToolCommand::Label(others))?;
+            let others: BTreeSet<_> =
+                entry.tool.labels.iter().filter(|label| *label != id).cloned().collect();
+            let events =
+                Tool::decide(&entry.tool.id, Some(&entry.tool), ToolCommand::Label(others))?;
             decision.say(StreamName::tool(&entry.tool.id), entry.tool.version, &events);
         }
         decision.answer["unlabelled_tools"] = json!(labelled.len());

@@ -77,7 +77,8 @@ pub(crate) fn write(event: &impl Serialize) -> NewEvent {
     let text = serde_json::to_string(event).expect("events are JSON");
     // An enum of serde is written `{"Type":{…}}`; event types need no escaping.
     let inner = text.strip_prefix("{\"").and_then(|text| text.strip_suffix('}'));
-    let (kind, data) = inner.and_then(|inner| inner.split_once("\":")).expect("an event is a variant with fields");
+    let (kind, data) =
+        inner.and_then(|inner| inner.split_once("\":")).expect("an event is a variant with fields");
     NewEvent { kind: kind.into(), data: data.into() }
 }
 
@@ -104,7 +105,10 @@ impl<'de> EnumAccess<'de> for Stored<'de> {
     type Error = NotUnderstood;
     type Variant = Self;
 
-    fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), NotUnderstood> {
+    fn variant_seed<V: DeserializeSeed<'de>>(
+        self,
+        seed: V,
+    ) -> Result<(V::Value, Self), NotUnderstood> {
         let kind = StrDeserializer::<de::value::Error>::new(self.kind);
         let variant = seed.deserialize(kind).map_err(|_| NotUnderstood::UnknownType)?;
         Ok((variant, self))
@@ -118,13 +122,22 @@ impl<'de> VariantAccess<'de> for Stored<'de> {
         Ok(())
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, NotUnderstood> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(
+        self,
+        seed: T,
+    ) -> Result<T::Value, NotUnderstood> {
         let mut json = serde_json::Deserializer::from_str(self.data);
         seed.deserialize(&mut json).map_err(NotUnderstood::custom_from)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, NotUnderstood> {
-        serde_json::Deserializer::from_str(self.data).deserialize_seq(visitor).map_err(NotUnderstood::custom_from)
+    fn tuple_variant<V: Visitor<'de>>(
+        self,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, NotUnderstood> {
+        serde_json::Deserializer::from_str(self.data)
+            .deserialize_seq(visitor)
+            .map_err(NotUnderstood::custom_from)
     }
 
     fn struct_variant<V: Visitor<'de>>(
@@ -133,7 +146,10 @@ impl<'de> VariantAccess<'de> for Stored<'de> {
         visitor: V,
     ) -> Result<V::Value, NotUnderstood> {
         let mut json = serde_json::Deserializer::from_str(self.data);
-        json.deserialize_struct("", fields, visitor).map_err(NotUnderstood::custom_from)
+        let value =
+            json.deserialize_struct("", fields, visitor).map_err(NotUnderstood::custom_from)?;
+        json.end().map_err(NotUnderstood::custom_from)?;
+        Ok(value)
     }
 }
 

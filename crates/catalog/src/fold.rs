@@ -51,7 +51,8 @@ impl Fold {
             OwnedEntry::Tool(tool) => self.put_tool(*tool),
             OwnedEntry::Group(group) => self.put_group(group),
             OwnedEntry::Policy(policy) => {
-                Arc::make_mut(&mut self.snapshot.policies).insert(policy.id.clone(), Arc::new(policy));
+                Arc::make_mut(&mut self.snapshot.policies)
+                    .insert(policy.id.clone(), Arc::new(policy));
             }
             OwnedEntry::Label(label) => {
                 Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), Arc::new(label));
@@ -62,7 +63,12 @@ impl Fold {
         }
     }
 
-    pub(crate) fn continue_from(&mut self, position: Position, time: Option<jiff::Timestamp>, not_understood: u64) {
+    pub(crate) fn continue_from(
+        &mut self,
+        position: Position,
+        time: Option<jiff::Timestamp>,
+        not_understood: u64,
+    ) {
         self.snapshot.position = position;
         self.snapshot.time = time;
         self.snapshot.not_understood = not_understood;
@@ -83,7 +89,8 @@ impl Fold {
             }
             Ok(Event::Tool(id, event)) => {
                 let touched = self.touched_tools.remove(&id);
-                let mut known = touched.or_else(|| self.snapshot.tool(&id).map(|entry| entry.tool.clone()));
+                let mut known =
+                    touched.or_else(|| self.snapshot.tool(&id).map(|entry| entry.tool.clone()));
                 Tool::evolve(&mut known, &id, event, at, version);
                 let gone = known.is_none();
                 match known {
@@ -133,7 +140,8 @@ impl Fold {
     /// Remembers where the stream of something that is gone continues.
     fn note_end(&mut self, recorded: &Recorded, gone: bool) {
         if gone {
-            Arc::make_mut(&mut self.snapshot.ended).insert(recorded.stream.clone(), recorded.version);
+            Arc::make_mut(&mut self.snapshot.ended)
+                .insert(recorded.stream.clone(), recorded.version);
         } else if self.snapshot.ended.contains_key(&recorded.stream) {
             Arc::make_mut(&mut self.snapshot.ended).remove(&recorded.stream);
         }
@@ -159,7 +167,8 @@ impl Fold {
 
     fn put_group(&mut self, group: Group) {
         let groups = Arc::make_mut(&mut self.snapshot.groups);
-        let members = groups.get(&group.id).map_or_else(ToolSet::default, |entry| entry.members.clone());
+        let members =
+            groups.get(&group.id).map_or_else(ToolSet::default, |entry| entry.members.clone());
         self.touched_groups.insert(group.id.clone());
         groups.insert(group.id.clone(), Arc::new(CataloguedGroup { group, members }));
     }
@@ -205,7 +214,8 @@ impl Fold {
         let missing: Vec<_> = missing.into_iter().collect();
         for some in missing.chunks(DOCUMENTS_AT_ONCE) {
             let found = journal.documents(some.to_vec()).await?;
-            self.documents.extend(found.into_iter().map(|document| (document.digest, document.text)));
+            self.documents
+                .extend(found.into_iter().map(|document| (document.digest, document.text)));
         }
         Ok(())
     }
@@ -213,10 +223,13 @@ impl Fold {
     fn place_tools(&mut self) {
         for (id, tool) in std::mem::take(&mut self.touched_tools) {
             let slot = self.snapshot.tools.slot_for(&id);
-            let resolve = |reference| Schema::resolve(reference, |digest| self.documents.get(digest).cloned());
+            let resolve = |reference| {
+                Schema::resolve(reference, |digest| self.documents.get(digest).cloned())
+            };
             let manifest = tool.served_manifest();
             let input_schema = manifest.and_then(|manifest| resolve(&manifest.input_schema));
-            let output_schema = manifest.and_then(|manifest| resolve(manifest.output_schema.as_ref()?));
+            let output_schema =
+                manifest.and_then(|manifest| resolve(manifest.output_schema.as_ref()?));
             if manifest.is_some() && input_schema.is_none() {
                 tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
             }
@@ -247,11 +260,15 @@ impl Fold {
             if touched.contains(id) {
                 snapshot.tools.iter().for_each(|tool| judge(tool));
             } else {
-                moved.iter().filter_map(|slot| snapshot.tool_at(*slot)).for_each(|tool| judge(tool));
+                moved
+                    .iter()
+                    .filter_map(|slot| snapshot.tool_at(*slot))
+                    .for_each(|tool| judge(tool));
             }
         }
         let served: Vec<_> = moved.iter().filter_map(|slot| snapshot.tool_at(*slot)).collect();
-        let served: Vec<_> = served.iter().map(|tool| (tool.slot, snapshot.can_be_served(tool))).collect();
+        let served: Vec<_> =
+            served.iter().map(|tool| (tool.slot, snapshot.can_be_served(tool))).collect();
         for (slot, member) in served {
             self.snapshot.served.set(slot, member);
         }

@@ -97,7 +97,11 @@ pub enum GroupEvent {
 
 impl Group {
     /// Every rule about one group.
-    pub fn decide(id: &GroupId, known: Option<&Self>, command: GroupCommand) -> Result<Vec<GroupEvent>, Refusal> {
+    pub fn decide(
+        id: &GroupId,
+        known: Option<&Self>,
+        command: GroupCommand,
+    ) -> Result<Vec<GroupEvent>, Refusal> {
         let Some(group) = known else {
             return match command {
                 GroupCommand::Create(new) => {
@@ -109,7 +113,9 @@ impl Group {
         };
         let events = match command {
             GroupCommand::Create(_) => return Err(Refusal::already_exists("group", id)),
-            GroupCommand::Update(profile) => only_if(profile != group.profile, GroupEvent::Updated { profile }),
+            GroupCommand::Update(profile) => {
+                only_if(profile != group.profile, GroupEvent::Updated { profile })
+            }
             GroupCommand::ReplaceSelectors(selectors) => {
                 only_if(selectors != group.selectors, GroupEvent::SelectorsReplaced { selectors })
             }
@@ -120,8 +126,16 @@ impl Group {
                 [group.remove(&gone), group.add(&tools)].concat()
             }
             GroupCommand::ExcludeTools(excluded) => {
-                let is_new = |entry: &Exclusion| group.excluded.get(&entry.tool) != Some(&entry.reason);
-                let excluded: Vec<_> = excluded.into_iter().filter(is_new).collect();
+                // The last reason counts, as it does in `evolve`.
+                let wanted: BTreeMap<_, _> =
+                    excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
+                let is_new =
+                    |(tool, reason): &(ToolId, Box<str>)| group.excluded.get(tool) != Some(reason);
+                let excluded: Vec<_> = wanted
+                    .into_iter()
+                    .filter(is_new)
+                    .map(|(tool, reason)| Exclusion { tool, reason })
+                    .collect();
                 only_if(!excluded.is_empty(), GroupEvent::ToolsExcluded { excluded })
             }
             GroupCommand::IncludeTools(tools) => {
@@ -147,12 +161,27 @@ impl Group {
     }
 
     /// Records what happened.
-    pub fn evolve(known: &mut Option<Self>, id: &GroupId, event: GroupEvent, at: Timestamp, version: Version) {
+    pub fn evolve(
+        known: &mut Option<Self>,
+        id: &GroupId,
+        event: GroupEvent,
+        at: Timestamp,
+        version: Version,
+    ) {
         if let GroupEvent::Created { profile, selectors, tools, excluded } = event {
             let excluded = excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
             let (id, created_at, updated_at) = (id.clone(), at, at);
-            let group =
-                Self { id, profile, selectors, tools, excluded, active: true, created_at, updated_at, version };
+            let group = Self {
+                id,
+                profile,
+                selectors,
+                tools,
+                excluded,
+                active: true,
+                created_at,
+                updated_at,
+                version,
+            };
             *known = Some(group);
             return;
         }
@@ -168,7 +197,9 @@ impl Group {
             GroupEvent::ToolsExcluded { excluded } => {
                 group.excluded.extend(excluded.into_iter().map(|entry| (entry.tool, entry.reason)));
             }
-            GroupEvent::ToolsIncluded { tools } => group.excluded.retain(|tool, _| !tools.contains(tool)),
+            GroupEvent::ToolsIncluded { tools } => {
+                group.excluded.retain(|tool, _| !tools.contains(tool))
+            }
             GroupEvent::Activated {} => group.active = true,
             GroupEvent::Deactivated {} => group.active = false,
             GroupEvent::Deleted {} => *known = None,

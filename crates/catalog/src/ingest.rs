@@ -24,14 +24,19 @@ struct Counts {
     restored: usize,
 }
 
-pub(crate) fn decide(snapshot: &Snapshot, inventory: &Inventory, force: bool) -> Result<Decision, Refusal> {
+pub(crate) fn decide(
+    snapshot: &Snapshot,
+    inventory: &Inventory,
+    force: bool,
+) -> Result<Decision, Refusal> {
     let id = &inventory.source;
     let entry = snapshot.source(id).ok_or_else(|| Refusal::not_found("source", id))?;
     let source = &entry.source;
     let mut decision = Decision::default();
     let mut counts = Counts::default();
 
-    let same = source.inventory.as_ref().is_some_and(|known| known.fingerprint == inventory.fingerprint);
+    let same =
+        source.inventory.as_ref().is_some_and(|known| known.fingerprint == inventory.fingerprint);
     if same && !force {
         counts.unchanged = inventory.tools.len();
     } else {
@@ -89,7 +94,10 @@ fn observation(source: &Source, discovered: &Discovered) -> Observation {
     }
 }
 
-fn vanished<'a>(known: &[&'a Arc<CataloguedTool>], inventory: &Inventory) -> Vec<&'a Arc<CataloguedTool>> {
+fn vanished<'a>(
+    known: &[&'a Arc<CataloguedTool>],
+    inventory: &Inventory,
+) -> Vec<&'a Arc<CataloguedTool>> {
     let gone = |entry: &&&Arc<CataloguedTool>| {
         entry.tool.status == Status::Active && !inventory.tools.contains_key(&entry.tool.id)
     };

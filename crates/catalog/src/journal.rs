@@ -78,7 +78,12 @@ pub trait Journal: Send + Sync {
     fn append(&self, append: Append) -> Answering<'_, Appended>;
 
     /// Events of one stream after a version, at most `limit`.
-    fn read_stream(&self, stream: StreamName, after: Version, limit: usize) -> Answering<'_, Vec<Recorded>>;
+    fn read_stream(
+        &self,
+        stream: StreamName,
+        after: Version,
+        limit: usize,
+    ) -> Answering<'_, Vec<Recorded>>;
 
     /// Events of all streams after a position, at most `limit`.
     fn read_after(&self, after: Position, limit: usize) -> Answering<'_, Vec<Recorded>>;
@@ -99,7 +104,11 @@ pub trait Journal: Send + Sync {
     fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>>;
 
     /// Removes documents, unless an event was appended after `seen` (then nothing is removed and the answer is `None`).
-    fn remove_documents(&self, digests: Vec<Digest>, seen: Position) -> Answering<'_, Option<usize>>;
+    fn remove_documents(
+        &self,
+        digests: Vec<Digest>,
+        seen: Position,
+    ) -> Answering<'_, Option<usize>>;
 
     /// The answer that was given under an idempotency key.
     fn answer(&self, key: String) -> Answering<'_, Option<Answer>>;
@@ -146,13 +155,21 @@ impl Append {
         let mut total = 0;
         for event in self.streams.iter().flat_map(|stream| &stream.events) {
             if EVENT_LIMIT < event.data.len() {
-                return Err(JournalError::TooLarge { what: "an event", bytes: event.data.len(), limit: EVENT_LIMIT });
+                return Err(JournalError::TooLarge {
+                    what: "an event",
+                    bytes: event.data.len(),
+                    limit: EVENT_LIMIT,
+                });
             }
             total += event.data.len();
         }
         total += self.documents.iter().map(|document| document.text.as_str().len()).sum::<usize>();
         if APPEND_LIMIT < total {
-            return Err(JournalError::TooLarge { what: "one step", bytes: total, limit: APPEND_LIMIT });
+            return Err(JournalError::TooLarge {
+                what: "one step",
+                bytes: total,
+                limit: APPEND_LIMIT,
+            });
         }
         Ok(())
     }

@@ -49,10 +49,16 @@ pub enum LabelEvent {
 
 impl Label {
     /// Every rule about one label.
-    pub fn decide(id: &LabelId, known: Option<&Self>, command: LabelCommand) -> Result<Vec<LabelEvent>, Refusal> {
+    pub fn decide(
+        id: &LabelId,
+        known: Option<&Self>,
+        command: LabelCommand,
+    ) -> Result<Vec<LabelEvent>, Refusal> {
         match (known, command) {
             (None, LabelCommand::Create(profile)) => Ok(vec![LabelEvent::Created { profile }]),
-            (None, LabelCommand::Update(_) | LabelCommand::Delete) => Err(Refusal::not_found("label", id)),
+            (None, LabelCommand::Update(_) | LabelCommand::Delete) => {
+                Err(Refusal::not_found("label", id))
+            }
             (Some(_), LabelCommand::Create(_)) => Err(Refusal::already_exists("label", id)),
             (Some(label), LabelCommand::Update(profile)) => {
                 Ok(only_if(profile != label.profile, LabelEvent::Updated { profile }))
@@ -62,10 +68,17 @@ impl Label {
     }
 
     /// Records what happened.
-    pub fn evolve(known: &mut Option<Self>, id: &LabelId, event: LabelEvent, at: Timestamp, version: Version) {
+    pub fn evolve(
+        known: &mut Option<Self>,
+        id: &LabelId,
+        event: LabelEvent,
+        at: Timestamp,
+        version: Version,
+    ) {
         match (event, known.as_mut()) {
             (LabelEvent::Created { profile }, _) => {
-                *known = Some(Self { id: id.clone(), profile, created_at: at, updated_at: at, version });
+                *known =
+                    Some(Self { id: id.clone(), profile, created_at: at, updated_at: at, version });
             }
             (LabelEvent::Updated { profile }, Some(label)) => {
                 (label.profile, label.updated_at, label.version) = (profile, at, version);

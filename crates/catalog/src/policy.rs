@@ -59,7 +59,11 @@ pub enum PolicyEvent {
 
 impl Policy {
     /// Every rule about one policy.
-    pub fn decide(id: &PolicyId, known: Option<&Self>, command: PolicyCommand) -> Result<Vec<PolicyEvent>, Refusal> {
+    pub fn decide(
+        id: &PolicyId,
+        known: Option<&Self>,
+        command: PolicyCommand,
+    ) -> Result<Vec<PolicyEvent>, Refusal> {
         let Some(policy) = known else {
             return match command {
                 PolicyCommand::Define(rules) => Ok(vec![PolicyEvent::Defined { rules }]),
@@ -68,7 +72,9 @@ impl Policy {
         };
         match command {
             PolicyCommand::Define(_) => Err(Refusal::already_exists("policy", id)),
-            PolicyCommand::Update(rules) => Ok(only_if(rules != policy.rules, PolicyEvent::Updated { rules })),
+            PolicyCommand::Update(rules) => {
+                Ok(only_if(rules != policy.rules, PolicyEvent::Updated { rules }))
+            }
             PolicyCommand::Activate => Ok(only_if(!policy.active, PolicyEvent::Activated {})),
             PolicyCommand::Deactivate => Ok(only_if(policy.active, PolicyEvent::Deactivated {})),
             PolicyCommand::Delete => Ok(vec![PolicyEvent::Deleted {}]),
@@ -76,10 +82,17 @@ impl Policy {
     }
 
     /// Records what happened.
-    pub fn evolve(known: &mut Option<Self>, id: &PolicyId, event: PolicyEvent, at: Timestamp, version: Version) {
+    pub fn evolve(
+        known: &mut Option<Self>,
+        id: &PolicyId,
+        event: PolicyEvent,
+        at: Timestamp,
+        version: Version,
+    ) {
         if let PolicyEvent::Defined { rules } = event {
             let (created_at, updated_at) = (at, at);
-            *known = Some(Self { id: id.clone(), rules, active: true, created_at, updated_at, version });
+            *known =
+                Some(Self { id: id.clone(), rules, active: true, created_at, updated_at, version });
             return;
         }
         let Some(policy) = known else { return };

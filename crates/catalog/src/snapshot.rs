@@ -147,7 +147,8 @@ impl Snapshot {
     /// What selectors see of a tool.
     pub(crate) fn facts<'a>(&'a self, tool: &'a Tool) -> Facts<'a> {
         let manifest = tool.shown_manifest();
-        let source_name = self.source(&tool.source).map_or("", |source| source.source.profile.name.as_str());
+        let source_name =
+            self.source(&tool.source).map_or("", |source| source.source.profile.name.as_str());
         Facts {
             kind: Primitive::Tool,
             source_id: tool.source.as_str(),
@@ -199,7 +200,10 @@ impl Snapshot {
             line(&serde_json::to_string(&entry).expect("entries are JSON"));
         }
         let ids = |set: &ToolSet| {
-            let mut ids: Vec<_> = set.iter().filter_map(|slot| Some(self.tool_at(slot)?.tool.id.to_string())).collect();
+            let mut ids: Vec<_> = set
+                .iter()
+                .filter_map(|slot| Some(self.tool_at(slot)?.tool.id.to_string()))
+                .collect();
             ids.sort();
             ids.join("\t")
         };

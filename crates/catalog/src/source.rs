@@ -114,7 +114,11 @@ const UNHEALTHY_FROM: u32 = 3;
 
 impl Source {
     /// Every rule about one source.
-    pub fn decide(id: &SourceId, known: Option<&Self>, command: SourceCommand) -> Result<Vec<SourceEvent>, Refusal> {
+    pub fn decide(
+        id: &SourceId,
+        known: Option<&Self>,
+        command: SourceCommand,
+    ) -> Result<Vec<SourceEvent>, Refusal> {
         let Some(source) = known else {
             return match command {
                 SourceCommand::Register(profile) => Ok(vec![SourceEvent::Registered { profile }]),
@@ -138,8 +142,11 @@ impl Source {
             }
             SourceCommand::StartSync => vec![SourceEvent::SyncStarted {}],
             SourceCommand::FailSync(error) => {
-                let health =
-                    if source.failures + 1 < UNHEALTHY_FROM { Health::Degraded } else { Health::Unhealthy };
+                let health = if source.failures + 1 < UNHEALTHY_FROM {
+                    Health::Degraded
+                } else {
+                    Health::Unhealthy
+                };
                 source.with_health(health, SourceEvent::SyncFailed { error })
             }
             SourceCommand::Ingest(inventory) => {
@@ -156,7 +163,13 @@ impl Source {
     }
 
     /// Records what happened.
-    pub fn evolve(known: &mut Option<Self>, id: &SourceId, event: SourceEvent, at: Timestamp, version: Version) {
+    pub fn evolve(
+        known: &mut Option<Self>,
+        id: &SourceId,
+        event: SourceEvent,
+        at: Timestamp,
+        version: Version,
+    ) {
         if let SourceEvent::Registered { profile } = event {
             *known = Some(Self::registered(id.clone(), profile, at, version));
             return;

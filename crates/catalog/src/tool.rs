@@ -192,7 +192,11 @@ pub enum ToolEvent {
 
 impl Tool {
     /// Every rule about one tool.
-    pub fn decide(id: &ToolId, known: Option<&Self>, command: ToolCommand) -> Result<Vec<ToolEvent>, Refusal> {
+    pub fn decide(
+        id: &ToolId,
+        known: Option<&Self>,
+        command: ToolCommand,
+    ) -> Result<Vec<ToolEvent>, Refusal> {
         let Some(tool) = known else {
             return match command {
                 ToolCommand::Observe(Observation { source, manifest, fingerprint, trust }) => {
@@ -204,7 +208,9 @@ impl Tool {
         };
         let events = match command {
             ToolCommand::Observe(observation) => tool.observe(observation),
-            ToolCommand::Deprecate => only_if(tool.status == Status::Active, ToolEvent::Deprecated {}),
+            ToolCommand::Deprecate => {
+                only_if(tool.status == Status::Active, ToolEvent::Deprecated {})
+            }
             ToolCommand::Enable if tool.status == Status::Deprecated => {
                 return Err(Refusal::ToolIsDeprecated { id: id.to_string() });
             }
@@ -213,7 +219,9 @@ impl Tool {
             ToolCommand::Override(overridden) => {
                 only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
             }
-            ToolCommand::Label(labels) => only_if(labels != tool.labels, ToolEvent::Labelled { labels }),
+            ToolCommand::Label(labels) => {
+                only_if(labels != tool.labels, ToolEvent::Labelled { labels })
+            }
             ToolCommand::Approve(fingerprint) => {
                 if tool.review == Review::Approved && tool.fingerprint == fingerprint {
                     return Ok(Vec::new());
@@ -223,7 +231,10 @@ impl Tool {
             }
             ToolCommand::Reject { fingerprint, reason } => {
                 tool.can_review(&fingerprint)?;
-                only_if(tool.review != Review::Rejected, ToolEvent::Rejected { fingerprint, reason })
+                only_if(
+                    tool.review != Review::Rejected,
+                    ToolEvent::Rejected { fingerprint, reason },
+                )
             }
             ToolCommand::Remove => vec![ToolEvent::Removed {}],
         };
@@ -233,11 +244,15 @@ impl Tool {
     fn observe(&self, observation: Observation) -> Vec<ToolEvent> {
         let mut events = only_if(self.status == Status::Deprecated, ToolEvent::Restored {});
         if observation.fingerprint != self.fingerprint {
+            // Agents have it already: a change that is taken back leaves nothing to decide.
+            let is_approved = self
+                .served_manifest()
+                .is_some_and(|manifest| manifest.fingerprint() == observation.fingerprint);
             events.push(ToolEvent::Updated {
                 changed: changed_fields(&self.manifest, &observation.manifest),
                 manifest: observation.manifest,
                 fingerprint: observation.fingerprint,
-                awaits_review: observation.trust == Trust::Review,
+                awaits_review: observation.trust == Trust::Review && !is_approved,
             });
         }
         events
@@ -254,7 +269,13 @@ impl Tool {
     }
 
     /// Records what happened.
-    pub fn evolve(known: &mut Option<Self>, id: &ToolId, event: ToolEvent, at: Timestamp, version: Version) {
+    pub fn evolve(
+        known: &mut Option<Self>,
+        id: &ToolId,
+        event: ToolEvent,
+        at: Timestamp,
+        version: Version,
+    ) {
         if let ToolEvent::Registered { source, manifest, fingerprint, awaits_review } = event {
             let (served, review) = match awaits_review {
                 false => (Served::Latest, Review::Approved),
@@ -295,13 +316,17 @@ impl Tool {
                     tool.served = Served::Earlier(before);
                 }
             }
-            ToolEvent::Deprecated {} => (tool.status, tool.missing_since) = (Status::Deprecated, Some(at)),
+            ToolEvent::Deprecated {} => {
+                (tool.status, tool.missing_since) = (Status::Deprecated, Some(at))
+            }
             ToolEvent::Restored {} => (tool.status, tool.missing_since) = (Status::Active, None),
             ToolEvent::Enabled {} => tool.enabled = true,
             ToolEvent::Disabled {} => tool.enabled = false,
             ToolEvent::Overridden { overridden } => tool.overridden = overridden,
             ToolEvent::Labelled { labels } => tool.labels = labels,
-            ToolEvent::Approved { .. } => (tool.served, tool.review) = (Served::Latest, Review::Approved),
+            ToolEvent::Approved { .. } => {
+                (tool.served, tool.review) = (Served::Latest, Review::Approved)
+            }
             ToolEvent::Rejected { .. } => tool.review = Review::Rejected,
             ToolEvent::Removed {} => *known = None,
         }
@@ -332,23 +357,29 @@ impl Tool {
     }
 }
 
-/// The names of the fields that differ.
+/// The names of the fields that differ. As in the fingerprint, the order of keys does not count.
 fn changed_fields(before: &StoredManifest, after: &StoredManifest) -> Vec<Box<str>> {
-    let fields = [
-        ("name", before.name != after.name),
-        ("title", before.title != after.title),
-        ("description", before.description != after.description),
-        ("method", before.method != after.method),
-        ("path", before.path != after.path),
-        ("tags", before.tags != after.tags),
-        ("input_schema", before.input_schema != after.input_schema),
-        ("output_schema", before.output_schema != after.output_schema),
-        ("execution", before.execution != after.execution),
-        ("deprecated", before.deprecated != after.deprecated),
-        ("security", before.security != after.security),
-        ("extra", before.extra != after.extra),
+    const FIELDS: [&str; 12] = [
+        "name",
+        "title",
+        "description",
+        "method",
+        "path",
+        "tags",
+        "input_schema",
+        "output_schema",
+        "execution",
+        "deprecated",
+        "security",
+        "extra",
     ];
-    fields.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.into()).collect()
+    let [before, after] =
+        [before, after].map(|manifest| serde_json::to_value(manifest).expect("a manifest is JSON"));
+    FIELDS
+        .into_iter()
+        .filter(|field| before.get(field) != after.get(field))
+        .map(Into::into)
+        .collect()
 }
 
 #[cfg(test)]

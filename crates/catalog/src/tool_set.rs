@@ -73,7 +73,9 @@ impl ToolSet {
         for index in 0..self.pieces.len().max(other.pieces.len()) {
             let piece = |set: &Self| set.pieces.get(index).cloned().flatten();
             match (piece(self), piece(other)) {
-                (Some(one), Some(two)) => either.push(std::array::from_fn(|word| one[word] | two[word])),
+                (Some(one), Some(two)) => {
+                    either.push(std::array::from_fn(|word| one[word] | two[word]))
+                }
                 (Some(one), None) | (None, Some(one)) => {
                     either.len += count(&one);
                     either.pieces.push(Some(one));
@@ -92,9 +94,15 @@ impl ToolSet {
 
     /// The slots, in order.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        let pieces = (0_u32..).zip(&self.pieces).filter_map(|(index, piece)| Some((index, piece.as_deref()?)));
-        let words = pieces.flat_map(|(index, piece)| (0_u32..).zip(piece).map(move |(word, bits)| (index * BITS + word * 64, *bits)));
-        words.flat_map(|(first, bits)| (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| first + bit))
+        let pieces = (0_u32..)
+            .zip(&self.pieces)
+            .filter_map(|(index, piece)| Some((index, piece.as_deref()?)));
+        let words = pieces.flat_map(|(index, piece)| {
+            (0_u32..).zip(piece).map(move |(word, bits)| (index * BITS + word * 64, *bits))
+        });
+        words.flat_map(|(first, bits)| {
+            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| first + bit)
+        })
     }
 }
 

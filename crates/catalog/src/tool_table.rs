@@ -87,7 +87,8 @@ impl ToolTable {
                 let shelves = self.shelves.len();
                 let shelf = Arc::make_mut(self.shelves.last_mut().expect("there is a shelf"));
                 shelf.push(None);
-                Slot::try_from((shelves - 1) * SHELF + shelf.len() - 1).expect("fewer than four billion tools")
+                Slot::try_from((shelves - 1) * SHELF + shelf.len() - 1)
+                    .expect("fewer than four billion tools")
             }
         };
         let drawer = self.drawer(id);

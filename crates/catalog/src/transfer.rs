@@ -147,10 +147,15 @@ impl<'a> Import<'a> {
             .map_err(|error| self.wrong(format!("is not a line of a journal export: {error}")))?;
         match parsed {
             Line::Journal(start) if start.format != FORMAT => {
-                let problem = format!("says format {}, this toolcrib knows {FORMAT}: use a newer one", start.format);
+                let problem = format!(
+                    "says format {}, this toolcrib knows {FORMAT}: use a newer one",
+                    start.format
+                );
                 return Err(self.wrong(problem));
             }
-            Line::Journal(_) if self.line != 1 => return Err(self.wrong("starts a second export".to_owned())),
+            Line::Journal(_) if self.line != 1 => {
+                return Err(self.wrong("starts a second export".to_owned()));
+            }
             Line::Journal(_) => {}
             _ if self.line == 1 => {
                 return Err(self.wrong("is not the first line of a journal export".to_owned()));
@@ -196,8 +201,10 @@ impl<'a> Import<'a> {
         let digest = std::mem::take(&mut self.digest).finalize();
         if end.events != self.seen || digest[..] != end.digest.as_bytes()[..] {
             let seen = self.seen;
-            let problem =
-                format!("says {} events, {seen} came or one is changed: get the export again", end.events);
+            let problem = format!(
+                "says {} events, {seen} came or one is changed: get the export again",
+                end.events
+            );
             return Err(self.wrong(problem));
         }
         self.ended = true;
@@ -206,7 +213,8 @@ impl<'a> Import<'a> {
 
     async fn flush(&mut self) -> Result<(), TransferError> {
         // Documents first, so that no event is ever there without them.
-        let (documents, answers) = (std::mem::take(&mut self.documents), std::mem::take(&mut self.answers));
+        let (documents, answers) =
+            (std::mem::take(&mut self.documents), std::mem::take(&mut self.answers));
         let events = std::mem::take(&mut self.events);
         self.journal.restore(events, documents, answers).await?;
         Ok(())

@@ -63,7 +63,9 @@ pub async fn verify(
     fold.settle(journal).await?;
     let (rebuilt, in_service) = (fold.snapshot().digest(), live.digest());
     if rebuilt != in_service {
-        let text = format!("what is in service ({in_service}) differs from what the journal says ({rebuilt})");
+        let text = format!(
+            "what is in service ({in_service}) differs from what the journal says ({rebuilt})"
+        );
         inspection.problem(text);
     }
     Ok(inspection.report(rebuilt, in_service))
@@ -99,17 +101,25 @@ impl Inspection {
         *version = event.version;
         if event.version != expected {
             let (stream, found) = (&event.stream, event.version);
-            self.problem(format!("stream `{stream}` goes on with version {found} instead of {expected}"));
+            self.problem(format!(
+                "stream `{stream}` goes on with version {found} instead of {expected}"
+            ));
         }
         match Event::read(event) {
-            Ok(Event::Tool(_, ToolEvent::Registered { manifest, .. } | ToolEvent::Updated { manifest, .. })) => {
+            Ok(Event::Tool(
+                _,
+                ToolEvent::Registered { manifest, .. } | ToolEvent::Updated { manifest, .. },
+            )) => {
                 self.documents.extend(manifest.digests());
             }
             Ok(_) => {}
             Err(NotUnderstood::UnknownType) => self.not_understood += 1,
             Err(NotUnderstood::Data(reason)) => {
                 self.not_understood += 1;
-                self.problem(format!("event {} (`{}`) cannot be read: {reason}", event.position, event.kind));
+                self.problem(format!(
+                    "event {} (`{}`) cannot be read: {reason}",
+                    event.position, event.kind
+                ));
             }
         }
     }
@@ -123,7 +133,10 @@ impl Inspection {
                 self.problem(format!("document {digest} is missing"));
             }
             for document in found.iter().filter(|document| !Document::is_intact(document)) {
-                self.problem(format!("document {} does not have the text its digest says", document.digest));
+                self.problem(format!(
+                    "document {} does not have the text its digest says",
+                    document.digest
+                ));
             }
         }
         Ok(())
@@ -162,7 +175,9 @@ pub async fn collect_documents(journal: &dyn Journal) -> Result<usize, JournalEr
             let digests = journal.document_digests(after, BATCH).await?;
             let Some(last) = digests.last() else { break };
             after = Some(*last);
-            unused.extend(digests.iter().filter(|digest| !inspection.documents.contains(digest)).copied());
+            unused.extend(
+                digests.iter().filter(|digest| !inspection.documents.contains(digest)).copied(),
+            );
         }
         // An event appended meanwhile may refer to one of them: look again.
         if let Some(removed) = journal.remove_documents(unused, inspection.position).await? {

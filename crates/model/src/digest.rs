@@ -50,7 +50,8 @@ impl FromStr for Digest {
             return Err(InvalidDigest);
         }
         for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
-            *byte = u8::try_from(nibble(*high)? * 16 + nibble(*low)?).expect("two nibbles are a byte");
+            *byte =
+                u8::try_from(nibble(*high)? * 16 + nibble(*low)?).expect("two nibbles are a byte");
         }
         Ok(Self(bytes))
     }
@@ -91,7 +92,10 @@ mod tests {
     #[test]
     fn a_digest_is_printed_and_read_back() {
         let digest = Digest::of("abc");
-        assert_eq!(digest.to_string(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            digest.to_string(),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
         assert_eq!(digest.to_string().parse(), Ok(digest));
         assert_eq!("ba78".parse::<Digest>(), Err(InvalidDigest));
         assert_eq!("z".repeat(64).parse::<Digest>(), Err(InvalidDigest));

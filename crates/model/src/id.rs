@@ -81,7 +81,10 @@ impl<Kind> Slug<Kind> {
         text.truncate(SLUG_LIMIT);
         let text = text.trim_end_matches('-');
         if text.is_empty() {
-            return Err(InvalidId::new(name, "no ASCII letter or digit to make an id from; give an id"));
+            return Err(InvalidId::new(
+                name,
+                "no ASCII letter or digit to make an id from; give an id",
+            ));
         }
         text.parse()
     }

@@ -81,9 +81,17 @@ impl Inventory {
             }
         }
         let whole: Vec<_> = tools.iter().map(|(id, tool)| (id, tool.fingerprint)).collect();
-        let fingerprint = Digest::of(serde_json::to_string(&whole).expect("ids and digests are JSON"));
+        let fingerprint =
+            Digest::of(serde_json::to_string(&whole).expect("ids and digests are JSON"));
         let published_hash = published_hash(published);
-        Ok(Self { source, tools, published_hash, fingerprint, source_version: None, warnings: Vec::new() })
+        Ok(Self {
+            source,
+            tools,
+            published_hash,
+            fingerprint,
+            source_version: None,
+            warnings: Vec::new(),
+        })
     }
 }
 
@@ -107,9 +115,12 @@ fn published_hash(mut entries: Vec<(Box<str>, Value)>) -> String {
 /// JSON as Python's `json.dumps` writes it (a space after `,` and `:`, ASCII only), so that hashes can be compared.
 fn spaced(value: &Value) -> String {
     match value {
-        Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", "))
+        }
         Value::Object(object) => {
-            let entry = |(key, value): (&String, &Value)| format!("{}: {}", ascii(key), spaced(value));
+            let entry =
+                |(key, value): (&String, &Value)| format!("{}: {}", ascii(key), spaced(value));
             format!("{{{}}}", object.iter().map(entry).collect::<Vec<_>>().join(", "))
         }
         Value::String(text) => ascii(text),

@@ -38,6 +38,6 @@ pub use schema::{Document, InvalidSchema, Schema, SchemaRef, StoredSchema};
 pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
 pub use source::{
-    ApiKeyLocation, Auth, Health, InvalidKind, InvalidUrl, Kind, Lifecycle, NewSource, Settings, SourceProfile,
-    SourceUrl, StdioCommand, Trust, Visibility,
+    ApiKeyLocation, Auth, Health, InvalidKind, InvalidUrl, Kind, Lifecycle, NewSource, Settings,
+    SourceProfile, SourceUrl, StdioCommand, Trust, Visibility,
 };

@@ -47,7 +47,11 @@ pub enum InvalidPolicy {
 
 impl PolicyRules {
     /// Rules with at least one matcher and one group.
-    pub fn new(name: Name, matchers: Vec<Matcher>, groups: BTreeSet<GroupId>) -> Result<Self, InvalidPolicy> {
+    pub fn new(
+        name: Name,
+        matchers: Vec<Matcher>,
+        groups: BTreeSet<GroupId>,
+    ) -> Result<Self, InvalidPolicy> {
         Unchecked { name, description: "".into(), priority: 0, matchers, groups }.try_into()
     }
 
@@ -88,10 +92,16 @@ mod tests {
 
     #[test]
     fn a_policy_without_matchers_or_groups_is_refused() {
-        let read = |text: &str| serde_json::from_str::<PolicyRules>(text).map_err(|error| error.to_string());
+        let read = |text: &str| {
+            serde_json::from_str::<PolicyRules>(text).map_err(|error| error.to_string())
+        };
         assert!(read(r#"{"name":"p","groups":["g"]}"#).unwrap_err().contains("everyone"));
         let matcher = r#"[{"claim":"role","operator":"equals","value":"staff"}]"#;
-        assert!(read(&format!(r#"{{"name":"p","matchers":{matcher}}}"#)).unwrap_err().contains("at least one group"));
+        assert!(
+            read(&format!(r#"{{"name":"p","matchers":{matcher}}}"#))
+                .unwrap_err()
+                .contains("at least one group")
+        );
         assert!(read(&format!(r#"{{"name":"p","matchers":{matcher},"groups":["g"]}}"#)).is_ok());
     }
 }

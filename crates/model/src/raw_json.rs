@@ -49,7 +49,9 @@ impl fmt::Debug for RawJson {
 }
 impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serde_json::from_str::<&RawValue>(&self.0).expect("a raw JSON text is JSON").serialize(serializer)
+        serde_json::from_str::<&RawValue>(&self.0)
+            .expect("a raw JSON text is JSON")
+            .serialize(serializer)
     }
 }
 impl<'de> Deserialize<'de> for RawJson {

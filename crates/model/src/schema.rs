@@ -31,7 +31,8 @@ impl Document {
 
     /// Whether the text is what the digest says.
     pub fn is_intact(&self) -> bool {
-        serde_json::from_str(self.text.as_str()).is_ok_and(|value| Digest::of_canonical(value) == self.digest)
+        serde_json::from_str(self.text.as_str())
+            .is_ok_and(|value| Digest::of_canonical(value) == self.digest)
     }
 }
 
@@ -74,7 +75,9 @@ impl SchemaRef {
             Self::Inline(_) => None,
             Self::Stored(stored) => Some(stored),
         };
-        stored.into_iter().flat_map(|stored| std::iter::once(stored.root).chain(stored.definitions.values().copied()))
+        stored.into_iter().flat_map(|stored| {
+            std::iter::once(stored.root).chain(stored.definitions.values().copied())
+        })
     }
 }
 
@@ -112,7 +115,10 @@ impl Schema {
     }
 
     /// Puts a schema together again; `None` if `find` does not have one of its documents.
-    pub fn resolve(reference: &SchemaRef, find: impl Fn(&Digest) -> Option<RawJson>) -> Option<Self> {
+    pub fn resolve(
+        reference: &SchemaRef,
+        find: impl Fn(&Digest) -> Option<RawJson>,
+    ) -> Option<Self> {
         let document = |digest| find(&digest).map(|text| Document { digest, text });
         let documents = reference.digests().map(document).collect::<Option<Arc<[Document]>>>()?;
         Some(Self { reference: reference.clone(), documents })
@@ -165,7 +171,10 @@ mod tests {
     fn a_small_schema_stands_in_the_event() {
         let schema = Schema::new(json!({"type": "object"})).unwrap();
         assert!(schema.documents().is_empty());
-        assert_eq!(serde_json::to_string(schema.reference()).unwrap(), r#"{"inline":{"type":"object"}}"#);
+        assert_eq!(
+            serde_json::to_string(schema.reference()).unwrap(),
+            r#"{"inline":{"type":"object"}}"#
+        );
         assert_eq!(schema.to_value(), json!({"type": "object"}));
     }
 
@@ -188,7 +197,8 @@ mod tests {
         let stored = schema.documents().to_vec();
         let text = serde_json::to_string(schema.reference()).unwrap();
         let reference: SchemaRef = serde_json::from_str(&text).unwrap();
-        let find = |digest: &Digest| stored.iter().find(|d| d.digest == *digest).map(|d| d.text.clone());
+        let find =
+            |digest: &Digest| stored.iter().find(|d| d.digest == *digest).map(|d| d.text.clone());
         assert_eq!(Schema::resolve(&reference, find).unwrap().to_value(), schema.to_value());
         assert_eq!(Schema::resolve(&reference, |_| None), None);
         assert!(stored.iter().all(Document::is_intact));

@@ -19,7 +19,9 @@ pub enum SecretRef {
 
 /// A text that is no reference. It may be the secret itself, so it is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a secret is given by reference: `env:NAME`, `file:PATH` or `sealed:NAME` (1 to 1024 bytes)")]
+#[error(
+    "a secret is given by reference: `env:NAME`, `file:PATH` or `sealed:NAME` (1 to 1024 bytes)"
+)]
 pub struct InvalidSecretRef;
 
 impl FromStr for SecretRef {

@@ -17,10 +17,12 @@ mod place;
 mod secrets;
 
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
-pub use catalog::journal::{Context, Journal, JournalError, Position, Recorded, StreamName, Version};
+pub use catalog::journal::{
+    Context, Journal, JournalError, Position, Recorded, StreamName, Version,
+};
 pub use catalog::{
-    Catalog, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot, TransferError, Verification,
-    collect_documents, export, snapshot_at, verify,
+    Catalog, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot, TransferError,
+    Verification, collect_documents, export, snapshot_at, verify,
 };
 pub use place::{InvalidPlace, JournalPlace};
 pub use secrets::{SealingKey, SecretError, Secrets};

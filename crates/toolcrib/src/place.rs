@@ -6,7 +6,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use catalog::clock::Clock;
-use catalog::journal::{Journal, JournalError, MemoryJournal, PostgresJournal, PostgresUrl, SqliteJournal};
+use catalog::journal::{
+    Journal, JournalError, MemoryJournal, PostgresJournal, PostgresUrl, SqliteJournal,
+};
 
 /// Where the journal is.
 #[derive(Clone, Debug)]
@@ -62,7 +64,10 @@ impl fmt::Display for JournalPlace {
 
 impl JournalPlace {
     /// Opens the journal for reading and writing; makes it if there is none.
-    pub async fn open(&self, clock: impl Clock + 'static) -> Result<Arc<dyn Journal>, JournalError> {
+    pub async fn open(
+        &self,
+        clock: impl Clock + 'static,
+    ) -> Result<Arc<dyn Journal>, JournalError> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryJournal::new(Arc::new(clock))),
             Self::File(path) => Arc::new(SqliteJournal::open(path, Arc::new(clock))?),
@@ -71,7 +76,10 @@ impl JournalPlace {
     }
 
     /// Opens the journal for reading, beside whoever writes it.
-    pub async fn open_read_only(&self, clock: impl Clock + 'static) -> Result<Arc<dyn Journal>, JournalError> {
+    pub async fn open_read_only(
+        &self,
+        clock: impl Clock + 'static,
+    ) -> Result<Arc<dyn Journal>, JournalError> {
         match self {
             Self::File(path) => Ok(Arc::new(SqliteJournal::open_read_only(path)?)),
             Self::Memory | Self::Postgres(_) => self.open(clock).await,
@@ -85,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_place_is_read_from_text_and_shown_without_the_password() {
-        let show = |text: &str| text.parse::<JournalPlace>().map(|place| format!("{place} {place:?}"));
+        let show =
+            |text: &str| text.parse::<JournalPlace>().map(|place| format!("{place} {place:?}"));
         assert!(show("toolcrib.db").unwrap().starts_with("toolcrib.db"));
         let shown = show("postgres://me:hunter2@db.example:6543/crib").unwrap();
         assert!(shown.starts_with("postgres://db.example:6543/crib"), "{shown}");

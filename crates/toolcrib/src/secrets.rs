@@ -35,7 +35,8 @@ impl SealingKey {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib sealing key 1");
         let mut key = [0; 32];
         let source = salt.extract(text.as_bytes());
-        let expanded = source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
+        let expanded =
+            source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
         expanded.expect("32 bytes can be made from SHA-256");
         Ok(Self(Arc::new(key)))
     }
@@ -99,7 +100,9 @@ pub enum SecretError {
     #[error("sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file")]
     NoKey,
     /// The key is too short.
-    #[error("a sealing key has at least {KEY_FROM} characters: make one with `openssl rand -base64 32`")]
+    #[error(
+        "a sealing key has at least {KEY_FROM} characters: make one with `openssl rand -base64 32`"
+    )]
     WeakKey,
     /// More than a secret may have.
     #[error("a secret has at most {LIMIT} bytes and is not empty")]
@@ -139,7 +142,8 @@ impl Secrets {
             SecretRef::File(path) => read_file(path)?,
             SecretRef::Sealed(name) => self.unseal(name).await?,
         };
-        let mut handed_out = self.handed_out.lock().expect("no one panics while holding the secrets");
+        let mut handed_out =
+            self.handed_out.lock().expect("no one panics while holding the secrets");
         handed_out.insert(secret.clone(), value.clone());
         Ok(value)
     }
@@ -179,12 +183,16 @@ impl Secrets {
     /// The text with every secret that was handed out replaced by its reference: for messages of upstreams.
     pub fn redact(&self, text: &str) -> String {
         let handed_out = self.handed_out.lock().expect("no one panics while holding the secrets");
-        let mut known: Vec<_> = handed_out.iter().map(|(secret, value)| (secret, value.expose_secret())).collect();
+        let mut known: Vec<_> =
+            handed_out.iter().map(|(secret, value)| (secret, value.expose_secret())).collect();
         // The longest first: one secret may be part of another.
         known.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-        known.iter().filter(|(_, value)| !value.is_empty()).fold(text.to_owned(), |text, (secret, value)| {
-            text.replace(value, &format!("[{secret}]"))
-        })
+        known
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .fold(text.to_owned(), |text, (secret, value)| {
+                text.replace(value, &format!("[{secret}]"))
+            })
     }
 }
 
@@ -192,7 +200,10 @@ fn read_file(path: &str) -> Result<SecretString, SecretError> {
     let cannot = |cause: String| SecretError::File { path: path.to_owned(), cause };
     let file = std::fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
     let mut text = String::new();
-    let read = file.take(LIMIT + 1).read_to_string(&mut text).map_err(|error| cannot(error.to_string()))?;
+    let read = file
+        .take(LIMIT + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| cannot(error.to_string()))?;
     if LIMIT < read as u64 {
         return Err(cannot(format!("it has more than {LIMIT} bytes")));
     }

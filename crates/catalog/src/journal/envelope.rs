@@ -9,12 +9,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// A place in the journal. The first event has position 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Position(pub u64);
 
 /// A place in one stream. The first event has version 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Version(pub u64);
 
@@ -169,7 +173,9 @@ mod raw {
         serde_json::from_str::<&RawValue>(data).map_err(ser::Error::custom)?.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<str>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<str>, D::Error> {
         Box::<RawValue>::deserialize(deserializer).map(Box::<str>::from)
     }
 }

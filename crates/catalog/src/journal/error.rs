@@ -32,7 +32,9 @@ pub enum JournalError {
         limit: usize,
     },
     /// No space left. Reading goes on; writing goes on by itself when there is space again.
-    #[error("no space is left for the journal `{place}`: free some space; writing then goes on by itself")]
+    #[error(
+        "no space is left for the journal `{place}`: free some space; writing then goes on by itself"
+    )]
     Full {
         /// Which journal.
         place: String,
@@ -48,7 +50,9 @@ pub enum JournalError {
         maybe_stored: bool,
     },
     /// A write or flush failed in a way after which nothing later could be trusted.
-    #[error("the journal `{place}` refuses to write after a failed write ({cause}): check the disk, then restart")]
+    #[error(
+        "the journal `{place}` refuses to write after a failed write ({cause}): check the disk, then restart"
+    )]
     Stopped {
         /// Which journal.
         place: String,
@@ -56,13 +60,17 @@ pub enum JournalError {
         cause: String,
     },
     /// Another process has it.
-    #[error("the journal `{place}` is in use by another process: stop it first, or use PostgreSQL for several nodes")]
+    #[error(
+        "the journal `{place}` is in use by another process: stop it first, or use PostgreSQL for several nodes"
+    )]
     InUse {
         /// Which journal.
         place: String,
     },
     /// No right to write here.
-    #[error("the journal `{place}` cannot be written ({cause}): make the folder and the file writable for this user")]
+    #[error(
+        "the journal `{place}` cannot be written ({cause}): make the folder and the file writable for this user"
+    )]
     ReadOnly {
         /// Which journal.
         place: String,
@@ -78,7 +86,9 @@ pub enum JournalError {
         cause: String,
     },
     /// Another kind of file or database.
-    #[error("`{place}` is not a toolcrib journal ({cause}): give another path, or move that file away")]
+    #[error(
+        "`{place}` is not a toolcrib journal ({cause}): give another path, or move that file away"
+    )]
     NotAJournal {
         /// Which file or database.
         place: String,

@@ -9,8 +9,8 @@ use model::{Digest, Document, RawJson};
 use tokio::sync::watch;
 
 use super::{
-    Answer, Answering, Append, Appended, Journal, JournalError, Once, Position, Recorded, StorageReport, StreamAppend,
-    StreamName, Version, WAKE_UP_AT_LEAST_EVERY,
+    Answer, Answering, Append, Appended, Journal, JournalError, Once, Position, Recorded,
+    StorageReport, StreamAppend, StreamName, Version, WAKE_UP_AT_LEAST_EVERY,
 };
 use crate::clock::Clock;
 
@@ -97,20 +97,26 @@ impl Kept {
         let mut next = self.head().0 + 1;
         let mut versions = HashMap::new();
         for event in &events {
-            let version = versions.entry(&event.stream).or_insert_with(|| self.version(&event.stream));
+            let version =
+                versions.entry(&event.stream).or_insert_with(|| self.version(&event.stream));
             follows(event, Position(next), version.next())?;
             *version = event.version;
             next += 1;
         }
         events.into_iter().for_each(|event| self.push(event));
-        self.documents.extend(documents.into_iter().map(|document| (document.digest, document.text)));
+        self.documents
+            .extend(documents.into_iter().map(|document| (document.digest, document.text)));
         self.answers.extend(answers.into_iter().map(|answer| (answer.key.to_string(), answer)));
         Ok(())
     }
 }
 
 /// Refuses an event that is not the next one.
-pub(super) fn follows(event: &Recorded, position: Position, version: Version) -> Result<(), JournalError> {
+pub(super) fn follows(
+    event: &Recorded,
+    position: Position,
+    version: Version,
+) -> Result<(), JournalError> {
     if event.position == position && event.version == version {
         return Ok(());
     }
@@ -145,11 +151,21 @@ impl Journal for MemoryJournal {
         Self::ready(result)
     }
 
-    fn read_stream(&self, stream: StreamName, after: Version, limit: usize) -> Answering<'_, Vec<Recorded>> {
+    fn read_stream(
+        &self,
+        stream: StreamName,
+        after: Version,
+        limit: usize,
+    ) -> Answering<'_, Vec<Recorded>> {
         let kept = self.kept();
         let places = kept.streams.get(&stream).map_or(&[][..], Vec::as_slice);
         let after = usize::try_from(after.0).unwrap_or(usize::MAX);
-        let events = places.iter().skip(after).take(limit).map(|place| kept.events[*place].clone()).collect();
+        let events = places
+            .iter()
+            .skip(after)
+            .take(limit)
+            .map(|place| kept.events[*place].clone())
+            .collect();
         Self::ready(Ok(events))
     }
 
@@ -180,16 +196,22 @@ impl Journal for MemoryJournal {
 
     fn document_digests(&self, after: Option<Digest>, limit: usize) -> Answering<'_, Vec<Digest>> {
         let kept = self.kept();
-        let later = kept.documents.keys().filter(|digest| after.is_none_or(|after| after < **digest));
+        let later =
+            kept.documents.keys().filter(|digest| after.is_none_or(|after| after < **digest));
         Self::ready(Ok(later.take(limit).copied().collect()))
     }
 
-    fn remove_documents(&self, digests: Vec<Digest>, seen: Position) -> Answering<'_, Option<usize>> {
+    fn remove_documents(
+        &self,
+        digests: Vec<Digest>,
+        seen: Position,
+    ) -> Answering<'_, Option<usize>> {
         let mut kept = self.kept();
         if kept.head() != seen {
             return Self::ready(Ok(None));
         }
-        let removed = digests.iter().filter(|digest| kept.documents.remove(*digest).is_some()).count();
+        let removed =
+            digests.iter().filter(|digest| kept.documents.remove(*digest).is_some()).count();
         Self::ready(Ok(Some(removed)))
     }
 

@@ -19,10 +19,11 @@ use tokio::sync::watch;
 
 use super::memory::wait_for;
 use super::{
-    Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport, StreamName, Version,
+    Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
+    StreamName, Version,
 };
-pub use link::PostgresUrl;
 use link::Link;
+pub use link::PostgresUrl;
 use write::Writer;
 
 /// A journal in PostgreSQL.
@@ -59,7 +60,12 @@ impl Journal for PostgresJournal {
         })
     }
 
-    fn read_stream(&self, stream: StreamName, after: Version, limit: usize) -> Answering<'_, Vec<Recorded>> {
+    fn read_stream(
+        &self,
+        stream: StreamName,
+        after: Version,
+        limit: usize,
+    ) -> Answering<'_, Vec<Recorded>> {
         Box::pin(read::stream(&self.link, stream, after, limit))
     }
 
@@ -87,7 +93,11 @@ impl Journal for PostgresJournal {
         Box::pin(read::document_digests(&self.link, after, limit))
     }
 
-    fn remove_documents(&self, digests: Vec<Digest>, seen: Position) -> Answering<'_, Option<usize>> {
+    fn remove_documents(
+        &self,
+        digests: Vec<Digest>,
+        seen: Position,
+    ) -> Answering<'_, Option<usize>> {
         Box::pin(write::remove_documents(&self.link, digests, seen))
     }
 

@@ -15,7 +15,8 @@ use tokio::sync::watch;
 
 use super::memory::wait_for;
 use super::{
-    Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport, StreamName, Version,
+    Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
+    StreamName, Version,
 };
 use crate::clock::Clock;
 use open::Access;
@@ -52,7 +53,12 @@ impl SqliteJournal {
         Ok(Self::over(path, access, None, receiver))
     }
 
-    fn over(path: &Path, access: Access, writer: Option<Writer>, head: watch::Receiver<Position>) -> Self {
+    fn over(
+        path: &Path,
+        access: Access,
+        writer: Option<Writer>,
+        head: watch::Receiver<Position>,
+    ) -> Self {
         Self { path: path.to_owned(), access, writer, head, idle_readers: Arc::default() }
     }
 
@@ -105,7 +111,12 @@ impl Journal for SqliteJournal {
         })
     }
 
-    fn read_stream(&self, stream: StreamName, after: Version, limit: usize) -> Answering<'_, Vec<Recorded>> {
+    fn read_stream(
+        &self,
+        stream: StreamName,
+        after: Version,
+        limit: usize,
+    ) -> Answering<'_, Vec<Recorded>> {
         self.read(move |connection| read::stream(connection, &stream, after, limit))
     }
 
@@ -133,7 +144,11 @@ impl Journal for SqliteJournal {
         self.read(move |connection| read::document_digests(connection, after, limit))
     }
 
-    fn remove_documents(&self, digests: Vec<Digest>, seen: Position) -> Answering<'_, Option<usize>> {
+    fn remove_documents(
+        &self,
+        digests: Vec<Digest>,
+        seen: Position,
+    ) -> Answering<'_, Option<usize>> {
         self.change(move |connection| Ok(write::remove_documents(connection, &digests, seen)?))
     }
 
@@ -196,8 +211,12 @@ fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
         // The shared-memory file beside the database could not grow: no space, said differently.
         Some(ErrorCode::SystemIoFailure) if is_shm_growth(error) => JournalError::Full { place },
         Some(ErrorCode::NotADatabase) => JournalError::NotAJournal { place, cause },
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure) => JournalError::Damaged { place, cause },
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => JournalError::ReadOnly { place, cause },
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::SystemIoFailure) => {
+            JournalError::Damaged { place, cause }
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            JournalError::ReadOnly { place, cause }
+        }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             JournalError::Unavailable { place, cause, maybe_stored: false }
         }
@@ -207,5 +226,7 @@ fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
 }
 
 fn is_shm_growth(error: &rusqlite::Error) -> bool {
-    error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+    error
+        .sqlite_error()
+        .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
 }

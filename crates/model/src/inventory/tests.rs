@@ -48,7 +48,8 @@ fn a_changed_description_changes_the_fingerprint_and_not_the_published_hash() {
 
 #[test]
 fn two_tools_under_one_key_are_refused() {
-    let twice = [("a".to_owned(), manifest("a", json!({}))), ("a".to_owned(), manifest("b", json!({})))];
+    let twice =
+        [("a".to_owned(), manifest("a", json!({}))), ("a".to_owned(), manifest("b", json!({})))];
     let error = Inventory::new("s".parse().unwrap(), twice).unwrap_err();
     assert_eq!(error.to_string(), "the key `a` stands for two tools");
 }

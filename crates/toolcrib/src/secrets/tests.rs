@@ -29,7 +29,10 @@ async fn a_secret_comes_from_the_environment_a_file_or_the_seal() {
     secrets.seal("billing", &SecretString::from("from the seal")).await.unwrap();
 
     assert_eq!(value(&secrets, "env:TOKEN").await.unwrap(), "from the environment");
-    assert_eq!(value(&secrets, &format!("file:{}", file.path().display())).await.unwrap(), "from a file");
+    assert_eq!(
+        value(&secrets, &format!("file:{}", file.path().display())).await.unwrap(),
+        "from a file"
+    );
     assert_eq!(value(&secrets, "sealed:billing").await.unwrap(), "from the seal");
 }
 
@@ -42,8 +45,13 @@ async fn what_is_sealed_is_noise_without_the_key_and_under_another_name() {
     assert!(!sealed.windows(7).any(|part| part == b"hunter2"));
 
     let other = secrets(&journal, Some("another key of thirty-two letters"));
-    assert_eq!(value(&other, "sealed:one").await.unwrap_err(), "the secret `one` was sealed with another key");
-    assert!(value(&secrets(&journal, None), "sealed:one").await.unwrap_err().contains("need a key"));
+    assert_eq!(
+        value(&other, "sealed:one").await.unwrap_err(),
+        "the secret `one` was sealed with another key"
+    );
+    assert!(
+        value(&secrets(&journal, None), "sealed:one").await.unwrap_err().contains("need a key")
+    );
 
     journal.seal("two".to_owned(), Some(sealed.clone())).await.unwrap();
     assert!(value(&sealer, "sealed:two").await.is_err());
@@ -61,7 +69,12 @@ async fn a_missing_secret_is_an_error_that_says_what_to_do() {
         value(&secrets, "env:NOT_THERE").await.unwrap_err(),
         "the environment variable `NOT_THERE` is not set"
     );
-    assert!(value(&secrets, "file:/not/there").await.unwrap_err().starts_with("the secret file `/not/there`"));
+    assert!(
+        value(&secrets, "file:/not/there")
+            .await
+            .unwrap_err()
+            .starts_with("the secret file `/not/there`")
+    );
     assert!(value(&secrets, "sealed:x").await.unwrap_err().contains("toolcrib secret set x"));
     assert!(SealingKey::new(&SecretString::from("short")).is_err());
     assert!(secrets.seal("x", &SecretString::from("")).await.is_err());

@@ -10,8 +10,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::sync::Mutex;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
 use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Connection, Row, Socket, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -32,7 +32,8 @@ impl FromStr for PostgresUrl {
         let (address, query) = text.split_once('?').unwrap_or((text, ""));
         let ours = |part: &&str| part.starts_with("sslrootcert=");
         let root_certificates = query.split('&').find(ours).and_then(|part| part.split_once('='));
-        let others: Vec<_> = query.split('&').filter(|part| !part.is_empty() && !ours(part)).collect();
+        let others: Vec<_> =
+            query.split('&').filter(|part| !part.is_empty() && !ours(part)).collect();
         let parsed = format!("{address}?{}", others.join("&")).parse::<Config>();
         let mut config = parsed.map_err(|error| JournalError::CannotOpen {
             place: "postgres".to_owned(),
@@ -78,7 +79,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, tokio_postgres::Error> {
+    async fn query(
+        &self,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let mut prepared = self.prepared.lock().await;
         let statement = match prepared.get(sql) {
             Some(statement) => statement.clone(),
@@ -116,7 +121,10 @@ impl Link {
         let (client, wire) = self.connect().await?;
         // The client says what went wrong; the driver only ends.
         tokio::spawn(async move { drop(wire.await) });
-        client.batch_execute(schema::SETTINGS).await.map_err(|error| self.failure(&error, false))?;
+        client
+            .batch_execute(schema::SETTINGS)
+            .await
+            .map_err(|error| self.failure(&error, false))?;
         Ok(client)
     }
 
@@ -168,7 +176,9 @@ impl Link {
         let cause = chain(error);
         match error.code() {
             Some(&SqlState::DISK_FULL) => JournalError::Full { place },
-            Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => JournalError::Damaged { place, cause },
+            Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => {
+                JournalError::Damaged { place, cause }
+            }
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => JournalError::ReadOnly { place, cause },
             Some(
                 &SqlState::INVALID_PASSWORD
@@ -176,9 +186,11 @@ impl Link {
                 | &SqlState::INVALID_CATALOG_NAME,
             ) => JournalError::CannotOpen { place, cause },
             // Said by the server before it would have committed, so nothing is stored.
-            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED | &SqlState::READ_ONLY_SQL_TRANSACTION) => {
-                JournalError::Unavailable { place, cause, maybe_stored: false }
-            }
+            Some(
+                &SqlState::LOCK_NOT_AVAILABLE
+                | &SqlState::QUERY_CANCELED
+                | &SqlState::READ_ONLY_SQL_TRANSACTION,
+            ) => JournalError::Unavailable { place, cause, maybe_stored: false },
             _ => JournalError::Unavailable { place, cause, maybe_stored: writing },
         }
     }
@@ -200,8 +212,10 @@ fn trust(url: &PostgresUrl) -> Result<rustls::ClientConfig, JournalError> {
     let mut roots = rustls::RootCertStore::empty();
     match &url.root_certificates {
         Some(file) => {
-            let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-            let certificates = read.map_err(|error| cannot(format!("sslrootcert `{file}`: {error}")))?;
+            let read = CertificateDer::pem_file_iter(file)
+                .and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let certificates =
+                read.map_err(|error| cannot(format!("sslrootcert `{file}`: {error}")))?;
             roots.add_parsable_certificates(certificates);
         }
         None => {
@@ -209,7 +223,8 @@ fn trust(url: &PostgresUrl) -> Result<rustls::ClientConfig, JournalError> {
         }
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| cannot(error.to_string()))?;
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }

@@ -67,6 +67,9 @@ async fn open_ears(link: &Link) -> Result<Ears, JournalError> {
             }
         }
     });
-    client.batch_execute("LISTEN toolcrib_journal").await.map_err(|error| link.failure(&error, false))?;
+    client
+        .batch_execute("LISTEN toolcrib_journal")
+        .await
+        .map_err(|error| link.failure(&error, false))?;
     Ok(Ears { _client: client, signals })
 }

@@ -16,7 +16,11 @@ pub(super) async fn head(link: &Link) -> Result<Position, JournalError> {
     Ok(Position(number(&rows[0], 0)))
 }
 
-pub(super) async fn after(link: &Link, after: Position, limit: usize) -> Result<Vec<Recorded>, JournalError> {
+pub(super) async fn after(
+    link: &Link,
+    after: Position,
+    limit: usize,
+) -> Result<Vec<Recorded>, JournalError> {
     let rows = link.query(READ_AFTER, &[&signed(after.0), &count(limit)]).await?;
     rows.iter().map(|row| recorded(link, row)).collect()
 }
@@ -33,7 +37,8 @@ pub(super) async fn stream(
 }
 
 fn recorded(link: &Link, row: &Row) -> Result<Recorded, JournalError> {
-    let time = Timestamp::try_from(row.get::<_, SystemTime>(4)).map_err(|error| damaged(link, error.to_string()))?;
+    let time = Timestamp::try_from(row.get::<_, SystemTime>(4))
+        .map_err(|error| damaged(link, error.to_string()))?;
     let maybe = |column: usize| row.get::<_, Option<&str>>(column).map(Box::from);
     Ok(Recorded {
         position: Position(number(row, 0)),
@@ -54,12 +59,16 @@ pub(super) async fn position_at(link: &Link, time: Timestamp) -> Result<Position
     Ok(Position(number(&rows[0], 0)))
 }
 
-pub(super) async fn documents(link: &Link, digests: Vec<Digest>) -> Result<Vec<Document>, JournalError> {
+pub(super) async fn documents(
+    link: &Link,
+    digests: Vec<Digest>,
+) -> Result<Vec<Document>, JournalError> {
     let wanted: Vec<&[u8]> = digests.iter().map(|digest| &digest.as_bytes()[..]).collect();
     let sql = "SELECT digest, body FROM toolcrib_documents WHERE digest = ANY ($1)";
     let rows = link.query(sql, &[&wanted]).await?;
     let document = |row: &Row| {
-        let text = RawJson::parse(row.get(1)).map_err(|error| damaged(link, format!("a document: {error}")))?;
+        let text = RawJson::parse(row.get(1))
+            .map_err(|error| damaged(link, format!("a document: {error}")))?;
         Ok(Document { digest: digest(link, row, 0)?, text })
     };
     rows.iter().map(document).collect()
@@ -82,7 +91,11 @@ pub(super) async fn answer(link: &Link, key: String) -> Result<Option<Answer>, J
     rows.first().map(|row| read_answer(link, row)).transpose()
 }
 
-pub(super) async fn answers(link: &Link, after: String, limit: usize) -> Result<Vec<Answer>, JournalError> {
+pub(super) async fn answers(
+    link: &Link,
+    after: String,
+    limit: usize,
+) -> Result<Vec<Answer>, JournalError> {
     let sql = "SELECT key, request, answer, position FROM toolcrib_answers WHERE key > $1 ORDER BY key LIMIT $2";
     let rows = link.query(sql, &[&after, &count(limit)]).await?;
     rows.iter().map(|row| read_answer(link, row)).collect()
@@ -103,7 +116,11 @@ pub(super) async fn checkpoints(link: &Link) -> Result<Vec<Position>, JournalErr
     Ok(rows.iter().map(|row| Position(number(row, 0))).collect())
 }
 
-pub(super) async fn checkpoint(link: &Link, at: Position, piece: u32) -> Result<Option<Vec<u8>>, JournalError> {
+pub(super) async fn checkpoint(
+    link: &Link,
+    at: Position,
+    piece: u32,
+) -> Result<Option<Vec<u8>>, JournalError> {
     let sql = "SELECT body FROM toolcrib_checkpoints WHERE at = $1 AND piece = $2";
     let rows = link.query(sql, &[&signed(at.0), &i64::from(piece)]).await?;
     Ok(rows.first().map(|row| row.get(0)))
@@ -121,12 +138,17 @@ pub(super) async fn sealed_names(link: &Link) -> Result<Vec<String>, JournalErro
 
 /// PostgreSQL checks its own pages; what it cannot know is whether it was told not to flush.
 pub(super) async fn check_storage(link: &Link) -> Result<StorageReport, JournalError> {
-    let rows = link.query("SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes')", &[]);
+    let rows = link.query(
+        "SELECT name, setting FROM pg_settings WHERE name IN ('fsync', 'full_page_writes')",
+        &[],
+    );
     let mut report = StorageReport::default();
     for row in rows.await? {
         let (name, setting): (&str, &str) = (row.get(0), row.get(1));
         if setting == "off" {
-            report.problems.push(format!("the server runs with `{name} = off`: a power failure can lose events"));
+            report.problems.push(format!(
+                "the server runs with `{name} = off`: a power failure can lose events"
+            ));
         }
     }
     Ok(report)
@@ -156,6 +178,8 @@ fn count(limit: usize) -> i64 {
 pub(super) fn system_time(time: Timestamp) -> SystemTime {
     match u64::try_from(time.as_microsecond()) {
         Ok(micros) => SystemTime::UNIX_EPOCH + Duration::from_micros(micros),
-        Err(_) => SystemTime::UNIX_EPOCH - Duration::from_micros(time.as_microsecond().unsigned_abs()),
+        Err(_) => {
+            SystemTime::UNIX_EPOCH - Duration::from_micros(time.as_microsecond().unsigned_abs())
+        }
     }
 }

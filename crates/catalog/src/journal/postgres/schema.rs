@@ -14,7 +14,8 @@ pub(super) const SETTINGS: &str = "
 ";
 
 /// Held until commit by whoever appends: positions become visible in their order.
-pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0))";
+pub(super) const LOCK: &str =
+    "SELECT pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0))";
 
 /// The tables, one step for each format. A step is never changed after a release; a new one is added.
 const MIGRATIONS: &[&str] = &["
@@ -113,8 +114,7 @@ $$;
 pub(super) const APPEND: &str =
     "SELECT * FROM toolcrib_append($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)";
 
-pub(super) const EVENT: &str =
-    "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events";
+pub(super) const EVENT: &str = "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events";
 
 pub(super) const READ_AFTER: &str =
     "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events
@@ -130,7 +130,10 @@ pub(super) async fn migrate(link: &Link) -> Result<(), JournalError> {
         .batch_execute("CREATE TABLE IF NOT EXISTS toolcrib_format (format bigint NOT NULL)")
         .await
         .map_err(sql)?;
-    let row = transaction.query_one("SELECT coalesce(max(format), 0) FROM toolcrib_format", &[]).await.map_err(sql)?;
+    let row = transaction
+        .query_one("SELECT coalesce(max(format), 0) FROM toolcrib_format", &[])
+        .await
+        .map_err(sql)?;
     let (found, known): (i64, i64) = (row.get(0), MIGRATIONS.len() as i64);
     if known < found {
         return Err(JournalError::Newer { place: link.place(), found, known });

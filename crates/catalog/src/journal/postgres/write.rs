@@ -10,7 +10,9 @@ use tokio_postgres::types::ToSql;
 
 use super::link::Link;
 use super::read::{number, signed, system_time};
-use super::{Answer, Append, Appended, JournalError, Position, Recorded, StreamName, Version, schema};
+use super::{
+    Answer, Append, Appended, JournalError, Position, Recorded, StreamName, Version, schema,
+};
 use crate::journal::memory::follows;
 
 /// The most callers that wait before others have to queue outside.
@@ -35,7 +37,10 @@ impl Writer {
     }
 
     pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
-        let gone = || JournalError::Stopped { place: self.place.clone(), cause: "its writer is gone".to_owned() };
+        let gone = || JournalError::Stopped {
+            place: self.place.clone(),
+            cause: "its writer is gone".to_owned(),
+        };
         let (sender, answer) = oneshot::channel();
         self.queue.send((append, sender)).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
@@ -118,12 +123,16 @@ async fn store(link: &Link, appends: &[&Append]) -> Vec<Result<Appended, Journal
         Err(error) => {
             let again = |_| match &error {
                 JournalError::Full { place } => Err(JournalError::Full { place: place.clone() }),
-                JournalError::Unavailable { place, cause, maybe_stored } => Err(JournalError::Unavailable {
-                    place: place.clone(),
-                    cause: cause.clone(),
-                    maybe_stored: *maybe_stored,
-                }),
-                other => Err(JournalError::CannotOpen { place: link.place(), cause: other.to_string() }),
+                JournalError::Unavailable { place, cause, maybe_stored } => {
+                    Err(JournalError::Unavailable {
+                        place: place.clone(),
+                        cause: cause.clone(),
+                        maybe_stored: *maybe_stored,
+                    })
+                }
+                other => {
+                    Err(JournalError::CannotOpen { place: link.place(), cause: other.to_string() })
+                }
             };
             appends.iter().map(again).collect()
         }
@@ -210,7 +219,8 @@ async fn call(link: &Link, appends: &[&Append]) -> Result<Vec<Row>, JournalError
 /// The first row says the head before the step; each other row is an append that was not stored.
 fn outcomes(link: &Link, appends: &[&Append], rows: &[Row]) -> Vec<Result<Appended, JournalError>> {
     let mut head = Position(rows.first().map_or(0, |row| number(row, 1)));
-    let refused: HashMap<i64, &Row> = rows.iter().skip(1).map(|row| (row.get::<_, i64>(0), row)).collect();
+    let refused: HashMap<i64, &Row> =
+        rows.iter().skip(1).map(|row| (row.get::<_, i64>(0), row)).collect();
     let outcome = |(append, place): (&&Append, i64)| match refused.get(&place) {
         Some(row) => refusal(link, append, row),
         None => {
@@ -222,14 +232,19 @@ fn outcomes(link: &Link, appends: &[&Append], rows: &[Row]) -> Vec<Result<Append
 }
 
 fn refusal(link: &Link, append: &Append, row: &Row) -> Result<Appended, JournalError> {
-    if let (Some(stream), Some(actual)) = (row.get::<_, Option<&str>>(2), row.get::<_, Option<i64>>(3)) {
+    if let (Some(stream), Some(actual)) =
+        (row.get::<_, Option<&str>>(2), row.get::<_, Option<i64>>(3))
+    {
         let known = append.streams.iter().find(|known| known.stream.as_str() == stream);
         let expected = known.map_or(Version::NONE, |known| known.expected);
         let actual = Version(u64::try_from(actual).unwrap_or(0));
         return Err(JournalError::Conflict { stream: StreamName::new(stream), expected, actual });
     }
     let once = append.once.as_ref().expect("only an append with a key is answered from before");
-    let damaged = |_| JournalError::Damaged { place: link.place(), cause: "an answer has no digest".to_owned() };
+    let damaged = |_| JournalError::Damaged {
+        place: link.place(),
+        cause: "an answer has no digest".to_owned(),
+    };
     let request = Digest::from_bytes(row.get(4)).map_err(damaged)?;
     if request != once.request {
         return Err(JournalError::KeyReused { key: once.key.to_string() });
@@ -254,7 +269,8 @@ pub(super) async fn restore(
 
     let streams: HashSet<&str> = events.iter().map(|event| event.stream.as_str()).collect();
     let streams: Vec<&str> = streams.into_iter().collect();
-    let known = "SELECT stream, max(version) FROM toolcrib_events WHERE stream = ANY ($1) GROUP BY stream";
+    let known =
+        "SELECT stream, max(version) FROM toolcrib_events WHERE stream = ANY ($1) GROUP BY stream";
     let rows = transaction.query(known, &[&streams]).await.map_err(sql)?;
     let mut versions: HashMap<StreamName, Version> =
         rows.iter().map(|row| (StreamName::new(row.get(0)), Version(number(row, 1)))).collect();
@@ -289,7 +305,10 @@ pub(super) async fn restore(
     for answer in &answers {
         let insert = "INSERT INTO toolcrib_answers VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         let (key, request, text) = (&*answer.key, &answer.request.as_bytes()[..], &*answer.answer);
-        transaction.execute(insert, &[&key, &request, &text, &signed(answer.position.0)]).await.map_err(sql)?;
+        transaction
+            .execute(insert, &[&key, &request, &text, &signed(answer.position.0)])
+            .await
+            .map_err(sql)?;
     }
     transaction.commit().await.map_err(sql)?;
     Ok(head)
@@ -315,23 +334,39 @@ pub(super) async fn remove_documents(
     Ok(Some(usize::try_from(removed).unwrap_or(usize::MAX)))
 }
 
-pub(super) async fn checkpoint(link: &Link, at: Position, piece: u32, body: Vec<u8>) -> Result<(), JournalError> {
+pub(super) async fn checkpoint(
+    link: &Link,
+    at: Position,
+    piece: u32,
+    body: Vec<u8>,
+) -> Result<(), JournalError> {
     let sql = "INSERT INTO toolcrib_checkpoints VALUES ($1, $2, $3)
                ON CONFLICT (at, piece) DO UPDATE SET body = excluded.body";
     link.execute(sql, &[&signed(at.0), &i64::from(piece), &body]).await.map(drop)
 }
 
-pub(super) async fn remove_checkpoints_except(link: &Link, keep: Option<Position>) -> Result<(), JournalError> {
+pub(super) async fn remove_checkpoints_except(
+    link: &Link,
+    keep: Option<Position>,
+) -> Result<(), JournalError> {
     let keep = keep.map(|at| signed(at.0));
-    link.execute("DELETE FROM toolcrib_checkpoints WHERE $1::bigint IS NULL OR at <> $1", &[&keep]).await.map(drop)
+    link.execute("DELETE FROM toolcrib_checkpoints WHERE $1::bigint IS NULL OR at <> $1", &[&keep])
+        .await
+        .map(drop)
 }
 
-pub(super) async fn seal(link: &Link, name: String, bytes: Option<Vec<u8>>) -> Result<(), JournalError> {
+pub(super) async fn seal(
+    link: &Link,
+    name: String,
+    bytes: Option<Vec<u8>>,
+) -> Result<(), JournalError> {
     match bytes {
         Some(bytes) => {
             let sql = "INSERT INTO toolcrib_sealed VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body";
             link.execute(sql, &[&name, &bytes]).await.map(drop)
         }
-        None => link.execute("DELETE FROM toolcrib_sealed WHERE name = $1", &[&name]).await.map(drop),
+        None => {
+            link.execute("DELETE FROM toolcrib_sealed WHERE name = $1", &[&name]).await.map(drop)
+        }
     }
 }

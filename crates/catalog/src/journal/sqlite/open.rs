@@ -46,10 +46,14 @@ pub(super) enum Access {
 
 impl Access {
     pub(super) fn reader(self, path: &Path) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI;
         let connection = match self {
             Self::Shared => Connection::open_with_flags(path, flags & !OpenFlags::SQLITE_OPEN_URI)?,
-            Self::Immutable => Connection::open_with_flags(format!("file:{}?immutable=1", escaped(path)), flags)?,
+            Self::Immutable => {
+                Connection::open_with_flags(format!("file:{}?immutable=1", escaped(path)), flags)?
+            }
         };
         connection.busy_timeout(BUSY)?;
         Ok(connection)
@@ -104,7 +108,9 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalEr
         Ok((connection, access))
     };
     match attempt(Access::Shared) {
-        Err(JournalError::ReadOnly { .. } | JournalError::CannotOpen { .. }) if no_wal => attempt(Access::Immutable),
+        Err(JournalError::ReadOnly { .. } | JournalError::CannotOpen { .. }) if no_wal => {
+            attempt(Access::Immutable)
+        }
         other => other,
     }
 }
@@ -118,9 +124,10 @@ fn lock(path: &Path) -> Result<File, JournalError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(JournalError::InUse { place: place() }),
-        Err(TryLockError::Error(error)) => {
-            Err(JournalError::CannotOpen { place: place(), cause: format!("its lock file: {error}") })
-        }
+        Err(TryLockError::Error(error)) => Err(JournalError::CannotOpen {
+            place: place(),
+            cause: format!("its lock file: {error}"),
+        }),
     }
 }
 
@@ -143,19 +150,24 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> JournalError {
             JournalError::ReadOnly { place, cause }
         }
         std::io::ErrorKind::StorageFull => JournalError::Full { place },
-        std::io::ErrorKind::NotFound => {
-            JournalError::CannotOpen { place, cause: "its folder is not there: make it first".to_owned() }
-        }
+        std::io::ErrorKind::NotFound => JournalError::CannotOpen {
+            place,
+            cause: "its folder is not there: make it first".to_owned(),
+        },
         _ => JournalError::CannotOpen { place, cause },
     }
 }
 
 fn check_format(connection: &Connection, path: &Path) -> Result<(), JournalError> {
     let sql = |error: rusqlite::Error| failure(path, &error);
-    let number = |pragma: &str| connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0));
-    let (application, found) = (number("application_id").map_err(sql)?, number("user_version").map_err(sql)?);
-    let tables: i64 =
-        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(sql)?;
+    let number = |pragma: &str| {
+        connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0))
+    };
+    let (application, found) =
+        (number("application_id").map_err(sql)?, number("user_version").map_err(sql)?);
+    let tables: i64 = connection
+        .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+        .map_err(sql)?;
     let place = path.display().to_string();
     let empty = application == 0 && tables == 0;
     if application != APPLICATION_ID && !empty {
@@ -170,7 +182,8 @@ fn check_format(connection: &Connection, path: &Path) -> Result<(), JournalError
 }
 
 fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let transaction =
+        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let format: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     let done = usize::try_from(format).unwrap_or(0);
     if MIGRATIONS.len() == done {

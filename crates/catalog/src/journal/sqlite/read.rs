@@ -8,18 +8,26 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use crate::journal::{Answer, Position, Recorded, StreamName, Version};
 
 pub(super) fn head(connection: &Connection) -> rusqlite::Result<Position> {
-    connection.query_row("SELECT coalesce(max(position), 0) FROM events", [], |row| row.get(0).map(Position))
+    connection.query_row("SELECT coalesce(max(position), 0) FROM events", [], |row| {
+        row.get(0).map(Position)
+    })
 }
 
 pub(super) fn version(connection: &Connection, stream: &StreamName) -> rusqlite::Result<Version> {
-    let mut query = connection.prepare_cached("SELECT coalesce(max(version), 0) FROM events WHERE stream = ?1")?;
+    let mut query = connection
+        .prepare_cached("SELECT coalesce(max(version), 0) FROM events WHERE stream = ?1")?;
     query.query_row([stream.as_str()], |row| row.get(0).map(Version))
 }
 
 const EVENT: &str = "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM events";
 
-pub(super) fn after(connection: &Connection, after: Position, limit: usize) -> rusqlite::Result<Vec<Recorded>> {
-    let mut query = connection.prepare_cached(&format!("{EVENT} WHERE position > ?1 ORDER BY position LIMIT ?2"))?;
+pub(super) fn after(
+    connection: &Connection,
+    after: Position,
+    limit: usize,
+) -> rusqlite::Result<Vec<Recorded>> {
+    let mut query = connection
+        .prepare_cached(&format!("{EVENT} WHERE position > ?1 ORDER BY position LIMIT ?2"))?;
     let rows = query.query_map((after.0, limit), recorded)?;
     rows.collect()
 }
@@ -41,8 +49,9 @@ fn recorded(row: &Row<'_>) -> rusqlite::Result<Recorded> {
     let maybe = |column: usize| -> rusqlite::Result<Option<Box<str>>> {
         Ok(row.get_ref(column)?.as_str_or_null()?.map(Box::from))
     };
-    let time = Timestamp::from_microsecond(row.get(4)?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(4, Type::Integer, error.into()))?;
+    let time = Timestamp::from_microsecond(row.get(4)?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(4, Type::Integer, error.into())
+    })?;
     Ok(Recorded {
         position: Position(row.get(0)?),
         stream: StreamName::new(text(1)?),
@@ -61,14 +70,18 @@ pub(super) fn position_at(connection: &Connection, time: Timestamp) -> rusqlite:
     connection.query_row(sql, [time.as_microsecond()], |row| row.get(0).map(Position))
 }
 
-pub(super) fn documents(connection: &Connection, digests: &[Digest]) -> rusqlite::Result<Vec<Document>> {
+pub(super) fn documents(
+    connection: &Connection,
+    digests: &[Digest],
+) -> rusqlite::Result<Vec<Document>> {
     let mut query = connection.prepare_cached("SELECT body FROM documents WHERE digest = ?1")?;
     let mut found = Vec::with_capacity(digests.len());
     for digest in digests {
         let mut rows = query.query([&digest.as_bytes()[..]])?;
         let Some(row) = rows.next()? else { continue };
-        let text = RawJson::parse(row.get_ref(0)?.as_str()?)
-            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into()))?;
+        let text = RawJson::parse(row.get_ref(0)?.as_str()?).map_err(|error| {
+            rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error.into())
+        })?;
         found.push(Document { digest: *digest, text });
     }
     Ok(found)
@@ -80,23 +93,31 @@ pub(super) fn document_digests(
     limit: usize,
 ) -> rusqlite::Result<Vec<Digest>> {
     let after = after.map_or(Vec::new(), |digest| digest.as_bytes().to_vec());
-    let mut query = connection.prepare("SELECT digest FROM documents WHERE digest > ?1 ORDER BY digest LIMIT ?2")?;
+    let mut query = connection
+        .prepare("SELECT digest FROM documents WHERE digest > ?1 ORDER BY digest LIMIT ?2")?;
     let rows = query.query_map((after, limit), |row| digest(row, 0))?;
     rows.collect()
 }
 
 fn digest(row: &Row<'_>, column: usize) -> rusqlite::Result<Digest> {
-    Digest::from_bytes(row.get_ref(column)?.as_blob()?)
-        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, error.into()))
+    Digest::from_bytes(row.get_ref(column)?.as_blob()?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, error.into())
+    })
 }
 
 pub(super) fn answer(connection: &Connection, key: &str) -> rusqlite::Result<Option<Answer>> {
-    let mut query = connection.prepare_cached("SELECT key, request, answer, position FROM answers WHERE key = ?1")?;
+    let mut query = connection
+        .prepare_cached("SELECT key, request, answer, position FROM answers WHERE key = ?1")?;
     query.query_row([key], read_answer).optional()
 }
 
-pub(super) fn answers(connection: &Connection, after: &str, limit: usize) -> rusqlite::Result<Vec<Answer>> {
-    let sql = "SELECT key, request, answer, position FROM answers WHERE key > ?1 ORDER BY key LIMIT ?2";
+pub(super) fn answers(
+    connection: &Connection,
+    after: &str,
+    limit: usize,
+) -> rusqlite::Result<Vec<Answer>> {
+    let sql =
+        "SELECT key, request, answer, position FROM answers WHERE key > ?1 ORDER BY key LIMIT ?2";
     let mut query = connection.prepare(sql)?;
     let rows = query.query_map((after, limit), read_answer)?;
     rows.collect()
@@ -112,18 +133,26 @@ fn read_answer(row: &Row<'_>) -> rusqlite::Result<Answer> {
 }
 
 pub(super) fn checkpoints(connection: &Connection) -> rusqlite::Result<Vec<Position>> {
-    let mut query = connection.prepare("SELECT at FROM checkpoints WHERE piece = 0 ORDER BY at DESC")?;
+    let mut query =
+        connection.prepare("SELECT at FROM checkpoints WHERE piece = 0 ORDER BY at DESC")?;
     let rows = query.query_map([], |row| row.get(0).map(Position))?;
     rows.collect()
 }
 
-pub(super) fn checkpoint(connection: &Connection, at: Position, piece: u32) -> rusqlite::Result<Option<Vec<u8>>> {
-    let mut query = connection.prepare_cached("SELECT body FROM checkpoints WHERE at = ?1 AND piece = ?2")?;
+pub(super) fn checkpoint(
+    connection: &Connection,
+    at: Position,
+    piece: u32,
+) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut query =
+        connection.prepare_cached("SELECT body FROM checkpoints WHERE at = ?1 AND piece = ?2")?;
     query.query_row((at.0, piece), |row| row.get(0)).optional()
 }
 
 pub(super) fn sealed(connection: &Connection, name: &str) -> rusqlite::Result<Option<Vec<u8>>> {
-    connection.query_row("SELECT body FROM sealed WHERE name = ?1", [name], |row| row.get(0)).optional()
+    connection
+        .query_row("SELECT body FROM sealed WHERE name = ?1", [name], |row| row.get(0))
+        .optional()
 }
 
 pub(super) fn sealed_names(connection: &Connection) -> rusqlite::Result<Vec<String>> {

@@ -55,7 +55,8 @@ impl Writer {
         head: watch::Sender<Position>,
     ) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let bench = Bench { path: path.clone(), connection, _lock: lock, clock, head, stopped: None };
+        let bench =
+            Bench { path: path.clone(), connection, _lock: lock, clock, head, stopped: None };
         let thread = thread::Builder::new().name("journal writer".to_owned());
         thread.spawn(move || bench.work(queue)).expect("a process can start a thread");
         Self { path, jobs }
@@ -80,7 +81,10 @@ impl Writer {
     }
 
     fn gone(&self) -> JournalError {
-        JournalError::Stopped { place: self.path.display().to_string(), cause: "its writer is gone".to_owned() }
+        JournalError::Stopped {
+            place: self.path.display().to_string(),
+            cause: "its writer is gone".to_owned(),
+        }
     }
 }
 
@@ -159,21 +163,33 @@ impl Bench {
         let place = self.path.display().to_string();
         match error {
             JournalError::Full { .. } => JournalError::Full { place },
-            JournalError::Stopped { cause, .. } => JournalError::Stopped { place, cause: cause.clone() },
-            JournalError::ReadOnly { cause, .. } => JournalError::ReadOnly { place, cause: cause.clone() },
-            JournalError::Damaged { cause, .. } => JournalError::Damaged { place, cause: cause.clone() },
-            other => JournalError::Unavailable { place, cause: other.to_string(), maybe_stored: false },
+            JournalError::Stopped { cause, .. } => {
+                JournalError::Stopped { place, cause: cause.clone() }
+            }
+            JournalError::ReadOnly { cause, .. } => {
+                JournalError::ReadOnly { place, cause: cause.clone() }
+            }
+            JournalError::Damaged { cause, .. } => {
+                JournalError::Damaged { place, cause: cause.clone() }
+            }
+            other => {
+                JournalError::Unavailable { place, cause: other.to_string(), maybe_stored: false }
+            }
         }
     }
 
     /// Runs a change in a transaction of its own.
-    fn change<T>(&mut self, change: impl FnOnce(&Connection) -> Result<T, Refused>) -> Result<T, JournalError> {
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&Connection) -> Result<T, Refused>,
+    ) -> Result<T, JournalError> {
         let place = || self.path.display().to_string();
         if let Some(cause) = &self.stopped {
             return Err(JournalError::Stopped { place: place(), cause: cause.clone() });
         }
         let outcome = (|| {
-            let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction =
+                self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let result = change(&transaction)?;
             transaction.commit()?;
             Ok(result)
@@ -182,7 +198,8 @@ impl Bench {
             Ok(result) => Ok(result),
             Err(Refused::Rule(error)) => Err(error),
             Err(Refused::Sql(error)) => {
-                let io = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) && !is_shm_growth(&error);
+                let io = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+                    && !is_shm_growth(&error);
                 if io {
                     self.stopped = Some(error.to_string());
                     return Err(JournalError::Stopped { place: place(), cause: error.to_string() });
@@ -247,7 +264,8 @@ fn store(
 }
 
 fn store_documents(connection: &Connection, documents: &[Document]) -> rusqlite::Result<()> {
-    let mut insert = connection.prepare_cached("INSERT OR IGNORE INTO documents (digest, body) VALUES (?1, ?2)")?;
+    let mut insert = connection
+        .prepare_cached("INSERT OR IGNORE INTO documents (digest, body) VALUES (?1, ?2)")?;
     for document in documents {
         insert.execute((&document.digest.as_bytes()[..], document.text.as_str()))?;
     }
@@ -255,9 +273,12 @@ fn store_documents(connection: &Connection, documents: &[Document]) -> rusqlite:
 }
 
 fn store_answer(connection: &Connection, answer: &Answer) -> rusqlite::Result<()> {
-    let sql = "INSERT OR IGNORE INTO answers (key, request, answer, position) VALUES (?1, ?2, ?3, ?4)";
+    let sql =
+        "INSERT OR IGNORE INTO answers (key, request, answer, position) VALUES (?1, ?2, ?3, ?4)";
     let mut insert = connection.prepare_cached(sql)?;
-    insert.execute((&*answer.key, &answer.request.as_bytes()[..], &*answer.answer, answer.position.0)).map(drop)
+    insert
+        .execute((&*answer.key, &answer.request.as_bytes()[..], &*answer.answer, answer.position.0))
+        .map(drop)
 }
 
 pub(super) fn restore(
@@ -307,21 +328,32 @@ pub(super) fn remove_documents(
     Ok(Some(removed))
 }
 
-pub(super) fn checkpoint(connection: &Connection, at: Position, piece: u32, body: &[u8]) -> rusqlite::Result<()> {
+pub(super) fn checkpoint(
+    connection: &Connection,
+    at: Position,
+    piece: u32,
+    body: &[u8],
+) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO checkpoints (at, piece, body) VALUES (?1, ?2, ?3)";
     connection.prepare_cached(sql)?.execute((at.0, piece, body)).map(drop)
 }
 
-pub(super) fn remove_checkpoints_except(connection: &Connection, keep: Option<Position>) -> rusqlite::Result<()> {
+pub(super) fn remove_checkpoints_except(
+    connection: &Connection,
+    keep: Option<Position>,
+) -> rusqlite::Result<()> {
     let keep = keep.map(|at| at.0);
     connection.execute("DELETE FROM checkpoints WHERE ?1 IS NULL OR at <> ?1", [keep]).map(drop)
 }
 
-pub(super) fn seal(connection: &Connection, name: &str, bytes: Option<&[u8]>) -> rusqlite::Result<()> {
+pub(super) fn seal(
+    connection: &Connection,
+    name: &str,
+    bytes: Option<&[u8]>,
+) -> rusqlite::Result<()> {
     let changed = match bytes {
-        Some(bytes) => {
-            connection.execute("INSERT OR REPLACE INTO sealed (name, body) VALUES (?1, ?2)", (name, bytes))
-        }
+        Some(bytes) => connection
+            .execute("INSERT OR REPLACE INTO sealed (name, body) VALUES (?1, ?2)", (name, bytes)),
         None => connection.execute("DELETE FROM sealed WHERE name = ?1", [name]),
     };
     changed.map(drop)

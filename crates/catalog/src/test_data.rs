@@ -1,0 +1,262 @@
+//! Values for tests: ids and times in one word, a fullest manifest, and every event at least once.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use model::{BodyEncoding, Digest, Execution, HttpRequest, Polling};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::group::GroupEvent;
+use crate::label::LabelEvent;
+use crate::policy::PolicyEvent;
+use crate::source::SourceEvent;
+use crate::tool::{StoredManifest, ToolEvent};
+
+/// An id, a name, a digest, …
+pub(crate) fn parsed<T: FromStr<Err: Debug>>(text: &str) -> T {
+    text.parse().unwrap()
+}
+
+/// Several ids.
+pub(crate) fn all_parsed<T: FromStr<Err: Debug>, All: FromIterator<T>>(texts: &[&str]) -> All {
+    texts.iter().map(|text| parsed(text)).collect()
+}
+
+/// Anything that is read from JSON. Through text, as in a journal.
+pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_str(&value.to_string()).unwrap()
+}
+
+/// So many seconds after the beginning. Events of tests happen one second after the other.
+pub(crate) fn time(second: u32) -> Timestamp {
+    Timestamp::from_second(second.into()).unwrap()
+}
+
+/// A manifest with every field filled, so that a new field cannot be forgotten here.
+pub(crate) fn full_manifest() -> StoredManifest {
+    StoredManifest {
+        name: "get_pet".into(),
+        title: Some("Get a pet".into()),
+        description: "One pet by its number".into(),
+        method: "GET".into(),
+        path: "/pets/{id}".into(),
+        tags: vec!["pets".into(), "read".into()],
+        input_schema: from_json(json!({"inline": {"type": "object", "required": ["id"]}})),
+        output_schema: Some(from_json(json!({"stored": {
+            "root": Digest::of("root"), "definitions": {"Pet": Digest::of("Pet")},
+        }}))),
+        execution: Execution::SyncHttp(HttpRequest {
+            url_template: "https://pets.example/pets/{{ id }}".into(),
+            headers_template: BTreeMap::from([("accept".into(), "application/json".into())]),
+            body_template: Some("{{ body }}".into()),
+            body_encoding: BodyEncoding::Json,
+        }),
+        deprecated: true,
+        security: Some(from_json(json!([{"key": []}]))),
+        extra: from_json(json!({"annotations": {"readOnlyHint": true}})),
+    }
+}
+
+/// A manifest that differs from [`full_manifest`] in every field.
+pub(crate) fn other_manifest() -> StoredManifest {
+    StoredManifest {
+        name: "start_report".into(),
+        title: Some("Start a report".into()),
+        description: "Counts all pets".into(),
+        method: "POST".into(),
+        path: "/reports".into(),
+        tags: vec!["reports".into()],
+        input_schema: from_json(json!({"stored": {"root": Digest::of("other root")}})),
+        output_schema: Some(from_json(json!({"inline": {"type": "object"}}))),
+        execution: Execution::AsyncPoll {
+            request: HttpRequest {
+                url_template: "https://pets.example/reports".into(),
+                headers_template: BTreeMap::new(),
+                body_template: None,
+                body_encoding: BodyEncoding::Form,
+            },
+            polling: Polling {
+                status_url_template: "https://pets.example/reports/{{ answer.id }}".into(),
+                status_path: "status".into(),
+                completed: vec!["done".into()],
+                failed: vec!["failed".into()],
+                result_path: Some("result".into()),
+            },
+        },
+        deprecated: false,
+        security: Some(from_json(json!([]))),
+        extra: from_json(json!({"icons": []})),
+    }
+}
+
+/// Every event of a source.
+pub(crate) fn source_events() -> Vec<SourceEvent> {
+    let plain = json!({"name": "Pets", "settings": {"kind": "openapi"}});
+    let full = json!({
+        "name": "Pets by MCP", "description": "All our pets", "url": "https://pets.example/mcp",
+        "settings": {
+            "kind": "mcp", "lifecycle": "transient",
+            "command": {
+                "program": "pets-mcp", "arguments": ["--read-only"],
+                "environment": {"TOKEN": "env:PETS_TOKEN"}, "directory": "/srv/pets",
+            },
+        },
+        "auth": {
+            "kind": "token_exchange", "token_url": "https://id.example/token", "client_id": "toolcrib",
+            "client_secret": "sealed:pets", "audience": "pets", "scopes": ["pets.read"],
+        },
+        "forward_headers": ["x-request-id"], "trust": "review", "visibility": "searchable",
+        "refresh_every": 3600, "shrink_limit": 20,
+    });
+    let digest = Digest::of("inventory");
+    vec![
+        SourceEvent::Registered { profile: from_json(plain) },
+        SourceEvent::Updated { profile: from_json(full) },
+        SourceEvent::Disabled {},
+        SourceEvent::Enabled {},
+        SourceEvent::SyncStarted {},
+        SourceEvent::SyncFailed {
+            error: from_json(json!({"code": "spec_fetch_failed", "message": "no answer in 30 s"})),
+        },
+        SourceEvent::HealthChanged { health: from_json(json!("degraded")) },
+        SourceEvent::InventoryIngested {
+            inventory: from_json(
+                json!({"inventory_hash": "9bc52d1677a576a9", "fingerprint": digest, "count": 2}),
+            ),
+        },
+        SourceEvent::InventoryIngested {
+            inventory: from_json(json!({
+                "inventory_hash": "9bc52d1677a576a9", "fingerprint": digest, "count": 2, "source_version": "1.2",
+                "warnings": [{"code": "unsupported_method", "at": "/paths/~1pets/trace", "message": "no TRACE"}],
+            })),
+        },
+        SourceEvent::Removed {},
+    ]
+}
+
+/// Every event of a tool.
+pub(crate) fn tool_events() -> Vec<ToolEvent> {
+    let (first, second) = (full_manifest(), other_manifest());
+    let [first_fingerprint, second_fingerprint] = [first.fingerprint(), second.fingerprint()];
+    let plain: StoredManifest = from_json(json!({
+        "name": "ping", "method": "POST", "path": "/mcp/ping",
+        "input_schema": {"inline": {"type": "object"}}, "execution": {"mode": "mcp_call"},
+    }));
+    let overridden = json!({"name": "pet", "description": "A pet", "visibility": "hidden"});
+    vec![
+        ToolEvent::Registered {
+            source: parsed("pets"),
+            fingerprint: plain.fingerprint(),
+            manifest: plain.into(),
+            awaits_review: false,
+        },
+        ToolEvent::Registered {
+            source: parsed("pets"),
+            manifest: first.into(),
+            fingerprint: first_fingerprint,
+            awaits_review: true,
+        },
+        ToolEvent::Approved { fingerprint: first_fingerprint },
+        ToolEvent::Updated {
+            manifest: second.clone().into(),
+            fingerprint: second_fingerprint,
+            changed: vec!["name".into(), "input_schema".into()],
+            awaits_review: true,
+        },
+        ToolEvent::Rejected { fingerprint: second_fingerprint, reason: "too curious".into() },
+        ToolEvent::Updated {
+            manifest: second.into(),
+            fingerprint: second_fingerprint,
+            changed: vec![],
+            awaits_review: false,
+        },
+        ToolEvent::Disabled {},
+        ToolEvent::Enabled {},
+        ToolEvent::Overridden { overridden: from_json(overridden) },
+        ToolEvent::Overridden { overridden: from_json(json!({})) },
+        ToolEvent::Labelled { labels: all_parsed(&["beta", "pii"]) },
+        ToolEvent::Deprecated {},
+        ToolEvent::Restored {},
+        ToolEvent::Removed {},
+    ]
+}
+
+/// Every event of a group.
+pub(crate) fn group_events() -> Vec<GroupEvent> {
+    let plain = json!({"name": "Pets"});
+    let full = json!({
+        "name": "Pets to read", "description": "Nothing is changed", "selector_mode": "any", "visibility": "listed",
+    });
+    let selector = json!({
+        "kind": "tool", "source": "pets", "name": "get_*", "path": "/pets/*", "method": "regex:GET|HEAD",
+        "required_tags": ["read"], "excluded_tags": ["internal"], "required_labels": ["beta"],
+    });
+    vec![
+        GroupEvent::Created {
+            profile: from_json(plain.clone()),
+            selectors: vec![],
+            tools: all_parsed(&[]),
+            excluded: vec![],
+        },
+        GroupEvent::Created {
+            profile: from_json(plain),
+            selectors: from_json(json!([{}])),
+            tools: all_parsed(&["pets:get_pet"]),
+            excluded: from_json(json!([{"tool": "pets:drop_pet", "reason": "cruel"}])),
+        },
+        GroupEvent::Updated { profile: from_json(full) },
+        GroupEvent::SelectorsReplaced {
+            selectors: from_json(json!([selector, {"kind": "prompt"}])),
+        },
+        GroupEvent::ToolsAdded { tools: all_parsed(&["pets:get_pet", "pets:put_pet"]) },
+        GroupEvent::ToolsRemoved { tools: all_parsed(&["pets:put_pet"]) },
+        GroupEvent::ToolsExcluded {
+            excluded: from_json(
+                json!([{"tool": "pets:get_pet", "reason": "slow"}, {"tool": "pets:drop_pet"}]),
+            ),
+        },
+        GroupEvent::ToolsIncluded { tools: all_parsed(&["pets:get_pet"]) },
+        GroupEvent::Deactivated {},
+        GroupEvent::Activated {},
+        GroupEvent::Deleted {},
+    ]
+}
+
+/// Every event of a policy.
+pub(crate) fn policy_events() -> Vec<PolicyEvent> {
+    let plain = json!({
+        "name": "Staff", "groups": ["pets"], "matchers": [{"claim": "role", "operator": "equals", "value": "staff"}],
+    });
+    let full = json!({
+        "name": "Staff and partners", "description": "All who care for pets", "priority": 7,
+        "groups": ["pets", "reports"],
+        "matchers": [
+            {"claim": "realm_access.roles", "operator": "contains", "value": "keeper"},
+            {"claim": "level", "operator": "in", "value": [1, 2.5, "x"]},
+            {"claim": "org", "operator": "not_equals", "value": "zoo", "missing": true},
+            {"claim": "email", "operator": "matches", "value": ".*@pets\\.example"},
+            {"claim": "\"https://pets.example/id\"", "operator": "exists"},
+        ],
+    });
+    vec![
+        PolicyEvent::Defined { rules: from_json(plain) },
+        PolicyEvent::Updated { rules: from_json(full) },
+        PolicyEvent::Deactivated {},
+        PolicyEvent::Activated {},
+        PolicyEvent::Deleted {},
+    ]
+}
+
+/// Every event of a label.
+pub(crate) fn label_events() -> Vec<LabelEvent> {
+    let full =
+        json!({"name": "Personal", "description": "Sees personal data", "colour": "#ff0000"});
+    vec![
+        LabelEvent::Created { profile: from_json(json!({"name": "PII"})) },
+        LabelEvent::Updated { profile: from_json(full) },
+        LabelEvent::Deleted {},
+    ]
+}

@@ -1,0 +1,543 @@
+//! What may happen to a tool, what is known of it afterwards, and which version agents get.
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::test_data::{
+    all_parsed, from_json, full_manifest, other_manifest, parsed, time, tool_events,
+};
+
+fn id() -> ToolId {
+    parsed("pets:get_pet")
+}
+
+/// The tool after these events, which happened at second 1, 2, …
+fn given(events: &[ToolEvent]) -> Option<Tool> {
+    let mut known = None;
+    for (count, event) in (1_u32..).zip(events) {
+        Tool::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+    }
+    known
+}
+
+fn decide(known: &Option<Tool>, command: ToolCommand) -> Result<Vec<ToolEvent>, Refusal> {
+    Tool::decide(&id(), known.as_ref(), command)
+}
+
+/// The events, and those that the commands then lead to.
+fn after(events: &[ToolEvent], commands: &[ToolCommand]) -> Vec<ToolEvent> {
+    let mut events = events.to_vec();
+    for command in commands {
+        let decided = decide(&given(&events), command.clone()).unwrap();
+        events.extend(decided);
+    }
+    events
+}
+
+/// The version of the tool with this description.
+fn version(description: &str) -> Arc<StoredManifest> {
+    StoredManifest { description: description.into(), ..full_manifest() }.into()
+}
+
+fn fingerprint(description: &str) -> Digest {
+    version(description).fingerprint()
+}
+
+fn observation(manifest: impl Into<Arc<StoredManifest>>, trust: Trust) -> ToolCommand {
+    let manifest = manifest.into();
+    let fingerprint = manifest.fingerprint();
+    ToolCommand::Observe(Observation { source: parsed("pets"), manifest, fingerprint, trust })
+}
+
+/// A refresh of a trusted source finds this version.
+fn observe(description: &str) -> ToolCommand {
+    observation(version(description), Trust::Auto)
+}
+
+/// A refresh of a source whose tools are reviewed finds this version.
+fn observe_for_review(description: &str) -> ToolCommand {
+    observation(version(description), Trust::Review)
+}
+
+fn approve(description: &str) -> ToolCommand {
+    ToolCommand::Approve(fingerprint(description))
+}
+
+fn reject(description: &str) -> ToolCommand {
+    ToolCommand::Reject { fingerprint: fingerprint(description), reason: "no".into() }
+}
+
+fn registered(description: &str) -> ToolEvent {
+    let (manifest, fingerprint) = (version(description), fingerprint(description));
+    ToolEvent::Registered { source: parsed("pets"), manifest, fingerprint, awaits_review: false }
+}
+
+fn registered_for_review(description: &str) -> ToolEvent {
+    let (manifest, fingerprint) = (version(description), fingerprint(description));
+    ToolEvent::Registered { source: parsed("pets"), manifest, fingerprint, awaits_review: true }
+}
+
+fn updated(description: &str) -> ToolEvent {
+    let (manifest, fingerprint) = (version(description), fingerprint(description));
+    let changed = vec!["description".into()];
+    ToolEvent::Updated { manifest, fingerprint, changed, awaits_review: false }
+}
+
+fn updated_for_review(description: &str) -> ToolEvent {
+    let (manifest, fingerprint) = (version(description), fingerprint(description));
+    let changed = vec!["description".into()];
+    ToolEvent::Updated { manifest, fingerprint, changed, awaits_review: true }
+}
+
+fn approved(description: &str) -> ToolEvent {
+    ToolEvent::Approved { fingerprint: fingerprint(description) }
+}
+
+fn rejected(description: &str) -> ToolEvent {
+    ToolEvent::Rejected { fingerprint: fingerprint(description), reason: "no".into() }
+}
+
+fn renamed(name: &str) -> Override {
+    Override { name: Some(name.into()), ..Override::default() }
+}
+
+/// The description of the version agents get, and what the admin said of the version last seen.
+fn served(events: &[ToolEvent]) -> (Option<String>, Review) {
+    let tool = given(events).unwrap();
+    (tool.served_manifest().map(|manifest| manifest.description.to_string()), tool.review)
+}
+
+fn serves(description: &str, review: Review) -> (Option<String>, Review) {
+    (Some(description.to_owned()), review)
+}
+
+/// One command of each kind but `Observe`.
+fn commands() -> Vec<ToolCommand> {
+    vec![
+        ToolCommand::Deprecate,
+        ToolCommand::Enable,
+        ToolCommand::Disable,
+        ToolCommand::Override(renamed("pet")),
+        ToolCommand::Label(all_parsed(&["pii"])),
+        approve("one"),
+        reject("one"),
+        ToolCommand::Remove,
+    ]
+}
+
+#[test]
+fn a_tool_seen_for_the_first_time_is_registered() {
+    assert_eq!(decide(&None, observe("one")), Ok(vec![registered("one")]));
+    let expected = Tool {
+        id: id(),
+        source: parsed("pets"),
+        manifest: version("one"),
+        fingerprint: fingerprint("one"),
+        served: Served::Latest,
+        review: Review::Approved,
+        status: Status::Active,
+        enabled: true,
+        overridden: Override::default(),
+        labels: BTreeSet::new(),
+        created_at: time(1),
+        updated_at: time(1),
+        missing_since: None,
+        version: Version(1),
+    };
+    assert_eq!(given(&[registered("one")]), Some(expected));
+}
+
+#[test]
+fn a_tool_that_is_not_there_can_only_be_seen() {
+    let refusal = Refusal::NotFound { what: "tool", id: "pets:get_pet".into() };
+    for known in [None, given(&[registered("one"), ToolEvent::Removed {}])] {
+        for command in commands() {
+            assert_eq!(decide(&known, command), Err(refusal.clone()));
+        }
+    }
+}
+
+#[test]
+fn an_unchanged_tool_is_not_recorded_again() {
+    let tool = given(&[registered("one")]);
+    assert_eq!(decide(&tool, observe("one")), Ok(vec![]));
+    assert_eq!(decide(&tool, observe_for_review("one")), Ok(vec![]));
+}
+
+#[test]
+fn a_changed_tool_is_updated_and_served_at_once() {
+    assert_eq!(decide(&given(&[registered("one")]), observe("two")), Ok(vec![updated("two")]));
+
+    let events = [registered("one"), updated("two")];
+    assert_eq!(served(&events), serves("two", Review::Approved));
+    let tool = given(&events).unwrap();
+    assert_eq!((tool.manifest, tool.fingerprint), (version("two"), fingerprint("two")));
+    assert_eq!((tool.created_at, tool.updated_at, tool.version), (time(1), time(2), Version(2)));
+}
+
+/// Which fields are said to have changed when a tool goes from one manifest to another.
+fn changed(before: StoredManifest, after: StoredManifest) -> Vec<Box<str>> {
+    let tool = given(&decide(&None, observation(before, Trust::Auto)).unwrap());
+    match decide(&tool, observation(after, Trust::Auto)).unwrap().as_slice() {
+        [ToolEvent::Updated { changed, .. }] => changed.clone(),
+        other => panic!("one update, not {other:?}"),
+    }
+}
+
+#[test]
+fn an_update_names_exactly_the_fields_that_changed() {
+    let json = |manifest: StoredManifest| serde_json::to_value(manifest).unwrap();
+    let (before, other) = (json(full_manifest()), json(other_manifest()));
+    for (field, value) in before.as_object().unwrap() {
+        let mut after = before.clone();
+        // A flag that is false is not written.
+        after[field] = other.get(field).cloned().unwrap_or(Value::Bool(false));
+        assert_ne!(after[field], *value, "{field}");
+        assert_eq!(changed(full_manifest(), from_json(after)), [field.as_str().into()]);
+    }
+    let all = [
+        "name",
+        "title",
+        "description",
+        "method",
+        "path",
+        "tags",
+        "input_schema",
+        "output_schema",
+        "execution",
+        "deprecated",
+        "security",
+        "extra",
+    ];
+    assert_eq!(changed(full_manifest(), other_manifest()), all.map(Into::into));
+}
+
+fn with_schema(description: &str, schema: &str) -> StoredManifest {
+    let mut manifest = full_manifest();
+    manifest.description = description.into();
+    manifest.input_schema = SchemaRef::Inline(model::RawJson::parse(schema).unwrap());
+    manifest
+}
+
+const SCHEMA: &str = r#"{"type":"object","title":"Pet"}"#;
+const SCHEMA_IN_ANOTHER_ORDER: &str = r#"{"title":"Pet","type":"object"}"#;
+
+#[test]
+fn a_tool_whose_keys_are_in_another_order_is_unchanged() {
+    let before = observation(with_schema("one", SCHEMA), Trust::Auto);
+    let after = observation(with_schema("one", SCHEMA_IN_ANOTHER_ORDER), Trust::Auto);
+    assert_eq!(decide(&given(&decide(&None, before).unwrap()), after), Ok(vec![]));
+}
+
+#[test]
+fn an_update_does_not_name_a_field_whose_keys_are_in_another_order() {
+    let changed = changed(with_schema("one", SCHEMA), with_schema("two", SCHEMA_IN_ANOTHER_ORDER));
+    assert_eq!(changed, ["description".into()]);
+}
+
+#[test]
+fn a_tool_that_vanishes_is_deprecated_once() {
+    let tool = given(&[registered("one")]);
+    assert_eq!(decide(&tool, ToolCommand::Deprecate), Ok(vec![ToolEvent::Deprecated {}]));
+
+    let gone = given(&[registered("one"), ToolEvent::Deprecated {}]);
+    assert_eq!(decide(&gone, ToolCommand::Deprecate), Ok(vec![]));
+    let gone = gone.unwrap();
+    assert_eq!((gone.status, gone.missing_since), (Status::Deprecated, Some(time(2))));
+}
+
+#[test]
+fn a_tool_that_is_back_is_restored_and_updated_if_it_changed() {
+    let gone = given(&[registered("one"), ToolEvent::Deprecated {}]);
+    assert_eq!(decide(&gone, observe("one")), Ok(vec![ToolEvent::Restored {}]));
+    assert_eq!(decide(&gone, observe("two")), Ok(vec![ToolEvent::Restored {}, updated("two")]));
+
+    let back =
+        given(&[registered("one"), ToolEvent::Deprecated {}, ToolEvent::Restored {}]).unwrap();
+    assert_eq!((back.status, back.missing_since), (Status::Active, None));
+}
+
+#[test]
+fn a_tool_that_is_back_keeps_what_the_admin_said() {
+    let labels: BTreeSet<LabelId> = all_parsed(&["pii"]);
+    let said = [
+        ToolCommand::Disable,
+        ToolCommand::Override(renamed("pet")),
+        ToolCommand::Label(labels.clone()),
+        ToolCommand::Deprecate,
+        observe("two"),
+    ];
+    let tool = given(&after(&[registered("one")], &said)).unwrap();
+    assert_eq!((tool.status, tool.enabled), (Status::Active, false));
+    assert_eq!((tool.name(), &tool.labels), ("pet", &labels));
+}
+
+#[test]
+fn the_switch_is_recorded_once() {
+    let on = given(&[registered("one")]);
+    assert_eq!(decide(&on, ToolCommand::Enable), Ok(vec![]));
+    assert_eq!(decide(&on, ToolCommand::Disable), Ok(vec![ToolEvent::Disabled {}]));
+
+    let off = given(&[registered("one"), ToolEvent::Disabled {}]);
+    assert_eq!(decide(&off, ToolCommand::Disable), Ok(vec![]));
+    assert_eq!(decide(&off, ToolCommand::Enable), Ok(vec![ToolEvent::Enabled {}]));
+}
+
+#[test]
+fn a_deprecated_tool_can_be_disabled_but_not_enabled() {
+    let refusal = Refusal::ToolIsDeprecated { id: "pets:get_pet".into() };
+    let gone = given(&[registered("one"), ToolEvent::Deprecated {}]);
+    assert_eq!(decide(&gone, ToolCommand::Enable), Err(refusal.clone()));
+    assert_eq!(decide(&gone, ToolCommand::Disable), Ok(vec![ToolEvent::Disabled {}]));
+
+    let gone_and_off =
+        given(&[registered("one"), ToolEvent::Disabled {}, ToolEvent::Deprecated {}]);
+    assert_eq!(decide(&gone_and_off, ToolCommand::Enable), Err(refusal));
+}
+
+#[test]
+fn an_override_is_recorded_if_it_changes_something() {
+    let overridden = |overridden| ToolEvent::Overridden { overridden };
+    let tool = given(&[registered("one"), overridden(renamed("pet"))]);
+    assert_eq!(decide(&tool, ToolCommand::Override(renamed("pet"))), Ok(vec![]));
+    let nothing = Override::default();
+    assert_eq!(
+        decide(&tool, ToolCommand::Override(nothing.clone())),
+        Ok(vec![overridden(nothing.clone())])
+    );
+    assert_eq!(decide(&given(&[registered("one")]), ToolCommand::Override(nothing)), Ok(vec![]));
+}
+
+#[test]
+fn an_override_survives_an_update() {
+    let overridden = Override { description: Some("A pet".into()), ..renamed("pet") };
+    let events = after(&[registered("one")], &[ToolCommand::Override(overridden), observe("two")]);
+    let tool = given(&events).unwrap();
+    assert_eq!((tool.name(), tool.description()), ("pet", "A pet"));
+    assert_eq!(tool.manifest, version("two"));
+
+    let tool = given(&after(&events, &[ToolCommand::Override(Override::default())])).unwrap();
+    assert_eq!((tool.name(), tool.description()), ("get_pet", "two"));
+}
+
+#[test]
+fn labels_are_replaced_as_a_whole_and_recorded_if_they_change() {
+    let labels = |names: &[&str]| all_parsed::<LabelId, BTreeSet<_>>(names);
+    let labelled = |names| ToolEvent::Labelled { labels: labels(names) };
+    let tool = given(&[registered("one"), labelled(&["beta", "pii"])]);
+    assert_eq!(decide(&tool, ToolCommand::Label(labels(&["pii", "beta"]))), Ok(vec![]));
+    assert_eq!(decide(&tool, ToolCommand::Label(labels(&["pii"]))), Ok(vec![labelled(&["pii"])]));
+    assert_eq!(decide(&tool, ToolCommand::Label(labels(&[]))), Ok(vec![labelled(&[])]));
+    assert_eq!(
+        given(&[registered("one"), labelled(&["beta"]), labelled(&["pii"])]).unwrap().labels,
+        labels(&["pii"])
+    );
+}
+
+#[test]
+fn a_removed_tool_that_is_seen_again_starts_fresh_and_its_version_goes_on() {
+    let first_life = [
+        registered("one"),
+        ToolEvent::Disabled {},
+        ToolEvent::Overridden { overridden: renamed("pet") },
+    ];
+    let events = after(&first_life, &[ToolCommand::Remove, observe_for_review("two")]);
+    assert!(events.ends_with(&[ToolEvent::Removed {}, registered_for_review("two")]), "{events:?}");
+
+    let fresh = given(&[registered_for_review("two")]).unwrap();
+    let expected = Tool { created_at: time(5), updated_at: time(5), version: Version(5), ..fresh };
+    assert_eq!(given(&events), Some(expected));
+}
+
+#[test]
+fn under_review_a_new_tool_waits_and_is_not_served() {
+    assert_eq!(decide(&None, observe_for_review("one")), Ok(vec![registered_for_review("one")]));
+    let events = [registered_for_review("one")];
+    assert_eq!(served(&events), (None, Review::Waiting));
+
+    let tool = given(&events).unwrap();
+    assert_eq!((tool.name(), tool.description()), ("get_pet", "one"));
+    assert_eq!(tool.shown_manifest(), &version("one"));
+}
+
+#[test]
+fn under_review_a_changed_tool_waits_and_the_version_before_is_still_served() {
+    let tool = given(&[registered("one")]);
+    assert_eq!(decide(&tool, observe_for_review("two")), Ok(vec![updated_for_review("two")]));
+
+    let events = [registered("one"), updated_for_review("two")];
+    assert_eq!(served(&events), serves("one", Review::Waiting));
+    let tool = given(&events).unwrap();
+    assert_eq!((tool.description(), tool.fingerprint), ("one", fingerprint("two")));
+}
+
+#[test]
+fn a_second_change_while_one_waits_still_serves_the_approved_version() {
+    let events = [registered("one"), updated_for_review("two"), updated_for_review("three")];
+    assert_eq!(served(&events), serves("one", Review::Waiting));
+    let events = after(&events, &[approve("three")]);
+    assert_eq!(served(&events), serves("three", Review::Approved));
+    let events = after(&events, &[observe_for_review("four")]);
+    assert_eq!(served(&events), serves("three", Review::Waiting));
+}
+
+#[test]
+fn a_new_tool_that_changes_while_it_waits_is_still_not_served() {
+    let events = [registered_for_review("one"), updated_for_review("two")];
+    assert_eq!(served(&events), (None, Review::Waiting));
+    assert_eq!(served(&after(&events, &[approve("two")])), serves("two", Review::Approved));
+}
+
+#[test]
+fn an_approved_version_is_served() {
+    let waiting = given(&[registered_for_review("one")]);
+    assert_eq!(decide(&waiting, approve("one")), Ok(vec![approved("one")]));
+    assert_eq!(
+        served(&[registered_for_review("one"), approved("one")]),
+        serves("one", Review::Approved)
+    );
+    let changed = [registered("one"), updated_for_review("two"), approved("two")];
+    assert_eq!(served(&changed), serves("two", Review::Approved));
+}
+
+#[test]
+fn a_version_is_approved_once() {
+    for tool in
+        [given(&[registered("one")]), given(&[registered_for_review("one"), approved("one")])]
+    {
+        assert_eq!(decide(&tool, approve("one")), Ok(vec![]));
+    }
+}
+
+#[test]
+fn a_decision_about_another_version_than_the_one_last_seen_is_refused() {
+    let refusal = Refusal::ToolHasChanged { id: "pets:get_pet".into() };
+    let waiting = given(&[registered("one"), updated_for_review("two")]);
+    let approved = given(&[registered("one"), updated("two")]);
+    for tool in [waiting, approved] {
+        assert_eq!(decide(&tool, approve("one")), Err(refusal.clone()));
+        assert_eq!(decide(&tool, reject("one")), Err(refusal.clone()));
+    }
+}
+
+#[test]
+fn a_version_that_is_approved_cannot_be_rejected() {
+    let refusal = Refusal::NothingToReview { id: "pets:get_pet".into() };
+    assert_eq!(decide(&given(&[registered("one")]), reject("one")), Err(refusal));
+}
+
+#[test]
+fn a_rejected_change_keeps_the_version_before() {
+    let tool = given(&[registered("one"), updated_for_review("two")]);
+    assert_eq!(decide(&tool, reject("two")), Ok(vec![rejected("two")]));
+
+    let events = [registered("one"), updated_for_review("two"), rejected("two")];
+    assert_eq!(served(&events), serves("one", Review::Rejected));
+    assert_eq!(decide(&given(&events), reject("two")), Ok(vec![]));
+    assert_eq!(decide(&given(&events), observe_for_review("two")), Ok(vec![]));
+}
+
+#[test]
+fn a_rejected_new_tool_is_not_served() {
+    let events = [registered_for_review("one"), rejected("one")];
+    assert_eq!(served(&events), (None, Review::Rejected));
+    assert_eq!(served(&after(&events, &[observe_for_review("two")])), (None, Review::Waiting));
+}
+
+#[test]
+fn a_rejection_can_be_taken_back() {
+    let events = [registered("one"), updated_for_review("two"), rejected("two")];
+    assert_eq!(decide(&given(&events), approve("two")), Ok(vec![approved("two")]));
+    assert_eq!(served(&after(&events, &[approve("two")])), serves("two", Review::Approved));
+}
+
+#[test]
+fn a_change_after_a_rejection_waits_again_and_the_approved_version_is_served() {
+    let events = [registered("one"), updated_for_review("two"), rejected("two")];
+    let events = after(&events, &[observe_for_review("three")]);
+    assert_eq!(served(&events), serves("one", Review::Waiting));
+}
+
+#[test]
+fn going_back_to_the_approved_version_leaves_nothing_to_review() {
+    let events =
+        after(&[registered("one"), updated_for_review("two")], &[observe_for_review("one")]);
+    assert_eq!(served(&events), serves("one", Review::Approved));
+}
+
+#[test]
+fn once_the_source_is_trusted_a_change_is_served_at_once() {
+    let waiting = [registered("one"), updated_for_review("two")];
+    assert_eq!(served(&after(&waiting, &[observe("three")])), serves("three", Review::Approved));
+    let never_approved = [registered_for_review("one")];
+    assert_eq!(served(&after(&never_approved, &[observe("two")])), serves("two", Review::Approved));
+}
+
+#[test]
+fn a_tool_that_vanishes_while_it_waits_still_waits_when_it_is_back() {
+    let commands = [ToolCommand::Deprecate, observe_for_review("two")];
+    let events = after(&[registered("one"), updated_for_review("two")], &commands);
+    assert!(events.ends_with(&[ToolEvent::Deprecated {}, ToolEvent::Restored {}]), "{events:?}");
+    assert_eq!(served(&events), serves("one", Review::Waiting));
+}
+
+fn any_events() -> impl Strategy<Value = Vec<ToolEvent>> {
+    prop::collection::vec(prop::sample::select(tool_events()), 0..20)
+}
+
+/// Commands about three versions of one tool.
+fn any_command() -> impl Strategy<Value = ToolCommand> {
+    let mut all = commands();
+    for description in ["one", "two", "three"] {
+        all.extend([observe(description), observe_for_review(description)]);
+        all.extend([approve(description), reject(description)]);
+    }
+    prop::sample::select(all)
+}
+
+proptest! {
+    #[test]
+    fn any_events_in_any_order_can_be_replayed(events in any_events()) {
+        let tool = given(&events);
+        prop_assert!(tool.is_none_or(|tool| tool.version == Version(events.len() as u64)));
+    }
+
+    #[test]
+    fn events_before_the_registration_leave_no_trace(events in any_events()) {
+        let before: Vec<_> =
+            events.into_iter().filter(|event| !matches!(event, ToolEvent::Registered { .. })).collect();
+        prop_assert_eq!(given(&before), None);
+    }
+
+    #[test]
+    fn a_command_given_twice_is_recorded_once(events in any_events(), command in any_command()) {
+        if command != ToolCommand::Remove && let Ok(decided) = decide(&given(&events), command.clone()) {
+            let tool = given(&[events, decided].concat());
+            prop_assert_eq!(decide(&tool, command), Ok(vec![]));
+        }
+    }
+
+    #[test]
+    fn agents_only_get_what_was_approved_or_came_from_a_trusted_source(
+        commands in prop::collection::vec(any_command(), 0..30),
+    ) {
+        let mut events = Vec::new();
+        let mut trusted = BTreeSet::new();
+        for command in commands {
+            let Ok(decided) = decide(&given(&events), command.clone()) else { continue };
+            events.extend(decided);
+            match command {
+                ToolCommand::Observe(Observation { fingerprint, trust: Trust::Auto, .. })
+                | ToolCommand::Approve(fingerprint) => {
+                    trusted.insert(fingerprint);
+                }
+                ToolCommand::Remove => trusted.clear(),
+                _ => {}
+            }
+            if let Some(manifest) = given(&events).as_ref().and_then(Tool::served_manifest) {
+                prop_assert!(trusted.contains(&manifest.fingerprint()));
+            }
+        }
+    }
+}

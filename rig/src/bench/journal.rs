@@ -1,0 +1,507 @@
+//! The journal and the catalog against the bare driver.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catalog::journal::{
+    Append, Context, Journal, NewEvent, Position, Recorded, StreamAppend, StreamName, Version,
+};
+use catalog::source::SourceCommand;
+use catalog::tool::ToolCommand;
+use catalog::{Catalog, Command};
+use model::{Document, ToolId};
+use tokio_postgres::types::ToSql;
+use toolcrib::{JournalPlace, SystemClock};
+
+use super::opened;
+use super::report::{Bound, Report};
+use crate::{postgres, world};
+
+/// A store with a way to write the same rows without us.
+struct Bench {
+    name: &'static str,
+    place: String,
+    bare: Bare,
+}
+
+enum Bare {
+    Sqlite(rusqlite::Connection),
+    Postgres(Box<tokio_postgres::Client>),
+}
+
+pub(super) async fn run(report: &mut Report, quick: bool) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let scale = if quick { 10 } else { 1 };
+    for name in ["sqlite", "postgres"] {
+        let mut bench = Bench::new(name, folder.path()).await?;
+        bench.appends(report, scale).await?;
+        bench.refreshes(report, scale).await?;
+    }
+    for name in ["sqlite", "postgres"] {
+        start(report, name, folder.path(), scale).await?;
+    }
+    memory(report, folder.path(), scale).await
+}
+
+async fn place(name: &str, label: &str, folder: &Path) -> anyhow::Result<String> {
+    match name {
+        "sqlite" => Ok(folder.join(format!("{label}.db")).display().to_string()),
+        _ => postgres::fresh_database(&format!("bench_{label}")).await,
+    }
+}
+
+impl Bench {
+    async fn new(name: &'static str, folder: &Path) -> anyhow::Result<Self> {
+        let place_of_ours = place(name, "ours", folder).await?;
+        let place_of_bare = place(name, "bare", folder).await?;
+        // The bare driver writes into the same tables, made by us.
+        place_of_bare.parse::<JournalPlace>()?.open(SystemClock).await?;
+        let bare = match name {
+            "sqlite" => {
+                let connection = rusqlite::Connection::open(PathBuf::from(place_of_bare))?;
+                connection.pragma_update(None, "synchronous", "FULL")?;
+                connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+                Bare::Sqlite(connection)
+            }
+            _ => Bare::Postgres(Box::new(postgres::connect(&place_of_bare).await?)),
+        };
+        Ok(Self { name, place: place_of_ours, bare })
+    }
+
+    async fn appends(&mut self, report: &mut Report, scale: usize) -> anyhow::Result<()> {
+        let journal = self.place.parse::<JournalPlace>()?.open(SystemClock).await?;
+        let (mut ours, mut bare) = (Timer::default(), Timer::default());
+        let mut written = self.bare.head().await?;
+        for round in 0..40 / scale {
+            for turn in 0..25 {
+                let append = one_event_each(&format!("single-{round}-{turn}"), 1);
+                ours.run(async || journal.append(append.clone()).await).await?;
+            }
+            for turn in 0..25 {
+                let rows =
+                    rows(&one_event_each(&format!("single-{round}-{turn}"), 1), &mut written);
+                bare.run(async || self.bare.insert(&rows, &[]).await).await?;
+            }
+        }
+        let count = (40 / scale * 25) as f64;
+        let (ours, bare) = (count / ours.seconds(), count / bare.seconds());
+        report.add(
+            format!("{}: single appends", self.name),
+            ours,
+            bare,
+            "events/s",
+            Bound::AtLeast(0.7),
+        );
+
+        let (mut ours, mut bare) = (Timer::default(), Timer::default());
+        for round in 0..30 / scale {
+            let append = one_event_each(&format!("thousand-{round}"), 1000);
+            let rows = rows(&append, &mut written);
+            ours.run(async || journal.append(append.clone()).await).await?;
+            bare.run(async || self.bare.insert(&rows, &[]).await).await?;
+        }
+        let count = (30 / scale * 1000) as f64;
+        let (ours, bare) = (count / ours.seconds(), count / bare.seconds());
+        report.add(
+            format!("{}: 1,000 events in one step", self.name),
+            ours,
+            bare,
+            "events/s",
+            Bound::AtLeast(0.7),
+        );
+
+        self.together(report, &journal, scale).await
+    }
+
+    /// Many callers at once share flushes; one caller of the bare driver cannot.
+    async fn together(
+        &mut self,
+        report: &mut Report,
+        journal: &Arc<dyn Journal>,
+        scale: usize,
+    ) -> anyhow::Result<()> {
+        let (callers, each) = (64, 80 / scale);
+        let start = Instant::now();
+        let mut tasks = Vec::new();
+        for caller in 0..callers {
+            let journal = Arc::clone(journal);
+            tasks.push(tokio::spawn(async move {
+                for turn in 0..each {
+                    journal.append(one_event_each(&format!("together-{caller}-{turn}"), 1)).await?;
+                }
+                anyhow::Ok(())
+            }));
+        }
+        for task in tasks {
+            task.await??;
+        }
+        let ours = (callers * each) as f64 / start.elapsed().as_secs_f64();
+        let mut written = self.bare.head().await?;
+        let mut bare = Timer::default();
+        for turn in 0..200 / scale {
+            let rows = rows(&one_event_each(&format!("alone-{turn}"), 1), &mut written);
+            bare.run(async || self.bare.insert(&rows, &[]).await).await?;
+        }
+        let bare = (200 / scale) as f64 / bare.seconds();
+        report.add(
+            format!("{}: single appends of 64 callers, against one bare caller", self.name),
+            ours,
+            bare,
+            "events/s",
+            Bound::None,
+        );
+        Ok(())
+    }
+
+    /// A refresh with 1,000 new tools: decided, stored, folded and shown, against the bare insert of those rows.
+    async fn refreshes(&mut self, report: &mut Report, scale: usize) -> anyhow::Result<()> {
+        let catalog =
+            Catalog::open(self.place.parse::<JournalPlace>()?.open(SystemClock).await?).await?;
+        let (mut ours, mut bare) = (Timer::default(), Timer::default());
+        for round in 0..20 / scale {
+            let id = world::source_id(round);
+            let register = SourceCommand::Register(world::profile(&format!("Shop {round}")));
+            let before = catalog
+                .execute(Command::Source(id.clone(), register), Context::by("bench"), None)
+                .await?;
+            let command = Command::Ingest {
+                inventory: Box::new(world::inventory(&id, 1000, 2048, round)),
+                force: false,
+            };
+            ours.run(async || catalog.execute(command.clone(), Context::by("bench"), None).await)
+                .await?;
+            anyhow::ensure!(
+                catalog.snapshot().source(&id).is_some_and(|source| source.tools.len() == 1000)
+            );
+
+            let events = catalog.journal().read_after(before.position, 2000).await?;
+            let documents = documents_of(&catalog, &id).await?;
+            let head = self.bare.head().await?;
+            let events = renumbered(events, head);
+            bare.run(async || self.bare.insert(&events, &documents).await).await?;
+        }
+        let (ours, bare) = (ours.median() * 1e3, bare.median() * 1e3);
+        report.add(
+            format!("{}: refresh with 1,000 new tools, shown", self.name),
+            ours,
+            bare,
+            "ms",
+            Bound::AtMost(2.0),
+        );
+        Ok(())
+    }
+}
+
+/// Time by turns.
+#[derive(Default)]
+struct Timer(Vec<Duration>);
+
+impl Timer {
+    async fn run<T, E: std::error::Error + Send + Sync + 'static>(
+        &mut self,
+        work: impl AsyncFnOnce() -> Result<T, E>,
+    ) -> anyhow::Result<T> {
+        let start = Instant::now();
+        let result = work().await?;
+        self.0.push(start.elapsed());
+        Ok(result)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.0.iter().sum::<Duration>().as_secs_f64()
+    }
+
+    fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort();
+        sorted[sorted.len() / 2].as_secs_f64()
+    }
+}
+
+/// One new event in each of `count` new streams, about 1 KB each.
+fn one_event_each(label: &str, count: usize) -> Append {
+    let data = format!(r#"{{"label":"{label}","padding":"{}"}}"#, "x".repeat(1000));
+    let stream = |number: usize| StreamAppend {
+        stream: StreamName::new(&format!("bench-{label}-{number}")),
+        expected: Version::NONE,
+        events: vec![NewEvent { kind: "BenchEvent".into(), data: data.as_str().into() }],
+    };
+    Append {
+        streams: (0..count).map(stream).collect(),
+        context: Context::by("bench"),
+        ..Append::default()
+    }
+}
+
+/// The rows of an append as the bare driver writes them.
+fn rows(append: &Append, written: &mut u64) -> Vec<Recorded> {
+    let mut rows = Vec::new();
+    for stream in &append.streams {
+        for event in &stream.events {
+            *written += 1;
+            rows.push(Recorded {
+                position: Position(*written),
+                stream: stream.stream.clone(),
+                version: Version(1),
+                kind: event.kind.clone(),
+                time: jiff::Timestamp::UNIX_EPOCH,
+                actor: append.context.actor.as_str().into(),
+                correlation_id: None,
+                causation_id: None,
+                data: event.data.clone(),
+            });
+        }
+    }
+    rows
+}
+
+fn renumbered(events: Vec<Recorded>, head: u64) -> Vec<Recorded> {
+    let place = |(event, position)| Recorded { position: Position(position), ..event };
+    events.into_iter().zip(head + 1..).map(place).collect()
+}
+
+async fn documents_of(catalog: &Catalog, id: &model::SourceId) -> anyhow::Result<Vec<Document>> {
+    let snapshot = catalog.snapshot();
+    let source = snapshot.source(id).ok_or_else(|| anyhow::anyhow!("no source"))?;
+    let tools = source.tools.iter().filter_map(|slot| snapshot.tool_at(slot));
+    let schemas = tools.flat_map(|tool| tool.input_schema.iter().chain(&tool.output_schema));
+    let documents = schemas.flat_map(|schema| schema.documents().iter().cloned());
+    let unique: BTreeMap<_, _> = documents.map(|document| (document.digest, document)).collect();
+    Ok(unique.into_values().collect())
+}
+
+impl Bare {
+    async fn head(&mut self) -> anyhow::Result<u64> {
+        match self {
+            Self::Sqlite(connection) => Ok(connection.query_row(
+                "SELECT coalesce(max(position), 0) FROM events",
+                [],
+                |row| row.get(0),
+            )?),
+            Self::Postgres(client) => {
+                let row = client
+                    .query_one("SELECT coalesce(max(position), 0) FROM toolcrib_events", &[])
+                    .await?;
+                Ok(u64::try_from(row.get::<_, i64>(0))?)
+            }
+        }
+    }
+
+    async fn insert(
+        &mut self,
+        rows: &[Recorded],
+        documents: &[Document],
+    ) -> Result<(), std::io::Error> {
+        match self {
+            Self::Sqlite(connection) => {
+                insert_sqlite(connection, rows, documents).map_err(std::io::Error::other)
+            }
+            Self::Postgres(client) => {
+                insert_postgres(client, rows, documents).await.map_err(std::io::Error::other)
+            }
+        }
+    }
+}
+
+fn insert_sqlite(
+    connection: &mut rusqlite::Connection,
+    rows: &[Recorded],
+    documents: &[Document],
+) -> rusqlite::Result<()> {
+    let transaction =
+        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    {
+        let mut insert = transaction
+            .prepare_cached("INSERT OR IGNORE INTO documents (digest, body) VALUES (?1, ?2)")?;
+        for document in documents {
+            insert.execute((&document.digest.as_bytes()[..], document.text.as_str()))?;
+        }
+        let mut insert = transaction.prepare_cached(
+            "INSERT INTO events (position, stream, version, type, time, actor, correlation_id, causation_id, data)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        )?;
+        for row in rows {
+            insert.execute((
+                row.position.0,
+                row.stream.as_str(),
+                row.version.0,
+                &*row.kind,
+                row.time.as_microsecond(),
+                &*row.actor,
+                row.correlation_id.as_deref(),
+                row.causation_id.as_deref(),
+                &*row.data,
+            ))?;
+        }
+    }
+    transaction.commit()
+}
+
+/// The fastest way the driver has: one statement over arrays; prepared once, one round trip for events alone.
+async fn insert_postgres(
+    client: &mut tokio_postgres::Client,
+    rows: &[Recorded],
+    documents: &[Document],
+) -> Result<(), tokio_postgres::Error> {
+    let position: Vec<_> = rows.iter().map(|row| row.position.0 as i64).collect();
+    let stream: Vec<_> = rows.iter().map(|row| row.stream.as_str()).collect();
+    let version: Vec<_> = rows.iter().map(|row| row.version.0 as i64).collect();
+    let kind: Vec<_> = rows.iter().map(|row| &*row.kind).collect();
+    let actor: Vec<_> = rows.iter().map(|row| &*row.actor).collect();
+    let data: Vec<_> = rows.iter().map(|row| &*row.data).collect();
+    let events: [&(dyn ToSql + Sync); 6] = [&position, &stream, &version, &kind, &actor, &data];
+    if documents.is_empty() {
+        let insert = prepared(client, INSERT_EVENTS).await?;
+        return client.execute(&insert, &events).await.map(drop);
+    }
+    let digest: Vec<_> = documents.iter().map(|document| &document.digest.as_bytes()[..]).collect();
+    let body: Vec<_> = documents.iter().map(|document| document.text.as_str()).collect();
+    let transaction = client.transaction().await?;
+    let insert = "INSERT INTO toolcrib_documents SELECT * FROM unnest($1::bytea[], $2::text[]) ON CONFLICT DO NOTHING";
+    transaction.execute(insert, &[&digest, &body]).await?;
+    transaction.execute(INSERT_EVENTS, &events).await?;
+    transaction.commit().await
+}
+
+const INSERT_EVENTS: &str = "INSERT INTO toolcrib_events
+    SELECT p, s, v, t, now(), a, NULL, NULL, d
+    FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[]) x(p, s, v, t, a, d)";
+
+/// Prepared once for each connection.
+async fn prepared(
+    client: &tokio_postgres::Client,
+    sql: &str,
+) -> Result<tokio_postgres::Statement, tokio_postgres::Error> {
+    static KEPT: std::sync::OnceLock<tokio_postgres::Statement> = std::sync::OnceLock::new();
+    if let Some(statement) = KEPT.get() {
+        return Ok(statement.clone());
+    }
+    let statement = client.prepare(sql).await?;
+    Ok(KEPT.get_or_init(|| statement).clone())
+}
+
+/// The same catalog after a short and after a long history: with a checkpoint, history costs nothing.
+async fn start(
+    report: &mut Report,
+    name: &'static str,
+    folder: &Path,
+    scale: usize,
+) -> anyhow::Result<()> {
+    let (short, long) = (10_000 / scale, 1_000_000 / scale);
+    let mut seconds = Vec::new();
+    for events in [short, long] {
+        let place = place(name, &format!("start_{events}"), folder).await?;
+        with_history(&place, events).await?;
+        let mut times = Vec::new();
+        for _ in 0..5 {
+            let opened = opened::elsewhere(&place)?;
+            anyhow::ensure!(opened.position as usize >= events && opened.tools == 5000 / scale);
+            times.push(opened.seconds);
+        }
+        times.sort_by(f64::total_cmp);
+        seconds.push(times[times.len() / 2]);
+    }
+    report.add(
+        format!("{name}: start after {long} events, against 2 s"),
+        seconds[1],
+        2.0,
+        "s",
+        Bound::AtMost(1.0),
+    );
+    report.add(
+        format!("{name}: start after {long} events, against {short}"),
+        seconds[1],
+        seconds[0],
+        "s",
+        Bound::AtMost(2.0),
+    );
+    Ok(())
+}
+
+/// 5,000 tools, then switches of tools until there are enough events, then a checkpoint.
+async fn with_history(place: &str, events: usize) -> anyhow::Result<()> {
+    let scale = if events < 10_000 || events == 100_000 { 10 } else { 1 };
+    let journal = place.parse::<JournalPlace>()?.open(SystemClock).await?;
+    let catalog = Catalog::open(Arc::clone(&journal)).await?;
+    let by = || Context::by("bench");
+    for source in 0..5 {
+        let id = world::source_id(source);
+        let register = SourceCommand::Register(world::profile(&format!("Shop {source}")));
+        catalog.execute(Command::Source(id.clone(), register), by(), None).await?;
+        let inventory = Box::new(world::inventory(&id, 1000 / scale, 2048, 0));
+        catalog.execute(Command::Ingest { inventory, force: false }, by(), None).await?;
+    }
+    let tools: Vec<ToolId> =
+        catalog.snapshot().tools().map(|entry| entry.tool.id.clone()).collect();
+    let kinds = ["ToolDisabled", "ToolEnabled"];
+    let mut head = catalog.snapshot().position().0 as usize;
+    let mut turn = 0;
+    let mut streams = Vec::new();
+    while head < events {
+        for tool in &tools {
+            let event = NewEvent { kind: kinds[turn % 2].into(), data: "{}".into() };
+            let expected = Version(1 + turn as u64);
+            streams.push(StreamAppend {
+                stream: StreamName::tool(tool),
+                expected,
+                events: vec![event],
+            });
+        }
+        turn += 1;
+        head += tools.len();
+        let streams = std::mem::take(&mut streams);
+        journal.append(Append { streams, context: by(), ..Append::default() }).await?;
+    }
+    // One command through the catalog, which returns when everything before it is shown.
+    let last =
+        Command::Tool(tools[0].clone(), ToolCommand::Override(catalog::tool::Override::default()));
+    catalog.execute(last, by(), None).await?;
+    catalog.shown(journal.head().await?).await;
+    catalog.checkpoint().await?;
+    Ok(())
+}
+
+/// 100,000 tools with manifests of 2 KB, in a process of its own that started from a checkpoint.
+async fn memory(report: &mut Report, folder: &Path, scale: usize) -> anyhow::Result<()> {
+    let place = folder.join("memory.db").display().to_string();
+    let mut bytes = 0;
+    {
+        let catalog =
+            Catalog::open(place.parse::<JournalPlace>()?.open(SystemClock).await?).await?;
+        for source in 0..100 / scale {
+            let id = world::source_id(source);
+            let register = SourceCommand::Register(world::profile(&format!("Shop {source}")));
+            catalog
+                .execute(Command::Source(id.clone(), register), Context::by("bench"), None)
+                .await?;
+            // Another edition for each source, so that no two tools share a schema.
+            let inventory = Box::new(world::inventory_apart(&id, 1000, 2048, source));
+            bytes += world::inventory_size(1000, 2048);
+            catalog
+                .execute(Command::Ingest { inventory, force: false }, Context::by("bench"), None)
+                .await?;
+        }
+        catalog.checkpoint().await?;
+    }
+    let opened = opened::elsewhere(&place)?;
+    anyhow::ensure!(opened.tools == 100_000 / scale);
+    let megabytes = |bytes: f64| bytes / 1e6;
+    let what = format!("memory: {} tools with 2 KB manifests", opened.tools);
+    report.add(
+        what,
+        megabytes(opened.resident_bytes),
+        megabytes(bytes as f64),
+        "MB",
+        Bound::AtMost(2.0),
+    );
+    report.add(
+        format!("start with {} tools, against 2 s", opened.tools),
+        opened.seconds,
+        2.0,
+        "s",
+        Bound::None,
+    );
+    Ok(())
+}

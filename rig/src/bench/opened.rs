@@ -1,0 +1,56 @@
+//! Opens a catalog in a process of its own and says how long that took and how much memory it holds.
+
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use serde::{Deserialize, Serialize};
+use toolcrib::{Catalog, JournalPlace, SystemClock};
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// Which journal.
+    journal: JournalPlace,
+}
+
+/// What it took.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Opened {
+    pub(crate) seconds: f64,
+    pub(crate) resident_bytes: f64,
+    pub(crate) position: u64,
+    pub(crate) tools: usize,
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let catalog = Catalog::open(orders.journal.open(SystemClock).await?).await?;
+    let seconds = start.elapsed().as_secs_f64();
+    let snapshot = catalog.snapshot();
+    // The shape it keeps when it is left alone for a moment.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    let opened = Opened {
+        seconds,
+        resident_bytes: resident()?,
+        position: snapshot.position().0,
+        tools: snapshot.tool_count(),
+    };
+    println!("{}", serde_json::to_string(&opened)?);
+    Ok(())
+}
+
+fn resident() -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
+}
+
+/// The same in another process.
+pub(crate) fn elsewhere(place: &str) -> anyhow::Result<Opened> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["opened", place])
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "opening `{place}` failed");
+    Ok(serde_json::from_slice(&output.stdout)?)
+}

@@ -1,0 +1,189 @@
+//! Kills a writing process again and again, at any moment, and counts what is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use catalog::journal::{Journal, Position};
+use catalog::{Catalog, Moment, snapshot_at, verify};
+use toolcrib::{JournalPlace, SystemClock};
+
+use crate::postgres;
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// sqlite or postgres
+    #[arg(long)]
+    store: Store,
+    /// How often to kill.
+    #[arg(long, default_value_t = 200)]
+    kills: u32,
+    /// Decides when to kill; printed, so that a run can be repeated.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Store {
+    Sqlite,
+    Postgres,
+}
+
+/// What the kills cost.
+#[derive(Default)]
+struct Damage {
+    acked: usize,
+    lost: usize,
+    duplicated: usize,
+    diverged: usize,
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let seed = orders.seed.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("seed {seed}");
+    let mut random = Random(seed);
+    let (place, nodes) = match orders.store {
+        Store::Sqlite => (folder.path().join("crash.db").display().to_string(), 1),
+        Store::Postgres => (postgres::fresh_database("toolcrib_crash").await?, 2),
+    };
+    let mut check = Check::default();
+    let started = Instant::now();
+    for kill in 1..=orders.kills {
+        let mut children = (0..nodes)
+            .map(|node| start(&place, folder.path(), node))
+            .collect::<Result<Vec<_>, _>>()?;
+        std::thread::sleep(Duration::from_millis(5 + random.below(800)));
+        let server_too = matches!(orders.store, Store::Postgres) && kill.is_multiple_of(10);
+        if server_too {
+            postgres::crash_server()?;
+            // The nodes go on by themselves for a moment before they are killed too.
+            std::thread::sleep(Duration::from_millis(random.below(1500)));
+        }
+        for child in &mut children {
+            let early = child.try_wait()?;
+            ensure!(early.is_none(), "a worker ended by itself: {early:?}; its words are above");
+            child.kill()?;
+            child.wait()?;
+        }
+        let notes: Vec<_> = (0..nodes).map(|node| notes(folder.path(), node)).collect();
+        check.run(&place, &notes).await.context(format!("after kill {kill}"))?;
+        if kill.is_multiple_of(20) {
+            let Damage { acked, lost, duplicated, diverged } = check.damage;
+            let seconds = started.elapsed().as_secs();
+            eprintln!(
+                "{seconds:>5} s  kills {kill} acked {acked} lost {lost} duplicated {duplicated} diverged {diverged}"
+            );
+        }
+    }
+    let Damage { acked, lost, duplicated, diverged } = check.damage;
+    println!(
+        "kills {} acked {acked} lost {lost} duplicated {duplicated} diverged {diverged}",
+        orders.kills
+    );
+    ensure!(0 < acked, "nothing was acknowledged, so nothing was shown");
+    if 0 < lost + duplicated + diverged {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+fn notes(folder: &Path, node: u32) -> PathBuf {
+    folder.join(format!("notes-{node}"))
+}
+
+fn start(place: &str, folder: &Path, node: u32) -> anyhow::Result<Child> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(["worker", "--journal", place, "--node", &node.to_string(), "--notes"])
+        .arg(notes(folder, node));
+    Ok(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?)
+}
+
+/// Compares what was acknowledged with what is there.
+#[derive(Default)]
+struct Check {
+    damage: Damage,
+    /// Positions of the events of each key, as far as the journal was read.
+    runs: BTreeMap<String, Vec<u64>>,
+    read: Position,
+    compared: BTreeSet<String>,
+}
+
+impl Check {
+    async fn run(&mut self, place: &str, notes: &[PathBuf]) -> anyhow::Result<()> {
+        let place: JournalPlace = place.parse()?;
+        let journal = place.open(SystemClock).await?;
+        self.read_on(&*journal).await?;
+        let mut acked = 0;
+        let mut lost = 0;
+        let mut live = Vec::new();
+        for file in notes {
+            let Ok(text) = std::fs::read_to_string(file) else { continue };
+            for line in text.lines() {
+                match line.split(' ').collect::<Vec<_>>()[..] {
+                    ["ack", key, position, "changed"] => {
+                        acked += 1;
+                        lost += usize::from(self.is_lost(key, position.parse()?));
+                    }
+                    ["live", position, digest] => {
+                        live.push((Position(position.parse()?), digest.to_owned()))
+                    }
+                    _ => {}
+                }
+            }
+        }
+        // A key whose events stand in two places was carried out twice.
+        let apart = |run: &&Vec<u64>| run.windows(2).any(|pair| pair[1] != pair[0] + 1);
+        let duplicated = self.runs.values().filter(apart).count();
+        let mut diverged = 0;
+        if let Some((position, digest)) = live.pop()
+            && self.compared.insert(digest.clone())
+        {
+            let rebuilt =
+                snapshot_at(&*journal, Moment::Position(position)).await?.digest().to_string();
+            diverged += usize::from(rebuilt != digest);
+        }
+        let catalog = Catalog::open(journal).await?;
+        let verification = verify(&**catalog.journal(), &catalog.snapshot(), |_| {}).await?;
+        for problem in &verification.problems {
+            eprintln!("problem: {problem}");
+        }
+        diverged += verification.problems.len();
+        let before = self.damage.diverged;
+        self.damage = Damage { acked, lost, duplicated, diverged: before + diverged };
+        Ok(())
+    }
+
+    async fn read_on(&mut self, journal: &dyn Journal) -> anyhow::Result<()> {
+        loop {
+            let events = journal.read_after(self.read, 5000).await?;
+            let Some(last) = events.last() else { return Ok(()) };
+            self.read = last.position;
+            for event in events {
+                if let Some(key) = event.correlation_id {
+                    self.runs.entry(key.to_string()).or_default().push(event.position.0);
+                }
+            }
+        }
+    }
+
+    /// The last event of the command must stand where the caller was told.
+    fn is_lost(&self, key: &str, position: u64) -> bool {
+        self.runs.get(key).is_none_or(|run| run.last() != Some(&position))
+    }
+}
+
+/// Numbers that can be repeated (SplitMix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}

@@ -1,0 +1,231 @@
+//! A process that changes a catalog as fast as it can until it is killed, and notes what it was told.
+//!
+//! Each command has a key that is also the correlation id of its events. `try KEY N` is noted before, `ack KEY POSITION changed|same`
+//! after. What was tried and not acknowledged in an earlier life is tried again first, with the same key.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use catalog::group::GroupCommand;
+use catalog::journal::Context;
+use catalog::label::LabelCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use catalog::tool::ToolCommand;
+use catalog::{Catalog, Command, CommandError};
+use model::{GroupProfile, LabelProfile, NewGroup, PolicyRules, SelectorMode, ToolId};
+use serde_json::json;
+use toolcrib::{JournalPlace, SystemClock};
+
+use crate::world;
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// Which journal.
+    #[arg(long)]
+    journal: JournalPlace,
+    /// Where to note what was tried and acknowledged.
+    #[arg(long)]
+    notes: PathBuf,
+    /// Which node this is.
+    #[arg(long, default_value_t = 0)]
+    node: u32,
+    /// How many writers at once.
+    #[arg(long, default_value_t = 16)]
+    writers: u32,
+    /// Stop after this many commands of each writer.
+    #[arg(long)]
+    commands: Option<u64>,
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    let unanswered = unanswered(&orders.notes)?;
+    let notes = Arc::new(OpenOptions::new().create(true).append(true).open(&orders.notes)?);
+    let life = unanswered.lives;
+    note(&notes, &format!("life {life}"))?;
+    let catalog = Arc::new(Catalog::open(orders.journal.open(SystemClock).await?).await?);
+    for (key, number) in unanswered.commands {
+        carry_out(&catalog, &notes, &key, number).await?;
+    }
+    let mut writers = Vec::new();
+    for writer in 0..orders.writers {
+        let (catalog, notes, node) = (Arc::clone(&catalog), Arc::clone(&notes), orders.node);
+        let last = orders.commands.unwrap_or(u64::MAX);
+        writers.push(tokio::spawn(async move {
+            for turn in 0..last {
+                let key = format!("key-{node}-{life}-{writer}-{turn}-end");
+                let number =
+                    u64::from(node) * 1_000_003 + life * 7919 + u64::from(writer) * 104_729 + turn;
+                note(&notes, &format!("try {key} {number}"))?;
+                carry_out(&catalog, &notes, &key, number).await?;
+                if writer == 0 && turn % 20 == 19 {
+                    let snapshot = catalog.snapshot();
+                    note(&notes, &format!("live {} {}", snapshot.position(), snapshot.digest()))?;
+                }
+                if writer == 1 && turn % 50 == 49 {
+                    catalog.checkpoint().await?;
+                }
+            }
+            anyhow::Ok(())
+        }));
+    }
+    for writer in writers {
+        writer.await??;
+    }
+    Ok(())
+}
+
+async fn carry_out(catalog: &Catalog, notes: &File, key: &str, number: u64) -> anyhow::Result<()> {
+    let mut context = Context::by("rig");
+    context.correlation_id = Some(key.into());
+    let line = match catalog.execute(command(catalog, number), context, Some(key)).await {
+        Ok(executed) => {
+            let changed = executed.answer["changed"] != json!(false);
+            format!("ack {key} {} {}", executed.position, if changed { "changed" } else { "same" })
+        }
+        // A refusal is an answer too: there is such a thing already, or there is none.
+        Err(CommandError::Refused(_)) => format!("no {key}"),
+        Err(CommandError::Busy { .. }) => format!("no {key}"),
+        // The database went away or was killed: unanswered, tried again in the next life.
+        Err(CommandError::Journal(error)) if error.is_retryable() => {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            return Ok(());
+        }
+        Err(error) => return Err(error).context(format!("command {key}")),
+    };
+    note(notes, &line)
+}
+
+fn note(mut notes: &File, line: &str) -> anyhow::Result<()> {
+    notes.write_all(format!("{line}\n").as_bytes())?;
+    Ok(())
+}
+
+/// A mix of everything, decided by a number so that it can be tried again; what cannot be done is refused.
+fn command(catalog: &Catalog, number: u64) -> Command {
+    let source = world::source_id((number % 7) as usize);
+    let small = number % 23;
+    match number % 16 {
+        0 => Command::Source(
+            source.clone(),
+            SourceCommand::Register(world::profile(&format!("Source {source}"))),
+        ),
+        1 | 2 => {
+            let (tools, edition) = (5 + (number % 11) as usize, (number % 13) as usize);
+            let inventory = Box::new(world::inventory(&source, tools, 900, edition));
+            Command::Ingest { inventory, force: true }
+        }
+        3 => Command::Source(
+            source,
+            SourceCommand::Update(world::profile(&format!("Renamed {}", number % 5))),
+        ),
+        4 => Command::Source(
+            source,
+            if number.is_multiple_of(32) { SourceCommand::Disable } else { SourceCommand::Enable },
+        ),
+        5 if number.is_multiple_of(5) => Command::Source(source, SourceCommand::Remove),
+        5 => Command::Source(source, SourceCommand::StartSync),
+        6 => Command::Label(slug("label", small), LabelCommand::Create(label(number))),
+        7 => Command::Label(slug("label", small), LabelCommand::Update(label(number))),
+        8 => Command::Group(slug("group", small), GroupCommand::Create(Box::new(group(small)))),
+        9 => Command::Group(
+            slug("group", small),
+            GroupCommand::ReplaceTools(some_tools(catalog, number)),
+        ),
+        10 => Command::Policy(slug("policy", small), PolicyCommand::Define(rules(number))),
+        11 => Command::Policy(slug("policy", small), PolicyCommand::Update(rules(number))),
+        _ => {
+            let tool =
+                ToolId::new(&source, &format!("operation_{}", number % 9)).expect("a tool id");
+            let labels = [slug("label", small)].into();
+            Command::Tool(
+                tool,
+                match number % 4 {
+                    0 => ToolCommand::Enable,
+                    1 => ToolCommand::Disable,
+                    2 => ToolCommand::Label(labels),
+                    _ => ToolCommand::Override(catalog::tool::Override {
+                        name: Some(format!("name_{}", number % 17).into()),
+                        description: None,
+                        visibility: None,
+                    }),
+                },
+            )
+        }
+    }
+}
+
+fn slug<K>(what: &str, number: u64) -> model::id::Slug<K> {
+    format!("{what}-{number}").parse().expect("a slug")
+}
+
+fn label(number: u64) -> LabelProfile {
+    LabelProfile {
+        name: format!("Label {number}").parse().expect("a name"),
+        description: "".into(),
+        colour: Default::default(),
+    }
+}
+
+fn group(number: u64) -> NewGroup {
+    let selectors = json!([{"name": format!("operation_{}*", number % 9)}]);
+    NewGroup {
+        id: slug("group", number),
+        profile: GroupProfile {
+            name: format!("Group {number}").parse().expect("a name"),
+            description: "".into(),
+            selector_mode: SelectorMode::Any,
+            visibility: None,
+        },
+        selectors: serde_json::from_value(selectors).expect("selectors"),
+        tools: BTreeSet::new(),
+        excluded: vec![],
+    }
+}
+
+fn some_tools(catalog: &Catalog, number: u64) -> BTreeSet<ToolId> {
+    catalog
+        .snapshot()
+        .tools()
+        .skip((number % 10) as usize)
+        .take(5)
+        .map(|entry| entry.tool.id.clone())
+        .collect()
+}
+
+fn rules(number: u64) -> PolicyRules {
+    let rules = json!({"name": format!("Policy {number}"), "priority": number % 9, "groups": [slug::<()>("group", number % 23)],
+        "matchers": [{"claim": "team", "operator": "equals", "value": number % 5}]});
+    serde_json::from_value(rules).expect("rules")
+}
+
+struct Unanswered {
+    lives: u64,
+    commands: Vec<(String, u64)>,
+}
+
+fn unanswered(notes: &PathBuf) -> anyhow::Result<Unanswered> {
+    let mut open = BTreeMap::new();
+    let mut lives = 0;
+    if let Ok(file) = File::open(notes) {
+        for line in BufReader::new(file).lines() {
+            let line = line?;
+            let words: Vec<_> = line.split(' ').collect();
+            match words[..] {
+                ["try", key, number] => {
+                    open.insert(key.to_owned(), number.parse()?);
+                }
+                ["ack", key, _, _] | ["no", key] => {
+                    open.remove(key);
+                }
+                ["life", _] => lives += 1,
+                _ => {}
+            }
+        }
+    }
+    Ok(Unanswered { lives, commands: open.into_iter().collect() })
+}
