@@ -152,6 +152,7 @@ impl Check {
             eprintln!("problem: {problem}");
         }
         diverged += verification.problems.len();
+        catalog.close().await;
         let before = self.damage.diverged;
         self.damage = Damage { acked, lost, duplicated, diverged: before + diverged };
         Ok(())

@@ -82,7 +82,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
 async fn carry_out(catalog: &Catalog, notes: &File, key: &str, number: u64) -> anyhow::Result<()> {
     let mut context = Context::by("rig");
     context.correlation_id = Some(key.into());
-    let line = match catalog.execute(command(catalog, number), context, Some(key)).await {
+    let line = match catalog.execute(command(number), context, Some(key)).await {
         Ok(executed) => {
             let changed = executed.answer["changed"] != json!(false);
             format!("ack {key} {} {}", executed.position, if changed { "changed" } else { "same" })
@@ -106,7 +106,7 @@ fn note(mut notes: &File, line: &str) -> anyhow::Result<()> {
 }
 
 /// A mix of everything, decided by a number so that it can be tried again; what cannot be done is refused.
-fn command(catalog: &Catalog, number: u64) -> Command {
+fn command(number: u64) -> Command {
     let source = world::source_id((number % 7) as usize);
     let small = number % 23;
     match number % 16 {
@@ -132,10 +132,7 @@ fn command(catalog: &Catalog, number: u64) -> Command {
         6 => Command::Label(slug("label", small), LabelCommand::Create(label(number))),
         7 => Command::Label(slug("label", small), LabelCommand::Update(label(number))),
         8 => Command::Group(slug("group", small), GroupCommand::Create(Box::new(group(small)))),
-        9 => Command::Group(
-            slug("group", small),
-            GroupCommand::ReplaceTools(some_tools(catalog, number)),
-        ),
+        9 => Command::Group(slug("group", small), GroupCommand::ReplaceTools(some_tools(number))),
         10 => Command::Policy(slug("policy", small), PolicyCommand::Define(rules(number))),
         11 => Command::Policy(slug("policy", small), PolicyCommand::Update(rules(number))),
         _ => {
@@ -187,14 +184,11 @@ fn group(number: u64) -> NewGroup {
     }
 }
 
-fn some_tools(catalog: &Catalog, number: u64) -> BTreeSet<ToolId> {
-    catalog
-        .snapshot()
-        .tools()
-        .skip((number % 10) as usize)
-        .take(5)
-        .map(|entry| entry.tool.id.clone())
-        .collect()
+fn some_tools(number: u64) -> BTreeSet<ToolId> {
+    let tool = |key: u64| {
+        ToolId::new(&world::source_id((number % 7) as usize), &format!("operation_{key}"))
+    };
+    (0..5).map(|key| tool((number + key) % 12).expect("a tool id")).collect()
 }
 
 fn rules(number: u64) -> PolicyRules {

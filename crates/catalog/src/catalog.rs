@@ -6,14 +6,13 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::checkpoint;
 use crate::command::Command;
@@ -30,6 +29,8 @@ const ATTEMPTS: usize = 10;
 const LANES: usize = 256;
 /// Events between two checkpoints.
 const CHECKPOINT_EVERY: u64 = 10_000;
+/// Events that make a checkpoint worth while when the catalog is closed.
+const CHECKPOINT_AT_CLOSE: u64 = 500;
 /// Events read at once.
 const BATCH: usize = 2_000;
 /// How long a command waits for the snapshot to show what is stored already.
@@ -47,7 +48,8 @@ struct Shared {
     journal: Arc<dyn Journal>,
     snapshot: ArcSwap<Snapshot>,
     shown: watch::Sender<Position>,
-    saving: AtomicBool,
+    /// Of the last checkpoint; held while one is being stored.
+    saved: Mutex<Position>,
 }
 
 /// What came of a command.
@@ -96,9 +98,9 @@ impl Catalog {
         catch_up(&*journal, &mut fold, head).await?;
         let snapshot = Arc::new(fold.snapshot().clone());
         let shown = watch::Sender::new(snapshot.position());
-        let (snapshot, saving) = (ArcSwap::new(snapshot), AtomicBool::new(false));
-        let shared = Arc::new(Shared { journal, snapshot, shown, saving });
-        let projector = tokio::spawn(project(Arc::clone(&shared), fold, from_checkpoint));
+        let (snapshot, saved) = (ArcSwap::new(snapshot), Mutex::new(from_checkpoint));
+        let shared = Arc::new(Shared { journal, snapshot, shown, saved });
+        let projector = tokio::spawn(project(Arc::clone(&shared), fold));
         let lanes = (0..LANES).map(|_| Mutex::new(())).collect();
         Ok(Self { shared, lanes, hasher: RandomState::new(), projector })
     }
@@ -190,7 +192,17 @@ impl Catalog {
 
     /// Stores a checkpoint of the snapshot as it is now.
     pub async fn checkpoint(&self) -> Result<(), JournalError> {
-        checkpoint::save(&*self.shared.journal, &self.snapshot()).await
+        self.shared.save(0).await
+    }
+
+    /// Stops folding, stores a checkpoint if one is worth it, and lets go of the journal.
+    pub async fn close(mut self) {
+        self.projector.abort();
+        // It ends at its next step; how it ended does not matter.
+        (&mut self.projector).await.ok();
+        if let Err(error) = self.shared.save(CHECKPOINT_AT_CLOSE).await {
+            tracing::warn!(%error, "no checkpoint could be stored");
+        }
     }
 
     /// Everything that was known at an earlier moment.
@@ -234,26 +246,42 @@ async fn catch_up(
     fold.settle(journal).await
 }
 
+impl Shared {
+    /// Stores a checkpoint if there are this many events since the last one.
+    async fn save(&self, from: u64) -> Result<(), JournalError> {
+        let mut saved = self.saved.lock().await;
+        let snapshot = self.snapshot.load_full();
+        if snapshot.position().0 < saved.0 + from {
+            return Ok(());
+        }
+        checkpoint::save(&*self.journal, &snapshot).await?;
+        *saved = snapshot.position();
+        Ok(())
+    }
+}
+
 /// Folds what comes, for ever.
-async fn project(shared: Arc<Shared>, mut fold: Fold, mut saved: Position) {
+async fn project(shared: Arc<Shared>, mut fold: Fold) {
+    let mut checkpoints = JoinSet::new();
     loop {
         shared.journal.wait_after(fold.position()).await;
         if let Err(error) = step(&shared, &mut fold).await {
             tracing::warn!(%error, "the journal cannot be read; the last snapshot stays in service");
             tokio::time::sleep(WAKE_UP_AT_LEAST_EVERY / 4).await;
         }
-        if saved.0 + CHECKPOINT_EVERY <= fold.position().0
-            && !shared.saving.swap(true, Ordering::AcqRel)
-        {
-            saved = fold.position();
-            let (shared, snapshot) = (Arc::clone(&shared), shared.snapshot.load_full());
-            tokio::spawn(async move {
-                if let Err(error) = checkpoint::save(&*shared.journal, &snapshot).await {
+        let due = shared
+            .saved
+            .try_lock()
+            .is_ok_and(|saved| saved.0 + CHECKPOINT_EVERY <= fold.position().0);
+        if due {
+            let shared = Arc::clone(&shared);
+            checkpoints.spawn(async move {
+                if let Err(error) = shared.save(CHECKPOINT_EVERY).await {
                     tracing::warn!(%error, "no checkpoint could be stored");
                 }
-                shared.saving.store(false, Ordering::Release);
             });
         }
+        while checkpoints.try_join_next().is_some() {}
     }
 }
 

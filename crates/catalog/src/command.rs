@@ -88,6 +88,9 @@ impl Command {
 
     /// Every rule, those between aggregates too.
     pub(crate) fn decide(&self, snapshot: &Snapshot) -> Result<Decision, Refusal> {
+        if let Self::Ingest { inventory, force } = self {
+            return ingest::decide(snapshot, inventory, *force);
+        }
         let mut decision = Decision::default();
         match self.clone() {
             Self::Source(id, command) => decide_source(snapshot, &id, command, &mut decision)?,
@@ -95,9 +98,7 @@ impl Command {
             Self::Group(id, command) => decide_group(snapshot, &id, command, &mut decision)?,
             Self::Policy(id, command) => decide_policy(snapshot, &id, command, &mut decision)?,
             Self::Label(id, command) => decide_label(snapshot, &id, command, &mut decision)?,
-            Self::Ingest { inventory, force } => {
-                return ingest::decide(snapshot, &inventory, force);
-            }
+            Self::Ingest { .. } => {}
         }
         Ok(decision)
     }

@@ -88,7 +88,7 @@ pub(crate) fn decide(
 fn observation(source: &Source, discovered: &Discovered) -> Observation {
     Observation {
         source: source.id.clone(),
-        manifest: Arc::new(discovered.manifest.clone()),
+        manifest: Arc::clone(&discovered.manifest),
         fingerprint: discovered.fingerprint,
         trust: source.profile.trust,
     }

@@ -1,6 +1,7 @@
 //! An inventory: all manifests of one source from one discovery, with their hashes.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -29,7 +30,7 @@ pub struct Inventory {
 #[derive(Clone, Debug)]
 pub struct Discovered {
     /// What the tool is, as events hold it.
-    pub manifest: Manifest<SchemaRef>,
+    pub manifest: Arc<Manifest<SchemaRef>>,
     /// SHA-256 over every field of the manifest.
     pub fingerprint: Digest,
     /// The documents its schemas need.
@@ -73,7 +74,7 @@ impl Inventory {
             let id = ToolId::new(&source, &key)?;
             let schemas = std::iter::once(&manifest.input_schema).chain(&manifest.output_schema);
             let documents = schemas.flat_map(|schema| schema.documents().iter().cloned()).collect();
-            let stored = manifest.to_stored();
+            let stored = Arc::new(manifest.to_stored());
             let fingerprint = stored.fingerprint();
             published.push(published_entry(&manifest));
             if tools.insert(id, Discovered { manifest: stored, fingerprint, documents }).is_some() {

@@ -77,7 +77,7 @@ impl Bench {
         for round in 0..40 / scale {
             for turn in 0..25 {
                 let append = one_event_each(&format!("single-{round}-{turn}"), 1);
-                ours.run(async || journal.append(append.clone()).await).await?;
+                ours.run(async || journal.append(append).await).await?;
             }
             for turn in 0..25 {
                 let rows =
@@ -99,7 +99,7 @@ impl Bench {
         for round in 0..30 / scale {
             let append = one_event_each(&format!("thousand-{round}"), 1000);
             let rows = rows(&append, &mut written);
-            ours.run(async || journal.append(append.clone()).await).await?;
+            ours.run(async || journal.append(append).await).await?;
             bare.run(async || self.bare.insert(&rows, &[]).await).await?;
         }
         let count = (30 / scale * 1000) as f64;
@@ -167,11 +167,10 @@ impl Bench {
                 .execute(Command::Source(id.clone(), register), Context::by("bench"), None)
                 .await?;
             let command = Command::Ingest {
-                inventory: Box::new(world::inventory(&id, 1000, 2048, round)),
+                inventory: Box::new(world::inventory_apart(&id, 1000, 2048, round)),
                 force: false,
             };
-            ours.run(async || catalog.execute(command.clone(), Context::by("bench"), None).await)
-                .await?;
+            ours.run(async || catalog.execute(command, Context::by("bench"), None).await).await?;
             anyhow::ensure!(
                 catalog.snapshot().source(&id).is_some_and(|source| source.tools.len() == 1000)
             );
@@ -460,6 +459,7 @@ async fn with_history(place: &str, events: usize) -> anyhow::Result<()> {
     catalog.execute(last, by(), None).await?;
     catalog.shown(journal.head().await?).await;
     catalog.checkpoint().await?;
+    catalog.close().await;
     Ok(())
 }
 
@@ -484,6 +484,7 @@ async fn memory(report: &mut Report, folder: &Path, scale: usize) -> anyhow::Res
                 .await?;
         }
         catalog.checkpoint().await?;
+        catalog.close().await;
     }
     let opened = opened::elsewhere(&place)?;
     anyhow::ensure!(opened.tools == 100_000 / scale);

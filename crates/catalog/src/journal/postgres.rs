@@ -40,8 +40,9 @@ impl PostgresJournal {
         let link = Arc::new(Link::new(url)?);
         schema::migrate(&link).await?;
         let (sender, head) = watch::channel(read::head(&link).await?);
-        let writer = Writer::start(Arc::new(link.another()), sender.clone());
-        let listener = tokio::spawn(listen::listen(Arc::clone(&link), sender));
+        let writing = Arc::new(link.another());
+        let writer = Writer::start(Arc::clone(&writing), sender.clone());
+        let listener = tokio::spawn(listen::listen(Arc::clone(&link), writing, sender));
         Ok(Self { link, writer, head, listener })
     }
 }

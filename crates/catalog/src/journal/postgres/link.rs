@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -70,6 +71,8 @@ pub(super) struct Link {
     url: PostgresUrl,
     tls: MakeRustlsConnect,
     session: Mutex<Option<Arc<Session>>>,
+    /// The server's process behind the session: what it notifies about, we know already.
+    process: AtomicI32,
 }
 
 /// One live connection with its prepared statements, by their text.
@@ -103,12 +106,17 @@ pub(super) type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<S
 impl Link {
     pub(super) fn new(url: PostgresUrl) -> Result<Self, JournalError> {
         let tls = MakeRustlsConnect::new(trust(&url)?);
-        Ok(Self { url, tls, session: Mutex::default() })
+        Ok(Self { url, tls, session: Mutex::default(), process: AtomicI32::new(0) })
     }
 
     /// To the same place, over a connection of its own.
     pub(super) fn another(&self) -> Self {
-        Self { url: self.url.clone(), tls: self.tls.clone(), session: Mutex::default() }
+        Self {
+            url: self.url.clone(),
+            tls: self.tls.clone(),
+            session: Mutex::default(),
+            process: AtomicI32::new(0),
+        }
     }
 
     /// A fresh connection, not yet driven.
@@ -134,7 +142,11 @@ impl Link {
         if let Some(live) = session.as_ref().filter(|session| !session.client.is_closed()) {
             return Ok(Arc::clone(live));
         }
-        let fresh = Arc::new(Session { client: self.fresh().await?, prepared: Mutex::default() });
+        let client = self.fresh().await?;
+        let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
+        let row = row.map_err(|error| self.failure(&error, false))?;
+        self.process.store(row.get(0), Ordering::Relaxed);
+        let fresh = Arc::new(Session { client, prepared: Mutex::default() });
         *session = Some(Arc::clone(&fresh));
         Ok(fresh)
     }
@@ -164,6 +176,10 @@ impl Link {
     ) -> Result<Vec<Row>, JournalError> {
         let done = self.session().await?.query(sql, parameters).await;
         done.map_err(|error| self.failure(&error, true))
+    }
+
+    pub(super) fn process(&self) -> i32 {
+        self.process.load(Ordering::Relaxed)
     }
 
     pub(super) fn place(&self) -> String {

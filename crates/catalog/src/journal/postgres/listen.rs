@@ -12,11 +12,11 @@ use super::{JournalError, Position, read};
 use crate::journal::WAKE_UP_AT_LEAST_EVERY;
 
 /// Keeps `head` up to date until nobody wants it. A lost connection is made again; meanwhile the timer looks.
-pub(super) async fn listen(link: Arc<Link>, head: watch::Sender<Position>) {
+pub(super) async fn listen(link: Arc<Link>, writer: Arc<Link>, head: watch::Sender<Position>) {
     let mut ears = None;
     loop {
         if ears.is_none() {
-            ears = open_ears(&link).await.ok();
+            ears = open_ears(&link, Arc::clone(&writer)).await.ok();
         }
         wait(&mut ears).await;
         match read::head(&link).await {
@@ -55,13 +55,14 @@ async fn wait(ears: &mut Option<Ears>) {
     }
 }
 
-async fn open_ears(link: &Link) -> Result<Ears, JournalError> {
+async fn open_ears(link: &Link, writer: Arc<Link>) -> Result<Ears, JournalError> {
     let (client, mut wire) = link.connect().await?;
     let (sender, signals) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut messages = stream::poll_fn(move |context| wire.poll_message(context));
         while let Some(Ok(message)) = messages.next().await {
-            if matches!(message, AsyncMessage::Notification(_)) {
+            let AsyncMessage::Notification(notification) = message else { continue };
+            if notification.process_id() != writer.process() {
                 // A full channel already says that there is something to look at.
                 sender.try_send(()).ok();
             }

@@ -42,56 +42,47 @@ CREATE TABLE toolcrib_sealed (name text COLLATE \"C\" PRIMARY KEY, body bytea NO
 
 -- Stores a group of appends. Prefixes: s_ streams, e_ events, d_ documents, k_ idempotency keys; each array of a
 -- prefix has the same length, and `append` says to which append of the group a row belongs. Within one group every
--- stream and every key stands once. Answers the head before the step, and each append that was not stored.
+-- stream and every key stands once. `head` is the position before the step; `answered` and `conflicts` say, as JSON,
+-- which appends were not stored and why.
 CREATE FUNCTION toolcrib_append(
     s_append bigint[], s_stream text[], s_expected bigint[],
     e_append bigint[], e_stream text[], e_version bigint[], e_type text[],
     e_actor text[], e_correlation text[], e_causation text[], e_data text[],
     d_append bigint[], d_digest bytea[], d_body text[],
-    k_append bigint[], k_key text[], k_request bytea[], k_answer text[]
-) RETURNS TABLE (append bigint, head bigint, stream text, actual bigint, request bytea, answer text)
+    k_append bigint[], k_key text[], k_request bytea[], k_answer text[],
+    OUT head bigint, OUT answered text, OUT conflicts text
+)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    last bigint;
     refused bigint[] := '{}';
-    recorded timestamptz;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0));
-    SELECT coalesce(max(e.position), 0) INTO last FROM toolcrib_events e;
-    RETURN QUERY SELECT NULL::bigint, last, NULL::text, NULL::bigint, NULL::bytea, NULL::text;
+    head := coalesce((SELECT max(e.position) FROM toolcrib_events e), 0);
 
     IF cardinality(k_append) > 0 THEN
-        SELECT coalesce(array_agg(k.append), '{}') INTO refused
-        FROM unnest(k_append, k_key) k(append, key) JOIN toolcrib_answers a ON a.key = k.key;
-        RETURN QUERY SELECT k.append, a.position, NULL::text, NULL::bigint, a.request, a.answer
+        SELECT coalesce(array_agg(k.append), '{}'),
+               json_agg(json_build_object('append', k.append, 'position', a.position, 'answer', a.answer,
+                                          'request', encode(a.request, 'hex')))
+        INTO refused, answered
         FROM unnest(k_append, k_key) k(append, key) JOIN toolcrib_answers a ON a.key = k.key;
     END IF;
 
-    FOR append, stream, actual IN
-        SELECT s.append, s.stream, v.version
-        FROM unnest(s_append, s_stream, s_expected) s(append, stream, expected)
-        CROSS JOIN LATERAL (
-            SELECT coalesce(max(e.version), 0) AS version FROM toolcrib_events e WHERE e.stream = s.stream
-        ) v
-        WHERE v.version <> s.expected AND s.append <> ALL (refused)
-    LOOP
-        IF append <> ALL (refused) THEN
-            refused := refused || append;
-            RETURN NEXT;
-        END IF;
-    END LOOP;
+    SELECT json_agg(json_build_object('append', s.append, 'stream', s.stream, 'actual', v.version)),
+           refused || coalesce(array_agg(s.append), '{}')
+    INTO conflicts, refused
+    FROM unnest(s_append, s_stream, s_expected) s(append, stream, expected)
+    CROSS JOIN LATERAL (
+        SELECT coalesce(max(e.version), 0) AS version FROM toolcrib_events e WHERE e.stream = s.stream
+    ) v
+    WHERE v.version <> s.expected AND s.append <> ALL (refused);
 
-    recorded := clock_timestamp();
     INSERT INTO toolcrib_events
-    SELECT last + row_number() OVER (ORDER BY e.place), e.stream, e.version, e.type, recorded,
+    SELECT head + row_number() OVER (), e.stream, e.version, e.type, clock_timestamp(),
            e.actor, e.correlation, e.causation, e.data
     FROM unnest(e_append, e_stream, e_version, e_type, e_actor, e_correlation, e_causation, e_data)
-         WITH ORDINALITY e(append, stream, version, type, actor, correlation, causation, data, place)
+         e(append, stream, version, type, actor, correlation, causation, data)
     WHERE e.append <> ALL (refused);
-    IF NOT FOUND AND cardinality(k_append) = 0 THEN
-        RETURN;
-    END IF;
     IF cardinality(d_append) > 0 THEN
         INSERT INTO toolcrib_documents
         SELECT d.digest, d.body FROM unnest(d_append, d_digest, d_body) d(append, digest, body)
@@ -101,12 +92,12 @@ BEGIN
     IF cardinality(k_append) > 0 THEN
         INSERT INTO toolcrib_answers
         SELECT k.key, k.request, k.answer,
-               last + (SELECT count(*) FROM unnest(e_append) e(append)
+               head + (SELECT count(*) FROM unnest(e_append) e(append)
                        WHERE e.append <= k.append AND e.append <> ALL (refused))
         FROM unnest(k_append, k_key, k_request, k_answer) k(append, key, request, answer)
         WHERE k.append <> ALL (refused);
     END IF;
-    PERFORM pg_notify('toolcrib_journal', '');
+    NOTIFY toolcrib_journal;
 END
 $$;
 "];

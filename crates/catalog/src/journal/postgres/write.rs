@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use model::{Digest, Document};
+use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -119,7 +120,7 @@ impl Group {
 
 async fn store(link: &Link, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
     match call(link, appends).await {
-        Ok(rows) => outcomes(link, appends, &rows),
+        Ok(outcomes) => outcomes,
         Err(error) => {
             let again = |_| match &error {
                 JournalError::Full { place } => Err(JournalError::Full { place: place.clone() }),
@@ -191,7 +192,10 @@ impl<'a> Columns<'a> {
     }
 }
 
-async fn call(link: &Link, appends: &[&Append]) -> Result<Vec<Row>, JournalError> {
+async fn call(
+    link: &Link,
+    appends: &[&Append],
+) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
     let columns = Columns::of(appends);
     let parameters: [&(dyn ToSql + Sync); 18] = [
         &columns.stream.0,
@@ -213,45 +217,70 @@ async fn call(link: &Link, appends: &[&Append]) -> Result<Vec<Row>, JournalError
         &columns.key.2,
         &columns.key.3,
     ];
-    link.execute(schema::APPEND, &parameters).await
+    let rows = link.execute(schema::APPEND, &parameters).await?;
+    outcomes(link, appends, rows.first().expect("a function has one result"))
 }
 
-/// The first row says the head before the step; each other row is an append that was not stored.
-fn outcomes(link: &Link, appends: &[&Append], rows: &[Row]) -> Vec<Result<Appended, JournalError>> {
-    let mut head = Position(rows.first().map_or(0, |row| number(row, 1)));
-    let refused: HashMap<i64, &Row> =
-        rows.iter().skip(1).map(|row| (row.get::<_, i64>(0), row)).collect();
-    let outcome = |(append, place): (&&Append, i64)| match refused.get(&place) {
-        Some(row) => refusal(link, append, row),
-        None => {
+/// An append that was not stored because its key was answered before.
+#[derive(Deserialize)]
+struct Answered {
+    append: usize,
+    position: Position,
+    answer: Box<str>,
+    request: Digest,
+}
+
+/// An append that was not stored because a stream is elsewhere.
+#[derive(Deserialize)]
+struct Conflict {
+    append: usize,
+    stream: StreamName,
+    actual: Version,
+}
+
+fn outcomes(
+    link: &Link,
+    appends: &[&Append],
+    row: &Row,
+) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
+    let mut refused: HashMap<usize, Result<Appended, JournalError>> = HashMap::new();
+    for Answered { append, position, answer, request } in listed(link, row, 1)? {
+        let once = appends.get(append - 1).and_then(|append| append.once.as_ref());
+        let once = once.expect("only an append with a key is answered from before");
+        let outcome = match once.request == request {
+            true => {
+                Ok(Appended::Before(Answer { key: once.key.clone(), request, answer, position }))
+            }
+            false => Err(JournalError::KeyReused { key: once.key.to_string() }),
+        };
+        refused.insert(append, outcome);
+    }
+    for Conflict { append, stream, actual } in listed(link, row, 2)? {
+        let streams = appends.get(append - 1).map_or(&[][..], |append| &append.streams);
+        let known = streams.iter().find(|known| known.stream == stream);
+        let expected = known.map_or(Version::NONE, |known| known.expected);
+        refused.insert(append, Err(JournalError::Conflict { stream, expected, actual }));
+    }
+    let mut head = Position(number(row, 0));
+    let outcome = |(append, place): (&&Append, usize)| {
+        refused.remove(&place).unwrap_or_else(|| {
             head.0 += append.len() as u64;
             Ok(Appended::Stored(head))
-        }
+        })
     };
-    appends.iter().zip(1_i64..).map(outcome).collect()
+    Ok(appends.iter().zip(1..).map(outcome).collect())
 }
 
-fn refusal(link: &Link, append: &Append, row: &Row) -> Result<Appended, JournalError> {
-    if let (Some(stream), Some(actual)) =
-        (row.get::<_, Option<&str>>(2), row.get::<_, Option<i64>>(3))
-    {
-        let known = append.streams.iter().find(|known| known.stream.as_str() == stream);
-        let expected = known.map_or(Version::NONE, |known| known.expected);
-        let actual = Version(u64::try_from(actual).unwrap_or(0));
-        return Err(JournalError::Conflict { stream: StreamName::new(stream), expected, actual });
-    }
-    let once = append.once.as_ref().expect("only an append with a key is answered from before");
-    let damaged = |_| JournalError::Damaged {
+fn listed<T: for<'a> Deserialize<'a>>(
+    link: &Link,
+    row: &Row,
+    column: usize,
+) -> Result<Vec<T>, JournalError> {
+    let Some(text) = row.get::<_, Option<&str>>(column) else { return Ok(Vec::new()) };
+    serde_json::from_str(text).map_err(|error| JournalError::Damaged {
         place: link.place(),
-        cause: "an answer has no digest".to_owned(),
-    };
-    let request = Digest::from_bytes(row.get(4)).map_err(damaged)?;
-    if request != once.request {
-        return Err(JournalError::KeyReused { key: once.key.to_string() });
-    }
-    let answer: &str = row.get(5);
-    let (key, position) = (once.key.clone(), Position(number(row, 1)));
-    Ok(Appended::Before(Answer { key, request, answer: answer.into(), position }))
+        cause: format!("an answer: {error}"),
+    })
 }
 
 pub(super) async fn restore(

@@ -83,8 +83,6 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, Journa
     check_format(&connection, path)?;
     connection.pragma_update(None, "journal_mode", "WAL").map_err(sql)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
-    // A removed secret does not stay in free pages.
-    connection.pragma_update(None, "secure_delete", "ON").map_err(sql)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(sql)?;
     connection.set_prepared_statement_cache_capacity(64);
     migrate(&mut connection).map_err(sql)?;

@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use model::{Digest, Document};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
@@ -16,17 +16,29 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::{JournalError, failure, is_shm_growth, read};
 use crate::clock::Clock;
 use crate::journal::memory::follows;
-use crate::journal::{Answer, Append, Appended, Position, Recorded};
+use crate::journal::{Answer, Append, Appended, Position, Recorded, StreamAppend, Version};
 
 /// The most callers that wait before others have to queue outside.
 const QUEUE: usize = 1024;
 /// The most events in one group commit, so that the first caller does not wait for ever.
 const GROUP: usize = 8192;
 
-/// The handle of the writer thread; the thread ends when it is dropped.
+/// The handle of the writer thread, which ends with it.
 pub(super) struct Writer {
     path: PathBuf,
-    jobs: mpsc::Sender<Job>,
+    /// None only while it is being dropped.
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Writer {
+    /// When the journal is closed, its file is free again.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().ok();
+        }
+    }
 }
 
 enum Job {
@@ -58,13 +70,13 @@ impl Writer {
         let bench =
             Bench { path: path.clone(), connection, _lock: lock, clock, head, stopped: None };
         let thread = thread::Builder::new().name("journal writer".to_owned());
-        thread.spawn(move || bench.work(queue)).expect("a process can start a thread");
-        Self { path, jobs }
+        let thread = thread.spawn(move || bench.work(queue)).expect("a process can start a thread");
+        Self { path, jobs: Some(jobs), thread: Some(thread) }
     }
 
     pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
         let (sender, answer) = oneshot::channel();
-        self.jobs.send(Job::Append(append, sender)).await.map_err(|_| self.gone())?;
+        self.send(Job::Append(append, sender)).await?;
         answer.await.map_err(|_| self.gone())?
     }
 
@@ -76,8 +88,13 @@ impl Writer {
         let (sender, answer) = oneshot::channel();
         // A caller that went away does not want the answer.
         let job = Job::Change(Box::new(move |bench| drop(sender.send(bench.change(change)))));
-        self.jobs.send(job).await.map_err(|_| self.gone())?;
+        self.send(job).await?;
         answer.await.map_err(|_| self.gone())?
+    }
+
+    async fn send(&self, job: Job) -> Result<(), JournalError> {
+        let jobs = self.jobs.as_ref().ok_or_else(|| self.gone())?;
+        jobs.send(job).await.map_err(|_| self.gone())
     }
 
     fn gone(&self) -> JournalError {
@@ -132,12 +149,21 @@ impl Bench {
 
     /// One transaction for all; each answer is sent after the flush.
     fn commit(&mut self, group: Vec<(Append, oneshot::Sender<Result<Appended, JournalError>>)>) {
-        let now = self.clock.now();
+        let now = self.clock.now().as_microsecond();
+        let alone = group.len() == 1;
         let outcome = self.change(|connection| {
             let mut head = read::head(connection)?;
             let mut stored = Vec::with_capacity(group.len());
             for (append, _) in &group {
-                stored.push(store(connection, append, &mut head, now.as_microsecond())?);
+                let result = check(connection, append, alone)?;
+                let result = match result {
+                    Verdict::Store => {
+                        Ok(Appended::Stored(store(connection, append, &mut head, now)?))
+                    }
+                    Verdict::Before(answer) => Ok(Appended::Before(answer)),
+                    Verdict::Refuse(error) => Err(error),
+                };
+                stored.push(result);
             }
             Ok((stored, head))
         });
@@ -149,13 +175,17 @@ impl Bench {
                 }
             }
             Err(error) => {
-                let again = |_| self.refusal(&error);
-                let errors: Vec<_> = group.iter().map(again).collect();
-                for ((_, sender), error) in group.into_iter().zip(errors) {
-                    drop(sender.send(Err(error)));
+                for (append, sender) in group {
+                    let conflict = if alone { self.conflict(&append) } else { None };
+                    drop(sender.send(Err(conflict.unwrap_or_else(|| self.refusal(&error)))));
                 }
             }
         }
+    }
+
+    /// A stream that is not where an append expected it.
+    fn conflict(&self, append: &Append) -> Option<JournalError> {
+        append.streams.iter().find_map(|stream| conflict(&self.connection, stream).ok().flatten())
     }
 
     /// The same refusal for each caller of a group.
@@ -213,28 +243,52 @@ impl Bench {
 const INSERT: &str = "INSERT INTO events (position, stream, version, type, time, actor, correlation_id, causation_id, data)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
-/// Checks everything first and then stores, so that a refused append leaves nothing in the group's transaction.
+/// What becomes of an append.
+enum Verdict {
+    Store,
+    Before(Answer),
+    Refuse(JournalError),
+}
+
+/// Checks everything before anything is stored, so that a refused append leaves nothing in the group's transaction. An
+/// append that is alone in it need not ask whether a new stream is new: the table would refuse it, and nothing else
+/// would be lost with the transaction.
+fn check(connection: &Connection, append: &Append, alone: bool) -> rusqlite::Result<Verdict> {
+    if let Some(once) = &append.once
+        && let Some(answer) = read::answer(connection, &once.key)?
+    {
+        return Ok(match answer.request == once.request {
+            true => Verdict::Before(answer),
+            false => Verdict::Refuse(JournalError::KeyReused { key: once.key.to_string() }),
+        });
+    }
+    for stream in append.streams.iter().filter(|stream| !alone || stream.expected != Version::NONE)
+    {
+        if let Some(error) = conflict(connection, stream)? {
+            return Ok(Verdict::Refuse(error));
+        }
+    }
+    Ok(Verdict::Store)
+}
+
+fn conflict(
+    connection: &Connection,
+    append: &StreamAppend,
+) -> rusqlite::Result<Option<JournalError>> {
+    let actual = read::version(connection, &append.stream)?;
+    if actual == append.expected {
+        return Ok(None);
+    }
+    let (stream, expected) = (append.stream.clone(), append.expected);
+    Ok(Some(JournalError::Conflict { stream, expected, actual }))
+}
+
 fn store(
     connection: &Connection,
     append: &Append,
     head: &mut Position,
     now: i64,
-) -> rusqlite::Result<Result<Appended, JournalError>> {
-    if let Some(once) = &append.once
-        && let Some(answer) = read::answer(connection, &once.key)?
-    {
-        if answer.request != once.request {
-            return Ok(Err(JournalError::KeyReused { key: once.key.to_string() }));
-        }
-        return Ok(Ok(Appended::Before(answer)));
-    }
-    for stream in &append.streams {
-        let actual = read::version(connection, &stream.stream)?;
-        if actual != stream.expected {
-            let (stream, expected) = (stream.stream.clone(), stream.expected);
-            return Ok(Err(JournalError::Conflict { stream, expected, actual }));
-        }
-    }
+) -> rusqlite::Result<Position> {
     store_documents(connection, &append.documents)?;
     let mut insert = connection.prepare_cached(INSERT)?;
     let context = &append.context;
@@ -260,7 +314,7 @@ fn store(
         let (key, request, answer) = (once.key.clone(), once.request, once.answer.clone());
         store_answer(connection, &Answer { key, request, answer, position: *head })?;
     }
-    Ok(Ok(Appended::Stored(*head)))
+    Ok(*head)
 }
 
 fn store_documents(connection: &Connection, documents: &[Document]) -> rusqlite::Result<()> {
@@ -351,10 +405,11 @@ pub(super) fn seal(
     name: &str,
     bytes: Option<&[u8]>,
 ) -> rusqlite::Result<()> {
-    let changed = match bytes {
-        Some(bytes) => connection
-            .execute("INSERT OR REPLACE INTO sealed (name, body) VALUES (?1, ?2)", (name, bytes)),
-        None => connection.execute("DELETE FROM sealed WHERE name = ?1", [name]),
-    };
-    changed.map(drop)
+    // A removed secret does not stay in free pages, sealed as it is.
+    connection.pragma_update(None, "secure_delete", "ON")?;
+    connection.execute("DELETE FROM sealed WHERE name = ?1", [name])?;
+    if let Some(bytes) = bytes {
+        connection.execute("INSERT INTO sealed (name, body) VALUES (?1, ?2)", (name, bytes))?;
+    }
+    connection.pragma_update(None, "secure_delete", "OFF")
 }
