@@ -128,6 +128,31 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// The same failure, for another caller of a group that was stored together.
+    pub(crate) fn for_another_caller(&self) -> Self {
+        match self {
+            Self::Full { place } => Self::Full { place: place.clone() },
+            Self::Unavailable { place, cause, maybe_stored } => Self::Unavailable {
+                place: place.clone(),
+                cause: cause.clone(),
+                maybe_stored: *maybe_stored,
+            },
+            Self::Stopped { place, cause } => {
+                Self::Stopped { place: place.clone(), cause: cause.clone() }
+            }
+            Self::ReadOnly { place, cause } => {
+                Self::ReadOnly { place: place.clone(), cause: cause.clone() }
+            }
+            Self::Damaged { place, cause } => {
+                Self::Damaged { place: place.clone(), cause: cause.clone() }
+            }
+            Self::CannotOpen { place, cause } => {
+                Self::CannotOpen { place: place.clone(), cause: cause.clone() }
+            }
+            other => Self::DoesNotFollow { cause: other.to_string() },
+        }
+    }
+
     /// Whether the same request may succeed later without anybody changing it.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Unavailable { .. } | Self::Conflict { .. })

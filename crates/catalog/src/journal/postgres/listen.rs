@@ -20,19 +20,22 @@ pub(super) async fn listen(link: Arc<Link>, writer: Arc<Link>, head: watch::Send
         }
         wait(&mut ears).await;
         match read::head(&link).await {
-            Ok(found) => {
-                head.send_if_modified(|known| {
-                    let newer = *known < found;
-                    *known = found.max(*known);
-                    newer
-                });
-            }
+            Ok(found) => raise(&head, found),
             Err(error) => {
                 tracing::warn!(%error, "the journal cannot be read; trying again");
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
         }
     }
+}
+
+/// Moves the known head forward, never back.
+pub(super) fn raise(head: &watch::Sender<Position>, found: Position) {
+    head.send_if_modified(|known| {
+        let newer = *known < found;
+        *known = found.max(*known);
+        newer
+    });
 }
 
 /// A listening connection: it lives as long as its client.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use model::{Digest, Document};
 use serde::Deserialize;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::link::Link;
+use super::listen::raise;
 use super::read::{number, signed, system_time};
 use super::{
     Answer, Append, Appended, JournalError, Position, Recorded, StreamName, Version, schema,
@@ -25,21 +26,33 @@ type Waiting = (Append, oneshot::Sender<Result<Appended, JournalError>>);
 
 /// The handle of the writing task; the task ends when it is dropped.
 pub(super) struct Writer {
-    place: String,
+    desk: Arc<Desk>,
     queue: mpsc::Sender<Waiting>,
+}
+
+/// Where appends of this node are stored, one call at a time.
+struct Desk {
+    link: Arc<Link>,
+    head: watch::Sender<Position>,
+    turn: Mutex<()>,
 }
 
 impl Writer {
     pub(super) fn start(link: Arc<Link>, head: watch::Sender<Position>) -> Self {
         let (sender, queue) = mpsc::channel(QUEUE);
-        let place = link.place();
-        tokio::spawn(work(link, queue, head));
-        Self { place, queue: sender }
+        let desk = Arc::new(Desk { link, head, turn: Mutex::default() });
+        tokio::spawn(work(Arc::clone(&desk), queue));
+        Self { desk, queue: sender }
     }
 
+    /// Stores at once if nobody else is storing, and otherwise together with the others that wait. A caller that gives
+    /// up can only disturb itself: a group is stored by the task.
     pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
+        if let Ok(_turn) = self.desk.turn.try_lock() {
+            return self.desk.store(&[&append]).await.remove(0);
+        }
         let gone = || JournalError::Stopped {
-            place: self.place.clone(),
+            place: self.desk.link.place(),
             cause: "its writer is gone".to_owned(),
         };
         let (sender, answer) = oneshot::channel();
@@ -48,7 +61,7 @@ impl Writer {
     }
 }
 
-async fn work(link: Arc<Link>, mut queue: mpsc::Receiver<Waiting>, head: watch::Sender<Position>) {
+async fn work(desk: Arc<Desk>, mut queue: mpsc::Receiver<Waiting>) {
     let mut left_over = None;
     loop {
         let first = match left_over.take() {
@@ -58,6 +71,7 @@ async fn work(link: Arc<Link>, mut queue: mpsc::Receiver<Waiting>, head: watch::
                 None => return,
             },
         };
+        let _turn = desk.turn.lock().await;
         let mut group = Group::default();
         group.push(first);
         while group.events < GROUP
@@ -69,14 +83,7 @@ async fn work(link: Arc<Link>, mut queue: mpsc::Receiver<Waiting>, head: watch::
             }
             group.push(waiting);
         }
-        let results = store(&link, &group.appends()).await;
-        if let Some(last) = results.iter().filter_map(stored).max() {
-            head.send_if_modified(|known| {
-                let newer = *known < last;
-                *known = last.max(*known);
-                newer
-            });
-        }
+        let results = desk.store(&group.appends()).await;
         for ((_, sender), result) in group.waiting.into_iter().zip(results) {
             // A caller that went away does not want the answer.
             drop(sender.send(result));
@@ -118,25 +125,17 @@ impl Group {
     }
 }
 
-async fn store(link: &Link, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
-    match call(link, appends).await {
-        Ok(outcomes) => outcomes,
-        Err(error) => {
-            let again = |_| match &error {
-                JournalError::Full { place } => Err(JournalError::Full { place: place.clone() }),
-                JournalError::Unavailable { place, cause, maybe_stored } => {
-                    Err(JournalError::Unavailable {
-                        place: place.clone(),
-                        cause: cause.clone(),
-                        maybe_stored: *maybe_stored,
-                    })
-                }
-                other => {
-                    Err(JournalError::CannotOpen { place: link.place(), cause: other.to_string() })
-                }
-            };
-            appends.iter().map(again).collect()
+impl Desk {
+    /// One result for each append.
+    async fn store(&self, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
+        let results = match call(&self.link, appends).await {
+            Ok(results) => results,
+            Err(error) => appends.iter().map(|_| Err(error.for_another_caller())).collect(),
+        };
+        if let Some(last) = results.iter().filter_map(stored).max() {
+            raise(&self.head, last);
         }
+        results
     }
 }
 

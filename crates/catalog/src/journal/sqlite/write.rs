@@ -177,7 +177,7 @@ impl Bench {
             Err(error) => {
                 for (append, sender) in group {
                     let conflict = if alone { self.conflict(&append) } else { None };
-                    drop(sender.send(Err(conflict.unwrap_or_else(|| self.refusal(&error)))));
+                    drop(sender.send(Err(conflict.unwrap_or_else(|| error.for_another_caller()))));
                 }
             }
         }
@@ -186,26 +186,6 @@ impl Bench {
     /// A stream that is not where an append expected it.
     fn conflict(&self, append: &Append) -> Option<JournalError> {
         append.streams.iter().find_map(|stream| conflict(&self.connection, stream).ok().flatten())
-    }
-
-    /// The same refusal for each caller of a group.
-    fn refusal(&self, error: &JournalError) -> JournalError {
-        let place = self.path.display().to_string();
-        match error {
-            JournalError::Full { .. } => JournalError::Full { place },
-            JournalError::Stopped { cause, .. } => {
-                JournalError::Stopped { place, cause: cause.clone() }
-            }
-            JournalError::ReadOnly { cause, .. } => {
-                JournalError::ReadOnly { place, cause: cause.clone() }
-            }
-            JournalError::Damaged { cause, .. } => {
-                JournalError::Damaged { place, cause: cause.clone() }
-            }
-            other => {
-                JournalError::Unavailable { place, cause: other.to_string(), maybe_stored: false }
-            }
-        }
     }
 
     /// Runs a change in a transaction of its own.

@@ -1,0 +1,229 @@
+//! The command line: every verb and option, and the texts of `--help`.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::journal::show::At;
+use crate::{journal, secret};
+
+/// How a verb ended when it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All is well.
+    Fine,
+    /// The verb did its work, and what it looked at is not well.
+    ProblemsFound,
+}
+
+/// One catalog for the tools of many sources; every agent gets exactly those it may use
+#[derive(Debug, Parser)]
+#[command(name = "toolcrib", version, max_term_width = 100)]
+#[command(after_help = "\
+Examples:
+  toolcrib journal show                   # what the catalog knows now
+  toolcrib journal tail --follow          # watch it change
+  toolcrib journal verify                 # check every event ever recorded
+  toolcrib journal export backup.jsonl    # keep a copy")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) options: Options,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+impl Cli {
+    pub(crate) fn is_verify(&self) -> bool {
+        matches!(self.verb, Verb::Journal(JournalVerb::Verify(_)))
+    }
+}
+
+const JOURNAL_HELP: &str = "Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]";
+const KEY_FILE_HELP: &str = "A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]";
+
+/// For every verb.
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    // Kept as text: a `postgres://` URL may hold a password, and clap repeats what it cannot parse.
+    /// Where the journal is
+    #[arg(long, global = true, value_name = "PLACE", help = JOURNAL_HELP, display_order = 100)]
+    pub(crate) journal: Option<String>,
+    /// Say more on stderr; twice for even more
+    #[arg(short, long, global = true, action = ArgAction::Count, display_order = 101)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Look into the journal, check it, move it
+    #[command(subcommand)]
+    Journal(JournalVerb),
+    /// Keep the secrets that sources need
+    #[command(after_help = "\
+A source refers to a secret as `sealed:NAME`. The value is encrypted and lies beside the journal,
+never in it: it has no history and is not part of an export.")]
+    #[command(subcommand)]
+    Secret(SecretVerb),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JournalVerb {
+    /// Show what the catalog knows, now or at an earlier moment
+    #[command(after_help = "\
+Examples:
+  toolcrib journal show
+  toolcrib journal show --at 120                     # right after event 120
+  toolcrib journal show --at 2026-05-01T12:00:00Z
+  toolcrib journal show --at 2026-05-01              # when that day began (UTC)
+  toolcrib journal show --json | jq '.groups[].id'")]
+    Show(Show),
+    /// Print the last events, one per line
+    #[command(after_help = "\
+Examples:
+  toolcrib journal tail
+  toolcrib journal tail -n 100 --stream tool_group-billing
+  toolcrib journal tail --follow --json | jq .type")]
+    Tail(Tail),
+    /// Check every event, and that a server would serve what they say
+    #[command(after_help = "\
+Reads the journal from the first event on: the numbering, the documents, the storage. Then compares
+the result with what a server serves after a start. Changes nothing; a server may be running.
+The exit code is 0 if all is well and 3 if there are problems.
+
+Examples:
+  toolcrib journal verify
+  toolcrib journal verify --json | jq -r '.problems[]'")]
+    Verify(Json),
+    /// Write the whole journal as JSON Lines
+    #[command(after_help = "\
+The file appears when it is complete, and only you can read it. Sealed secrets are not part of it.
+A server may be running.
+
+Examples:
+  toolcrib journal export backup.jsonl
+  toolcrib journal export | gzip > backup.jsonl.gz")]
+    Export(Export),
+    /// Take in an export
+    #[command(after_help = "\
+The journal is new, or holds the beginning of the same export: an import that was interrupted goes
+on when it is started again.
+
+Examples:
+  toolcrib journal import backup.jsonl
+  gunzip -c backup.jsonl.gz | toolcrib journal import -
+  toolcrib journal export | toolcrib --journal postgres://db.example/crib journal import -")]
+    Import(Import),
+    /// Remove documents that no event refers to
+    #[command(after_help = "\
+Documents are the large parts of tools, such as schemas; they are stored beside the events. Events
+are never removed.")]
+    Collect(Json),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Json {
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// A position, a time or a date instead of now
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) at: Option<At>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Tail {
+    /// How many events
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub(crate) lines: u32,
+    /// Go on with new events until Ctrl-C
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only events of this stream
+    #[arg(long, value_name = "STREAM")]
+    pub(crate) stream: Option<String>,
+    /// Print one JSON object per line, with the data of the event
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Export {
+    /// Where to; `-` is standard output
+    #[arg(value_name = "FILE", default_value = "-")]
+    pub(crate) file: PathBuf,
+    /// Replace the file if it is there already
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Import {
+    /// Where from; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretVerb {
+    /// Seal a value, read from standard input, under a name
+    #[command(after_help = "\
+The key that seals is a long random text, the same one the server gets. A value that is already
+there is replaced.
+
+Examples:
+  openssl rand -base64 32 > sealing.key
+  toolcrib secret set billing-token --sealing-key-file sealing.key < token.txt
+  toolcrib secret set billing-token --sealing-key-file sealing.key    # asks for the value")]
+    Set(SetSecret),
+    /// List the names of the sealed secrets
+    List(Json),
+    /// Remove a sealed secret
+    Remove {
+        /// Its name
+        name: String,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct SetSecret {
+    /// Its name: `billing-token` is referred to as `sealed:billing-token`
+    pub(crate) name: String,
+    /// A file with the key
+    #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
+    pub(crate) sealing_key_file: Option<PathBuf>,
+}
+
+/// Does what the command line says.
+pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
+    let place = &config.journal;
+    match cli.verb {
+        Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
+        Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,
+        Verb::Journal(JournalVerb::Verify(format)) => journal::verify::verify(place, &format).await,
+        Verb::Journal(JournalVerb::Export(arguments)) => {
+            journal::export::export(place, &arguments).await
+        }
+        Verb::Journal(JournalVerb::Import(arguments)) => {
+            journal::import::import(place, &arguments).await
+        }
+        Verb::Journal(JournalVerb::Collect(format)) => {
+            journal::collect::collect(place, &format).await
+        }
+        Verb::Secret(SecretVerb::Set(arguments)) => {
+            let key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
+            secret::set(place, &arguments.name, key).await
+        }
+        Verb::Secret(SecretVerb::List(format)) => secret::list(place, &format).await,
+        Verb::Secret(SecretVerb::Remove { name }) => secret::remove(place, &name).await,
+    }
+}

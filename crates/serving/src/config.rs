@@ -1,0 +1,88 @@
+//! What the command line and the environment say together. The only place that reads the environment.
+
+use std::env::VarError;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::Path;
+
+use secrecy::SecretString;
+use toolcrib::{JournalPlace, SealingKey};
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::Cli;
+use crate::failure::Failure;
+
+const JOURNAL: &str = "TOOLCRIB_JOURNAL";
+const SEALING_KEY: &str = "TOOLCRIB_SEALING_KEY";
+/// Directives such as `info,toolcrib_catalog=debug`; says more than `-v` can.
+const LOG: &str = "TOOLCRIB_LOG";
+
+/// What folding warns about is what `verify` reports as problems; once is enough.
+const WITHOUT_PROBLEMS: &str = "warn,toolcrib_catalog::fold=off";
+
+/// More than any key has.
+const KEY_FILE_LIMIT: u64 = 64 << 10;
+
+/// What holds for every verb.
+pub(crate) struct Config {
+    pub(crate) journal: JournalPlace,
+    log: String,
+}
+
+impl Config {
+    pub(crate) fn read(cli: &Cli) -> Result<Self, Failure> {
+        let given = match &cli.options.journal {
+            Some(place) => Some(place.clone()),
+            None => variable(JOURNAL)?,
+        };
+        let journal = given.as_deref().unwrap_or("toolcrib.db").parse()?;
+        let by_count = match cli.options.verbose {
+            0 if cli.is_verify() => WITHOUT_PROBLEMS,
+            0 => "warn",
+            1 => "info",
+            2 => "debug",
+            _ => "trace",
+        };
+        let log = variable(LOG)?.unwrap_or_else(|| by_count.to_owned());
+        Ok(Self { journal, log })
+    }
+
+    /// Sends what the libraries have to say to stderr.
+    pub(crate) fn start_logging(&self) {
+        let stderr =
+            tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+        stderr.without_time().with_target(false).with_env_filter(EnvFilter::new(&self.log)).init();
+    }
+
+    /// The key from a file, or else from the environment.
+    #[expect(
+        clippy::unused_self,
+        reason = "the key belongs to the configuration, but is read only where it is needed"
+    )]
+    pub(crate) fn sealing_key(&self, file: Option<&Path>) -> Result<Option<SealingKey>, Failure> {
+        let text = match file {
+            Some(path) => Some(
+                read_key(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?,
+            ),
+            None => variable(SEALING_KEY)?,
+        };
+        let Some(text) = text else { return Ok(None) };
+        Ok(Some(SealingKey::new(&SecretString::from(text))?))
+    }
+}
+
+fn read_key(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(KEY_FILE_LIMIT).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A variable that is empty counts as not set.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn variable(name: &'static str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        Err(VarError::NotUnicode(_)) => Err(Failure::Variable { name }),
+    }
+}

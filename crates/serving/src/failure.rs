@@ -1,0 +1,112 @@
+//! Why a verb failed, and how that is said: one line, from the outside to the cause.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+use toolcrib::{InvalidPlace, JournalError, SecretError, TransferError};
+
+/// Why a verb failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Place(#[from] InvalidPlace),
+    #[error("a journal in memory is gone with its process: give a path or `postgres://…`")]
+    InMemory,
+    #[error("the environment variable {name} is not UTF-8 text")]
+    Variable { name: &'static str },
+    #[error("the program cannot be started")]
+    Start(#[source] io::Error),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    #[error("{file}")]
+    Import { file: String, source: TransferError },
+    #[error("`{}` cannot be read", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("`{}` cannot be written", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("the output cannot be written")]
+    Output(#[source] io::Error),
+    #[error("the folder of `{}` is not there: make it first", path.display())]
+    NoFolder { path: PathBuf },
+    #[error("`{}` is there already: give another name, or --force to replace it", path.display())]
+    Exists { path: PathBuf },
+    #[error("`{}` is not an ordinary file: use `-` and redirect the output", path.display())]
+    NotAFile { path: PathBuf },
+    #[error("`{}` is the journal itself: give another name", path.display())]
+    IsTheJournal { path: PathBuf },
+    #[error("position {asked} is not there yet: the journal ends at {end}")]
+    NotThereYet { asked: u64, end: u64 },
+    #[error(
+        "there is no stream `{name}`: streams are called `upstream_source-ID`, `source_tool-ID`, `tool_group-ID`, \
+         `access_policy-ID` and `label-ID`"
+    )]
+    NoSuchStream { name: String },
+    #[error("event {position} has data that are not JSON: see `toolcrib journal verify`")]
+    NotJson { position: u64, source: serde_json::Error },
+    #[error("a secret's name has 1 to 1024 bytes and no control characters")]
+    SecretName,
+    #[error("give the name alone: `{name}`")]
+    SecretNamePrefixed { name: String },
+    #[error("the secret is not UTF-8 text")]
+    SecretNotText,
+    #[error("the secret cannot be read from standard input")]
+    SecretInput(#[source] io::Error),
+}
+
+impl Failure {
+    /// The message and its causes in one line; a cause that a message repeats is said once.
+    pub(crate) fn sentence(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            let more = error.to_string();
+            if !text.contains(&more) {
+                text = format!("{text}: {more}");
+            }
+            cause = error.source();
+        }
+        text
+    }
+
+    /// Whether the reader of our output went away.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        let mut error: Option<&(dyn Error + 'static)> = Some(self);
+        while let Some(this) = error {
+            if this
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+            {
+                return true;
+            }
+            error = this.source();
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_joined_and_said_once() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let output = Failure::Output(full()).sentence();
+        assert_eq!(output, format!("the output cannot be written: {}", full()));
+        let repeated = Failure::Transfer(TransferError::Write(full())).sentence();
+        assert_eq!(repeated, format!("the export cannot be written ({})", full()));
+    }
+
+    #[test]
+    fn a_broken_pipe_is_seen_through_every_layer() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert!(Failure::Output(broken()).is_broken_pipe());
+        assert!(Failure::Transfer(TransferError::Write(broken())).is_broken_pipe());
+        assert!(!Failure::InMemory.is_broken_pipe());
+    }
+}

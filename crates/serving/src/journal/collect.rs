@@ -1,0 +1,21 @@
+//! `toolcrib journal collect`: remove documents that no event refers to.
+
+use serde_json::json;
+use toolcrib::JournalPlace;
+
+use super::open_to_change;
+use crate::cli::{Ended, Json};
+use crate::failure::Failure;
+use crate::out;
+
+pub(crate) async fn collect(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
+    let journal = open_to_change(place).await?;
+    let removed = toolcrib::collect_documents(&*journal).await?;
+    match format.json {
+        true => out::print_json(&json!({"removed_documents": removed}))?,
+        false => {
+            out::print(&format!("{} removed", out::counted(removed, "document", "documents")))?
+        }
+    }
+    Ok(Ended::Fine)
+}

@@ -1,0 +1,299 @@
+//! `toolcrib journal show`: what the catalog knows, now or at an earlier moment.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use comfy_table::{CellAlignment, Table, presets};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use model::{GroupId, Health, Kind, LabelId, PolicyId, SourceId};
+use serde::Serialize;
+use toolcrib::{Catalog, JournalPlace, Moment, Position, Snapshot};
+
+use super::open_to_read;
+use crate::cli::{self, Ended};
+use crate::failure::Failure;
+use crate::out::{self, counted};
+
+pub(crate) async fn show(place: &JournalPlace, arguments: &cli::Show) -> Result<Ended, Failure> {
+    let journal = open_to_read(place).await?;
+    let shown = match &arguments.at {
+        None => Shown::of(&Catalog::open(journal).await?.snapshot()),
+        Some(At(moment)) => {
+            let end = journal.head().await?.0;
+            match moment {
+                Moment::Position(Position(asked)) if end < *asked => {
+                    return Err(Failure::NotThereYet { asked: *asked, end });
+                }
+                Moment::Position(_) | Moment::Time(_) => {}
+            }
+            Shown::of(&toolcrib::snapshot_at(&*journal, *moment).await?)
+        }
+    };
+    match arguments.json.json {
+        true => out::print_json(&shown)?,
+        false => out::print(&shown.text())?,
+    }
+    Ok(Ended::Fine)
+}
+
+/// A moment as it is written on the command line.
+#[derive(Clone, Debug)]
+pub(crate) struct At(Moment);
+
+#[derive(Debug, thiserror::Error)]
+#[error("a moment is a position (`120`), a time (`2026-05-01T12:00:00Z`) or a date (`2026-05-01`)")]
+pub(crate) struct InvalidMoment;
+
+impl FromStr for At {
+    type Err = InvalidMoment;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMoment> {
+        if let Ok(position) = text.parse() {
+            return Ok(Self(Moment::Position(Position(position))));
+        }
+        if let Ok(time) = text.parse::<Timestamp>() {
+            return Ok(Self(Moment::Time(time)));
+        }
+        // A date parses with a time behind it too, but then it is a time without an offset.
+        let date = Some(text)
+            .filter(|text| text.len() == "2026-05-01".len())
+            .and_then(|text| text.parse::<Date>().ok());
+        let begins =
+            date.and_then(|date| date.to_zoned(TimeZone::UTC).ok()).ok_or(InvalidMoment)?;
+        Ok(Self(Moment::Time(begins.timestamp())))
+    }
+}
+
+/// What is shown of a snapshot, as a table or as JSON.
+#[derive(Serialize)]
+struct Shown {
+    position: Position,
+    time: Option<Timestamp>,
+    events_not_understood: u64,
+    tools: usize,
+    tools_served: usize,
+    sources: Vec<ShownSource>,
+    groups: Vec<ShownGroup>,
+    policies: Vec<ShownPolicy>,
+    labels: Vec<ShownLabel>,
+}
+
+#[derive(Serialize)]
+struct ShownSource {
+    id: SourceId,
+    name: String,
+    kind: Kind,
+    health: Health,
+    enabled: bool,
+    tools: usize,
+}
+
+#[derive(Serialize)]
+struct ShownGroup {
+    id: GroupId,
+    name: String,
+    active: bool,
+    /// Selected + explicit − excluded.
+    members: usize,
+    /// Those of them that nothing stops.
+    served: usize,
+}
+
+#[derive(Serialize)]
+struct ShownPolicy {
+    id: PolicyId,
+    name: String,
+    active: bool,
+    priority: u32,
+    groups: BTreeSet<GroupId>,
+}
+
+#[derive(Serialize)]
+struct ShownLabel {
+    id: LabelId,
+    name: String,
+    tools: usize,
+}
+
+impl Shown {
+    fn of(snapshot: &Snapshot) -> Self {
+        let sources = snapshot.sources().map(|entry| ShownSource {
+            id: entry.source.id.clone(),
+            name: entry.source.profile.name.to_string(),
+            kind: entry.source.profile.settings.kind(),
+            health: entry.source.health,
+            enabled: entry.source.enabled,
+            tools: entry.tools.len(),
+        });
+        let groups = snapshot.groups().map(|entry| ShownGroup {
+            id: entry.group.id.clone(),
+            name: entry.group.profile.name.to_string(),
+            active: entry.group.active,
+            members: entry.members.len(),
+            served: entry.members.intersection(snapshot.served()).len(),
+        });
+        let policies = snapshot.policies().map(|policy| ShownPolicy {
+            id: policy.id.clone(),
+            name: policy.rules.name.to_string(),
+            active: policy.active,
+            priority: policy.rules.priority,
+            groups: policy.rules.groups().clone(),
+        });
+        let labels = snapshot.labels().map(|label| ShownLabel {
+            id: label.id.clone(),
+            name: label.profile.name.to_string(),
+            tools: snapshot.tools().filter(|entry| entry.tool.labels.contains(&label.id)).count(),
+        });
+        Self {
+            position: snapshot.position(),
+            time: snapshot.time(),
+            events_not_understood: snapshot.not_understood(),
+            tools: snapshot.tool_count(),
+            tools_served: snapshot.served().len(),
+            sources: sources.collect(),
+            groups: groups.collect(),
+            policies: policies.collect(),
+            labels: labels.collect(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Some(time) = self.time else {
+            return "The catalog is empty: nothing is recorded up to this moment
+"
+            .to_owned();
+        };
+        let mut text = format!(
+            "The catalog after event {} of {time:.3}
+",
+            self.position
+        );
+        if 0 < self.events_not_understood {
+            let count = self.events_not_understood;
+            text += &format!(
+                "Events that this version does not understand, and that are kept: {count}\n"
+            );
+        }
+        text += &self.source_table();
+        text +=
+            &format!("\n{}, {} served\n", counted(self.tools, "tool", "tools"), self.tools_served);
+        text += &self.group_table();
+        text += &self.policy_table();
+        text += &self.label_table();
+        text
+    }
+
+    fn source_table(&self) -> String {
+        let row = |source: &ShownSource| {
+            let (kind, health) = (source.kind.to_string(), health(source.health).to_owned());
+            vec![source.id.to_string(), kind, health, yes(source.enabled), source.tools.to_string()]
+        };
+        let rows = self.sources.iter().map(row).collect();
+        section(
+            &counted(self.sources.len(), "source", "sources"),
+            &["ID", "KIND", "HEALTH", "ENABLED", "TOOLS"],
+            rows,
+        )
+    }
+
+    fn group_table(&self) -> String {
+        let row = |group: &ShownGroup| {
+            vec![
+                group.id.to_string(),
+                yes(group.active),
+                group.members.to_string(),
+                group.served.to_string(),
+            ]
+        };
+        let rows = self.groups.iter().map(row).collect();
+        section(
+            &counted(self.groups.len(), "group", "groups"),
+            &["ID", "ACTIVE", "MEMBERS", "SERVED"],
+            rows,
+        )
+    }
+
+    fn policy_table(&self) -> String {
+        let row = |policy: &ShownPolicy| {
+            let groups: Vec<_> = policy.groups.iter().map(GroupId::as_str).collect();
+            vec![
+                policy.id.to_string(),
+                yes(policy.active),
+                policy.priority.to_string(),
+                groups.join(", "),
+            ]
+        };
+        let rows = self.policies.iter().map(row).collect();
+        section(
+            &counted(self.policies.len(), "policy", "policies"),
+            &["ID", "ACTIVE", "PRIORITY", "GROUPS"],
+            rows,
+        )
+    }
+
+    fn label_table(&self) -> String {
+        let row = |label: &ShownLabel| {
+            vec![label.id.to_string(), label.name.clone(), label.tools.to_string()]
+        };
+        let rows = self.labels.iter().map(row).collect();
+        section(&counted(self.labels.len(), "label", "labels"), &["ID", "NAME", "TOOLS"], rows)
+    }
+}
+
+/// Columns with these titles hold numbers.
+const NUMBERS: [&str; 4] = ["TOOLS", "MEMBERS", "SERVED", "PRIORITY"];
+
+/// A title and an indented table; only the title if there are no rows.
+fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut text = format!("\n{title}\n");
+    if rows.is_empty() {
+        return text;
+    }
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(columns).add_rows(rows);
+    for (column, title) in table.column_iter_mut().zip(columns) {
+        column.set_padding((2, 0));
+        if NUMBERS.contains(title) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for line in table.lines() {
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+fn yes(is_so: bool) -> String {
+    if is_so { "yes" } else { "no" }.to_owned()
+}
+
+fn health(health: Health) -> &'static str {
+    match health {
+        Health::Unknown => "unknown",
+        Health::Healthy => "healthy",
+        Health::Degraded => "degraded",
+        Health::Unhealthy => "unhealthy",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_position_a_time_or_a_date() {
+        let read = |text: &str| {
+            text.parse::<At>().map(|At(moment)| moment).map_err(|error| error.to_string())
+        };
+        let time = |text: &str| Ok(Moment::Time(text.parse().unwrap()));
+        assert_eq!(read("120"), Ok(Moment::Position(Position(120))));
+        assert_eq!(read("2026-05-01T12:00:00+02:00"), time("2026-05-01T10:00:00Z"));
+        assert_eq!(read("2026-05-01"), time("2026-05-01T00:00:00Z"));
+        for text in ["", "-1", "yesterday", "2026-13-01", "2026-05-01T12:00:00", "2026-05"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! `toolcrib journal verify`: fold from zero, and compare with what a server would serve after a start.
+
+use serde::Serialize;
+use toolcrib::{Catalog, JournalError, JournalPlace, Verification};
+
+use super::open_to_read;
+use crate::cli::{Ended, Json};
+use crate::failure::Failure;
+use crate::out;
+use crate::progress::Progress;
+
+#[derive(Serialize)]
+struct Report {
+    ok: bool,
+    #[serde(flatten)]
+    verification: Verification,
+}
+
+pub(crate) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
+    let verification = match inspect(place).await {
+        // So damaged that it cannot be read to the end: that is what the question was about.
+        Err(Failure::Journal(damage @ JournalError::Damaged { .. })) => {
+            Verification { problems: vec![damage.to_string()], ..Verification::default() }
+        }
+        other => other?,
+    };
+    let ok = verification.problems.is_empty();
+    let report = Report { ok, verification };
+    match format.json {
+        true => out::print_json(&report)?,
+        false => out::print(&report.text())?,
+    }
+    Ok(if ok { Ended::Fine } else { Ended::ProblemsFound })
+}
+
+async fn inspect(place: &JournalPlace) -> Result<Verification, Failure> {
+    let journal = open_to_read(place).await?;
+    // From the last checkpoint, as a server starts. The catalog itself goes at once: nobody has to keep it up to date.
+    let live = Catalog::open(journal.clone()).await?.snapshot();
+    let total = live.position();
+    let mut progress = Progress::start();
+    let tell = |done: u64| progress.show(|| format!("verified {done} of {total} events"));
+    Ok(toolcrib::verify(&*journal, &live, tell).await?)
+}
+
+impl Report {
+    fn text(&self) -> String {
+        let Verification { events, streams, documents, not_understood, rebuilt, problems, .. } =
+            &self.verification;
+        let mut text =
+            format!("events     {events}\nstreams    {streams}\ndocuments  {documents}\n");
+        if let Some(digest) = rebuilt {
+            text += &format!("digest     {digest}\n");
+        }
+        if 0 < *not_understood {
+            text += &format!("not understood by this version, and kept: {not_understood}\n");
+        }
+        if self.ok {
+            return text + "ok\n";
+        }
+        text += &format!("\n{}:\n", out::counted(problems.len(), "problem", "problems"));
+        for problem in problems {
+            text += &format!("  {}\n", out::plain(problem));
+        }
+        text
+    }
+}

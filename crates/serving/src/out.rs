@@ -1,0 +1,56 @@
+//! What is written: results to stdout, notes to stderr; and how texts from elsewhere are made fit for a terminal.
+
+use std::borrow::Cow;
+use std::io::{self, Write as _};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Writes a result to stdout, and a line end if it has none.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let line_end = if text.ends_with('\n') { "" } else { "\n" };
+    let written =
+        stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(line_end.as_bytes()));
+    written.and_then(|()| stdout.flush()).map_err(Failure::Output)
+}
+
+/// Writes a result to stdout as JSON for people and programs.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    print(&serde_json::to_string_pretty(value).expect("what we print is JSON"))
+}
+
+/// Writes a line to stderr. A note that nobody can read is not worth a failure.
+pub(crate) fn note(text: &str) {
+    drop(writeln!(io::stderr(), "{}", plain(text)));
+}
+
+/// A text without control characters, so that what somebody stored cannot steer the reader's terminal.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    Cow::Owned(text.chars().map(escape).collect())
+}
+
+/// `1 tool`, `2 tools`.
+pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
+    let word = if count == 1 { one } else { many };
+    format!("{count} {word}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(plain("grüße"), "grüße");
+        assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}"), "a\\u{1b}[2Jb\\nc\\u{9b}");
+    }
+}

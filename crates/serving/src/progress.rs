@@ -1,0 +1,45 @@
+//! Progress of long work: one line on stderr that replaces itself, for people only.
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
+
+/// Work that is done sooner needs no progress.
+const QUIET_FOR: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_millis(100);
+
+/// A line that is cleared when the work ends.
+pub(crate) struct Progress {
+    next: Option<Instant>,
+    shown: bool,
+}
+
+impl Progress {
+    /// Silent unless stderr is a terminal.
+    pub(crate) fn start() -> Self {
+        let next = io::stderr().is_terminal().then(|| Instant::now() + QUIET_FOR);
+        Self { next, shown: false }
+    }
+
+    /// Shows how far the work is, if it is time to.
+    pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
+        let now = Instant::now();
+        if self.next.is_some_and(|next| next <= now) {
+            self.next = Some(now + EVERY);
+            self.shown = true;
+            replace_line(&text());
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            replace_line("");
+        }
+    }
+}
+
+fn replace_line(text: &str) {
+    let mut stderr = io::stderr().lock();
+    drop(write!(stderr, "\r{text}\x1b[K").and_then(|()| stderr.flush()));
+}

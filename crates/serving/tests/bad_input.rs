@@ -1,0 +1,145 @@
+//! Wrong paths, other files, other databases: what went wrong and what to do, in one line, and nothing is touched.
+
+use std::sync::Arc;
+
+use catalog::journal::SqliteJournal;
+
+use crate::support::Folder;
+
+#[test]
+fn a_journal_that_is_not_there_is_not_made_by_looking() {
+    let folder = Folder::empty();
+    insta::assert_snapshot!(folder.run("journal show").seen(), @"
+    stderr: error: the journal `toolcrib.db` cannot be opened (there is no such file)
+    exit code: 1
+    ");
+    for verb in [
+        "journal tail",
+        "journal verify",
+        "journal export",
+        "journal collect",
+        "secret list",
+        "secret remove x",
+    ] {
+        let run = folder.run(verb);
+        assert_eq!((run.code, run.stderr.lines().count()), (Some(1), 1), "{verb}: {}", run.seen());
+        assert_eq!(folder.files(), [""; 0], "{verb}");
+    }
+}
+
+#[test]
+fn the_journal_is_given_by_option_or_environment() {
+    let folder = Folder::with_catalog();
+    let here = folder.path("toolcrib.db");
+    let environment = [("TOOLCRIB_JOURNAL", here.to_str().unwrap())];
+    let elsewhere = Folder::empty();
+    let shown = folder.run("journal show").output();
+    assert_eq!(elsewhere.run_with("journal show", "", &environment).output(), shown);
+    // The option wins, before or after the verb.
+    for arguments in ["--journal missing.db journal show", "journal show --journal missing.db"] {
+        assert_eq!(elsewhere.run_with(arguments, "", &environment).code, Some(1));
+    }
+    assert_eq!(folder.run_with("journal show", "", &[("TOOLCRIB_JOURNAL", "")]).output(), shown);
+}
+
+#[test]
+fn a_place_that_cannot_be_a_journal_is_refused_without_its_password() {
+    let folder = Folder::empty();
+    insta::assert_snapshot!(folder.run("journal show --journal mysql://me:hunter2@db/x").seen(), @"
+    stderr: error: a journal is a path, `postgres://…` or `memory:`; `mysql://` is none of them
+    exit code: 1
+    ");
+    insta::assert_snapshot!(folder.run("journal show --journal memory:").seen(), @"
+    stderr: error: a journal in memory is gone with its process: give a path or `postgres://…`
+    exit code: 1
+    ");
+    let run = folder.run("journal show --journal postgres://me:hunter2@db:notaport/x");
+    assert_eq!(run.code, Some(1));
+    assert!(!run.seen().contains("hunter2"), "{}", run.seen());
+}
+
+#[test]
+fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+    let folder = Folder::empty();
+    let random: Vec<u8> = (0..5000_u32).map(|n| (n * n % 251) as u8).collect();
+    folder.write("toolcrib.db", &random);
+    insta::assert_snapshot!(folder.run("journal show").seen(), @"
+    stderr: error: `toolcrib.db` is not a toolcrib journal (file is not a database): give another path, or move that file away
+    exit code: 1
+    ");
+    insta::assert_snapshot!(folder.run("journal verify").seen(), @"
+    stderr: error: `toolcrib.db` is not a toolcrib journal (file is not a database): give another path, or move that file away
+    exit code: 1
+    ");
+    let run = folder.run("journal collect");
+    assert_eq!(run.code, Some(1));
+    assert_eq!(std::fs::read(folder.path("toolcrib.db")).unwrap(), random);
+}
+
+#[test]
+fn a_database_of_another_program_is_refused() {
+    let folder = Folder::empty();
+    let connection = rusqlite::Connection::open(folder.path("toolcrib.db")).unwrap();
+    connection.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    drop(connection);
+    insta::assert_snapshot!(folder.run("journal tail").seen(), @"
+    stderr: error: `toolcrib.db` is not a toolcrib journal (it is a database of another program): give another path, or move that file away
+    exit code: 1
+    ");
+}
+
+#[test]
+fn a_folder_is_no_journal() {
+    let folder = Folder::empty();
+    std::fs::create_dir(folder.path("toolcrib.db")).unwrap();
+    let run = folder.run("journal tail");
+    assert_eq!((run.code, run.stderr.lines().count()), (Some(1), 1), "{}", run.seen());
+}
+
+#[test]
+fn an_empty_file_is_no_journal_yet() {
+    let folder = Folder::empty();
+    folder.write("toolcrib.db", "");
+    let run = folder.run("journal tail");
+    assert_eq!((run.code, run.stderr.lines().count()), (Some(1), 1), "{}", run.seen());
+}
+
+#[test]
+fn a_truncated_journal_is_a_problem_that_verify_finds() {
+    let folder = Folder::with_catalog();
+    // Everything into the one file, then half of it away.
+    folder.run("journal collect").output();
+    let whole = std::fs::read(folder.path("toolcrib.db")).unwrap();
+    folder.write("toolcrib.db", &whole[..whole.len() / 2]);
+    let run = folder.run("journal verify");
+    assert_eq!(run.code, Some(3), "{}", run.seen());
+}
+
+#[test]
+fn a_newer_journal_is_refused() {
+    let folder = Folder::with_catalog();
+    let connection = rusqlite::Connection::open(folder.path("toolcrib.db")).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    insta::assert_snapshot!(folder.run("journal show").seen(), @"
+    stderr: error: the journal `toolcrib.db` has format 99 and this toolcrib knows up to 1: use the toolcrib that wrote it, or a newer one
+    exit code: 1
+    ");
+}
+
+#[test]
+fn beside_a_running_server_one_can_look_but_not_change() {
+    let folder = Folder::with_catalog();
+    let clock = Arc::new(toolcrib::SystemClock);
+    let server = SqliteJournal::open(&folder.path("toolcrib.db"), clock).unwrap();
+    for verb in ["journal show", "journal tail", "journal verify", "journal export", "secret list"]
+    {
+        let run = folder.run(verb);
+        assert_eq!(run.code, Some(0), "{}", run.seen());
+    }
+    insta::assert_snapshot!(folder.run("journal collect").seen(), @"
+    stderr: error: the journal `toolcrib.db` is in use by another process: stop it first, or use PostgreSQL for several nodes
+    exit code: 1
+    ");
+    drop(server);
+}

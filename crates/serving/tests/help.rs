@@ -1,0 +1,282 @@
+//! The texts of `--help`, as a newcomer reads them.
+
+use crate::support::Folder;
+
+fn help(verb: &str) -> String {
+    Folder::empty().run(&format!("{verb} --help")).output()
+}
+
+#[test]
+fn the_program() {
+    insta::assert_snapshot!(help(""), @"
+    One catalog for the tools of many sources; every agent gets exactly those it may use
+
+    Usage: toolcrib [OPTIONS] <COMMAND>
+
+    Commands:
+      journal  Look into the journal, check it, move it
+      secret   Keep the secrets that sources need
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+      -V, --version          Print version
+
+    Examples:
+      toolcrib journal show                   # what the catalog knows now
+      toolcrib journal tail --follow          # watch it change
+      toolcrib journal verify                 # check every event ever recorded
+      toolcrib journal export backup.jsonl    # keep a copy
+    ");
+}
+
+#[test]
+fn journal() {
+    insta::assert_snapshot!(help("journal"), @"
+    Look into the journal, check it, move it
+
+    Usage: toolcrib journal [OPTIONS] <COMMAND>
+
+    Commands:
+      show     Show what the catalog knows, now or at an earlier moment
+      tail     Print the last events, one per line
+      verify   Check every event, and that a server would serve what they say
+      export   Write the whole journal as JSON Lines
+      import   Take in an export
+      collect  Remove documents that no event refers to
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+    ");
+}
+
+#[test]
+fn journal_show() {
+    insta::assert_snapshot!(help("journal show"), @"
+    Show what the catalog knows, now or at an earlier moment
+
+    Usage: toolcrib journal show [OPTIONS]
+
+    Options:
+          --at <MOMENT>      A position, a time or a date instead of now
+          --json             Print JSON instead of text
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Examples:
+      toolcrib journal show
+      toolcrib journal show --at 120                     # right after event 120
+      toolcrib journal show --at 2026-05-01T12:00:00Z
+      toolcrib journal show --at 2026-05-01              # when that day began (UTC)
+      toolcrib journal show --json | jq '.groups[].id'
+    ");
+}
+
+#[test]
+fn journal_tail() {
+    insta::assert_snapshot!(help("journal tail"), @"
+    Print the last events, one per line
+
+    Usage: toolcrib journal tail [OPTIONS]
+
+    Options:
+      -n, --lines <N>        How many events [default: 20]
+      -f, --follow           Go on with new events until Ctrl-C
+          --stream <STREAM>  Only events of this stream
+          --json             Print one JSON object per line, with the data of the event
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Examples:
+      toolcrib journal tail
+      toolcrib journal tail -n 100 --stream tool_group-billing
+      toolcrib journal tail --follow --json | jq .type
+    ");
+}
+
+#[test]
+fn journal_verify() {
+    insta::assert_snapshot!(help("journal verify"), @"
+    Check every event, and that a server would serve what they say
+
+    Usage: toolcrib journal verify [OPTIONS]
+
+    Options:
+          --json             Print JSON instead of text
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Reads the journal from the first event on: the numbering, the documents, the storage. Then compares
+    the result with what a server serves after a start. Changes nothing; a server may be running.
+    The exit code is 0 if all is well and 3 if there are problems.
+
+    Examples:
+      toolcrib journal verify
+      toolcrib journal verify --json | jq -r '.problems[]'
+    ");
+}
+
+#[test]
+fn journal_export() {
+    insta::assert_snapshot!(help("journal export"), @"
+    Write the whole journal as JSON Lines
+
+    Usage: toolcrib journal export [OPTIONS] [FILE]
+
+    Arguments:
+      [FILE]  Where to; `-` is standard output [default: -]
+
+    Options:
+          --force            Replace the file if it is there already
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    The file appears when it is complete, and only you can read it. Sealed secrets are not part of it.
+    A server may be running.
+
+    Examples:
+      toolcrib journal export backup.jsonl
+      toolcrib journal export | gzip > backup.jsonl.gz
+    ");
+}
+
+#[test]
+fn journal_import() {
+    insta::assert_snapshot!(help("journal import"), @"
+    Take in an export
+
+    Usage: toolcrib journal import [OPTIONS] <FILE>
+
+    Arguments:
+      <FILE>  Where from; `-` is standard input
+
+    Options:
+          --json             Print JSON instead of text
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    The journal is new, or holds the beginning of the same export: an import that was interrupted goes
+    on when it is started again.
+
+    Examples:
+      toolcrib journal import backup.jsonl
+      gunzip -c backup.jsonl.gz | toolcrib journal import -
+      toolcrib journal export | toolcrib --journal postgres://db.example/crib journal import -
+    ");
+}
+
+#[test]
+fn journal_collect() {
+    insta::assert_snapshot!(help("journal collect"), @"
+    Remove documents that no event refers to
+
+    Usage: toolcrib journal collect [OPTIONS]
+
+    Options:
+          --json             Print JSON instead of text
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Documents are the large parts of tools, such as schemas; they are stored beside the events. Events
+    are never removed.
+    ");
+}
+
+#[test]
+fn secret() {
+    insta::assert_snapshot!(help("secret"), @"
+    Keep the secrets that sources need
+
+    Usage: toolcrib secret [OPTIONS] <COMMAND>
+
+    Commands:
+      set     Seal a value, read from standard input, under a name
+      list    List the names of the sealed secrets
+      remove  Remove a sealed secret
+      help    Print this message or the help of the given subcommand(s)
+
+    Options:
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    A source refers to a secret as `sealed:NAME`. The value is encrypted and lies beside the journal,
+    never in it: it has no history and is not part of an export.
+    ");
+}
+
+#[test]
+fn secret_set() {
+    insta::assert_snapshot!(help("secret set"), @"
+    Seal a value, read from standard input, under a name
+
+    Usage: toolcrib secret set [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  Its name: `billing-token` is referred to as `sealed:billing-token`
+
+    Options:
+          --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
+
+    The key that seals is a long random text, the same one the server gets. A value that is already
+    there is replaced.
+
+    Examples:
+      openssl rand -base64 32 > sealing.key
+      toolcrib secret set billing-token --sealing-key-file sealing.key < token.txt
+      toolcrib secret set billing-token --sealing-key-file sealing.key    # asks for the value
+    ");
+}
+
+#[test]
+fn secret_list() {
+    insta::assert_snapshot!(help("secret list"), @"
+    List the names of the sealed secrets
+
+    Usage: toolcrib secret list [OPTIONS]
+
+    Options:
+          --json             Print JSON instead of text
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+    ");
+}
+
+#[test]
+fn secret_remove() {
+    insta::assert_snapshot!(help("secret remove"), @"
+    Remove a sealed secret
+
+    Usage: toolcrib secret remove [OPTIONS] <NAME>
+
+    Arguments:
+      <NAME>  Its name
+
+    Options:
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+    ");
+}
+
+#[test]
+fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
+    let run = Folder::empty().run("");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
+    assert!(run.stderr.contains("Usage: toolcrib"), "{}", run.stderr);
+}

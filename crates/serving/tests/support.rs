@@ -1,0 +1,256 @@
+//! A folder of its own for each test, the program run in it, and a small catalog to look at.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use catalog::group::GroupCommand;
+use catalog::journal::SqliteJournal;
+use catalog::label::LabelCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::{SourceCommand, SyncError};
+use catalog::tool::ToolCommand;
+use jiff::SignedDuration;
+use model::{Execution, Inventory, Manifest, Schema};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use toolcrib::{Catalog, Context, ManualClock};
+
+/// A sealing key that is long enough.
+pub(crate) const KEY: &str = "a key for tests that is long enough to seal";
+
+/// The URL of an empty database on the server that `cargo xtask` started.
+#[expect(clippy::disallowed_methods, reason = "tests have no configuration")]
+pub(crate) fn postgres_database(name: &str) -> String {
+    let url = std::env::var("TOOLCRIB_TEST_POSTGRES");
+    let url = url.expect("run this through `cargo xtask test`, or see `cargo xtask postgres`");
+    let (server, _) = url.rsplit_once('/').unwrap();
+    let make = async {
+        let (client, connection) =
+            tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        for statement in ["DROP DATABASE IF EXISTS", "CREATE DATABASE"] {
+            client.batch_execute(&format!("{statement} {name}")).await.unwrap();
+        }
+    };
+    runtime().block_on(make);
+    format!("{server}/{name}")
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
+/// A folder with a journal in it, perhaps.
+pub(crate) struct Folder(tempfile::TempDir);
+
+/// What a run of the program left.
+pub(crate) struct Run {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Run {
+    /// Everything a person would see, in one text for a golden test.
+    pub(crate) fn seen(&self) -> String {
+        let mut text = self.stdout.clone();
+        for line in self.stderr.lines() {
+            text += format!("stderr: {line}").trim_end();
+            text.push('\n');
+        }
+        if let Some(code) = self.code.filter(|code| *code != 0) {
+            text += &format!("exit code: {code}\n");
+        }
+        without_digests(&text)
+    }
+
+    /// The output of a run that went well.
+    pub(crate) fn output(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.stderr);
+        self.stdout
+    }
+}
+
+/// Digests change with every new field of what is digested; that they agree is tested elsewhere.
+fn without_digests(text: &str) -> String {
+    let is_hexadecimal = |c: char| c.is_ascii_hexdigit();
+    let digests = text.split(|c| !is_hexadecimal(c)).filter(|word| word.len() == 64);
+    digests.fold(text.to_owned(), |text, digest| text.replace(digest, "DIGEST"))
+}
+
+impl Folder {
+    pub(crate) fn empty() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// With a small catalog in `toolcrib.db`.
+    pub(crate) fn with_catalog() -> Self {
+        let folder = Self::empty();
+        runtime().block_on(fill(folder.path("toolcrib.db")));
+        // The journal's writer lets go a moment after the journal: wait until it has.
+        fs::File::open(folder.path("toolcrib.db.lock")).unwrap().lock().unwrap();
+        folder
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Names of all files, in order.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let names = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Changes the database behind the program's back.
+    pub(crate) fn sql(&self, statement: &str) {
+        let connection = rusqlite::Connection::open(self.path("toolcrib.db")).unwrap();
+        assert!(0 < connection.execute(statement, []).unwrap());
+    }
+
+    /// Runs the program; the arguments are separated by white space.
+    pub(crate) fn run(&self, arguments: &str) -> Run {
+        self.run_with(arguments, "", &[])
+    }
+
+    /// Runs the program with something to read and an environment.
+    pub(crate) fn run_with(
+        &self,
+        arguments: &str,
+        stdin: &str,
+        environment: &[(&str, &str)],
+    ) -> Run {
+        let mut child = self.start(arguments, environment);
+        let mut pipe = child.stdin.take().unwrap();
+        // A program that does not want its input closes the pipe.
+        drop(pipe.write_all(stdin.as_bytes()));
+        drop(pipe);
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| {
+            // The folder has another name each time.
+            String::from_utf8(bytes).unwrap().replace(self.0.path().to_str().unwrap(), "FOLDER")
+        };
+        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Starts the program with nothing but the given environment.
+    #[expect(clippy::disallowed_methods, reason = "the program is what these tests are about")]
+    pub(crate) fn start(&self, arguments: &str, environment: &[(&str, &str)]) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
+        command.args(arguments.split_whitespace()).current_dir(self.0.path());
+        command.env_clear().envs(environment.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+}
+
+/// A source of each of two kinds, one of them refreshed and one failing; groups, a policy, a label.
+async fn fill(path: PathBuf) {
+    let clock = Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()));
+    let journal = SqliteJournal::open(&path, clock.clone()).unwrap();
+    let catalog = Catalog::open(Arc::new(journal)).await.unwrap();
+    for (number, command) in commands().into_iter().enumerate() {
+        let key = format!("step {number}");
+        let key = (number == 0).then_some(key.as_str());
+        catalog.execute(command, Context::by("ada"), key).await.unwrap();
+        clock.advance(SignedDuration::from_mins(1));
+    }
+}
+
+fn commands() -> Vec<toolcrib::Command> {
+    let petstore = json!({
+        "name": "Pet Store", "url": "https://pets.example/openapi.json", "settings": {"kind": "openapi"},
+        "auth": {"kind": "bearer", "token": "sealed:petstore-token"},
+    });
+    let tickets = json!({
+        "name": "Tickets",
+        "settings": {"kind": "mcp", "command": {
+            "program": "tickets-mcp",
+            "environment": {"TICKETS_TOKEN": "sealed:tickets-token", "HOME": "env:HOME"},
+        }},
+    });
+    let group = |id: &str, selectors: Value| {
+        let new = json!({"id": id, "profile": {"name": id}, "selectors": selectors});
+        toolcrib::Command::Group(id.parse().unwrap(), GroupCommand::Create(Box::new(read(new))))
+    };
+    let policy = json!({
+        "name": "Staff may read", "priority": 10, "groups": ["pets-read"],
+        "matchers": [{"claim": "role", "operator": "equals", "value": "staff"}],
+    });
+    let error = SyncError {
+        code: "mcp_start_failed".into(),
+        message: "tickets-mcp is not installed".into(),
+    };
+    let source = |id: &str, command| toolcrib::Command::Source(id.parse().unwrap(), command);
+    vec![
+        source("petstore", SourceCommand::Register(read(petstore))),
+        source("petstore", SourceCommand::StartSync),
+        toolcrib::Command::Ingest { inventory: Box::new(inventory()), force: false },
+        source("tickets", SourceCommand::Register(read(tickets))),
+        source("tickets", SourceCommand::FailSync(error)),
+        source("tickets", SourceCommand::Disable),
+        toolcrib::Command::Label(
+            "pii".parse().unwrap(),
+            LabelCommand::Create(read(json!({"name": "Personal data"}))),
+        ),
+        toolcrib::Command::Tool(
+            "petstore:getOwner".parse().unwrap(),
+            ToolCommand::Label(["pii".parse().unwrap()].into()),
+        ),
+        toolcrib::Command::Tool("petstore:deletePet".parse().unwrap(), ToolCommand::Disable),
+        group("pets-all", json!([{"source": "petstore"}])),
+        group("pets-read", json!([{"source": "petstore", "method": "GET"}])),
+        toolcrib::Command::Group("pets-all".parse().unwrap(), GroupCommand::Deactivate),
+        toolcrib::Command::Policy(
+            "staff-read".parse().unwrap(),
+            PolicyCommand::Define(read(policy)),
+        ),
+    ]
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn inventory() -> Inventory {
+    let long = "Which pet, by the number on its collar. ".repeat(20);
+    let by_id =
+        json!({"type": "object", "properties": {"id": {"type": "string", "description": long}}});
+    let tool = |name: &str, method: &str, path: &str, schema: &Value| {
+        let manifest = Manifest {
+            name: name.into(),
+            title: None,
+            description: "".into(),
+            method: method.into(),
+            path: path.into(),
+            tags: vec!["pets".into()],
+            input_schema: Schema::new(schema.clone()).unwrap(),
+            output_schema: None,
+            execution: Execution::McpCall,
+            deprecated: false,
+            security: None,
+            extra: Default::default(),
+        };
+        (name.to_owned(), manifest)
+    };
+    let tools = [
+        tool("listPets", "GET", "/pets", &json!({"type": "object"})),
+        tool("getOwner", "GET", "/pets/{id}/owner", &by_id),
+        tool("deletePet", "DELETE", "/pets/{id}", &by_id),
+    ];
+    Inventory::new("petstore".parse().unwrap(), tools).unwrap()
+}
