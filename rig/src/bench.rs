@@ -13,6 +13,12 @@ pub(crate) struct Orders {
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
     quick: bool,
+    /// Only this part: appends, refresh, start or memory; writes no figures.
+    #[arg(long)]
+    part: Option<String>,
+    /// Only this store: sqlite or postgres; writes no figures.
+    #[arg(long)]
+    store: Option<String>,
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
@@ -25,9 +31,9 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         );
     }
     let mut report = Report::new("journal");
-    journal::run(&mut report, orders.quick).await?;
+    journal::run(&mut report, &orders).await?;
     report.print()?;
-    if !orders.quick {
+    if !orders.quick && orders.part.is_none() && orders.store.is_none() {
         report.keep()?;
     }
     Ok(())

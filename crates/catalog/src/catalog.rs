@@ -4,12 +4,14 @@
 //! carries no data, so start, second node and lost signals are one code path. A command returns when the snapshot shows
 //! what it did.
 
+use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use model::{Digest, Document, RawJson};
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -50,6 +52,40 @@ struct Shared {
     shown: watch::Sender<Position>,
     /// Of the last checkpoint; held while one is being stored.
     saved: Mutex<Position>,
+    recent: Recent,
+}
+
+/// Documents this node is storing right now: the fold need not read them back.
+#[derive(Default)]
+pub(crate) struct Recent(std::sync::Mutex<HashMap<Digest, RawJson>>);
+
+impl Recent {
+    fn documents(&self) -> MutexGuard<'_, HashMap<Digest, RawJson>> {
+        self.0.lock().expect("no one panics while holding the documents")
+    }
+
+    /// As long as the answer lives.
+    fn keep(&self, documents: &[Document]) -> Kept<'_> {
+        let entry = |document: &Document| (document.digest, document.text.clone());
+        self.documents().extend(documents.iter().map(entry));
+        Kept { recent: self, digests: documents.iter().map(|document| document.digest).collect() }
+    }
+
+    pub(crate) fn find(&self, digest: &Digest) -> Option<RawJson> {
+        self.documents().get(digest).cloned()
+    }
+}
+
+struct Kept<'a> {
+    recent: &'a Recent,
+    digests: Vec<Digest>,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        let mut documents = self.recent.documents();
+        self.digests.iter().for_each(|digest| drop(documents.remove(digest)));
+    }
 }
 
 /// What came of a command.
@@ -99,7 +135,8 @@ impl Catalog {
         let snapshot = Arc::new(fold.snapshot().clone());
         let shown = watch::Sender::new(snapshot.position());
         let (snapshot, saved) = (ArcSwap::new(snapshot), Mutex::new(from_checkpoint));
-        let shared = Arc::new(Shared { journal, snapshot, shown, saved });
+        let recent = Recent::default();
+        let shared = Arc::new(Shared { journal, snapshot, shown, saved, recent });
         let projector = tokio::spawn(project(Arc::clone(&shared), fold));
         let lanes = (0..LANES).map(|_| Mutex::new(())).collect();
         Ok(Self { shared, lanes, hasher: RandomState::new(), projector })
@@ -164,10 +201,12 @@ impl Catalog {
             });
             let (streams, documents) = (decision.streams, decision.documents);
             let append = Append { streams, documents, context: context.clone(), once };
+            let _kept = self.shared.recent.keep(&append.documents);
             match self.shared.journal.append(append).await {
                 Ok(Appended::Stored(position)) => {
                     self.shown(position).await;
-                    return Ok(Executed { position, answer: decision.answer, repeated: false });
+                    let answer = decision.answer;
+                    return Ok(Executed { position, answer, repeated: false });
                 }
                 Ok(Appended::Before(answer)) => {
                     return Ok(self.repeated(&answer.answer, answer.position).await);
@@ -243,7 +282,7 @@ async fn catch_up(
         events.iter().for_each(|event| fold.apply(event));
         tokio::task::yield_now().await;
     }
-    fold.settle(journal).await
+    fold.settle(journal, &Recent::default()).await
 }
 
 impl Shared {
@@ -298,7 +337,7 @@ async fn step(shared: &Shared, fold: &mut Fold) -> Result<(), JournalError> {
         if more {
             continue;
         }
-        fold.settle(&*shared.journal).await?;
+        fold.settle(&*shared.journal, &shared.recent).await?;
         shared.snapshot.store(Arc::new(fold.snapshot().clone()));
         shared.shown.send_replace(fold.position());
         return Ok(());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use model::{Digest, GroupId, RawJson, Schema, SourceId, ToolId};
 
+use crate::catalog::Recent;
 use crate::event::Event;
 use crate::group::Group;
 use crate::journal::{Journal, JournalError, Position, Recorded};
@@ -195,8 +196,12 @@ impl Fold {
     }
 
     /// Works out everything that follows from what was touched.
-    pub(crate) async fn settle(&mut self, journal: &dyn Journal) -> Result<(), JournalError> {
-        self.load_documents(journal).await?;
+    pub(crate) async fn settle(
+        &mut self,
+        journal: &dyn Journal,
+        recent: &Recent,
+    ) -> Result<(), JournalError> {
+        self.load_documents(journal, recent).await?;
         self.place_tools();
         self.resolve_groups();
         if self.documents.len() < 4 * self.let_go {
@@ -207,11 +212,23 @@ impl Fold {
     }
 
     /// Gets the schemas of touched tools, as far as no other tool has them already.
-    async fn load_documents(&mut self, journal: &dyn Journal) -> Result<(), JournalError> {
+    async fn load_documents(
+        &mut self,
+        journal: &dyn Journal,
+        recent: &Recent,
+    ) -> Result<(), JournalError> {
         let manifests = self.touched_tools.values().filter_map(Tool::served_manifest);
-        let mut missing: HashSet<_> = manifests.flat_map(|manifest| manifest.digests()).collect();
-        missing.retain(|digest| !self.documents.contains_key(digest));
-        let missing: Vec<_> = missing.into_iter().collect();
+        let wanted: HashSet<_> = manifests.flat_map(|manifest| manifest.digests()).collect();
+        let mut missing = Vec::new();
+        for digest in wanted {
+            if self.documents.contains_key(&digest) {
+                continue;
+            }
+            match recent.find(&digest) {
+                Some(text) => drop(self.documents.insert(digest, text)),
+                None => missing.push(digest),
+            }
+        }
         for some in missing.chunks(DOCUMENTS_AT_ONCE) {
             let found = journal.documents(some.to_vec()).await?;
             self.documents

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use model::{Digest, Document};
 use serde::Serialize;
 
+use crate::catalog::Recent;
 use crate::event::{Event, NotUnderstood};
 use crate::fold::Fold;
 use crate::journal::{Journal, JournalError, Position, Recorded, StreamName, Version};
@@ -60,7 +61,7 @@ pub async fn verify(
         progress(fold.position().0);
     }
     inspection.look_at_documents(journal).await?;
-    fold.settle(journal).await?;
+    fold.settle(journal, &Recent::default()).await?;
     let (rebuilt, in_service) = (fold.snapshot().digest(), live.digest());
     if rebuilt != in_service {
         let text = format!(

@@ -15,8 +15,8 @@ use model::{Document, ToolId};
 use tokio_postgres::types::ToSql;
 use toolcrib::{JournalPlace, SystemClock};
 
-use super::opened;
 use super::report::{Bound, Report};
+use super::{Orders, opened};
 use crate::{postgres, world};
 
 /// A store with a way to write the same rows without us.
@@ -31,18 +31,27 @@ enum Bare {
     Postgres(Box<tokio_postgres::Client>),
 }
 
-pub(super) async fn run(report: &mut Report, quick: bool) -> anyhow::Result<()> {
+pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
-    let scale = if quick { 10 } else { 1 };
-    for name in ["sqlite", "postgres"] {
+    let scale = if orders.quick { 10 } else { 1 };
+    let wanted =
+        |chosen: &Option<String>, name: &str| chosen.as_ref().is_none_or(|chosen| chosen == name);
+    for name in ["sqlite", "postgres"].into_iter().filter(|name| wanted(&orders.store, name)) {
         let mut bench = Bench::new(name, folder.path()).await?;
-        bench.appends(report, scale).await?;
-        bench.refreshes(report, scale).await?;
+        if wanted(&orders.part, "appends") {
+            bench.appends(report, scale).await?;
+        }
+        if wanted(&orders.part, "refresh") {
+            bench.refreshes(report, scale).await?;
+        }
+        if wanted(&orders.part, "start") {
+            start(report, name, folder.path(), scale).await?;
+        }
     }
-    for name in ["sqlite", "postgres"] {
-        start(report, name, folder.path(), scale).await?;
+    if wanted(&orders.part, "memory") {
+        memory(report, folder.path(), scale).await?;
     }
-    memory(report, folder.path(), scale).await
+    Ok(())
 }
 
 async fn place(name: &str, label: &str, folder: &Path) -> anyhow::Result<String> {

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{Digest, Document};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 use super::memory::wait_for;
 use super::{
@@ -31,7 +32,8 @@ pub struct PostgresJournal {
     link: Arc<Link>,
     writer: Writer,
     head: watch::Receiver<Position>,
-    listener: tokio::task::JoinHandle<()>,
+    /// End with the journal.
+    _messengers: JoinSet<()>,
 }
 
 impl PostgresJournal {
@@ -40,16 +42,12 @@ impl PostgresJournal {
         let link = Arc::new(Link::new(url)?);
         schema::migrate(&link).await?;
         let (sender, head) = watch::channel(read::head(&link).await?);
-        let writing = Arc::new(link.another());
-        let writer = Writer::start(Arc::clone(&writing), sender.clone());
-        let listener = tokio::spawn(listen::listen(Arc::clone(&link), writing, sender));
-        Ok(Self { link, writer, head, listener })
-    }
-}
-
-impl Drop for PostgresJournal {
-    fn drop(&mut self) {
-        self.listener.abort();
+        let stored = Arc::new(Notify::new());
+        let writer = Writer::start(Arc::new(link.another()), sender.clone(), Arc::clone(&stored));
+        let mut messengers = JoinSet::new();
+        messengers.spawn(listen::listen(Arc::clone(&link), sender));
+        messengers.spawn(listen::tell(Arc::clone(&link), stored));
+        Ok(Self { link, writer, head, _messengers: messengers })
     }
 }
 

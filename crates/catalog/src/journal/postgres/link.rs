@@ -203,7 +203,8 @@ impl Link {
             ) => JournalError::CannotOpen { place, cause },
             // Said by the server before it would have committed, so nothing is stored.
             Some(
-                &SqlState::LOCK_NOT_AVAILABLE
+                &SqlState::UNIQUE_VIOLATION
+                | &SqlState::LOCK_NOT_AVAILABLE
                 | &SqlState::QUERY_CANCELED
                 | &SqlState::READ_ONLY_SQL_TRANSACTION,
             ) => JournalError::Unavailable { place, cause, maybe_stored: false },

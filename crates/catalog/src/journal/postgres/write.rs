@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::{Digest, Document};
 use serde::Deserialize;
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -34,13 +34,18 @@ pub(super) struct Writer {
 struct Desk {
     link: Arc<Link>,
     head: watch::Sender<Position>,
+    stored: Arc<Notify>,
     turn: Mutex<()>,
 }
 
 impl Writer {
-    pub(super) fn start(link: Arc<Link>, head: watch::Sender<Position>) -> Self {
+    pub(super) fn start(
+        link: Arc<Link>,
+        head: watch::Sender<Position>,
+        stored: Arc<Notify>,
+    ) -> Self {
         let (sender, queue) = mpsc::channel(QUEUE);
-        let desk = Arc::new(Desk { link, head, turn: Mutex::default() });
+        let desk = Arc::new(Desk { link, head, stored, turn: Mutex::default() });
         tokio::spawn(work(Arc::clone(&desk), queue));
         Self { desk, queue: sender }
     }
@@ -130,12 +135,31 @@ impl Desk {
     async fn store(&self, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
         let results = match call(&self.link, appends).await {
             Ok(results) => results,
-            Err(error) => appends.iter().map(|_| Err(error.for_another_caller())).collect(),
+            Err(error) => match appends {
+                [append] => vec![Err(self.conflict(append).await.unwrap_or(error))],
+                several => several.iter().map(|_| Err(error.for_another_caller())).collect(),
+            },
         };
         if let Some(last) = results.iter().filter_map(stored).max() {
             raise(&self.head, last);
+            self.stored.notify_one();
         }
         results
+    }
+}
+
+impl Desk {
+    /// A stream that is not where an append expected it.
+    async fn conflict(&self, append: &Append) -> Option<JournalError> {
+        let streams: Vec<_> = append.streams.iter().map(|stream| stream.stream.as_str()).collect();
+        let rows = self.link.query(schema::VERSIONS, &[&streams]).await.ok()?;
+        let version = |row: &Row| (StreamName::new(row.get(0)), Version(number(row, 1)));
+        let versions: HashMap<_, _> = rows.iter().map(version).collect();
+        append.streams.iter().find_map(|known| {
+            let (stream, expected) = (known.stream.clone(), known.expected);
+            let actual = versions.get(&stream).copied().unwrap_or_default();
+            (actual != expected).then_some(JournalError::Conflict { stream, expected, actual })
+        })
     }
 }
 
@@ -154,7 +178,7 @@ impl<'a> Columns<'a> {
     fn of(appends: &[&'a Append]) -> Self {
         let mut columns = Self::default();
         for (append, number) in appends.iter().zip(1_i64..) {
-            columns.push(number, append);
+            columns.push(number, append, appends.len() == 1);
             for document in &append.documents {
                 columns.document.0.push(number);
                 columns.document.1.push(&document.digest.as_bytes()[..]);
@@ -164,11 +188,15 @@ impl<'a> Columns<'a> {
         columns
     }
 
-    fn push(&mut self, number: i64, append: &'a Append) {
+    /// An append that is alone need not ask whether a new stream is new: the table would refuse it, and nothing else
+    /// would be lost with the call.
+    fn push(&mut self, number: i64, append: &'a Append, alone: bool) {
         for stream in &append.streams {
-            self.stream.0.push(number);
-            self.stream.1.push(stream.stream.as_str());
-            self.stream.2.push(signed(stream.expected.0));
+            if !alone || stream.expected != Version::NONE {
+                self.stream.0.push(number);
+                self.stream.1.push(stream.stream.as_str());
+                self.stream.2.push(signed(stream.expected.0));
+            }
             let mut version = stream.expected;
             for event in &stream.events {
                 version = version.next();
@@ -297,9 +325,7 @@ pub(super) async fn restore(
 
     let streams: HashSet<&str> = events.iter().map(|event| event.stream.as_str()).collect();
     let streams: Vec<&str> = streams.into_iter().collect();
-    let known =
-        "SELECT stream, max(version) FROM toolcrib_events WHERE stream = ANY ($1) GROUP BY stream";
-    let rows = transaction.query(known, &[&streams]).await.map_err(sql)?;
+    let rows = transaction.query(schema::VERSIONS, &[&streams]).await.map_err(sql)?;
     let mut versions: HashMap<StreamName, Version> =
         rows.iter().map(|row| (StreamName::new(row.get(0)), Version(number(row, 1)))).collect();
     for event in &events {
