@@ -177,7 +177,7 @@ impl Check {
     }
 }
 
-/// Numbers that can be repeated (SplitMix64).
+/// Numbers that can be repeated (`SplitMix64`).
 struct Random(u64);
 
 impl Random {

@@ -1,6 +1,6 @@
 //! What time it is, handed in: decisions have no `now()`, and tests set the clock.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -8,6 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
 }
 
 /// The machine's clock.

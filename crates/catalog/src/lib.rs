@@ -29,4 +29,4 @@ pub use refusal::Refusal;
 pub use snapshot::{CataloguedGroup, CataloguedSource, Snapshot};
 pub use tool_table::CataloguedTool;
 pub use transfer::{Import, TransferError, export};
-pub use verify::{Verification, collect_documents, verify};
+pub use verify::{Collected, Verification, collect_documents, verify};

@@ -143,7 +143,7 @@ mod tests {
         #[test]
         fn it_behaves_as_a_set_of_numbers(one in slots(), two in slots()) {
             let (a, b): (ToolSet, ToolSet) = (one.iter().copied().collect(), two.iter().copied().collect());
-            prop_assert_eq!(a.iter().collect::<BTreeSet<_>>(), one.clone());
+            prop_assert_eq!(&a.iter().collect::<BTreeSet<_>>(), &one);
             prop_assert_eq!(a.len(), one.len());
             let both = a.intersection(&b);
             prop_assert_eq!(both.iter().collect::<BTreeSet<_>>(), &one & &two);

@@ -1,7 +1,7 @@
 //! Export and import: a journal as JSON Lines, from any store into any other, without loss.
 //!
-//! The first line says what it is; then come documents, answers to idempotent commands, events in order, and a last
-//! line with their number and digest, so that a cut-off file shows. Sealed secrets stay where they are.
+//! The first line says what it is; then come documents, events in order, answers to idempotent commands, and a last line
+//! with the number and digest of the events, so that a cut-off file shows. Sealed secrets stay where they are.
 
 use model::{Digest, Document, RawJson};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub enum TransferError {
         problem: String,
     },
     /// The destination.
-    #[error("the export cannot be written ({0})")]
+    #[error("the export cannot be written")]
     Write(#[from] std::io::Error),
 }
 
@@ -71,6 +71,22 @@ pub async fn export(
             write(&text(&Line::Document { digest, text: body }))?;
         }
     }
+    let mut position = Position(0);
+    let mut digest = Sha256::new();
+    let mut count = 0;
+    while position < head {
+        let events = journal.read_after(position, BATCH).await?;
+        if events.is_empty() {
+            break;
+        }
+        for event in events.into_iter().filter(|event| event.position <= head) {
+            position = event.position;
+            count += 1;
+            let line = text(&Line::Event(event));
+            digest.update(&line);
+            write(&line)?;
+        }
+    }
     let mut key = String::new();
     loop {
         let answers = journal.answers(key.clone(), BATCH).await?;
@@ -80,22 +96,9 @@ pub async fn export(
             write(&text(&Line::Answer(answer)))?;
         }
     }
-    let mut position = Position(0);
-    let mut digest = Sha256::new();
-    while position < head {
-        for event in journal.read_after(position, BATCH).await? {
-            if head < event.position {
-                break;
-            }
-            position = event.position;
-            let line = text(&Line::Event(event));
-            digest.update(&line);
-            write(&line)?;
-        }
-    }
     let digest = Digest::from_bytes(&digest.finalize()).expect("SHA-256 has 32 bytes");
-    write(&text(&Line::End(End { events: head.0, digest })))?;
-    Ok(head.0)
+    write(&text(&Line::End(End { events: count, digest })))?;
+    Ok(count)
 }
 
 fn text(line: &Line) -> String {
@@ -108,32 +111,39 @@ fn text(line: &Line) -> String {
 pub struct Import<'a> {
     journal: &'a dyn Journal,
     line: u64,
+    stage: Stage,
+    /// What the journal held before.
     head: Position,
+    /// Events that should be there already.
+    known: Vec<Recorded>,
     events: Vec<Recorded>,
     documents: Vec<Document>,
     answers: Vec<Answer>,
     digest: Sha256,
     seen: u64,
-    last_known: Option<Recorded>,
-    ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Nothing,
+    Started,
+    Ended,
 }
 
 impl<'a> Import<'a> {
     /// Into a journal that is empty, or holds the beginning of the same history.
     pub async fn into(journal: &'a dyn Journal) -> Result<Self, TransferError> {
-        let head = journal.head().await?;
-        let last = journal.read_after(Position(head.0.saturating_sub(1)), 1).await?;
         Ok(Self {
             journal,
             line: 0,
-            head,
+            stage: Stage::Nothing,
+            head: journal.head().await?,
+            known: Vec::new(),
             events: Vec::new(),
             documents: Vec::new(),
             answers: Vec::new(),
             digest: Sha256::new(),
             seen: 0,
-            last_known: last.into_iter().next(),
-            ended: false,
         })
     }
 
@@ -145,54 +155,46 @@ impl<'a> Import<'a> {
         }
         let parsed = serde_json::from_str(line)
             .map_err(|error| self.wrong(format!("is not a line of a journal export: {error}")))?;
-        match parsed {
-            Line::Journal(start) if start.format != FORMAT => {
-                let problem = format!(
-                    "says format {}, this toolcrib knows {FORMAT}: use a newer one",
-                    start.format
-                );
+        match (self.stage, parsed) {
+            (Stage::Nothing, Line::Journal(start)) if start.format == FORMAT => {
+                self.stage = Stage::Started
+            }
+            (Stage::Nothing, Line::Journal(start)) => {
+                let format = start.format;
+                let problem =
+                    format!("says format {format}, this toolcrib knows {FORMAT}: use a newer one");
                 return Err(self.wrong(problem));
             }
-            Line::Journal(_) if self.line != 1 => {
-                return Err(self.wrong("starts a second export".to_owned()));
-            }
-            Line::Journal(_) => {}
-            _ if self.line == 1 => {
+            (Stage::Nothing, _) => {
                 return Err(self.wrong("is not the first line of a journal export".to_owned()));
             }
-            Line::Document { digest, text } => {
+            (Stage::Ended, _) => {
+                return Err(self.wrong("comes after the end of the export".to_owned()));
+            }
+            (Stage::Started, Line::Journal(_)) => {
+                return Err(self.wrong("starts a second export".to_owned()));
+            }
+            (Stage::Started, Line::Document { digest, text }) => {
                 let document = Document { digest, text };
                 if !document.is_intact() {
                     return Err(self.wrong(format!("holds another document than {digest}")));
                 }
                 self.documents.push(document);
             }
-            Line::Answer(answer) => self.answers.push(answer),
-            Line::Event(event) => {
+            (Stage::Started, Line::Answer(answer)) => self.answers.push(answer),
+            (Stage::Started, Line::Event(event)) => {
                 self.digest.update(line.trim_end());
                 self.digest.update("\n");
-                self.event(event)?;
+                self.seen += 1;
+                let side =
+                    if event.position <= self.head { &mut self.known } else { &mut self.events };
+                side.push(event);
             }
-            Line::End(end) => self.end(&end).await?,
+            (Stage::Started, Line::End(end)) => self.end(&end).await?,
         }
-        if BATCH <= self.events.len() + self.documents.len() + self.answers.len() {
+        if BATCH <= self.known.len() + self.events.len() + self.documents.len() + self.answers.len()
+        {
             self.flush().await?;
-        }
-        Ok(())
-    }
-
-    fn event(&mut self, event: Recorded) -> Result<(), TransferError> {
-        self.seen += 1;
-        if self.head < event.position {
-            self.events.push(event);
-            return Ok(());
-        }
-        if event.position == self.head && self.last_known.as_ref() != Some(&event) {
-            let problem = format!(
-                "does not agree with event {} that is there already: import into an empty journal",
-                event.position
-            );
-            return Err(self.wrong(problem));
         }
         Ok(())
     }
@@ -200,19 +202,26 @@ impl<'a> Import<'a> {
     async fn end(&mut self, end: &End) -> Result<(), TransferError> {
         let digest = std::mem::take(&mut self.digest).finalize();
         if end.events != self.seen || digest[..] != end.digest.as_bytes()[..] {
-            let seen = self.seen;
+            let (said, seen) = (end.events, self.seen);
+            let problem =
+                format!("says {said} events, {seen} came or one is changed: get the export again");
+            return Err(self.wrong(problem));
+        }
+        self.stage = Stage::Ended;
+        self.flush().await?;
+        if self.seen < self.head.0 {
+            let (seen, head) = (self.seen, self.head);
             let problem = format!(
-                "says {} events, {seen} came or one is changed: get the export again",
-                end.events
+                "ends after {seen} events and the journal holds {head}: nothing was changed"
             );
             return Err(self.wrong(problem));
         }
-        self.ended = true;
-        self.flush().await
+        Ok(())
     }
 
     async fn flush(&mut self) -> Result<(), TransferError> {
-        // Documents first, so that no event is ever there without them.
+        self.compare().await?;
+        // Documents come before the events that need them, and answers after the events they tell of.
         let (documents, answers) =
             (std::mem::take(&mut self.documents), std::mem::take(&mut self.answers));
         let events = std::mem::take(&mut self.events);
@@ -220,10 +229,29 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// What is there already must be the same history.
+    async fn compare(&mut self) -> Result<(), TransferError> {
+        let known = std::mem::take(&mut self.known);
+        let Some(first) = known.first() else { return Ok(()) };
+        let before = Position(first.position.0.saturating_sub(1));
+        let there = self.journal.read_after(before, known.len()).await?;
+        match known.iter().zip(&there).find(|(given, there)| given != there) {
+            None => Ok(()),
+            Some((given, _)) => {
+                let position = given.position;
+                let problem = format!(
+                    "or one before it does not agree with event {position} that is there already: \
+                     import into an empty journal"
+                );
+                Err(self.wrong(problem))
+            }
+        }
+    }
+
     /// After the last line: how many events the export held.
     pub async fn finish(mut self) -> Result<u64, TransferError> {
         self.flush().await?;
-        if !self.ended {
+        if self.stage != Stage::Ended {
             self.line += 1;
             let problem = "is missing: the file is cut off. What came is stored; import the whole file to go on";
             return Err(self.wrong(problem.to_owned()));

@@ -75,6 +75,7 @@ pub async fn verify(
 #[derive(Default)]
 struct Inspection {
     position: Position,
+    events: u64,
     versions: HashMap<StreamName, Version>,
     documents: HashSet<Digest>,
     not_understood: u64,
@@ -92,9 +93,15 @@ impl Inspection {
     }
 
     fn look_at(&mut self, event: &Recorded) {
+        self.events += 1;
         let next = self.position.0 + 1;
-        if event.position.0 != next {
-            self.problem(format!("position {} follows {}", event.position, self.position));
+        match event.position.0.saturating_sub(next) {
+            _ if event.position.0 < next => {
+                self.problem(format!("event {} stands twice", event.position))
+            }
+            0 => {}
+            1 => self.problem(format!("event {next} is missing")),
+            _ => self.problem(format!("events {next} to {} are missing", event.position.0 - 1)),
         }
         self.position = event.position;
         let version = self.versions.entry(event.stream.clone()).or_default();
@@ -148,7 +155,7 @@ impl Inspection {
             self.problems.push(format!("and {} more", self.further_problems));
         }
         Verification {
-            events: self.position.0,
+            events: self.events,
             streams: self.versions.len(),
             documents: self.documents.len(),
             not_understood: self.not_understood,
@@ -159,8 +166,19 @@ impl Inspection {
     }
 }
 
-/// Removes documents that no event refers to; says how many. Gives up if events keep arriving.
-pub async fn collect_documents(journal: &dyn Journal) -> Result<usize, JournalError> {
+/// What became of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collected {
+    /// This many documents that no event refers to were removed.
+    Removed(usize),
+    /// Nothing was removed: this many events are of types this version does not know and may refer to any of them.
+    NotUnderstood(u64),
+    /// Nothing was removed: events kept arriving.
+    Busy,
+}
+
+/// Removes documents that no event refers to. Not while an import is running: it brings documents before events.
+pub async fn collect_documents(journal: &dyn Journal) -> Result<Collected, JournalError> {
     let mut inspection = Inspection::default();
     for _ in 0..10 {
         loop {
@@ -170,20 +188,21 @@ pub async fn collect_documents(journal: &dyn Journal) -> Result<usize, JournalEr
             }
             events.iter().for_each(|event| inspection.look_at(event));
         }
+        if 0 < inspection.not_understood {
+            return Ok(Collected::NotUnderstood(inspection.not_understood));
+        }
         let mut unused = Vec::new();
         let mut after = None;
         loop {
             let digests = journal.document_digests(after, BATCH).await?;
             let Some(last) = digests.last() else { break };
             after = Some(*last);
-            unused.extend(
-                digests.iter().filter(|digest| !inspection.documents.contains(digest)).copied(),
-            );
+            unused.extend(digests.iter().filter(|digest| !inspection.documents.contains(digest)));
         }
         // An event appended meanwhile may refer to one of them: look again.
         if let Some(removed) = journal.remove_documents(unused, inspection.position).await? {
-            return Ok(removed);
+            return Ok(Collected::Removed(removed));
         }
     }
-    Ok(0)
+    Ok(Collected::Busy)
 }

@@ -13,6 +13,13 @@ pub(crate) enum Failure {
     Place(#[from] InvalidPlace),
     #[error("a journal in memory is gone with its process: give a path or `postgres://…`")]
     InMemory,
+    #[error(
+        "{events} events are of types this version does not know and may refer to any document: \
+         nothing was removed; use the toolcrib that wrote them"
+    )]
+    NotUnderstood { events: u64 },
+    #[error("events kept arriving: nothing was removed; try again when less is going on")]
+    Busy,
     #[error("the environment variable {name} is not UTF-8 text")]
     Variable { name: &'static str },
     #[error("the program cannot be started")]
@@ -99,7 +106,7 @@ mod tests {
         let output = Failure::Output(full()).sentence();
         assert_eq!(output, format!("the output cannot be written: {}", full()));
         let repeated = Failure::Transfer(TransferError::Write(full())).sentence();
-        assert_eq!(repeated, format!("the export cannot be written ({})", full()));
+        assert_eq!(repeated, format!("the export cannot be written: {}", full()));
     }
 
     #[test]

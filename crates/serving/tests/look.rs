@@ -225,7 +225,7 @@ fn verify_finds_a_removed_event() {
     digest     DIGEST
 
     1 problem:
-      position 14 follows 12
+      event 13 is missing
     exit code: 3
     ");
     let run = folder.run("journal verify --json");

@@ -21,8 +21,8 @@ pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,
 };
 pub use catalog::{
-    Catalog, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot, TransferError,
-    Verification, collect_documents, export, snapshot_at, verify,
+    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
+    TransferError, Verification, collect_documents, export, snapshot_at, verify,
 };
 pub use place::{InvalidPlace, JournalPlace};
 pub use secrets::{SealingKey, SecretError, Secrets};

@@ -82,7 +82,10 @@ impl JournalPlace {
     ) -> Result<Arc<dyn Journal>, JournalError> {
         match self {
             Self::File(path) => Ok(Arc::new(SqliteJournal::open_read_only(path)?)),
-            Self::Memory | Self::Postgres(_) => self.open(clock).await,
+            Self::Postgres(url) => {
+                Ok(Arc::new(PostgresJournal::connect_to_read(url.clone()).await?))
+            }
+            Self::Memory => self.open(clock).await,
         }
     }
 }

@@ -107,6 +107,9 @@ pub enum SecretError {
     /// More than a secret may have.
     #[error("a secret has at most {LIMIT} bytes and is not empty")]
     Size,
+    /// No name for a secret.
+    #[error("a secret's name has 1 to 1024 printable bytes")]
+    Name,
     /// The database.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -162,7 +165,7 @@ impl Secrets {
         if length == 0 || LIMIT < length {
             return Err(SecretError::Size);
         }
-        let secret = format!("sealed:{name}").parse().map_err(|_| SecretError::Size)?;
+        let secret = format!("sealed:{name}").parse().map_err(|_| SecretError::Name)?;
         self.journal.seal(name.to_owned(), Some(key.seal(name, value))).await?;
         Ok(secret)
     }

@@ -94,14 +94,12 @@ impl Kept {
         documents: Vec<Document>,
         answers: Vec<Answer>,
     ) -> Result<(), JournalError> {
-        let mut next = self.head().0 + 1;
         let mut versions = HashMap::new();
-        for event in &events {
+        for (event, next) in events.iter().zip(self.head().0 + 1..) {
             let version =
                 versions.entry(&event.stream).or_insert_with(|| self.version(&event.stream));
             follows(event, Position(next), version.next())?;
             *version = event.version;
-            next += 1;
         }
         events.into_iter().for_each(|event| self.push(event));
         self.documents
@@ -281,7 +279,12 @@ impl Journal for MemoryJournal {
 
 /// Returns when the head is after a position, or after a while.
 pub(super) async fn wait_for(mut head: watch::Receiver<Position>, after: Position) {
-    let moved = head.wait_for(|head| after < *head);
-    // Elapsed, moved or closed: in each case the caller looks again.
-    drop(tokio::time::timeout(WAKE_UP_AT_LEAST_EVERY, moved).await);
+    let moved = async {
+        // Nobody tells us: only the timer does.
+        if head.wait_for(|head| after < *head).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    // In time or not, the caller looks again.
+    tokio::time::timeout(WAKE_UP_AT_LEAST_EVERY, moved).await.ok();
 }

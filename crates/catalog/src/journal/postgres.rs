@@ -41,6 +41,17 @@ impl PostgresJournal {
     pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
         let link = Arc::new(Link::new(url)?);
         schema::migrate(&link).await?;
+        Self::over(link).await
+    }
+
+    /// Connects to a journal that is there, to look at it.
+    pub async fn connect_to_read(url: PostgresUrl) -> Result<Self, JournalError> {
+        let link = Arc::new(Link::new(url)?);
+        schema::check(&link).await?;
+        Self::over(link).await
+    }
+
+    async fn over(link: Arc<Link>) -> Result<Self, JournalError> {
         let (sender, head) = watch::channel(read::head(&link).await?);
         let stored = Arc::new(Notify::new());
         let writer = Writer::start(Arc::new(link.another()), sender.clone(), Arc::clone(&stored));

@@ -26,10 +26,11 @@ use write::Writer;
 pub struct SqliteJournal {
     path: PathBuf,
     access: Access,
-    /// None when the file was opened for reading only.
-    writer: Option<Writer>,
     head: watch::Receiver<Position>,
     idle_readers: Arc<Mutex<Vec<Connection>>>,
+    /// None when the file was opened for reading only. Last, so that it is the last to be closed: SQLite then moves the
+    /// log into the file, and one file holds everything.
+    writer: Option<Writer>,
 }
 
 /// More idle connections than this are closed.

@@ -1,7 +1,7 @@
 //! `toolcrib journal collect`: remove documents that no event refers to.
 
 use serde_json::json;
-use toolcrib::JournalPlace;
+use toolcrib::{Collected, JournalPlace};
 
 use super::open_to_change;
 use crate::cli::{Ended, Json};
@@ -10,7 +10,11 @@ use crate::out;
 
 pub(crate) async fn collect(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
     let journal = open_to_change(place).await?;
-    let removed = toolcrib::collect_documents(&*journal).await?;
+    let removed = match toolcrib::collect_documents(&*journal).await? {
+        Collected::Removed(removed) => removed,
+        Collected::NotUnderstood(events) => return Err(Failure::NotUnderstood { events }),
+        Collected::Busy => return Err(Failure::Busy),
+    };
     match format.json {
         true => out::print_json(&json!({"removed_documents": removed}))?,
         false => {

@@ -122,6 +122,20 @@ pub(super) const READ_AFTER: &str =
     "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events
      WHERE position > $1 ORDER BY position LIMIT $2";
 
+/// Refuses a database that holds no journal, or one of a format this program does not read.
+pub(super) async fn check(link: &Link) -> Result<(), JournalError> {
+    let place = link.place();
+    let there = link.query("SELECT to_regclass('toolcrib_format') IS NOT NULL", &[]).await?;
+    if !there.first().is_some_and(|row| row.get(0)) {
+        let cause = "it has no journal in it".to_owned();
+        return Err(JournalError::NotAJournal { place, cause });
+    }
+    let rows = link.query("SELECT coalesce(max(format), 0) FROM toolcrib_format", &[]).await?;
+    let (found, known): (i64, i64) =
+        (rows.first().map_or(0, |row| row.get(0)), MIGRATIONS.len() as i64);
+    if known < found { Err(JournalError::Newer { place, found, known }) } else { Ok(()) }
+}
+
 /// Makes the tables, or brings them to this program's format. Several nodes may start at once.
 pub(super) async fn migrate(link: &Link) -> Result<(), JournalError> {
     let mut client = link.fresh().await?;

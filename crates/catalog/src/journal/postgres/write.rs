@@ -163,15 +163,27 @@ impl Desk {
     }
 }
 
-/// The columns of a group, as the function wants them.
+/// The columns of a group, named as the parameters of the function.
 #[derive(Default)]
 struct Columns<'a> {
-    stream: (Vec<i64>, Vec<&'a str>, Vec<i64>),
-    event: (Vec<i64>, Vec<&'a str>, Vec<i64>, Vec<&'a str>),
-    context: (Vec<&'a str>, Vec<Option<&'a str>>, Vec<Option<&'a str>>),
-    data: Vec<&'a str>,
-    document: (Vec<i64>, Vec<&'a [u8]>, Vec<&'a str>),
-    key: (Vec<i64>, Vec<&'a str>, Vec<&'a [u8]>, Vec<&'a str>),
+    s_append: Vec<i64>,
+    s_stream: Vec<&'a str>,
+    s_expected: Vec<i64>,
+    e_append: Vec<i64>,
+    e_stream: Vec<&'a str>,
+    e_version: Vec<i64>,
+    e_type: Vec<&'a str>,
+    e_actor: Vec<&'a str>,
+    e_correlation: Vec<Option<&'a str>>,
+    e_causation: Vec<Option<&'a str>>,
+    e_data: Vec<&'a str>,
+    d_append: Vec<i64>,
+    d_digest: Vec<&'a [u8]>,
+    d_body: Vec<&'a str>,
+    k_append: Vec<i64>,
+    k_key: Vec<&'a str>,
+    k_request: Vec<&'a [u8]>,
+    k_answer: Vec<&'a str>,
 }
 
 impl<'a> Columns<'a> {
@@ -179,11 +191,6 @@ impl<'a> Columns<'a> {
         let mut columns = Self::default();
         for (append, number) in appends.iter().zip(1_i64..) {
             columns.push(number, append, appends.len() == 1);
-            for document in &append.documents {
-                columns.document.0.push(number);
-                columns.document.1.push(&document.digest.as_bytes()[..]);
-                columns.document.2.push(document.text.as_str());
-            }
         }
         columns
     }
@@ -193,29 +200,57 @@ impl<'a> Columns<'a> {
     fn push(&mut self, number: i64, append: &'a Append, alone: bool) {
         for stream in &append.streams {
             if !alone || stream.expected != Version::NONE {
-                self.stream.0.push(number);
-                self.stream.1.push(stream.stream.as_str());
-                self.stream.2.push(signed(stream.expected.0));
+                self.s_append.push(number);
+                self.s_stream.push(stream.stream.as_str());
+                self.s_expected.push(signed(stream.expected.0));
             }
             let mut version = stream.expected;
             for event in &stream.events {
                 version = version.next();
-                self.event.0.push(number);
-                self.event.1.push(stream.stream.as_str());
-                self.event.2.push(signed(version.0));
-                self.event.3.push(&event.kind);
-                self.context.0.push(append.context.actor.as_str());
-                self.context.1.push(append.context.correlation_id.as_deref());
-                self.context.2.push(append.context.causation_id.as_deref());
-                self.data.push(&event.data);
+                self.e_append.push(number);
+                self.e_stream.push(stream.stream.as_str());
+                self.e_version.push(signed(version.0));
+                self.e_type.push(&event.kind);
+                self.e_actor.push(append.context.actor.as_str());
+                self.e_correlation.push(append.context.correlation_id.as_deref());
+                self.e_causation.push(append.context.causation_id.as_deref());
+                self.e_data.push(&event.data);
             }
         }
-        if let Some(once) = &append.once {
-            self.key.0.push(number);
-            self.key.1.push(&once.key);
-            self.key.2.push(&once.request.as_bytes()[..]);
-            self.key.3.push(&once.answer);
+        for document in &append.documents {
+            self.d_append.push(number);
+            self.d_digest.push(&document.digest.as_bytes()[..]);
+            self.d_body.push(document.text.as_str());
         }
+        if let Some(once) = &append.once {
+            self.k_append.push(number);
+            self.k_key.push(&once.key);
+            self.k_request.push(&once.request.as_bytes()[..]);
+            self.k_answer.push(&once.answer);
+        }
+    }
+
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
+        [
+            &self.s_append,
+            &self.s_stream,
+            &self.s_expected,
+            &self.e_append,
+            &self.e_stream,
+            &self.e_version,
+            &self.e_type,
+            &self.e_actor,
+            &self.e_correlation,
+            &self.e_causation,
+            &self.e_data,
+            &self.d_append,
+            &self.d_digest,
+            &self.d_body,
+            &self.k_append,
+            &self.k_key,
+            &self.k_request,
+            &self.k_answer,
+        ]
     }
 }
 
@@ -224,27 +259,7 @@ async fn call(
     appends: &[&Append],
 ) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
     let columns = Columns::of(appends);
-    let parameters: [&(dyn ToSql + Sync); 18] = [
-        &columns.stream.0,
-        &columns.stream.1,
-        &columns.stream.2,
-        &columns.event.0,
-        &columns.event.1,
-        &columns.event.2,
-        &columns.event.3,
-        &columns.context.0,
-        &columns.context.1,
-        &columns.context.2,
-        &columns.data,
-        &columns.document.0,
-        &columns.document.1,
-        &columns.document.2,
-        &columns.key.0,
-        &columns.key.1,
-        &columns.key.2,
-        &columns.key.3,
-    ];
-    let rows = link.execute(schema::APPEND, &parameters).await?;
+    let rows = link.execute(schema::APPEND, &columns.parameters()).await?;
     outcomes(link, appends, rows.first().expect("a function has one result"))
 }
 

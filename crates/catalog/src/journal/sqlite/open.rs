@@ -69,6 +69,7 @@ fn escaped(path: &Path) -> String {
 
 /// Opens for writing; the lock is held as long as the returned file.
 pub(super) fn for_writing(path: &Path) -> Result<(Connection, File), JournalError> {
+    refuse_folder(path)?;
     let lock = lock(path)?;
     create_private(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -94,9 +95,20 @@ fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, Journa
 
 /// Opens for reading, even where nothing can be written.
 pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalError> {
-    if !path.exists() {
-        let (place, cause) = (path.display().to_string(), "there is no such file".to_owned());
-        return Err(JournalError::CannotOpen { place, cause });
+    refuse_folder(path)?;
+    let place = || path.display().to_string();
+    match path.metadata() {
+        Err(_) => {
+            let cause = "there is no such file".to_owned();
+            return Err(JournalError::CannotOpen { place: place(), cause });
+        }
+        Ok(metadata) if metadata.len() == 0 => {
+            return Err(JournalError::NotAJournal {
+                place: place(),
+                cause: "it is empty".to_owned(),
+            });
+        }
+        Ok(_) => {}
     }
     let wal = PathBuf::from(format!("{}-wal", path.display()));
     let no_wal = !wal.metadata().is_ok_and(|metadata| 0 < metadata.len());
@@ -111,6 +123,15 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalEr
         }
         other => other,
     }
+}
+
+fn refuse_folder(path: &Path) -> Result<(), JournalError> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let (place, cause) =
+        (path.display().to_string(), "it is a folder: give a file in it".to_owned());
+    Err(JournalError::CannotOpen { place, cause })
 }
 
 /// A file of its own: closing a second handle of the database file would drop SQLite's own locks on it.
