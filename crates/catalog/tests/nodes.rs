@@ -1,0 +1,207 @@
+//! Several nodes on one PostgreSQL: no update is lost, no event is skipped, no signal is needed.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use model::{GroupId, GroupProfile, NewGroup, SelectorMode, ToolId};
+use tokio_postgres::{Client, NoTls};
+use toolcrib_catalog::group::GroupCommand;
+use toolcrib_catalog::journal::{
+    Append, Appended, Context, Journal, NewEvent, Position, PostgresJournal,
+};
+use toolcrib_catalog::journal::{StreamAppend, StreamName, Version};
+use toolcrib_catalog::{Catalog, Command, CommandError};
+
+#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
+fn server() -> String {
+    std::env::var("TOOLCRIB_TEST_POSTGRES").expect(
+        "run the tests through `cargo xtask test`, or start a server with `cargo xtask postgres`",
+    )
+}
+
+async fn client(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// An empty database of the test's own.
+async fn database(name: &str) -> String {
+    let server = server();
+    let client = client(&server).await;
+    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
+    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+}
+
+async fn journal(url: &str) -> Arc<dyn Journal> {
+    Arc::new(PostgresJournal::connect(url.parse().unwrap()).await.unwrap())
+}
+
+fn group_id(number: usize) -> GroupId {
+    format!("group-{number}").parse().unwrap()
+}
+
+fn create(number: usize) -> Command {
+    let profile = GroupProfile {
+        name: format!("Group {number}").parse().unwrap(),
+        description: "".into(),
+        selector_mode: SelectorMode::All,
+        visibility: None,
+    };
+    let (id, selectors) = (group_id(number), Vec::new());
+    let new = NewGroup {
+        id: id.clone(),
+        profile,
+        selectors,
+        tools: BTreeSet::new(),
+        excluded: Vec::new(),
+    };
+    Command::Group(id, GroupCommand::Create(Box::new(new)))
+}
+
+fn tool(number: usize) -> ToolId {
+    format!("s:tool-{number}").parse().unwrap()
+}
+
+/// 10,000 commands on two nodes, each adding a tool of its own to one of eight groups. Every acknowledged addition must
+/// be there in the end, on both nodes and in the journal, and no version may stand twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
+    const COMMANDS: usize = 10_000;
+    const GROUPS: usize = 8;
+    let url = database("nodes_commands").await;
+    let nodes = [journal(&url).await, journal(&url).await];
+    let nodes = [
+        Arc::new(Catalog::open(Arc::clone(&nodes[0])).await.unwrap()),
+        Arc::new(Catalog::open(Arc::clone(&nodes[1])).await.unwrap()),
+    ];
+    for number in 0..GROUPS {
+        let done = nodes[0].execute(create(number), Context::by("test"), None).await.unwrap();
+        nodes[1].shown(done.position).await;
+    }
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..COMMANDS {
+        let node = Arc::clone(&nodes[number % 2]);
+        tasks.spawn(async move {
+            let command = GroupCommand::AddTools([tool(number)].into());
+            let command = Command::Group(group_id(number % GROUPS), command);
+            match node.execute(command, Context::by("test"), None).await {
+                Ok(_) => Some(number),
+                Err(CommandError::Busy { .. }) => None,
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+    let acknowledged: BTreeSet<usize> = tasks.join_all().await.into_iter().flatten().collect();
+    assert!(COMMANDS - 10 < acknowledged.len(), "only {} went through", acknowledged.len());
+
+    let head = nodes[0].journal().head().await.unwrap();
+    for node in &nodes {
+        node.shown(head).await;
+        let snapshot = node.snapshot();
+        let there: BTreeSet<ToolId> =
+            snapshot.groups().flat_map(|entry| entry.group.tools.clone()).collect();
+        let expected: BTreeSet<ToolId> = acknowledged.iter().map(|number| tool(*number)).collect();
+        assert_eq!(there, expected, "an update was lost, or one came that nobody was told of");
+    }
+    let mut versions: HashMap<StreamName, u64> = HashMap::new();
+    let events = nodes[1].journal().read_after(Position(0), 2 * COMMANDS).await.unwrap();
+    assert_eq!(events.len(), GROUPS + acknowledged.len());
+    for (event, position) in events.iter().zip(1..) {
+        let version = versions.entry(event.stream.clone()).or_default();
+        *version += 1;
+        assert_eq!((event.position.0, event.version.0), (position, *version));
+    }
+    assert_eq!(nodes[0].snapshot().digest(), nodes[1].snapshot().digest());
+}
+
+fn one_event(stream: &str) -> Append {
+    let events = vec![NewEvent { kind: "Tested".into(), data: "{}".into() }];
+    let stream = StreamAppend { stream: StreamName::new(stream), expected: Version::NONE, events };
+    Append { streams: vec![stream], ..Append::default() }
+}
+
+/// A transaction that holds its place and commits late must not be stepped over by readers.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_that_commits_late_is_not_skipped() {
+    let url = database("nodes_late").await;
+    let (writer, reader) = (journal(&url).await, journal(&url).await);
+    writer.append(one_event("first")).await.unwrap();
+
+    // A slow node: it has taken its position and does not commit yet.
+    let mut slow = client(&url).await;
+    let transaction = slow.transaction().await.unwrap();
+    let call =
+        "SELECT head FROM toolcrib_append('{}', '{}', '{}', '{1}', '{slow}', '{1}', '{Tested}',
+        '{test}', '{NULL}', '{NULL}', '{\"{}\"}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')";
+    let head: i64 = transaction.query_one(call, &[]).await.unwrap().get(0);
+    assert_eq!(head, 1);
+
+    let fast = tokio::spawn(async move { writer.append(one_event("fast")).await });
+    let mut seen = Vec::new();
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        let after = Position(seen.len() as u64);
+        seen.extend(reader.read_after(after, 100).await.unwrap());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(seen.len(), 1, "nothing may be seen that stands after an event still on its way");
+    transaction.commit().await.unwrap();
+    assert_eq!(fast.await.unwrap().unwrap(), Appended::Stored(Position(3)));
+    let after = Position(seen.len() as u64);
+    seen.extend(reader.read_after(after, 100).await.unwrap());
+    let streams: Vec<_> = seen.iter().map(|event| event.stream.as_str()).collect();
+    assert_eq!(streams, ["first", "slow", "fast"]);
+}
+
+/// The timer stands behind the signal: a node whose connections are cut converges all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hears_nothing_converges_by_its_timer() {
+    let url = database("nodes_deaf").await;
+    let (one, two) = (journal(&url).await, journal(&url).await);
+    let (one, two) = (Catalog::open(one).await.unwrap(), Catalog::open(two).await.unwrap());
+    let admin = client(&url).await;
+    for number in 0..10 {
+        let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        admin.query(cut, &[]).await.unwrap();
+        let start = Instant::now();
+        // The cut may hit this append; whoever asked asks again.
+        let position = loop {
+            match one
+                .execute(create(number), Context::by("test"), Some(&format!("key {number}")))
+                .await
+            {
+                Ok(done) => break done.position,
+                Err(CommandError::Journal(error)) if error.is_retryable() => {}
+                Err(error) => panic!("{error}"),
+            }
+            assert!(start.elapsed() < Duration::from_secs(10), "writing did not resume");
+        };
+        two.shown(position).await;
+        assert!(start.elapsed() < Duration::from_secs(10), "the second node did not converge");
+    }
+    assert_eq!(two.snapshot().groups().len(), 10);
+    assert_eq!(one.snapshot().digest(), two.snapshot().digest());
+}
+
+/// A signal is fast: the second node sees a change well before its timer fires.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_node_sees_a_change_within_a_second() {
+    let url = database("nodes_signal").await;
+    let one = Catalog::open(journal(&url).await).await.unwrap();
+    let two = Catalog::open(journal(&url).await).await.unwrap();
+    let mut slowest = Duration::ZERO;
+    let mut seen = HashSet::new();
+    for number in 0..20 {
+        let done = one.execute(create(number), Context::by("test"), None).await.unwrap();
+        let start = Instant::now();
+        two.shown(done.position).await;
+        slowest = slowest.max(start.elapsed());
+        seen.insert(two.snapshot().groups().len());
+    }
+    assert!(slowest < Duration::from_secs(1), "it took {slowest:?}");
+    assert_eq!(seen.len(), 20);
+}
