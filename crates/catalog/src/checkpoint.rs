@@ -8,6 +8,7 @@ use model::Digest;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::catalog::Recent;
 use crate::fold::Fold;
 use crate::journal::{Journal, JournalError, Position, Recorded};
 use crate::snapshot::{OwnedEntry, Snapshot};
@@ -117,6 +118,8 @@ async fn try_load(
                 Err(_) => return Ok(Err("an entry cannot be read")),
             }
         }
+        // Piece by piece: a large catalog is never held twice.
+        fold.settle(journal, &Recent::default()).await?;
     }
     if digest.finalize()[..] != header.digest.as_bytes()[..] {
         return Ok(Err("it is damaged"));

@@ -74,6 +74,8 @@ pub(super) fn documents(
     connection: &Connection,
     digests: &[Digest],
 ) -> rusqlite::Result<Vec<Document>> {
+    // One lock for all of them.
+    let _transaction = connection.unchecked_transaction()?;
     let mut query = connection.prepare_cached("SELECT body FROM documents WHERE digest = ?1")?;
     let mut found = Vec::with_capacity(digests.len());
     for digest in digests {
