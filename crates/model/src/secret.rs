@@ -3,11 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Where a secret is: `env:NAME`, `file:PATH` or `sealed:NAME`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub enum SecretRef {
     /// An environment variable of the server.
     Env(Box<str>),
@@ -50,11 +50,12 @@ impl fmt::Display for SecretRef {
         }
     }
 }
-impl TryFrom<String> for SecretRef {
-    type Error = InvalidSecretRef;
-
-    fn try_from(text: String) -> Result<Self, InvalidSecretRef> {
-        text.parse()
+impl<'de> Deserialize<'de> for SecretRef {
+    /// Takes any value and repeats none: a number here is most likely a password.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        let secret = value.as_str().ok_or(InvalidSecretRef).and_then(str::parse);
+        secret.map_err(serde::de::Error::custom)
     }
 }
 impl From<SecretRef> for String {
@@ -79,6 +80,10 @@ mod tests {
         for text in ["hunter2", "Bearer: hunter2", "env:", "vault:hunter2"] {
             let error = text.parse::<SecretRef>().unwrap_err();
             assert!(!format!("{error} {error:?}").contains("hunter2"));
+        }
+        for json in [r#""hunter2""#, "90210", r#"["hunter2"]"#, r#"{"a":"hunter2"}"#] {
+            let error = serde_json::from_str::<SecretRef>(json).unwrap_err().to_string();
+            assert!(!error.contains("hunter2") && !error.contains("90210"), "{error}");
         }
     }
 }
