@@ -23,7 +23,8 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place that asks the machine")]
     fn now(&self) -> Timestamp {
-        Timestamp::now()
+        // Whole microseconds: what every store keeps.
+        Timestamp::from_microsecond(Timestamp::now().as_microsecond()).expect("now is a time")
     }
 }
 

@@ -9,6 +9,7 @@ mod memory;
 mod postgres;
 mod sqlite;
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -152,6 +153,11 @@ pub trait Journal: Send + Sync {
 impl Append {
     /// Refuses what no store could keep.
     pub(crate) fn check(&self) -> Result<(), JournalError> {
+        let mut streams = HashSet::with_capacity(self.streams.len());
+        if let Some(twice) = self.streams.iter().find(|append| !streams.insert(&append.stream)) {
+            let cause = format!("stream `{}` stands twice in one step", twice.stream);
+            return Err(JournalError::DoesNotFollow { cause });
+        }
         let mut total = 0;
         for event in self.streams.iter().flat_map(|stream| &stream.events) {
             if EVENT_LIMIT < event.data.len() {

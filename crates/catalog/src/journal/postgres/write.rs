@@ -366,11 +366,11 @@ pub(super) async fn restore(
         [&position, &stream, &version, &kind, &time, &actor, &correlation, &causation, &data];
     transaction.execute(insert, &columns).await.map_err(sql)?;
 
-    for document in &documents {
-        let insert = "INSERT INTO toolcrib_documents VALUES ($1, $2) ON CONFLICT DO NOTHING";
-        let (digest, body) = (&document.digest.as_bytes()[..], document.text.as_str());
-        transaction.execute(insert, &[&digest, &body]).await.map_err(sql)?;
-    }
+    let digest: Vec<_> = documents.iter().map(|document| &document.digest.as_bytes()[..]).collect();
+    let body: Vec<_> = documents.iter().map(|document| document.text.as_str()).collect();
+    let insert = "INSERT INTO toolcrib_documents SELECT * FROM unnest($1::bytea[], $2::text[])
+        ON CONFLICT DO NOTHING";
+    transaction.execute(insert, &[&digest, &body]).await.map_err(sql)?;
     for answer in &answers {
         let insert = "INSERT INTO toolcrib_answers VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING";
         let (key, request, text) = (&*answer.key, &answer.request.as_bytes()[..], &*answer.answer);
