@@ -75,7 +75,7 @@ pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(
     };
     let header = serde_json::to_vec(&header).expect("a header is JSON");
     journal.write_checkpoint(at, 0, header).await?;
-    journal.remove_checkpoints_except(Some(at)).await
+    journal.remove_checkpoints_before(at).await
 }
 
 /// Continues from the newest checkpoint that can be trusted, or from nothing.

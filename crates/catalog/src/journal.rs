@@ -134,8 +134,8 @@ pub trait Journal: Send + Sync {
     /// Stores one piece of a checkpoint.
     fn write_checkpoint(&self, at: Position, piece: u32, body: Vec<u8>) -> Answering<'_, ()>;
 
-    /// Removes all checkpoints but one.
-    fn remove_checkpoints_except(&self, keep: Option<Position>) -> Answering<'_, ()>;
+    /// Removes checkpoints at earlier positions. Later ones may be in the making on another node.
+    fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()>;
 
     /// The sealed bytes under a name.
     fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>>;

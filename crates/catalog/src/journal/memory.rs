@@ -250,8 +250,8 @@ impl Journal for MemoryJournal {
         Self::ready(Ok(()))
     }
 
-    fn remove_checkpoints_except(&self, keep: Option<Position>) -> Answering<'_, ()> {
-        self.kept().checkpoints.retain(|(at, _), _| Some(*at) == keep);
+    fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()> {
+        self.kept().checkpoints.retain(|(known, _), _| at <= *known);
         Self::ready(Ok(()))
     }
 

@@ -140,8 +140,8 @@ impl Journal for PostgresJournal {
         Box::pin(write::checkpoint(&self.link, at, piece, body))
     }
 
-    fn remove_checkpoints_except(&self, keep: Option<Position>) -> Answering<'_, ()> {
-        Box::pin(write::remove_checkpoints_except(&self.link, keep))
+    fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()> {
+        Box::pin(write::remove_checkpoints_before(&self.link, at))
     }
 
     fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>> {

@@ -182,8 +182,8 @@ impl Journal for SqliteJournal {
         self.change(move |connection| Ok(write::checkpoint(connection, at, piece, &body)?))
     }
 
-    fn remove_checkpoints_except(&self, keep: Option<Position>) -> Answering<'_, ()> {
-        self.change(move |connection| Ok(write::remove_checkpoints_except(connection, keep)?))
+    fn remove_checkpoints_before(&self, at: Position) -> Answering<'_, ()> {
+        self.change(move |connection| Ok(write::remove_checkpoints_before(connection, at)?))
     }
 
     fn sealed(&self, name: String) -> Answering<'_, Option<Vec<u8>>> {

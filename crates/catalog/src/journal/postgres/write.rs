@@ -414,14 +414,12 @@ pub(super) async fn checkpoint(
     link.execute(sql, &[&signed(at.0), &i64::from(piece), &body]).await.map(drop)
 }
 
-pub(super) async fn remove_checkpoints_except(
+pub(super) async fn remove_checkpoints_before(
     link: &Link,
-    keep: Option<Position>,
+    at: Position,
 ) -> Result<(), JournalError> {
-    let keep = keep.map(|at| signed(at.0));
-    link.execute("DELETE FROM toolcrib_checkpoints WHERE $1::bigint IS NULL OR at <> $1", &[&keep])
-        .await
-        .map(drop)
+    let sql = "DELETE FROM toolcrib_checkpoints WHERE at < $1";
+    link.execute(sql, &[&signed(at.0)]).await.map(drop)
 }
 
 pub(super) async fn seal(

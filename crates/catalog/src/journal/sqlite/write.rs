@@ -372,12 +372,11 @@ pub(super) fn checkpoint(
     connection.prepare_cached(sql)?.execute((at.0, piece, body)).map(drop)
 }
 
-pub(super) fn remove_checkpoints_except(
+pub(super) fn remove_checkpoints_before(
     connection: &Connection,
-    keep: Option<Position>,
+    at: Position,
 ) -> rusqlite::Result<()> {
-    let keep = keep.map(|at| at.0);
-    connection.execute("DELETE FROM checkpoints WHERE ?1 IS NULL OR at <> ?1", [keep]).map(drop)
+    connection.execute("DELETE FROM checkpoints WHERE at < ?1", [at.0]).map(drop)
 }
 
 pub(super) fn seal(
