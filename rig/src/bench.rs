@@ -1,5 +1,6 @@
 //! Benchmarks: ours and the bare driver by turns in one run, so that a noisy machine disturbs both alike.
 
+mod bare;
 mod journal;
 pub(crate) mod opened;
 mod report;

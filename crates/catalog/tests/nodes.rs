@@ -1,4 +1,5 @@
 //! Several nodes on one PostgreSQL: no update is lost, no event is skipped, no signal is needed.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

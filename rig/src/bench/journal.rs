@@ -12,9 +12,9 @@ use catalog::source::SourceCommand;
 use catalog::tool::ToolCommand;
 use catalog::{Catalog, Command};
 use model::{Document, ToolId};
-use tokio_postgres::types::ToSql;
 use toolcrib::{JournalPlace, SystemClock};
 
+use super::bare::Bare;
 use super::report::{Bound, Report};
 use super::{Orders, opened};
 use crate::{postgres, world};
@@ -24,11 +24,6 @@ struct Bench {
     name: &'static str,
     place: String,
     bare: Bare,
-}
-
-enum Bare {
-    Sqlite(rusqlite::Connection),
-    Postgres(Box<tokio_postgres::Client>),
 }
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
@@ -278,116 +273,6 @@ async fn documents_of(catalog: &Catalog, id: &model::SourceId) -> anyhow::Result
     let documents = schemas.flat_map(|schema| schema.documents().iter().cloned());
     let unique: BTreeMap<_, _> = documents.map(|document| (document.digest, document)).collect();
     Ok(unique.into_values().collect())
-}
-
-impl Bare {
-    async fn head(&mut self) -> anyhow::Result<u64> {
-        match self {
-            Self::Sqlite(connection) => Ok(connection.query_row(
-                "SELECT coalesce(max(position), 0) FROM events",
-                [],
-                |row| row.get(0),
-            )?),
-            Self::Postgres(client) => {
-                let row = client
-                    .query_one("SELECT coalesce(max(position), 0) FROM toolcrib_events", &[])
-                    .await?;
-                Ok(u64::try_from(row.get::<_, i64>(0))?)
-            }
-        }
-    }
-
-    async fn insert(
-        &mut self,
-        rows: &[Recorded],
-        documents: &[Document],
-    ) -> Result<(), std::io::Error> {
-        match self {
-            Self::Sqlite(connection) => {
-                insert_sqlite(connection, rows, documents).map_err(std::io::Error::other)
-            }
-            Self::Postgres(client) => {
-                insert_postgres(client, rows, documents).await.map_err(std::io::Error::other)
-            }
-        }
-    }
-}
-
-fn insert_sqlite(
-    connection: &mut rusqlite::Connection,
-    rows: &[Recorded],
-    documents: &[Document],
-) -> rusqlite::Result<()> {
-    let transaction =
-        connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    {
-        let mut insert = transaction
-            .prepare_cached("INSERT OR IGNORE INTO documents (digest, body) VALUES (?1, ?2)")?;
-        for document in documents {
-            insert.execute((&document.digest.as_bytes()[..], document.text.as_str()))?;
-        }
-        let mut insert = transaction.prepare_cached(
-            "INSERT INTO events (position, stream, version, type, time, actor, correlation_id, causation_id, data)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        )?;
-        for row in rows {
-            insert.execute((
-                row.position.0,
-                row.stream.as_str(),
-                row.version.0,
-                &*row.kind,
-                row.time.as_microsecond(),
-                &*row.actor,
-                row.correlation_id.as_deref(),
-                row.causation_id.as_deref(),
-                &*row.data,
-            ))?;
-        }
-    }
-    transaction.commit()
-}
-
-/// The fastest way the driver has: one statement over arrays; prepared once, one round trip for events alone.
-async fn insert_postgres(
-    client: &mut tokio_postgres::Client,
-    rows: &[Recorded],
-    documents: &[Document],
-) -> Result<(), tokio_postgres::Error> {
-    let position: Vec<_> = rows.iter().map(|row| row.position.0 as i64).collect();
-    let stream: Vec<_> = rows.iter().map(|row| row.stream.as_str()).collect();
-    let version: Vec<_> = rows.iter().map(|row| row.version.0 as i64).collect();
-    let kind: Vec<_> = rows.iter().map(|row| &*row.kind).collect();
-    let actor: Vec<_> = rows.iter().map(|row| &*row.actor).collect();
-    let data: Vec<_> = rows.iter().map(|row| &*row.data).collect();
-    let events: [&(dyn ToSql + Sync); 6] = [&position, &stream, &version, &kind, &actor, &data];
-    if documents.is_empty() {
-        let insert = prepared(client, INSERT_EVENTS).await?;
-        return client.execute(&insert, &events).await.map(drop);
-    }
-    let digest: Vec<_> = documents.iter().map(|document| &document.digest.as_bytes()[..]).collect();
-    let body: Vec<_> = documents.iter().map(|document| document.text.as_str()).collect();
-    let transaction = client.transaction().await?;
-    let insert = "INSERT INTO toolcrib_documents SELECT * FROM unnest($1::bytea[], $2::text[]) ON CONFLICT DO NOTHING";
-    transaction.execute(insert, &[&digest, &body]).await?;
-    transaction.execute(INSERT_EVENTS, &events).await?;
-    transaction.commit().await
-}
-
-const INSERT_EVENTS: &str = "INSERT INTO toolcrib_events
-    SELECT p, s, v, t, now(), a, NULL, NULL, d
-    FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[]) x(p, s, v, t, a, d)";
-
-/// Prepared once for each connection.
-async fn prepared(
-    client: &tokio_postgres::Client,
-    sql: &str,
-) -> Result<tokio_postgres::Statement, tokio_postgres::Error> {
-    static KEPT: std::sync::OnceLock<tokio_postgres::Statement> = std::sync::OnceLock::new();
-    if let Some(statement) = KEPT.get() {
-        return Ok(statement.clone());
-    }
-    let statement = client.prepare(sql).await?;
-    Ok(KEPT.get_or_init(|| statement).clone())
 }
 
 /// The same catalog after a short and after a long history: with a checkpoint, history costs nothing.

@@ -4,11 +4,13 @@
 //! and no reader can step over one that commits late. Each node collects its callers into one statement, so the lock is
 //! taken once for many. `LISTEN` is the hint that there is more; a timer stands behind it.
 
+mod append;
 mod link;
 mod listen;
 mod read;
 mod schema;
 mod write;
+mod writer;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +27,7 @@ use super::{
 };
 use link::Link;
 pub use link::PostgresUrl;
-use write::Writer;
+use writer::Writer;
 
 /// A journal in PostgreSQL.
 pub struct PostgresJournal {

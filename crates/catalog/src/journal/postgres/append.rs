@@ -1,0 +1,175 @@
+//! One call of the function that appends: a group as columns, and what came of each append.
+
+use std::collections::HashMap;
+
+use model::Digest;
+use serde::Deserialize;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::link::Link;
+use super::read::{number, signed};
+use super::{Answer, Append, Appended, JournalError, Position, StreamName, Version, schema};
+
+/// The columns of a group, named as the parameters of the function.
+#[derive(Default)]
+struct Columns<'a> {
+    s_append: Vec<i64>,
+    s_stream: Vec<&'a str>,
+    s_expected: Vec<i64>,
+    e_append: Vec<i64>,
+    e_stream: Vec<&'a str>,
+    e_version: Vec<i64>,
+    e_type: Vec<&'a str>,
+    e_actor: Vec<&'a str>,
+    e_correlation: Vec<Option<&'a str>>,
+    e_causation: Vec<Option<&'a str>>,
+    e_data: Vec<&'a str>,
+    d_append: Vec<i64>,
+    d_digest: Vec<&'a [u8]>,
+    d_body: Vec<&'a str>,
+    k_append: Vec<i64>,
+    k_key: Vec<&'a str>,
+    k_request: Vec<&'a [u8]>,
+    k_answer: Vec<&'a str>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(appends: &[&'a Append]) -> Self {
+        let mut columns = Self::default();
+        for (append, number) in appends.iter().zip(1_i64..) {
+            columns.push(number, append, appends.len() == 1);
+        }
+        columns
+    }
+
+    /// An append that is alone need not ask whether a new stream is new: the table would refuse it, and nothing else
+    /// would be lost with the call.
+    fn push(&mut self, number: i64, append: &'a Append, alone: bool) {
+        for stream in &append.streams {
+            if !alone || stream.expected != Version::NONE {
+                self.s_append.push(number);
+                self.s_stream.push(stream.stream.as_str());
+                self.s_expected.push(signed(stream.expected.0));
+            }
+            let mut version = stream.expected;
+            for event in &stream.events {
+                version = version.next();
+                self.e_append.push(number);
+                self.e_stream.push(stream.stream.as_str());
+                self.e_version.push(signed(version.0));
+                self.e_type.push(&event.kind);
+                self.e_actor.push(append.context.actor.as_str());
+                self.e_correlation.push(append.context.correlation_id.as_deref());
+                self.e_causation.push(append.context.causation_id.as_deref());
+                self.e_data.push(&event.data);
+            }
+        }
+        for document in &append.documents {
+            self.d_append.push(number);
+            self.d_digest.push(&document.digest.as_bytes()[..]);
+            self.d_body.push(document.text.as_str());
+        }
+        if let Some(once) = &append.once {
+            self.k_append.push(number);
+            self.k_key.push(&once.key);
+            self.k_request.push(&once.request.as_bytes()[..]);
+            self.k_answer.push(&once.answer);
+        }
+    }
+
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 18] {
+        [
+            &self.s_append,
+            &self.s_stream,
+            &self.s_expected,
+            &self.e_append,
+            &self.e_stream,
+            &self.e_version,
+            &self.e_type,
+            &self.e_actor,
+            &self.e_correlation,
+            &self.e_causation,
+            &self.e_data,
+            &self.d_append,
+            &self.d_digest,
+            &self.d_body,
+            &self.k_append,
+            &self.k_key,
+            &self.k_request,
+            &self.k_answer,
+        ]
+    }
+}
+
+/// Stores a group of appends; one result for each.
+pub(super) async fn call(
+    link: &Link,
+    appends: &[&Append],
+) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
+    let columns = Columns::of(appends);
+    let rows = link.execute(schema::APPEND, &columns.parameters()).await?;
+    outcomes(link, appends, rows.first().expect("a function has one result"))
+}
+
+/// An append that was not stored because its key was answered before.
+#[derive(Deserialize)]
+struct Answered {
+    append: usize,
+    position: Position,
+    answer: Box<str>,
+    request: Digest,
+}
+
+/// An append that was not stored because a stream is elsewhere.
+#[derive(Deserialize)]
+struct Conflict {
+    append: usize,
+    stream: StreamName,
+    actual: Version,
+}
+
+fn outcomes(
+    link: &Link,
+    appends: &[&Append],
+    row: &Row,
+) -> Result<Vec<Result<Appended, JournalError>>, JournalError> {
+    let mut refused: HashMap<usize, Result<Appended, JournalError>> = HashMap::new();
+    for Answered { append, position, answer, request } in listed(link, row, 1)? {
+        let once = appends.get(append - 1).and_then(|append| append.once.as_ref());
+        let once = once.expect("only an append with a key is answered from before");
+        let outcome = match once.request == request {
+            true => {
+                Ok(Appended::Before(Answer { key: once.key.clone(), request, answer, position }))
+            }
+            false => Err(JournalError::KeyReused { key: once.key.to_string() }),
+        };
+        refused.insert(append, outcome);
+    }
+    for Conflict { append, stream, actual } in listed(link, row, 2)? {
+        let streams = appends.get(append - 1).map_or(&[][..], |append| &append.streams);
+        let known = streams.iter().find(|known| known.stream == stream);
+        let expected = known.map_or(Version::NONE, |known| known.expected);
+        refused.insert(append, Err(JournalError::Conflict { stream, expected, actual }));
+    }
+    let mut head = Position(number(row, 0));
+    let outcome = |(append, place): (&&Append, usize)| {
+        refused.remove(&place).unwrap_or_else(|| {
+            head.0 += append.len() as u64;
+            Ok(Appended::Stored(head))
+        })
+    };
+    Ok(appends.iter().zip(1..).map(outcome).collect())
+}
+
+fn listed<T: for<'a> Deserialize<'a>>(
+    link: &Link,
+    row: &Row,
+    column: usize,
+) -> Result<Vec<T>, JournalError> {
+    let Some(text) = row.get::<_, Option<&str>>(column) else { return Ok(Vec::new()) };
+    serde_json::from_str(text).map_err(|error| JournalError::Damaged {
+        place: link.place(),
+        cause: format!("an answer: {error}"),
+    })
+}

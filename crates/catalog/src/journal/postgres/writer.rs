@@ -1,0 +1,157 @@
+//! The one writer of this node: collects what has queued up, stores it with one call, and only then answers.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
+use tokio_postgres::Row;
+
+use super::append::call;
+use super::link::Link;
+use super::listen::raise;
+use super::read::number;
+use super::{Append, Appended, JournalError, Position, StreamName, Version, schema};
+
+/// The most callers that wait before others have to queue outside.
+const QUEUE: usize = 1024;
+/// The most events in one call, so that the first caller does not wait for ever.
+const GROUP: usize = 8192;
+
+type Waiting = (Append, oneshot::Sender<Result<Appended, JournalError>>);
+
+/// The handle of the writing task; the task ends when it is dropped.
+pub(super) struct Writer {
+    desk: Arc<Desk>,
+    queue: mpsc::Sender<Waiting>,
+}
+
+/// Where appends of this node are stored, one call at a time.
+struct Desk {
+    link: Arc<Link>,
+    head: watch::Sender<Position>,
+    stored: Arc<Notify>,
+    turn: Mutex<()>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        link: Arc<Link>,
+        head: watch::Sender<Position>,
+        stored: Arc<Notify>,
+    ) -> Self {
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let desk = Arc::new(Desk { link, head, stored, turn: Mutex::default() });
+        tokio::spawn(work(Arc::clone(&desk), queue));
+        Self { desk, queue: sender }
+    }
+
+    /// Stores at once if nobody else is storing, and otherwise together with the others that wait. A caller that gives
+    /// up can only disturb itself: a group is stored by the task.
+    pub(super) async fn append(&self, append: Append) -> Result<Appended, JournalError> {
+        if let Ok(_turn) = self.desk.turn.try_lock() {
+            return self.desk.store(&[&append]).await.remove(0);
+        }
+        let gone = || JournalError::Stopped {
+            place: self.desk.link.place(),
+            cause: "its writer is gone".to_owned(),
+        };
+        let (sender, answer) = oneshot::channel();
+        self.queue.send((append, sender)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())?
+    }
+}
+
+async fn work(desk: Arc<Desk>, mut queue: mpsc::Receiver<Waiting>) {
+    let mut left_over = None;
+    loop {
+        let first = match left_over.take() {
+            Some(waiting) => waiting,
+            None => match queue.recv().await {
+                Some(waiting) => waiting,
+                None => return,
+            },
+        };
+        let _turn = desk.turn.lock().await;
+        let mut group = Group::default();
+        group.push(first);
+        while group.events < GROUP
+            && let Ok(waiting) = queue.try_recv()
+        {
+            if !group.fits(&waiting.0) {
+                left_over = Some(waiting);
+                break;
+            }
+            group.push(waiting);
+        }
+        let results = desk.store(&group.appends()).await;
+        for ((_, sender), result) in group.waiting.into_iter().zip(results) {
+            // A caller that went away does not want the answer.
+            drop(sender.send(result));
+        }
+    }
+}
+
+fn stored(result: &Result<Appended, JournalError>) -> Option<Position> {
+    match result {
+        Ok(Appended::Stored(position)) => Some(*position),
+        Ok(Appended::Before(_)) | Err(_) => None,
+    }
+}
+
+/// Callers that share one call. The database checks a group as a whole, so each stream and each key stands once in it.
+#[derive(Default)]
+struct Group {
+    waiting: Vec<Waiting>,
+    streams: HashSet<StreamName>,
+    keys: HashSet<Box<str>>,
+    events: usize,
+}
+
+impl Group {
+    fn fits(&self, append: &Append) -> bool {
+        let new_key = append.once.as_ref().is_none_or(|once| !self.keys.contains(&once.key));
+        new_key && !append.streams.iter().any(|stream| self.streams.contains(&stream.stream))
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.streams.extend(waiting.0.streams.iter().map(|stream| stream.stream.clone()));
+        self.keys.extend(waiting.0.once.iter().map(|once| once.key.clone()));
+        self.events += waiting.0.len();
+        self.waiting.push(waiting);
+    }
+
+    fn appends(&self) -> Vec<&Append> {
+        self.waiting.iter().map(|(append, _)| append).collect()
+    }
+}
+
+impl Desk {
+    /// One result for each append.
+    async fn store(&self, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
+        let results = match call(&self.link, appends).await {
+            Ok(results) => results,
+            Err(error) => match appends {
+                [append] => vec![Err(self.conflict(append).await.unwrap_or(error))],
+                several => several.iter().map(|_| Err(error.for_another_caller())).collect(),
+            },
+        };
+        if let Some(last) = results.iter().filter_map(stored).max() {
+            raise(&self.head, last);
+            self.stored.notify_one();
+        }
+        results
+    }
+
+    /// A stream that is not where an append expected it.
+    async fn conflict(&self, append: &Append) -> Option<JournalError> {
+        let streams: Vec<_> = append.streams.iter().map(|stream| stream.stream.as_str()).collect();
+        let rows = self.link.query(schema::VERSIONS, &[&streams]).await.ok()?;
+        let version = |row: &Row| (StreamName::new(row.get(0)), Version(number(row, 1)));
+        let versions: HashMap<_, _> = rows.iter().map(version).collect();
+        append.streams.iter().find_map(|known| {
+            let (stream, expected) = (known.stream.clone(), known.expected);
+            let actual = versions.get(&stream).copied().unwrap_or_default();
+            (actual != expected).then_some(JournalError::Conflict { stream, expected, actual })
+        })
+    }
+}
