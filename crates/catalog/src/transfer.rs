@@ -49,6 +49,14 @@ pub enum TransferError {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// The journal holds something else.
+    #[error(
+        "event {position} is in the journal already and is another one: import into an empty journal"
+    )]
+    OtherHistory {
+        /// Where they differ first.
+        position: Position,
+    },
     /// The destination.
     #[error("the export cannot be written")]
     Write(#[from] std::io::Error),
@@ -237,14 +245,7 @@ impl<'a> Import<'a> {
         let there = self.journal.read_after(before, known.len()).await?;
         match known.iter().zip(&there).find(|(given, there)| given != there) {
             None => Ok(()),
-            Some((given, _)) => {
-                let position = given.position;
-                let problem = format!(
-                    "or one before it does not agree with event {position} that is there already: \
-                     import into an empty journal"
-                );
-                Err(self.wrong(problem))
-            }
+            Some((given, _)) => Err(TransferError::OtherHistory { position: given.position }),
         }
     }
 

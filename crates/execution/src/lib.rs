@@ -1,1 +1,5 @@
-//! x
+//! Execution: call → outcome.
+
+mod answer;
+
+pub use answer::completed;

@@ -191,7 +191,10 @@ impl FromStr for ToolId {
         };
         source.parse::<SourceId>()?;
         if key.is_empty() || TOOL_ID_LIMIT < text.len() || key.chars().any(char::is_control) {
-            return Err(InvalidId::new(text, "a tool's key has 1 to 447 printable bytes"));
+            return Err(InvalidId::new(
+                text,
+                "a tool id has at most 512 bytes, and a printable key after the colon",
+            ));
         }
         Ok(Self(text.into()))
     }

@@ -127,7 +127,7 @@ fn a_cut_off_export_is_refused_and_the_whole_one_completes_it() {
     exit code: 1
     ");
     insta::assert_snapshot!(folder.run("--journal two.db journal import whole.jsonl").seen(), @"
-    imported 11 of 18 events; the others were there already
+    imported 10 of 18 events; the others were there already
     the catalog now has 2 sources, 3 tools, 2 groups, 1 policy, 1 label
     2 secrets are not in this journal: set them with `toolcrib secret set NAME`
       petstore-token
@@ -200,7 +200,7 @@ fn an_export_of_another_history_is_refused() {
     other.sql("UPDATE events SET actor = 'bob' WHERE position = 18");
     let export = other.run("journal export").stdout;
     insta::assert_snapshot!(folder.run_with("journal import -", &export, &[]).seen(), @"
-    stderr: error: standard input: line 21 does not agree with event 18 that is there already: import into an empty journal
+    stderr: error: event 18 is in the journal already and is another one: import into an empty journal
     exit code: 1
     ");
 }

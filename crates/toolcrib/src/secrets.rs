@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::Read as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
@@ -201,15 +201,10 @@ impl Secrets {
 
 fn read_file(path: &str) -> Result<SecretString, SecretError> {
     let cannot = |cause: String| SecretError::File { path: path.to_owned(), cause };
-    let file = std::fs::File::open(path).map_err(|error| cannot(error.to_string()))?;
-    let mut text = String::new();
-    let read = file
-        .take(LIMIT + 1)
-        .read_to_string(&mut text)
+    let bytes = upstream::limits::read_file(Path::new(path), LIMIT)
         .map_err(|error| cannot(error.to_string()))?;
-    if LIMIT < read as u64 {
-        return Err(cannot(format!("it has more than {LIMIT} bytes")));
-    }
+    let text =
+        str::from_utf8(&bytes).map_err(|_| cannot("stream did not contain valid UTF-8".into()))?;
     Ok(SecretString::from(text.trim_end_matches(['\r', '\n'])))
 }
 

@@ -1,3 +1,5 @@
+//! The hashes of an inventory: the published one as the seed has it, and which changes they see.
+
 use proptest::prelude::*;
 use serde_json::json;
 

@@ -144,7 +144,9 @@ impl Lines {
         match error {
             TransferError::Line { .. } => Failure::Import { file, source: error },
             TransferError::Journal(error) => Failure::Journal(error),
-            TransferError::Write(_) => Failure::Transfer(error),
+            TransferError::Write(_) | TransferError::OtherHistory { .. } => {
+                Failure::Transfer(error)
+            }
         }
     }
 

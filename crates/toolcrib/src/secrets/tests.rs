@@ -1,3 +1,5 @@
+//! Where secrets come from, how sealed ones are kept, and that none is shown.
+
 use catalog::clock::SystemClock;
 use catalog::journal::MemoryJournal;
 
@@ -78,6 +80,22 @@ async fn a_missing_secret_is_an_error_that_says_what_to_do() {
     assert!(value(&secrets, "sealed:x").await.unwrap_err().contains("toolcrib secret set x"));
     assert!(SealingKey::new(&SecretString::from("short")).is_err());
     assert!(secrets.seal("x", &SecretString::from("")).await.is_err());
+}
+
+#[tokio::test]
+async fn a_secret_file_is_text_of_a_bounded_size() {
+    let secrets = secrets(&journal(), None);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let reference = format!("file:{}", file.path().display());
+    let largest = usize::try_from(LIMIT).unwrap();
+    std::fs::write(&file, "x".repeat(largest)).unwrap();
+    assert_eq!(value(&secrets, &reference).await.unwrap().len(), largest);
+    std::fs::write(&file, "x".repeat(largest + 1)).unwrap();
+    assert!(
+        value(&secrets, &reference).await.unwrap_err().ends_with("(it has more than 65536 bytes)")
+    );
+    std::fs::write(&file, [0xff]).unwrap();
+    assert!(value(&secrets, &reference).await.unwrap_err().contains("valid UTF-8"));
 }
 
 #[tokio::test]

@@ -1,0 +1,191 @@
+//! What policies grant, by example and against an oracle that shares no code with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+const CLAIMS: [&str; 3] = ["role", "team", "level"];
+const GROUPS: [&str; 4] = ["billing", "pets", "reports", "weather"];
+
+/// A policy in the words of the requirement; its id is its place in a list.
+#[derive(Clone, Debug)]
+struct Written {
+    priority: u32,
+    conditions: Vec<Condition>,
+    groups: BTreeSet<&'static str>,
+}
+
+#[derive(Clone, Debug)]
+enum Condition {
+    Equals(&'static str, Value),
+    NotEquals(&'static str, Value, bool),
+    Exists(&'static str),
+}
+
+type Policies = BTreeMap<PolicyId, PolicyRules>;
+
+fn id(place: usize) -> PolicyId {
+    format!("p{place}").parse().unwrap()
+}
+
+fn rules(written: &Written) -> PolicyRules {
+    let matcher = |condition: &Condition| match condition {
+        Condition::Equals(claim, value) => {
+            json!({"claim": claim, "operator": "equals", "value": value})
+        }
+        Condition::NotEquals(claim, value, missing) => {
+            json!({"claim": claim, "operator": "not_equals", "value": value, "missing": missing})
+        }
+        Condition::Exists(claim) => json!({"claim": claim, "operator": "exists"}),
+    };
+    let matchers: Vec<Value> = written.conditions.iter().map(matcher).collect();
+    let whole = json!({
+        "name": "p", "priority": written.priority, "matchers": matchers, "groups": written.groups,
+    });
+    serde_json::from_value(whole).unwrap()
+}
+
+fn policies(written: &[Written]) -> Policies {
+    written.iter().enumerate().map(|(place, written)| (id(place), rules(written))).collect()
+}
+
+fn claims(values: &BTreeMap<&'static str, Value>) -> Claims {
+    serde_json::from_value(json!(values)).unwrap()
+}
+
+/// Each granted group with its policies, as text.
+fn shown(grant: &Grant) -> BTreeMap<String, Vec<String>> {
+    let policies = |group| grant.policies(group).iter().map(ToString::to_string).collect();
+    grant.groups().map(|group| (group.to_string(), policies(group))).collect()
+}
+
+/// Asks about every group, every priority and every policy in turn: G3 and G4, and what `Matcher` adds to them.
+fn oracle(
+    written: &[Written],
+    claims: &BTreeMap<&'static str, Value>,
+) -> BTreeMap<String, Vec<String>> {
+    let holds = |condition: &Condition| match condition {
+        Condition::Equals(claim, value) => claims.get(claim) == Some(value),
+        Condition::NotEquals(claim, value, missing) => match claims.get(claim) {
+            // Another type cannot be compared, and what cannot be compared grants nothing.
+            Some(found) => {
+                found != value
+                    && found.is_string() == value.is_string()
+                    && found.is_number() == value.is_number()
+            }
+            None => *missing,
+        },
+        Condition::Exists(claim) => claims.contains_key(claim),
+    };
+    let mut granted = BTreeMap::new();
+    for group in GROUPS {
+        let mut by = Vec::new();
+        for priority in (0..=3).rev() {
+            for (place, policy) in written.iter().enumerate() {
+                let matches = policy.conditions.iter().all(holds);
+                if policy.priority == priority && matches && policy.groups.contains(group) {
+                    by.push(format!("p{place}"));
+                }
+            }
+        }
+        if !by.is_empty() {
+            granted.insert(group.to_owned(), by);
+        }
+    }
+    granted
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![json!("1"), json!(1), json!("staff"), json!(true)])
+}
+
+fn any_condition() -> impl Strategy<Value = Condition> {
+    let claim = || prop::sample::select(CLAIMS.to_vec());
+    prop_oneof![
+        (claim(), any_value()).prop_map(|(claim, value)| Condition::Equals(claim, value)),
+        (claim(), any_value(), any::<bool>())
+            .prop_map(|(claim, value, missing)| Condition::NotEquals(claim, value, missing)),
+        claim().prop_map(Condition::Exists),
+    ]
+}
+
+fn any_policy() -> impl Strategy<Value = Written> {
+    let conditions = prop::collection::vec(any_condition(), 1..4);
+    let groups = prop::collection::btree_set(prop::sample::select(GROUPS.to_vec()), 1..4);
+    (0..=3_u32, conditions, groups).prop_map(|(priority, conditions, groups)| Written {
+        priority,
+        conditions,
+        groups,
+    })
+}
+
+/// At most ten, so that their ids sort as their places do.
+fn any_policies() -> impl Strategy<Value = Vec<Written>> {
+    prop::collection::vec(any_policy(), 0..10)
+}
+
+fn any_claims() -> impl Strategy<Value = BTreeMap<&'static str, Value>> {
+    prop::collection::btree_map(prop::sample::select(CLAIMS.to_vec()), any_value(), 0..4)
+}
+
+proptest! {
+    #[test]
+    fn a_grant_is_what_the_requirement_says(written in any_policies(), agent in any_claims()) {
+        let grant = resolve(policies(&written).iter(), &claims(&agent));
+        prop_assert_eq!(shown(&grant), oracle(&written, &agent));
+    }
+
+    #[test]
+    fn one_more_policy_never_takes_a_group_away(
+        written in any_policies(), more in any_policy(), agent in any_claims(),
+    ) {
+        let mut policies = policies(&written);
+        let before = resolve(policies.iter(), &claims(&agent));
+        policies.insert("one-more".parse().unwrap(), rules(&more));
+        let after = resolve(policies.iter(), &claims(&agent));
+        prop_assert!(before.groups().all(|group| after.contains(group)));
+    }
+
+    #[test]
+    fn the_order_policies_come_in_changes_nothing(
+        (written, shuffled) in any_policies().prop_flat_map(|written| {
+            let places: Vec<usize> = (0..written.len()).collect();
+            (Just(written), Just(places).prop_shuffle())
+        }),
+        agent in any_claims(),
+    ) {
+        let policies = policies(&written);
+        let agent = claims(&agent);
+        let other_order = shuffled.iter().map(|place| policies.get_key_value(&id(*place)).unwrap());
+        prop_assert_eq!(resolve(other_order, &agent), resolve(policies.iter(), &agent));
+    }
+}
+
+#[test]
+fn a_grant_says_by_which_policies_the_highest_priority_first() {
+    let staff = |priority, groups: &[&'static str]| Written {
+        priority,
+        conditions: vec![Condition::Equals("role", json!("staff"))],
+        groups: groups.iter().copied().collect(),
+    };
+    let policies =
+        policies(&[staff(0, &["pets"]), staff(7, &["pets", "billing"]), staff(0, &["pets"])]);
+    let grant = resolve(policies.iter(), &claims(&BTreeMap::from([("role", json!("staff"))])));
+    let pets = "pets".parse().unwrap();
+    assert_eq!(grant.policies(&pets), [id(1), id(0), id(2)]);
+    assert!(grant.contains(&"billing".parse().unwrap()));
+    assert!(grant.policies(&"reports".parse().unwrap()).is_empty());
+}
+
+#[test]
+fn whoever_matches_no_policy_has_nothing() {
+    let exists = Condition::Exists("role");
+    let groups = BTreeSet::from(["pets"]);
+    let policies = policies(&[Written { priority: 0, conditions: vec![exists], groups }]);
+    let grant = resolve(policies.iter(), &Claims::default());
+    assert!(grant.is_empty());
+    assert_eq!(grant.groups().len(), 0);
+}

@@ -1,0 +1,221 @@
+//! The http manifest of a source, the document behind `GET {url}/tools`, becomes an inventory (requirements H1, H2).
+//!
+//! The document is not ours. An entry that cannot be used is left out with a warning that names it, and nothing in an
+//! entry becomes template code or leads away from the source's own url. A member of `null` is a member left out: that is
+//! how many servers write "none".
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use model::{BodyEncoding, Warning};
+use model::{Execution, HttpRequest, Inventory, Manifest, RawJson, Schema, SourceId, ToolId};
+use serde_json::{Map, Value, json};
+
+use crate::DiscoveryError;
+
+const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
+/// The members we read; all others are passed on in `extra`.
+const KNOWN: [&str; 7] =
+    ["name", "title", "description", "inputSchema", "outputSchema", "endpoint", "method"];
+/// How much of the document's own text a warning repeats, in characters.
+const SHOWN: usize = 80;
+
+/// What is wrong with an entry, or was assumed about it.
+struct Finding {
+    code: &'static str,
+    /// The member it is about, as the end of a JSON pointer; empty for the whole entry.
+    member: &'static str,
+    message: String,
+}
+
+impl Finding {
+    fn new(code: &'static str, member: &'static str, message: impl Into<String>) -> Self {
+        Self { code, member, message: message.into() }
+    }
+
+    fn warning(self, at: &str, message: String) -> Warning {
+        let at = format!("{at}{}", self.member);
+        Warning { code: self.code.into(), at: at.into(), message: message.into() }
+    }
+}
+
+/// The tools a document describes. A tool's key is its name; the first that can be used under a name keeps it.
+pub fn inventory(source: SourceId, document: &Value) -> Result<Inventory, DiscoveryError> {
+    let (list_at, entries) = entries(document)?;
+    let mut manifests = BTreeMap::new();
+    let mut warnings = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let at = format!("{list_at}/{index}");
+        let tool = match entry.get("name").and_then(Value::as_str) {
+            Some(name) => format!("the tool `{}`", shown(name)),
+            None => format!("the tool at `{at}`"),
+        };
+        match add(&source, entry, &mut manifests) {
+            Ok(assumed) => warnings.extend(assumed.map(|finding| {
+                let message = format!("{tool} {}", finding.message);
+                finding.warning(&at, message)
+            })),
+            Err(finding) => {
+                let message = format!("{tool} is left out: {}", finding.message);
+                warnings.push(finding.warning(&at, message));
+            }
+        }
+    }
+    let inventory = Inventory::new(source, manifests);
+    let inventory = inventory.expect("each key was tried as an id, and a map holds it once");
+    Ok(Inventory { warnings, ..inventory })
+}
+
+/// The list of tools, and where it stands.
+fn entries(document: &Value) -> Result<(&'static str, &[Value]), DiscoveryError> {
+    let found = match document {
+        Value::Array(entries) => return Ok(("", entries)),
+        Value::Object(object) => match object.get("tools") {
+            Some(Value::Array(entries)) => return Ok(("/tools", entries)),
+            Some(_) => "an object whose `tools` is no list",
+            None => "an object without `tools`",
+        },
+        Value::String(_) => "a text",
+        Value::Number(_) => "a number",
+        Value::Bool(_) => "a boolean",
+        Value::Null => "null",
+    };
+    Err(DiscoveryError::NotAnHttpManifest { found })
+}
+
+/// Adds the entry's manifest, and says what had to be assumed for it.
+fn add(
+    source: &SourceId,
+    entry: &Value,
+    manifests: &mut BTreeMap<String, Manifest>,
+) -> Result<Option<Finding>, Finding> {
+    let Some(entry) = entry.as_object() else {
+        return Err(Finding::new("invalid_entry", "", "it is not an object"));
+    };
+    let name = name(source, entry)?;
+    let Entry::Vacant(place) = manifests.entry(name.to_owned()) else {
+        return Err(Finding::new("duplicate_name", "/name", "another tool has this name"));
+    };
+    let method = method(entry)?;
+    let (path, assumed) = match text(entry, "endpoint", "/endpoint")? {
+        Some(endpoint) => (path(endpoint)?, None),
+        None => {
+            let path = path(&assumed_endpoint(name))?;
+            let message = format!("has no endpoint: `{method} {path}` is assumed");
+            (path, Some(Finding::new("endpoint_assumed", "", message)))
+        }
+    };
+    place.insert(Manifest {
+        name: name.into(),
+        title: text(entry, "title", "/title")?.map(Into::into),
+        description: text(entry, "description", "/description")?.unwrap_or_default().into(),
+        method: method.into(),
+        input_schema: match schema(entry, "inputSchema", "/inputSchema")? {
+            Some(schema) => schema,
+            None => Schema::new(json!({"type": "object"})).expect("this is an object"),
+        },
+        output_schema: schema(entry, "outputSchema", "/outputSchema")?,
+        execution: Execution::SyncHttp(HttpRequest {
+            url_template: path.as_str().into(),
+            headers_template: BTreeMap::new(),
+            body_template: None,
+            body_encoding: BodyEncoding::Json,
+        }),
+        path: path.into(),
+        tags: Vec::new(),
+        deprecated: false,
+        security: None,
+        extra: extra(entry),
+    });
+    Ok(assumed)
+}
+
+fn name<'a>(source: &SourceId, entry: &'a Map<String, Value>) -> Result<&'a str, Finding> {
+    let Some(name) = text(entry, "name", "/name")? else {
+        return Err(Finding::new("missing_name", "", "it has no name"));
+    };
+    match ToolId::new(source, name) {
+        Ok(_) => Ok(name),
+        Err(error) => Err(Finding::new("invalid_name", "/name", error.rule)),
+    }
+}
+
+fn method(entry: &Map<String, Value>) -> Result<&'static str, Finding> {
+    let written = text(entry, "method", "/method")?.unwrap_or("POST");
+    let known = METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(written));
+    known.ok_or_else(|| {
+        let message = format!("its method `{}` is none of {}", shown(written), METHODS.join(", "));
+        Finding::new("invalid_method", "/method", message)
+    })
+}
+
+/// The convention for tools that do not say: `get_weather_forecast` is at `/weather-forecast`.
+fn assumed_endpoint(name: &str) -> String {
+    name.strip_prefix("get_").unwrap_or(name).replace('_', "-")
+}
+
+/// An endpoint as a path that is safe to write behind the source's url and into a template.
+fn path(endpoint: &str) -> Result<String, Finding> {
+    let refused = |code, rule: &str| {
+        let message = format!("its endpoint `{}` {rule}", shown(endpoint));
+        Finding::new(code, "/endpoint", message)
+    };
+    if endpoint.contains(['{', '}', '%']) {
+        let rule = "has one of the template characters `{`, `}` and `%`";
+        return Err(refused("template_in_endpoint", rule));
+    }
+    let (path, _query) = endpoint.split_once('?').unwrap_or((endpoint, ""));
+    if path.is_empty() || path.contains("://") || path.starts_with("//") {
+        return Err(refused("invalid_endpoint", "is not a path below the source's url"));
+    }
+    // A url parser takes `\` for `/` and drops tabs and line ends, so that either may hide a way up.
+    let odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\' || c == '#';
+    if endpoint.contains(odd) || path.split('/').any(|segment| matches!(segment, "." | "..")) {
+        let rule = r"has a space, `\`, `#` or a segment `.` or `..`";
+        return Err(refused("invalid_endpoint", rule));
+    }
+    Ok(if endpoint.starts_with('/') { endpoint.to_owned() } else { format!("/{endpoint}") })
+}
+
+fn schema(
+    entry: &Map<String, Value>,
+    member: &str,
+    at: &'static str,
+) -> Result<Option<Schema>, Finding> {
+    let Some(value) = present(entry, member) else { return Ok(None) };
+    match Schema::new(value.clone()) {
+        Ok(schema) => Ok(Some(schema)),
+        Err(_) => {
+            Err(Finding::new("invalid_schema", at, format!("its `{member}` is not an object")))
+        }
+    }
+}
+
+fn text<'a>(
+    entry: &'a Map<String, Value>,
+    member: &str,
+    at: &'static str,
+) -> Result<Option<&'a str>, Finding> {
+    match present(entry, member) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Finding::new("invalid_member", at, format!("its `{member}` is no text"))),
+    }
+}
+
+fn present<'a>(entry: &'a Map<String, Value>, member: &str) -> Option<&'a Value> {
+    entry.get(member).filter(|value| !value.is_null())
+}
+
+fn extra(entry: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
+    let others = entry.iter().filter(|(member, _)| !KNOWN.contains(&member.as_str()));
+    others.map(|(member, value)| (member.as_str().into(), value.into())).collect()
+}
+
+/// The document's own text, short and with nothing invisible in it.
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Nothing is read from outside without a limit on its size, and nothing from a network or a process without a deadline.
+//!
+//! The size is counted while reading: a length that was announced is a claim, not a limit.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// Why something could not be read. What was read up to then is dropped.
+#[derive(Debug, thiserror::Error)]
+pub enum LimitError {
+    /// It goes on after the limit.
+    #[error("it has more than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: u64,
+    },
+    /// It had not ended at the deadline.
+    #[error("it did not end within {deadline:?}")]
+    TooSlow {
+        /// The deadline.
+        deadline: Duration,
+    },
+    /// The file, the connection or the process failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A whole file of at most `limit` bytes. It blocks, and has no deadline: it is for files an admin named, which are
+/// small and near.
+pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, LimitError> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(one_more_than(limit)).read_to_end(&mut bytes)?;
+    within(limit, bytes)
+}
+
+/// All that comes, at most `limit` bytes, and all of it before the deadline: one byte now and then does not extend it.
+pub async fn read_limited(
+    reader: impl AsyncRead + Unpin,
+    limit: u64,
+    deadline: Duration,
+) -> Result<Vec<u8>, LimitError> {
+    let mut bytes = Vec::new();
+    let mut reader = reader.take(one_more_than(limit));
+    match tokio::time::timeout(deadline, reader.read_to_end(&mut bytes)).await {
+        Ok(read) => read?,
+        Err(_) => return Err(LimitError::TooSlow { deadline }),
+    };
+    within(limit, bytes)
+}
+
+/// Enough to see that something is too large, and no more.
+fn one_more_than(limit: u64) -> u64 {
+    limit.saturating_add(1)
+}
+
+fn within(limit: u64, bytes: Vec<u8>) -> Result<Vec<u8>, LimitError> {
+    if limit < bytes.len() as u64 {
+        return Err(LimitError::TooLarge { limit });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn shown(read: Result<Vec<u8>, LimitError>) -> Result<String, String> {
+        read.map(|bytes| String::from_utf8(bytes).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit_and_not_beyond() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"12345").unwrap();
+        assert_eq!(shown(read_file(file.path(), 5)).unwrap(), "12345");
+        assert_eq!(shown(read_file(file.path(), u64::MAX)).unwrap(), "12345");
+        assert_eq!(shown(read_file(file.path(), 4)).unwrap_err(), "it has more than 4 bytes");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_an_error_of_the_system() {
+        let error = read_file(Path::new("/not/there"), 5).unwrap_err();
+        assert!(matches!(error, LimitError::Io(error) if error.kind() == io::ErrorKind::NotFound));
+    }
+
+    #[tokio::test]
+    async fn a_reader_is_read_up_to_its_limit_and_not_beyond() {
+        assert_eq!(shown(read_limited(&b"12345"[..], 5, SECOND).await).unwrap(), "12345");
+        let endless = read_limited(tokio::io::repeat(b'x'), 4, SECOND).await;
+        assert_eq!(shown(endless).unwrap_err(), "it has more than 4 bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_says_nothing_is_given_up_at_the_deadline() {
+        let start = Instant::now();
+        let (reader, _writer) = tokio::io::duplex(8);
+        let read = read_limited(reader, 5, SECOND).await;
+        assert_eq!(shown(read).unwrap_err(), "it did not end within 1s");
+        assert_eq!(start.elapsed(), SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_byte_now_and_then_does_not_extend_the_deadline() {
+        let start = Instant::now();
+        let (reader, mut writer) = tokio::io::duplex(8);
+        tokio::spawn(async move {
+            while writer.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(SECOND / 10).await;
+            }
+        });
+        let read = read_limited(reader, 1000, SECOND).await;
+        assert!(matches!(read, Err(LimitError::TooSlow { deadline: SECOND })));
+        assert_eq!(start.elapsed(), SECOND);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_is_an_error_of_the_system() {
+        struct Broken;
+        impl AsyncRead for Broken {
+            fn poll_read(
+                self: std::pin::Pin<&mut Self>,
+                _: &mut std::task::Context<'_>,
+                _: &mut tokio::io::ReadBuf<'_>,
+            ) -> std::task::Poll<io::Result<()>> {
+                std::task::Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))
+            }
+        }
+        let error = read_limited(Broken, 5, SECOND).await.unwrap_err();
+        assert!(
+            matches!(error, LimitError::Io(error) if error.kind() == io::ErrorKind::ConnectionReset)
+        );
+    }
+}
