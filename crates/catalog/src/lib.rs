@@ -13,10 +13,10 @@ pub mod journal;
 pub mod label;
 pub mod policy;
 mod refusal;
+#[cfg(test)]
+mod samples;
 pub mod snapshot;
 pub mod source;
-#[cfg(test)]
-mod test_data;
 pub mod tool;
 pub mod tool_set;
 mod tool_table;

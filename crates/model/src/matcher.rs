@@ -232,7 +232,7 @@ impl Test {
         match self {
             Self::Equals(value) => same_type(found, value),
             Self::In(values) => values.iter().any(|value| same_type(found, value)),
-            Self::Contains(_) => found.is_array() || found.is_string(),
+            Self::Contains(value) => found.is_array() || (found.is_string() && value.is_string()),
             Self::Matches(_) => found.is_array() || found.is_string(),
             Self::Exists => true,
         }

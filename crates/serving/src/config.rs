@@ -1,13 +1,13 @@
 //! What the command line and the environment say together. The only place that reads the environment.
 
 use std::env::VarError;
-use std::fs::File;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use secrecy::SecretString;
 use toolcrib::{JournalPlace, SealingKey};
 use tracing_subscriber::EnvFilter;
+use upstream::limits::LimitError;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
@@ -72,9 +72,11 @@ impl Config {
 }
 
 fn read_key(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?.take(KEY_FILE_LIMIT).read_to_string(&mut text)?;
-    Ok(text)
+    let bytes = upstream::limits::read_file(path, KEY_FILE_LIMIT).map_err(|error| match error {
+        LimitError::Io(error) => error,
+        other => io::Error::other(other),
+    })?;
+    String::from_utf8(bytes).map_err(io::Error::other)
 }
 
 /// A variable that is empty counts as not set.

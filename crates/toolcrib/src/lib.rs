@@ -24,5 +24,8 @@ pub use catalog::{
     Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
     TransferError, Verification, collect_documents, export, snapshot_at, verify,
 };
+pub use catalog::{group, label, policy, source, tool};
+/// The words: ids, manifests, selectors, matchers.
+pub use model;
 pub use place::{InvalidPlace, JournalPlace};
 pub use secrets::{SealingKey, SecretError, Secrets};

@@ -142,7 +142,11 @@ impl Secrets {
                 let value = (self.environment)(name).map(SecretString::from);
                 value.ok_or_else(|| SecretError::NotInEnvironment { name: name.to_string() })?
             }
-            SecretRef::File(path) => read_file(path)?,
+            SecretRef::File(path) => {
+                let path = path.clone();
+                let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
+                read.expect("reading a file does not panic")?
+            }
             SecretRef::Sealed(name) => self.unseal(name).await?,
         };
         let mut handed_out =

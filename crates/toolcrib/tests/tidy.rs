@@ -21,9 +21,6 @@ const ARROWS: [(&str, &[&str]); 8] = [
 const EMPTY_WORDS: [&str; 8] =
     ["manager", "service", "helper", "util", "processor", "info", "data", "dto"];
 
-/// Names that are older than the rule. A line goes when its file is renamed.
-const OLDER_NAMES: [&str; 1] = ["crates/catalog/src/test_data.rs"];
-
 /// A file of the workspace: its path below the root, and what it says.
 struct File {
     path: String,
@@ -48,10 +45,7 @@ fn modules_are_never_called_mod() {
 
 #[test]
 fn every_file_has_a_telling_name() {
-    let is_older = |file: &File| OLDER_NAMES.contains(&file.path.as_str());
-    let (older, files): (Vec<_>, Vec<_>) = files().into_iter().partition(is_older);
-    assert_tidy(files.iter().filter_map(empty_name));
-    assert_eq!(older.len(), OLDER_NAMES.len(), "`OLDER_NAMES` has a name that is gone");
+    assert_tidy(files().iter().filter_map(empty_name));
 }
 
 #[test]

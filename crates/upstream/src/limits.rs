@@ -24,14 +24,20 @@ pub enum LimitError {
         /// The deadline.
         deadline: Duration,
     },
+    /// A folder, a pipe or a device.
+    #[error("it is not a file")]
+    NotAFile,
     /// The file, the connection or the process failed.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 /// A whole file of at most `limit` bytes. It blocks, and has no deadline: it is for files an admin named, which are
-/// small and near.
+/// small and near. A pipe or a device could block for ever, so it must be a file.
 pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, LimitError> {
+    if !path.metadata()?.is_file() {
+        return Err(LimitError::NotAFile);
+    }
     let mut bytes = Vec::new();
     File::open(path)?.take(one_more_than(limit)).read_to_end(&mut bytes)?;
     within(limit, bytes)
@@ -140,5 +146,14 @@ mod tests {
         assert!(
             matches!(error, LimitError::Io(error) if error.kind() == io::ErrorKind::ConnectionReset)
         );
+    }
+
+    #[test]
+    fn only_a_file_is_read() {
+        assert_eq!(
+            shown(read_file(Path::new("/dev/zero"), 10)),
+            Err("it is not a file".to_owned())
+        );
+        assert_eq!(shown(read_file(Path::new("/"), 10)), Err("it is not a file".to_owned()));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::journal::{Position, Version};
-use crate::test_data::{
+use crate::samples::{
     group_events, label_events, parsed, policy_events, source_events, time, tool_events,
 };
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use super::*;
-use crate::test_data::{
+use crate::samples::{
     all_parsed, from_json, full_manifest, other_manifest, parsed, time, tool_events,
 };
 

@@ -64,6 +64,7 @@ fn equals_compares_a_list_as_a_whole() {
     assert!(!says("equals", json!("a"), json!(["a"])));
     assert!(!says("not_equals", json!("a"), json!(["a"])), "of another type: fails closed");
     assert!(!says("not_in", json!(["a"]), json!(["a"])), "of another type: fails closed");
+    assert!(!says("not_contains", json!(1), json!("1 2")), "of another type: fails closed");
     assert!(says("equals", json!({"a": 1, "b": 2}), json!({"b": 2, "a": 1})));
 }
 
