@@ -1,0 +1,257 @@
+//! Appending: one atomic step over any number of streams, or nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::{Actor, Digest, Document, RawJson};
+use toolcrib_catalog::journal::{
+    APPEND_LIMIT, Appended, Context, EVENT_LIMIT, Journal, JournalError, NewEvent, Once, Position,
+    StreamName, Version,
+};
+
+use crate::stores::{conflict, memory, places, step, stores, to};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_and_versions_count_from_one_without_gaps() {
+    for store in stores("count").await {
+        let journal = &store.journal;
+        assert_eq!(journal.head().await.unwrap(), Position(0));
+        let first = journal.append(step([to("a", 0, &["1", "2"]), to("b", 0, &["3"])])).await;
+        assert_eq!(first.unwrap(), Appended::Stored(Position(3)));
+        let second = journal.append(step([to("b", 1, &["4", "5"])])).await;
+        assert_eq!(second.unwrap(), Appended::Stored(Position(5)));
+        // A refused step leaves no hole.
+        assert!(journal.append(step([to("b", 1, &["never"])])).await.is_err());
+        let third = journal.append(step([to("a", 2, &["6"])])).await;
+        assert_eq!(third.unwrap(), Appended::Stored(Position(6)));
+        assert_eq!(journal.head().await.unwrap(), Position(6));
+        let events = store.events().await;
+        let expected =
+            [(1, "a", 1), (2, "a", 2), (3, "b", 1), (4, "b", 2), (5, "b", 3), (6, "a", 3)];
+        assert_eq!(places(&events), expected);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_says_who_and_as_part_of_what() {
+    for store in stores("envelope").await {
+        let context = Context {
+            actor: Actor::new("ada"),
+            correlation_id: Some("request 7".into()),
+            causation_id: Some("event 6".into()),
+        };
+        let mut append = step([to("a", 0, &["1"])]);
+        append.context = context;
+        store.journal.append(append).await.unwrap();
+        store.journal.append(step([to("a", 1, &["2"])])).await.unwrap();
+        let events = store.events().await;
+        let who = |place: usize| {
+            let event: &toolcrib_catalog::journal::Recorded = &events[place];
+            (&*event.actor, event.correlation_id.as_deref(), event.causation_id.as_deref())
+        };
+        assert_eq!(who(0), (Actor::new("ada").as_str(), Some("request 7"), Some("event 6")));
+        assert_eq!(who(1), (Context::default().actor.as_str(), None, None));
+        assert_eq!((&*events[0].kind, &*events[0].data), ("Tested", r#"{"text":"1"}"#));
+    }
+}
+
+/// A moment between the events of one step would show half of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn events_of_one_step_have_one_time() {
+    for store in stores("one_time").await {
+        let texts = vec!["x"; 300];
+        store.journal.append(step([to("a", 0, &texts), to("b", 0, &texts)])).await.unwrap();
+        let events = store.events().await;
+        assert_eq!(events.first().unwrap().time, events.last().unwrap().time);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_in_the_third_stream_leaves_nothing_of_the_first_two() {
+    for store in stores("all_or_nothing").await {
+        let journal = &store.journal;
+        journal.append(step([to("c", 0, &["1"])])).await.unwrap();
+        let document = document("of a refused step");
+        let once = Once { key: "key".into(), request: Digest::of("r"), answer: "1".into() };
+        // Where the stream is new to the caller, and where it is not.
+        for expected in [0, 2] {
+            let streams = [to("a", 0, &["2"]), to("b", 0, &["3", "4"]), to("c", expected, &["5"])];
+            let mut append = step(streams);
+            append.documents = vec![document.clone()];
+            append.once = Some(once.clone());
+            let result = journal.append(append).await;
+            assert_eq!(conflict(result), ("c".to_owned(), expected, 1));
+            assert_eq!(places(&store.events().await), [(1, "c", 1)]);
+            for stream in ["a", "b"] {
+                let events = journal.read_stream(StreamName::new(stream), Version::NONE, 10).await;
+                assert_eq!(events.unwrap(), []);
+            }
+            assert_eq!(journal.documents(vec![document.digest]).await.unwrap(), []);
+            assert_eq!(journal.answer("key".to_owned()).await.unwrap(), None);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_conflict_names_the_stream_and_both_versions() {
+    for store in stores("conflict").await {
+        let journal = &store.journal;
+        journal.append(step([to("a", 0, &["1", "2", "3"])])).await.unwrap();
+        for (stream, expected, actual) in [("a", 0, 3), ("a", 2, 3), ("a", 4, 3), ("b", 1, 0)] {
+            let result = journal.append(step([to(stream, expected, &["x"])])).await;
+            assert_eq!(conflict(result), (stream.to_owned(), expected, actual));
+        }
+        assert_eq!(store.events().await.len(), 3);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_stream_stands_once_in_a_step() {
+    for store in stores("twice").await {
+        let result = store.journal.append(step([to("a", 0, &["1"]), to("a", 1, &["2"])])).await;
+        assert!(matches!(result, Err(JournalError::DoesNotFollow { .. })), "{result:?}");
+        assert_eq!(store.events().await, []);
+    }
+}
+
+/// Nothing is added to the stream, but the caller wants it to stand where it was seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expectation_without_events_is_checked_too() {
+    for store in stores("expectation").await {
+        let journal = &store.journal;
+        journal.append(step([to("a", 0, &["1"])])).await.unwrap();
+        for expected in [0, 2] {
+            let result = journal.append(step([to("b", 0, &["x"]), to("a", expected, &[])])).await;
+            assert_eq!(conflict(result), ("a".to_owned(), expected, 1));
+        }
+        journal.append(step([to("b", 0, &["2"]), to("a", 1, &[])])).await.unwrap();
+        assert_eq!(places(&store.events().await), [(1, "a", 1), (2, "b", 1)]);
+    }
+}
+
+/// Sixteen callers on all nodes go for the same fifty places.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_concurrent_appends_to_one_stream_exactly_one_wins_each_version() {
+    const VERSIONS: u64 = 50;
+    for store in stores("race").await {
+        let nodes = [store.another().await, store.another().await];
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..16 {
+            tasks.spawn(race(Arc::clone(&nodes[number % 2]), number, VERSIONS));
+        }
+        let mut winners: BTreeMap<u64, String> = BTreeMap::new();
+        for (version, text) in tasks.join_all().await.into_iter().flatten() {
+            assert_eq!(winners.insert(version, text), None, "version {version} was won twice");
+        }
+        let events = store.events().await;
+        let there: BTreeMap<_, _> =
+            events.iter().map(|event| (event.version.0, event.data.to_string())).collect();
+        assert_eq!(there.len() as u64, VERSIONS);
+        assert_eq!(there, winners);
+    }
+}
+
+/// Appends until the stream is full; says what it won.
+async fn race(journal: Arc<dyn Journal>, number: usize, versions: u64) -> Vec<(u64, String)> {
+    let mut won = Vec::new();
+    let mut expected = 0;
+    while expected < versions {
+        let text = format!("{number} at {expected}");
+        let append = step([to("a", expected, &[&text])]);
+        let data = append.streams[0].events[0].data.to_string();
+        expected = match journal.append(append).await {
+            Ok(Appended::Stored(_)) => {
+                won.push((expected + 1, data));
+                expected + 1
+            }
+            Ok(Appended::Before(_)) => panic!("there was no key"),
+            Err(JournalError::Conflict { actual, .. }) => actual.0,
+            Err(error) => panic!("{error}"),
+        };
+    }
+    won
+}
+
+/// A caller that is refused does no harm to those whose appends travelled with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_crowd_only_those_with_a_conflict_are_refused() {
+    for store in stores("crowd").await {
+        store.journal.append(step([to("taken", 0, &["1"])])).await.unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..100 {
+            let journal = Arc::clone(&store.journal);
+            tasks.spawn(async move {
+                let own = format!("own-{number}");
+                let stream = if number % 3 == 0 { "taken" } else { &own };
+                let result = journal.append(step([to(stream, 0, &["x"])])).await;
+                assert_eq!(result.is_err(), number % 3 == 0, "{stream}: {result:?}");
+            });
+        }
+        tasks.join_all().await;
+        assert_eq!(store.events().await.len(), 1 + 66);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_too_large_is_refused_whole() {
+    for store in stores("too_large").await {
+        let mut append = step([to("a", 0, &["1"]), to("b", 0, &[])]);
+        let data = format!("\"{}\"", "x".repeat(EVENT_LIMIT - 2)).into_boxed_str();
+        append.streams[1].events.push(NewEvent { kind: "Tested".into(), data });
+        let mut larger = append.clone();
+        larger.streams[1].events[0].data = format!("\"{}\"", "x".repeat(EVENT_LIMIT - 1)).into();
+        match store.journal.append(larger).await {
+            Err(JournalError::TooLarge { bytes, limit, .. }) => {
+                assert_eq!((bytes, limit), (EVENT_LIMIT + 1, EVENT_LIMIT));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(store.events().await, []);
+        store.journal.append(append).await.unwrap();
+        assert_eq!(store.events().await[1].data.len(), EVENT_LIMIT);
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_is_too_large_is_refused_whole() {
+    let store = memory();
+    let mut append = step([to("a", 0, &[])]);
+    let data = format!("\"{}\"", "x".repeat(EVENT_LIMIT - 2)).into_boxed_str();
+    let event = NewEvent { kind: "Tested".into(), data };
+    append.streams[0].events = vec![event; APPEND_LIMIT / EVENT_LIMIT + 1];
+    let result = store.journal.append(append).await;
+    assert!(matches!(result, Err(JournalError::TooLarge { .. })), "{result:?}");
+    assert_eq!(store.events().await, []);
+}
+
+/// Whatever a store does with such a text, the others whose appends travelled with it are not refused for it, and a
+/// refusal is not a promise that the same will work later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_with_a_nul_harms_nobody_else() {
+    for store in stores("nul").await {
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..40 {
+            let journal = Arc::clone(&store.journal);
+            tasks.spawn(async move {
+                let mut append = step([to(&format!("own-{number}"), 0, &["x"])]);
+                let odd = number % 4 == 0;
+                append.context.correlation_id = odd.then(|| "a\0b".into());
+                (odd, journal.append(append).await)
+            });
+        }
+        let mut refused = 0;
+        for (odd, result) in tasks.join_all().await {
+            if let Err(error) = result {
+                assert!(odd, "somebody else was told: {error}");
+                assert!(!error.is_retryable(), "it would be tried for ever: {error}");
+                refused += 1;
+            }
+        }
+        assert_eq!(store.events().await.len(), 40 - refused);
+    }
+}
+
+fn document(text: &str) -> Document {
+    let value = serde_json::json!({ "title": text });
+    Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) }
+}

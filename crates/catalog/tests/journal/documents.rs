@@ -1,0 +1,111 @@
+//! Documents: stored once beside the events that need them, removed only when nothing can need them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::{Digest, Document, RawJson};
+use serde_json::json;
+use toolcrib_catalog::journal::{Append, Position};
+use toolcrib_catalog::{Catalog, Collected, collect_documents};
+
+use crate::stores::{step, stores, to};
+use crate::world::{done, ingest, register};
+
+fn document(number: u32) -> Document {
+    let value = json!({"number": number, "about": "a document"});
+    Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) }
+}
+
+fn with(append: Append, documents: &[Document]) -> Append {
+    Append { documents: documents.to_vec(), ..append }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_is_stored_once_and_never_replaced() {
+    for store in stores("documents_once").await {
+        let journal = &store.journal;
+        let (one, two) = (document(1), document(2));
+        journal
+            .append(with(step([to("a", 0, &["1"])]), &[one.clone(), two.clone()]))
+            .await
+            .unwrap();
+        // The same digest with its keys in another order.
+        let again = Document {
+            text: RawJson::parse(r#"{"about":"a document","number":1}"#).unwrap(),
+            digest: one.digest,
+        };
+        journal.append(with(step([to("a", 1, &["2"])]), &[again, two.clone()])).await.unwrap();
+        let wanted = vec![one.digest, Digest::of("none"), two.digest];
+        let mut found = journal.documents(wanted).await.unwrap();
+        found.sort_by_key(|document| document.text.as_str().to_owned());
+        assert_eq!(found, [one, two]);
+        assert_eq!(journal.documents(Vec::new()).await.unwrap(), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn digests_are_listed_in_order_and_in_pieces() {
+    for store in stores("digests").await {
+        let documents: Vec<_> = (0..25).map(document).collect();
+        store.journal.append(with(step([]), &documents)).await.unwrap();
+        let sorted: BTreeSet<_> = documents.iter().map(|document| document.digest).collect();
+        let mut listed: Vec<Digest> = Vec::new();
+        loop {
+            let some = store.journal.document_digests(listed.last().copied(), 7).await.unwrap();
+            if some.is_empty() {
+                break;
+            }
+            assert!(some.len() <= 7);
+            listed.extend(some);
+        }
+        assert_eq!(listed, sorted.into_iter().collect::<Vec<_>>());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_not_removed_when_an_event_came_meanwhile() {
+    for store in stores("remove_documents").await {
+        let journal = &store.journal;
+        let digests = vec![document(1).digest, document(2).digest];
+        journal
+            .append(with(step([to("a", 0, &["1"])]), &[document(1), document(2)]))
+            .await
+            .unwrap();
+        assert_eq!(journal.remove_documents(digests.clone(), Position(0)).await.unwrap(), None);
+        assert_eq!(journal.documents(digests.clone()).await.unwrap().len(), 2);
+        let unknown = vec![document(1).digest, document(3).digest];
+        assert_eq!(journal.remove_documents(unknown, Position(1)).await.unwrap(), Some(1));
+        assert_eq!(journal.documents(digests).await.unwrap(), [document(2)]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_documents_that_no_event_refers_to_are_collected() {
+    for store in stores("collect").await {
+        let journal = &store.journal;
+        let catalog = Catalog::open(Arc::clone(journal)).await.unwrap();
+        done(&catalog, register("pets")).await;
+        done(&catalog, ingest("pets", &[("list", 1), ("get", 1)])).await;
+        // History still needs the first edition.
+        done(&catalog, ingest("pets", &[("list", 2), ("get", 1)])).await;
+        let needed = journal.document_digests(None, 100).await.unwrap();
+        assert_eq!(needed.len(), 3);
+        journal.append(with(step([]), &[document(1), document(2)])).await.unwrap();
+        assert_eq!(collect_documents(&**journal).await.unwrap(), Collected::Removed(2));
+        assert_eq!(journal.document_digests(None, 100).await.unwrap(), needed);
+        assert_eq!(collect_documents(&**journal).await.unwrap(), Collected::Removed(0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_collected_while_an_event_is_not_understood() {
+    for store in stores("not_understood").await {
+        let journal = &store.journal;
+        // A newer program may have referred to it in a way this one cannot read.
+        let append = step([to("source_tool-pets:list", 0, &["future"]), to("future-1", 0, &["x"])]);
+        journal.append(with(append, &[document(1)])).await.unwrap();
+        let collected = collect_documents(&**journal).await.unwrap();
+        assert_eq!(collected, Collected::NotUnderstood(2));
+        assert_eq!(journal.document_digests(None, 100).await.unwrap(), [document(1).digest]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Reading: in order, in pieces, by time; and waiting for more.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use toolcrib_catalog::journal::WAKE_UP_AT_LEAST_EVERY;
+use toolcrib_catalog::journal::{Journal, Position, Recorded, StreamName, Version};
+
+use crate::stores::{memory, places, sqlite, step, stores, to};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_is_read_in_order_and_in_pieces() {
+    for store in stores("read_stream").await {
+        let journal = &store.journal;
+        for version in 0..10 {
+            let append = step([to("a", version, &["x"]), to("b", version, &["y"])]);
+            journal.append(append).await.unwrap();
+        }
+        let read = |after: u64, limit: usize| async move {
+            let events = journal.read_stream(StreamName::new("a"), Version(after), limit).await;
+            events.unwrap().iter().map(|event| event.version.0).collect::<Vec<_>>()
+        };
+        assert_eq!(read(0, 100).await, (1..=10).collect::<Vec<_>>());
+        assert_eq!(read(0, 3).await, [1, 2, 3]);
+        assert_eq!(read(3, 3).await, [4, 5, 6]);
+        assert_eq!(read(9, 3).await, [10]);
+        assert_eq!(read(10, 3).await, [0; 0]);
+        assert_eq!(read(1000, 3).await, [0; 0]);
+        assert_eq!(read(0, 0).await, [0; 0]);
+        let part_of_a_name = journal.read_stream(StreamName::new("A"), Version::NONE, 10).await;
+        assert_eq!(part_of_a_name.unwrap(), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_is_read_in_order_and_in_pieces() {
+    for store in stores("read_after").await {
+        let journal = &store.journal;
+        for version in 0..10 {
+            let append = step([to("a", version, &["x"]), to("b", version, &["y"])]);
+            journal.append(append).await.unwrap();
+        }
+        let mut seen: Vec<Recorded> = Vec::new();
+        loop {
+            let after = Position(seen.len() as u64);
+            let some = journal.read_after(after, 7).await.unwrap();
+            if some.is_empty() {
+                break;
+            }
+            assert!(some.len() <= 7);
+            seen.extend(some);
+        }
+        let expected = (0..20).map(|n: u64| (n + 1, ["a", "b"][(n % 2) as usize], n / 2 + 1));
+        assert_eq!(places(&seen), expected.collect::<Vec<_>>());
+        assert_eq!(journal.read_after(Position(5), 0).await.unwrap(), []);
+        assert_eq!(journal.read_after(Position(1000), 10).await.unwrap(), []);
+    }
+}
+
+/// Whoever wants everything says so; whoever is past the end finds nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_largest_numbers_are_no_error() {
+    for store in stores("largest").await {
+        let journal = &store.journal;
+        journal.append(step([to("a", 0, &["1", "2"])])).await.unwrap();
+        assert_eq!(journal.read_after(Position(0), usize::MAX).await.unwrap().len(), 2);
+        assert_eq!(journal.read_after(Position(u64::MAX), usize::MAX).await.unwrap(), []);
+        let stream = || StreamName::new("a");
+        let all = journal.read_stream(stream(), Version::NONE, usize::MAX).await.unwrap();
+        assert_eq!(all.len(), 2);
+        let none = journal.read_stream(stream(), Version(u64::MAX), usize::MAX).await.unwrap();
+        assert_eq!(none, []);
+        assert_eq!(journal.answers(String::new(), usize::MAX).await.unwrap(), []);
+        assert_eq!(journal.document_digests(None, usize::MAX).await.unwrap(), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_has_the_position_of_the_last_event_until_then() {
+    for store in stores("position_at").await {
+        let journal = &store.journal;
+        assert_eq!(journal.position_at(Timestamp::MAX).await.unwrap(), Position(0));
+        for version in [0, 2, 4] {
+            journal.append(step([to("a", version, &["x", "y"])])).await.unwrap();
+            store.clock.advance(SignedDuration::from_secs(1));
+        }
+        let events = store.events().await;
+        let instant = SignedDuration::from_micros(1);
+        for (first, last) in [(0, 1), (2, 3), (4, 5)] {
+            let just_before = events[first].time - instant;
+            let (before, at) = (Position(first as u64), Position(last as u64 + 1));
+            assert_eq!(journal.position_at(just_before).await.unwrap(), before);
+            assert_eq!(journal.position_at(events[last].time).await.unwrap(), at);
+        }
+        assert_eq!(journal.position_at(Timestamp::MAX).await.unwrap(), Position(6));
+        assert_eq!(journal.position_at(Timestamp::MIN).await.unwrap(), Position(0));
+        assert_eq!(journal.position_at(Timestamp::UNIX_EPOCH).await.unwrap(), Position(0));
+    }
+}
+
+/// A clock that is set back changes times, not order.
+#[tokio::test(flavor = "multi_thread")]
+async fn order_is_by_position_when_the_clock_goes_back() {
+    for store in [memory(), sqlite()] {
+        for (version, then) in [(0, 10), (1, -60), (2, 5)] {
+            store.journal.append(step([to("a", version, &["x"])])).await.unwrap();
+            store.clock.advance(SignedDuration::from_secs(then));
+        }
+        let events = store.events().await;
+        assert_eq!(places(&events), [(1, "a", 1), (2, "a", 2), (3, "a", 3)]);
+        assert!(events[2].time < events[0].time);
+        let at = |time: Timestamp| store.journal.position_at(time);
+        assert_eq!(at(events[1].time).await.unwrap(), Position(3));
+        assert_eq!(at(events[2].time).await.unwrap(), Position(3));
+        assert_eq!(at(events[2].time - SignedDuration::from_secs(1)).await.unwrap(), Position(0));
+    }
+}
+
+/// How long a wait takes that begins before somebody else appends.
+async fn woken_after(waiting: Arc<dyn Journal>, other: &dyn Journal, version: u64) -> Duration {
+    let (ready, begins) = tokio::sync::oneshot::channel();
+    let waiter = tokio::spawn(async move {
+        let wait = waiting.wait_after(Position(version));
+        ready.send(()).unwrap();
+        wait.await;
+        Instant::now()
+    });
+    begins.await.unwrap();
+    other.append(step([to("a", version, &["x"])])).await.unwrap();
+    let stored = Instant::now();
+    waiter.await.unwrap().saturating_duration_since(stored)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_wakes_soon_after_somebody_else_appends() {
+    for store in stores("wake").await {
+        let other = store.another().await;
+        let mut fastest = Duration::MAX;
+        for version in 0..10 {
+            let took = woken_after(Arc::clone(&store.journal), &*other, version).await;
+            assert!(took < 3 * WAKE_UP_AT_LEAST_EVERY, "it took {took:?}");
+            fastest = fastest.min(took);
+        }
+        // The machine may be busy for a while, but not ten times.
+        assert!(fastest < Duration::from_millis(100), "the fastest took {fastest:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_wakes_at_once_if_there_is_more_already() {
+    for store in stores("wake_at_once").await {
+        store.journal.append(step([to("a", 0, &["1", "2"])])).await.unwrap();
+        let mut fastest = Duration::MAX;
+        for _ in 0..5 {
+            let start = Instant::now();
+            store.journal.wait_after(Position(1)).await;
+            fastest = fastest.min(start.elapsed());
+        }
+        assert!(fastest < Duration::from_millis(100), "the fastest took {fastest:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_wakes_by_its_timer_when_nothing_happens() {
+    for store in stores("timer").await {
+        let start = Instant::now();
+        store.journal.wait_after(Position(0)).await;
+        let took = start.elapsed();
+        assert!(WAKE_UP_AT_LEAST_EVERY / 2 < took, "it took only {took:?}");
+        assert!(took < 5 * WAKE_UP_AT_LEAST_EVERY, "it took {took:?}");
+    }
+}

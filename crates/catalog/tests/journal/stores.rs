@@ -1,0 +1,138 @@
+//! The three stores, fresh for each law, and short words for what is appended.
+
+use std::sync::Arc;
+
+use tokio_postgres::NoTls;
+use toolcrib_catalog::clock::ManualClock;
+use toolcrib_catalog::journal::{Append, Journal, JournalError, NewEvent, Recorded, StreamAppend};
+use toolcrib_catalog::journal::{MemoryJournal, PostgresJournal, SqliteJournal};
+use toolcrib_catalog::journal::{Position, StreamName, Version};
+
+/// An empty journal of one kind.
+pub(crate) struct Store {
+    pub(crate) name: &'static str,
+    pub(crate) journal: Arc<dyn Journal>,
+    /// Of the stores that have no clock of their own.
+    pub(crate) clock: Arc<ManualClock>,
+    /// Of a database.
+    url: Option<String>,
+    /// Of a file; gone with the store.
+    _folder: Option<tempfile::TempDir>,
+    /// Whether a law is being tried on it.
+    on_trial: bool,
+}
+
+/// One of each kind. The name is the law's, for its database.
+pub(crate) async fn stores(name: &str) -> impl Iterator<Item = Store> {
+    let stores = [memory(), sqlite(), postgres(name).await];
+    stores.into_iter().map(|mut store| {
+        store.on_trial = true;
+        store
+    })
+}
+
+pub(crate) fn memory() -> Store {
+    let clock = clock();
+    let journal = Arc::new(MemoryJournal::new(clock.clone()));
+    Store { name: "memory", journal, clock, url: None, _folder: None, on_trial: false }
+}
+
+pub(crate) fn sqlite() -> Store {
+    let (clock, folder) = (clock(), tempfile::tempdir().unwrap());
+    let journal = SqliteJournal::open(&folder.path().join("journal.db"), clock.clone()).unwrap();
+    let (journal, _folder) = (Arc::new(journal), Some(folder));
+    Store { name: "SQLite", journal, clock, url: None, _folder, on_trial: false }
+}
+
+pub(crate) async fn postgres(name: &str) -> Store {
+    let url = database(&format!("journal_{name}")).await;
+    let journal = connect(&url).await;
+    Store {
+        name: "PostgreSQL",
+        journal,
+        clock: clock(),
+        url: Some(url),
+        _folder: None,
+        on_trial: true,
+    }
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()))
+}
+
+async fn connect(url: &str) -> Arc<dyn Journal> {
+    Arc::new(PostgresJournal::connect(url.parse().unwrap()).await.unwrap())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
+fn server() -> String {
+    std::env::var("TOOLCRIB_TEST_POSTGRES").expect(
+        "run the tests through `cargo xtask test`, or start a server with `cargo xtask postgres`",
+    )
+}
+
+/// An empty database of the law's own.
+async fn database(name: &str) -> String {
+    let server = server();
+    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
+    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+}
+
+impl Store {
+    /// The same journal as another node has it; where only one process may write, the same handle.
+    pub(crate) async fn another(&self) -> Arc<dyn Journal> {
+        match &self.url {
+            Some(url) => connect(url).await,
+            None => Arc::clone(&self.journal),
+        }
+    }
+
+    /// Everything in it.
+    pub(crate) async fn events(&self) -> Vec<Recorded> {
+        self.journal.read_after(Position(0), 100_000).await.unwrap()
+    }
+}
+
+impl Drop for Store {
+    #[expect(clippy::print_stderr, reason = "says in which store a law was broken")]
+    fn drop(&mut self) {
+        if self.on_trial && std::thread::panicking() {
+            eprintln!("the store was {}", self.name);
+        }
+    }
+}
+
+/// Events for one stream; each text becomes the data of one.
+pub(crate) fn to(stream: &str, expected: u64, texts: &[&str]) -> StreamAppend {
+    let event = |text: &&str| NewEvent {
+        kind: "Tested".into(),
+        data: serde_json::json!({ "text": text }).to_string().into(),
+    };
+    let (stream, expected) = (StreamName::new(stream), Version(expected));
+    StreamAppend { stream, expected, events: texts.iter().map(event).collect() }
+}
+
+/// One step over these streams.
+pub(crate) fn step(streams: impl Into<Vec<StreamAppend>>) -> Append {
+    Append { streams: streams.into(), ..Append::default() }
+}
+
+/// Position, stream and version of each event.
+pub(crate) fn places(events: &[Recorded]) -> Vec<(u64, &str, u64)> {
+    let place = |event: &Recorded| event.version.0;
+    events.iter().map(|event| (event.position.0, event.stream.as_str(), place(event))).collect()
+}
+
+/// Stream, expected and actual version of a conflict.
+pub(crate) fn conflict<T: std::fmt::Debug>(result: Result<T, JournalError>) -> (String, u64, u64) {
+    match result.unwrap_err() {
+        JournalError::Conflict { stream, expected, actual } => {
+            (stream.to_string(), expected.0, actual.0)
+        }
+        error => panic!("not a conflict: {error}"),
+    }
+}

@@ -1,0 +1,237 @@
+//! Restoring, exporting, importing: nothing is lost on the way from any store into any other.
+
+use std::sync::Arc;
+
+use model::{Actor, Digest, Document, RawJson};
+use serde_json::json;
+use toolcrib_catalog::journal::{
+    Answer, Append, Context, Journal, JournalError, NewEvent, Once, Position, Recorded, Version,
+};
+use toolcrib_catalog::{Catalog, Import, Moment, export, snapshot_at, verify};
+
+use crate::stores::{Store, memory, places, postgres, sqlite, step, stores, to};
+use crate::world::{create_group, done, ingest, register};
+
+/// Data as no program of ours writes them today: spaces, spellings and numbers that must stay as they are.
+const ODD: [&str; 6] = [
+    r#"{ "later" : [1.50, 1e3, -0, 123456789012345678901234567890] }"#,
+    r#"{"b":1,"a":{"\u00e9":"\ud83d\ude00\u0000"},"b":2}"#,
+    r#"{"text":"é😀\/ \\ \" \t"}"#,
+    r#""not even an object""#,
+    "null",
+    "{}",
+];
+
+fn odd_events() -> Append {
+    let mut append = step([to("future-things", 0, &[]), to("source_tool-pets:list", 0, &[])]);
+    for stream in &mut append.streams {
+        let event = |data: &&str| NewEvent { kind: "Möglich".into(), data: (*data).into() };
+        stream.events = ODD.iter().map(event).collect();
+    }
+    append.context = Context {
+        actor: Actor::new("ada"),
+        correlation_id: Some("é \"quoted\" \n".into()),
+        causation_id: Some("".into()),
+    };
+    append
+}
+
+async fn exported(journal: &dyn Journal) -> String {
+    let mut text = String::new();
+    let write = |line: &str| {
+        text.push_str(line);
+        Ok(())
+    };
+    export(journal, write).await.unwrap();
+    text
+}
+
+/// Compares line by line: a whole export says too much at once.
+fn assert_same(one: &str, two: &str) {
+    for (number, (one, two)) in (1..).zip(one.lines().zip(two.lines())) {
+        assert_eq!(one, two, "line {number}");
+    }
+    assert_eq!(one.len(), two.len());
+}
+
+async fn import(journal: &dyn Journal, text: &str) -> u64 {
+    let mut import = Import::into(journal).await.unwrap();
+    for line in text.lines() {
+        import.line(line).await.unwrap();
+    }
+    import.finish().await.unwrap()
+}
+
+fn recorded(position: u64, stream: &str, version: u64) -> Recorded {
+    Recorded {
+        position: Position(position),
+        stream: toolcrib_catalog::journal::StreamName::new(stream),
+        version: Version(version),
+        kind: "Tested".into(),
+        time: "2026-05-01T09:00:00.000001Z".parse().unwrap(),
+        actor: "ada".into(),
+        correlation_id: None,
+        causation_id: Some("".into()),
+        data: ODD[0].into(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restored_events_are_exactly_what_was_given() {
+    for store in stores("restore").await {
+        let journal = &store.journal;
+        let events = vec![recorded(1, "a", 1), recorded(2, "b", 1), recorded(3, "a", 2)];
+        let value = json!({"a": "document"});
+        let document =
+            Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) };
+        let (key, answer) = ("key".into(), "done".into());
+        let answer = Answer { key, request: Digest::of("r"), answer, position: Position(2) };
+        let head = journal
+            .restore(events.clone(), vec![document.clone()], vec![answer.clone()])
+            .await
+            .unwrap();
+        assert_eq!(head, Position(3));
+        assert_eq!(store.events().await, events);
+        assert_eq!(journal.documents(vec![document.digest]).await.unwrap(), [document]);
+        assert_eq!(journal.answer("key".to_owned()).await.unwrap(), Some(answer));
+        // Life goes on after them.
+        journal.append(step([to("a", 2, &["x"])])).await.unwrap();
+        assert_eq!(journal.head().await.unwrap(), Position(4));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_refuses_gaps_and_stores_nothing_of_them() {
+    for store in stores("gaps").await {
+        let journal = &store.journal;
+        journal.append(step([to("a", 0, &["x", "y"])])).await.unwrap();
+        let wrong = [
+            vec![recorded(4, "a", 3)],
+            vec![recorded(2, "a", 2)],
+            vec![recorded(3, "a", 2)],
+            vec![recorded(3, "a", 4)],
+            vec![recorded(3, "b", 2)],
+            vec![recorded(3, "a", 3), recorded(5, "a", 4)],
+            vec![recorded(3, "b", 1), recorded(4, "b", 3)],
+            vec![recorded(3, "a", 3), recorded(3, "a", 4)],
+        ];
+        for events in wrong {
+            let value = json!({"of": "a refused restore"});
+            let document =
+                Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) };
+            let digest = document.digest;
+            let result = journal.restore(events.clone(), vec![document], Vec::new()).await;
+            let refused = matches!(result, Err(JournalError::DoesNotFollow { .. }));
+            assert!(refused, "{:?}: {result:?}", places(&events));
+            assert_eq!(places(&store.events().await), [(1, "a", 1), (2, "a", 2)]);
+            assert_eq!(journal.documents(vec![digest]).await.unwrap(), []);
+        }
+        let fits = vec![recorded(3, "a", 3), recorded(4, "b", 1), recorded(5, "a", 4)];
+        assert_eq!(journal.restore(fits, Vec::new(), Vec::new()).await.unwrap(), Position(5));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_this_program_does_not_understand_survives_byte_for_byte() {
+    for store in stores("odd").await {
+        store.journal.append(odd_events()).await.unwrap();
+        let there: Vec<_> = store.events().await.iter().map(|event| event.data.clone()).collect();
+        assert_eq!(there.iter().map(|data| &**data).collect::<Vec<_>>(), [ODD, ODD].concat());
+        let catalog = Catalog::open(Arc::clone(&store.journal)).await.unwrap();
+        assert_eq!(catalog.snapshot().not_understood(), 12);
+
+        let text = exported(&*store.journal).await;
+        for data in ODD {
+            assert!(text.contains(&format!("\"data\":{data}")), "{data} is not in the export");
+        }
+        let other = memory();
+        assert_eq!(import(&*other.journal, &text).await, 12);
+        assert_eq!(other.events().await, store.events().await);
+        assert_same(&exported(&*other.journal).await, &text);
+    }
+}
+
+/// A catalog with a little of everything an export has: documents, answers, odd events.
+async fn fill(store: &Store) {
+    let catalog = Catalog::open(Arc::clone(&store.journal)).await.unwrap();
+    for command in [
+        register("pets"),
+        ingest("pets", &[("list", 1), ("get", 1), ("drop", 1)]),
+        ingest("pets", &[("list", 2), ("get", 1)]),
+        create_group("all-pets", json!([{"source": "pets"}])),
+        create_group("second-edition", json!([{"required_tags": ["edition-2"]}])),
+        register("birds"),
+    ] {
+        done(&catalog, command).await;
+        store.clock.advance(jiff::SignedDuration::from_millis(1234));
+    }
+    for key in ["one", "two"] {
+        let nothing = create_group(&format!("group-{key}"), json!([]));
+        catalog.execute(nothing, Context::by("ada"), Some(key)).await.unwrap();
+    }
+    let once = Once { key: "odd \" key".into(), request: Digest::of("x"), answer: "{}".into() };
+    let mut odd = odd_events();
+    odd.streams.truncate(1);
+    store.journal.append(Append { once: Some(once), ..odd }).await.unwrap();
+}
+
+async fn digest(journal: &dyn Journal) -> Digest {
+    snapshot_at(journal, Moment::Position(Position(u64::MAX))).await.unwrap().digest()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_sqlite_through_postgresql_to_memory_not_one_byte_changes() {
+    let (file, server, last) = (sqlite(), postgres("moves").await, memory());
+    fill(&file).await;
+    let text = exported(&*file.journal).await;
+    let count = import(&*server.journal, &text).await;
+    assert_eq!(count, file.journal.head().await.unwrap().0);
+    let from_server = exported(&*server.journal).await;
+    assert_same(&from_server, &text);
+    import(&*last.journal, &from_server).await;
+    assert_same(&exported(&*last.journal).await, &text);
+
+    let there = digest(&*file.journal).await;
+    for store in [&server, &last] {
+        assert_eq!(digest(&*store.journal).await, there, "{}", store.name);
+        let catalog = Catalog::open(Arc::clone(&store.journal)).await.unwrap();
+        let verified = verify(&*store.journal, &catalog.snapshot(), |_| {}).await.unwrap();
+        assert_eq!(verified.live, Some(there));
+    }
+    // The imported journal answers idempotent commands as the first one did.
+    let catalog = Catalog::open(Arc::clone(&server.journal)).await.unwrap();
+    let again = create_group("group-one", json!([]));
+    let executed = catalog.execute(again, Context::by("ada"), Some("one")).await.unwrap();
+    assert!(executed.repeated);
+}
+
+/// Also what starts in PostgreSQL, with times of its own clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn from_postgresql_to_sqlite_not_one_byte_changes() {
+    let (server, file) = (postgres("moves_back").await, sqlite());
+    fill(&server).await;
+    let text = exported(&*server.journal).await;
+    import(&*file.journal, &text).await;
+    assert_same(&exported(&*file.journal).await, &text);
+    assert_eq!(digest(&*file.journal).await, digest(&*server.journal).await);
+}
+
+/// An import that broke off is completed by importing the whole again, wherever it broke off.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_goes_on_where_it_broke_off() {
+    let first = sqlite();
+    fill(&first).await;
+    let text = exported(&*first.journal).await;
+    let lines: Vec<_> = text.lines().collect();
+    for store in stores("breaks_off").await {
+        for cut in (1..lines.len()).step_by(5) {
+            let mut part = Import::into(&*store.journal).await.unwrap();
+            for line in &lines[..cut] {
+                part.line(line).await.unwrap();
+            }
+            assert!(part.finish().await.is_err(), "a cut-off file was taken for a whole one");
+        }
+        import(&*store.journal, &text).await;
+        assert_same(&exported(&*store.journal).await, &text);
+    }
+}
