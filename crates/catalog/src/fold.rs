@@ -151,7 +151,12 @@ impl Fold {
     fn put_source(&mut self, source: Source) {
         let sources = Arc::make_mut(&mut self.snapshot.sources);
         let before = sources.get(&source.id);
-        let tools = before.map_or_else(ToolSet::default, |entry| entry.tools.clone());
+        // A tool whose event stands before that of its source waits for it.
+        let waiting = || {
+            let tools = self.snapshot.tools.iter();
+            tools.filter(|entry| entry.tool.source == source.id).map(|entry| entry.slot).collect()
+        };
+        let tools = before.map_or_else(waiting, |entry| entry.tools.clone());
         // Selectors see the name, and the switch decides what is served.
         let seen = |source: &Source| (source.profile.name.clone(), source.enabled);
         if before.is_none_or(|entry| seen(&entry.source) != seen(&source)) {
@@ -250,14 +255,23 @@ impl Fold {
             if manifest.is_some() && input_schema.is_none() {
                 tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
             }
-            if let Some(source) = Arc::make_mut(&mut self.snapshot.sources).get_mut(&tool.source)
-                && !source.tools.contains(slot)
-            {
-                Arc::make_mut(source).tools.set(slot, true);
+            let before = self.snapshot.tool_at(slot).map(|entry| entry.tool.source.clone());
+            if before.as_ref() != Some(&tool.source) {
+                self.put_under_source(slot, before.as_ref(), false);
+                self.put_under_source(slot, Some(&tool.source), true);
             }
             self.let_go += usize::from(self.snapshot.tool_at(slot).is_some());
             self.snapshot.tools.put(CataloguedTool { slot, tool, input_schema, output_schema });
             self.moved_tools.insert(slot);
+        }
+    }
+
+    fn put_under_source(&mut self, slot: Slot, source: Option<&SourceId>, member: bool) {
+        let Some(source) = source else { return };
+        if let Some(entry) = Arc::make_mut(&mut self.snapshot.sources).get_mut(source)
+            && entry.tools.contains(slot) != member
+        {
+            Arc::make_mut(entry).tools.set(slot, member);
         }
     }
 
