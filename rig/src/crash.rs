@@ -135,9 +135,7 @@ impl Check {
                 }
             }
         }
-        // A key whose events stand in two places was carried out twice.
-        let apart = |run: &&Vec<u64>| run.windows(2).any(|pair| pair[1] != pair[0] + 1);
-        let duplicated = self.runs.values().filter(apart).count();
+        let duplicated = self.runs.values().filter(|run| is_apart(run)).count();
         let mut diverged = 0;
         if let Some((position, digest)) = live.pop()
             && self.compared.insert(digest.clone())
@@ -177,6 +175,11 @@ impl Check {
     }
 }
 
+/// A command whose events stand in two places was carried out twice.
+fn is_apart(run: &[u64]) -> bool {
+    run.windows(2).any(|pair| pair[1] != pair[0] + 1)
+}
+
 /// Numbers that can be repeated (`SplitMix64`).
 struct Random(u64);
 
@@ -186,5 +189,20 @@ impl Random {
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_lost_or_elsewhere_or_there_twice_is_found() {
+        let mut check = Check::default();
+        check.runs.insert("key".to_owned(), vec![3, 4]);
+        assert!(!check.is_lost("key", 4));
+        assert!(check.is_lost("key", 5), "the caller was told another position");
+        assert!(check.is_lost("other", 4), "nothing of it is there");
+        assert!(!is_apart(&[3, 4]) && is_apart(&[3, 4, 9]));
     }
 }
