@@ -290,7 +290,7 @@ impl Shared {
     async fn save(&self, from: u64) -> Result<(), JournalError> {
         let mut saved = self.saved.lock().await;
         let snapshot = self.snapshot.load_full();
-        if snapshot.position().0 < saved.0 + from {
+        if snapshot.position() == *saved || snapshot.position().0 < saved.0 + from {
             return Ok(());
         }
         checkpoint::save(&*self.journal, &snapshot).await?;

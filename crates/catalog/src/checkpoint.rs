@@ -40,7 +40,11 @@ struct Header {
 pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(), JournalError> {
     let at = snapshot.position();
     let Some(event) = event_at(journal, at).await? else { return Ok(()) };
-    if journal.checkpoints().await?.first().is_some_and(|newest| at <= *newest) {
+    // One at the same position is written anew: whoever trusts it does not come here.
+    if let Some(newest) = journal.checkpoints().await?.first()
+        && at < *newest
+        && trusted_header(journal, *newest).await?.is_ok()
+    {
         return Ok(());
     }
     let mut digest = Sha256::new();
@@ -95,16 +99,10 @@ async fn try_load(
     journal: &dyn Journal,
     at: Position,
 ) -> Result<Result<Fold, &'static str>, JournalError> {
-    let Some(header) = journal.read_checkpoint(at, 0).await? else { return Ok(Err("it is gone")) };
-    let Ok(header) = serde_json::from_slice::<Header>(&header) else {
-        return Ok(Err("its header cannot be read"));
+    let header = match trusted_header(journal, at).await? {
+        Ok(header) => header,
+        Err(reason) => return Ok(Err(reason)),
     };
-    if header.format != FORMAT || header.program != PROGRAM || header.position != at {
-        return Ok(Err("it is from another version"));
-    }
-    if event_at(journal, at).await?.is_none_or(|event| digest_of(&event) != header.event) {
-        return Ok(Err("it is from another history"));
-    }
     let mut fold = Fold::default();
     let mut digest = Sha256::new();
     for number in 1..=header.pieces {
@@ -126,6 +124,24 @@ async fn try_load(
     }
     fold.continue_from(at, header.time, header.not_understood);
     Ok(Ok(fold))
+}
+
+/// The header of a checkpoint of this program and this history.
+async fn trusted_header(
+    journal: &dyn Journal,
+    at: Position,
+) -> Result<Result<Header, &'static str>, JournalError> {
+    let Some(header) = journal.read_checkpoint(at, 0).await? else { return Ok(Err("it is gone")) };
+    let Ok(header) = serde_json::from_slice::<Header>(&header) else {
+        return Ok(Err("its header cannot be read"));
+    };
+    if header.format != FORMAT || header.program != PROGRAM || header.position != at {
+        return Ok(Err("it is from another version"));
+    }
+    if event_at(journal, at).await?.is_none_or(|event| digest_of(&event) != header.event) {
+        return Ok(Err("it is from another history"));
+    }
+    Ok(Ok(header))
 }
 
 async fn event_at(journal: &dyn Journal, at: Position) -> Result<Option<Recorded>, JournalError> {

@@ -158,6 +158,11 @@ impl Append {
             let cause = format!("stream `{}` stands twice in one step", twice.stream);
             return Err(JournalError::DoesNotFollow { cause });
         }
+        if let Some(idle) = self.streams.iter().find(|append| append.events.is_empty()) {
+            let cause = format!("stream `{}` has no event in this step", idle.stream);
+            return Err(JournalError::DoesNotFollow { cause });
+        }
+        self.refuse_nul()?;
         let mut total = 0;
         for event in self.streams.iter().flat_map(|stream| &stream.events) {
             if EVENT_LIMIT < event.data.len() {
@@ -178,6 +183,23 @@ impl Append {
             });
         }
         Ok(())
+    }
+
+    /// PostgreSQL keeps no NUL in a text. Data and documents are JSON, which holds none.
+    fn refuse_nul(&self) -> Result<(), JournalError> {
+        let context = &self.context;
+        let ids = [&context.correlation_id, &context.causation_id];
+        let mut texts = vec![("an actor", context.actor.as_str())];
+        texts.extend(ids.into_iter().flatten().map(|id| ("a correlation or causation id", &**id)));
+        texts.extend(self.once.iter().map(|once| ("an idempotency key", &*once.key)));
+        for stream in &self.streams {
+            texts.push(("a stream's name", stream.stream.as_str()));
+            texts.extend(stream.events.iter().map(|event| ("an event's type", &*event.kind)));
+        }
+        match texts.iter().find(|(_, text)| text.contains('\0')) {
+            Some((what, _)) => Err(JournalError::NotText { what }),
+            None => Ok(()),
+        }
     }
 
     /// How many events it holds.

@@ -75,7 +75,10 @@ pub async fn export(
         let digests = journal.document_digests(after, BATCH).await?;
         let Some(last) = digests.last() else { break };
         after = Some(*last);
-        for Document { digest, text: body } in journal.documents(digests).await? {
+        // Stores answer in any order; two exports of one journal are the same file.
+        let mut documents = journal.documents(digests).await?;
+        documents.sort_by_key(|document| document.digest);
+        for Document { digest, text: body } in documents {
             write(&text(&Line::Document { digest, text: body }))?;
         }
     }

@@ -13,7 +13,7 @@ pub struct RawJson(Arc<str>);
 impl RawJson {
     /// Takes a text, if it is JSON.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<&RawValue>(text).map(|raw| Self(raw.get().into()))
+        serde_json::from_str::<&RawValue>(text).map(|raw| Self(one_line(raw.get())))
     }
 
     /// Writes anything that serialises.
@@ -37,6 +37,14 @@ impl RawJson {
     }
 }
 
+/// An event is one line of an export. Within a JSON string a line break is escaped, so only spaces are replaced.
+fn one_line(text: &str) -> Arc<str> {
+    match text.contains(['\n', '\r']) {
+        true => text.replace(['\n', '\r'], " ").into(),
+        false => text.into(),
+    }
+}
+
 impl From<&serde_json::Value> for RawJson {
     fn from(value: &serde_json::Value) -> Self {
         Self(value.to_string().into())
@@ -56,6 +64,6 @@ impl Serialize for RawJson {
 }
 impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(Box::<str>::from(raw).into()))
+        Box::<RawValue>::deserialize(deserializer).map(|raw| Self(one_line(raw.get())))
     }
 }

@@ -31,6 +31,12 @@ pub enum JournalError {
         /// How large it may be.
         limit: usize,
     },
+    /// Text that not every store keeps.
+    #[error("{what} holds a NUL character: leave it out")]
+    NotText {
+        /// Where it stands.
+        what: &'static str,
+    },
     /// No space left. Reading goes on; writing goes on by itself when there is space again.
     #[error(
         "no space is left for the journal `{place}`: free some space; writing then goes on by itself"

@@ -114,18 +114,12 @@ async fn one_stream_stands_once_in_a_step() {
     }
 }
 
-/// Nothing is added to the stream, but the caller wants it to stand where it was seen.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_expectation_without_events_is_checked_too() {
-    for store in stores("expectation").await {
-        let journal = &store.journal;
-        journal.append(step([to("a", 0, &["1"])])).await.unwrap();
-        for expected in [0, 2] {
-            let result = journal.append(step([to("b", 0, &["x"]), to("a", expected, &[])])).await;
-            assert_eq!(conflict(result), ("a".to_owned(), expected, 1));
-        }
-        journal.append(step([to("b", 0, &["2"]), to("a", 1, &[])])).await.unwrap();
-        assert_eq!(places(&store.events().await), [(1, "a", 1), (2, "b", 1)]);
+async fn a_stream_in_a_step_has_an_event() {
+    for store in stores("idle").await {
+        let result = store.journal.append(step([to("b", 0, &["x"]), to("a", 0, &[])])).await;
+        assert!(matches!(result, Err(JournalError::DoesNotFollow { .. })), "{result:?}");
+        assert_eq!(store.events().await, []);
     }
 }
 

@@ -98,7 +98,10 @@ async fn in_a_crowd_each_answer_has_the_position_of_its_own_step() {
             tasks.spawn(async move {
                 let (stream, key) = (format!("own-{number}"), format!("key-{number}"));
                 let texts = vec!["x"; number % 4];
-                let plain = step([to(&stream, 0, &texts)]);
+                let plain = match texts.is_empty() {
+                    true => step([]),
+                    false => step([to(&stream, 0, &texts)]),
+                };
                 let append = once(plain.clone(), &key, &key, "done");
                 let keyed = number % 2 == 0;
                 let stored = journal.append(if keyed { append.clone() } else { plain }).await;

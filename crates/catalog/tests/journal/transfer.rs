@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use model::{Actor, Digest, Document, RawJson};
+use model::{Actor, Digest, Document, Inventory, RawJson};
 use serde_json::json;
 use toolcrib_catalog::journal::{
     Answer, Append, Context, Journal, JournalError, NewEvent, Once, Position, Recorded, Version,
 };
-use toolcrib_catalog::{Catalog, Import, Moment, export, snapshot_at, verify};
+use toolcrib_catalog::{Catalog, Command, Import, Moment, export, snapshot_at, verify};
 
 use crate::stores::{Store, memory, places, postgres, sqlite, step, stores, to};
-use crate::world::{create_group, done, ingest, register};
+use crate::world::{create_group, done, ingest, manifest, register};
 
 /// Data as no program of ours writes them today: spaces, spellings and numbers that must stay as they are.
 const ODD: [&str; 6] = [
@@ -234,4 +234,22 @@ async fn an_import_goes_on_where_it_broke_off() {
         import(&*store.journal, &text).await;
         assert_same(&exported(&*store.journal).await, &text);
     }
+}
+
+/// An upstream may write its words over several lines; an export has one line for each event.
+#[tokio::test]
+async fn a_manifest_written_over_several_lines_survives() {
+    let (first, second) = (memory(), memory());
+    let catalog = Catalog::open(Arc::clone(&first.journal)).await.unwrap();
+    done(&catalog, register("pets")).await;
+    let mut manifest = manifest("list", 1);
+    let text = "{\n  \"readOnlyHint\": true,\r\n  \"title\": \"a\\nb\"\n}";
+    manifest.extra = [("annotations".into(), RawJson::parse(text).unwrap())].into();
+    manifest.security = Some(serde_json::from_str("[\n{}]").unwrap());
+    let inventory = Inventory::new("pets".parse().unwrap(), [("list".to_owned(), manifest)]);
+    let inventory = Box::new(inventory.unwrap());
+    done(&catalog, Command::Ingest { inventory, force: false }).await;
+    let text = exported(&*first.journal).await;
+    import(&*second.journal, &text).await;
+    assert_eq!(digest(&*second.journal).await, catalog.snapshot().digest());
 }

@@ -55,7 +55,8 @@ fn recorded(link: &Link, row: &Row) -> Result<Recorded, JournalError> {
 
 pub(super) async fn position_at(link: &Link, time: Timestamp) -> Result<Position, JournalError> {
     let sql = "SELECT coalesce(max(position), 0) FROM toolcrib_events WHERE time <= $1";
-    let rows = link.query(sql, &[&system_time(time)]).await?;
+    // PostgreSQL knows no time before 4713 BC, and nothing happened then.
+    let rows = link.query(sql, &[&system_time(time.max(Timestamp::UNIX_EPOCH))]).await?;
     Ok(Position(number(&rows[0], 0)))
 }
 

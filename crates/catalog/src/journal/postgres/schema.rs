@@ -58,9 +58,12 @@ LANGUAGE plpgsql AS $$
 DECLARE
     refused bigint[] := '{}';
     stored bigint;
+    moment timestamptz;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('toolcrib journal ' || current_schema(), 0));
     head := coalesce((SELECT max(e.position) FROM toolcrib_events e), 0);
+    -- One time for the whole step: a moment between two of its events would show half of it.
+    moment := clock_timestamp();
 
     IF cardinality(k_append) > 0 THEN
         SELECT coalesce(array_agg(k.append), '{}'),
@@ -71,7 +74,7 @@ BEGIN
     END IF;
 
     INSERT INTO toolcrib_events
-    SELECT head + row_number() OVER (), e.stream, e.version, e.type, clock_timestamp(),
+    SELECT head + row_number() OVER (), e.stream, e.version, e.type, moment,
            e.actor, e.correlation, e.causation, e.data
     FROM unnest(e_append, e_stream, e_version, e_type, e_actor, e_correlation, e_causation, e_data)
          e(append, stream, version, type, actor, correlation, causation, data)

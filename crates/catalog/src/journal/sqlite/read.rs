@@ -28,7 +28,7 @@ pub(super) fn after(
 ) -> rusqlite::Result<Vec<Recorded>> {
     let mut query = connection
         .prepare_cached(&format!("{EVENT} WHERE position > ?1 ORDER BY position LIMIT ?2"))?;
-    let rows = query.query_map((after.0, limit), recorded)?;
+    let rows = query.query_map((signed(after.0), count(limit)), recorded)?;
     rows.collect()
 }
 
@@ -40,7 +40,7 @@ pub(super) fn stream(
 ) -> rusqlite::Result<Vec<Recorded>> {
     let sql = format!("{EVENT} WHERE stream = ?1 AND version > ?2 ORDER BY version LIMIT ?3");
     let mut query = connection.prepare_cached(&sql)?;
-    let rows = query.query_map((stream.as_str(), after.0, limit), recorded)?;
+    let rows = query.query_map((stream.as_str(), signed(after.0), count(limit)), recorded)?;
     rows.collect()
 }
 
@@ -63,6 +63,15 @@ fn recorded(row: &Row<'_>) -> rusqlite::Result<Recorded> {
         causation_id: maybe(7)?,
         data: text(8)?.into(),
     })
+}
+
+/// SQLite counts to half of what we do; nothing is there beyond.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 pub(super) fn position_at(connection: &Connection, time: Timestamp) -> rusqlite::Result<Position> {
@@ -97,7 +106,7 @@ pub(super) fn document_digests(
     let after = after.map_or(Vec::new(), |digest| digest.as_bytes().to_vec());
     let mut query = connection
         .prepare("SELECT digest FROM documents WHERE digest > ?1 ORDER BY digest LIMIT ?2")?;
-    let rows = query.query_map((after, limit), |row| digest(row, 0))?;
+    let rows = query.query_map((after, count(limit)), |row| digest(row, 0))?;
     rows.collect()
 }
 
@@ -121,7 +130,7 @@ pub(super) fn answers(
     let sql =
         "SELECT key, request, answer, position FROM answers WHERE key > ?1 ORDER BY key LIMIT ?2";
     let mut query = connection.prepare(sql)?;
-    let rows = query.query_map((after, limit), read_answer)?;
+    let rows = query.query_map((after, count(limit)), read_answer)?;
     rows.collect()
 }
 

@@ -1,0 +1,97 @@
+//! Earlier moments: a snapshot as of any position or time is what was live then.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use model::Digest;
+use serde_json::json;
+use toolcrib_catalog::clock::{Clock as _, ManualClock};
+use toolcrib_catalog::journal::{Journal, MemoryJournal, Position, SqliteJournal};
+use toolcrib_catalog::source::SourceCommand;
+use toolcrib_catalog::tool::ToolCommand;
+use toolcrib_catalog::{Catalog, Command, Moment, snapshot_at};
+
+use crate::world::{create_group, done, ingest, register};
+
+fn commands() -> Vec<Command> {
+    let pets = || "pets".parse().unwrap();
+    let tool = |command| Command::Tool("pets:list".parse().unwrap(), command);
+    vec![
+        register("pets"),
+        create_group("all", json!([{}])),
+        ingest("pets", &[("list", 1), ("get", 1), ("put", 1)]),
+        tool(ToolCommand::Disable),
+        ingest("pets", &[("list", 2), ("get", 1)]),
+        tool(ToolCommand::Enable),
+        Command::Source(pets(), SourceCommand::Disable),
+        Command::Source(pets(), SourceCommand::Remove),
+        register("pets"),
+        ingest("pets", &[("put", 3)]),
+    ]
+}
+
+/// What was live when.
+struct Live {
+    position: Position,
+    time: Timestamp,
+    digest: Digest,
+}
+
+async fn history(journal: Arc<dyn Journal>, clock: &ManualClock) -> Vec<Live> {
+    let catalog = Catalog::open(journal).await.unwrap();
+    let mut live = Vec::new();
+    for command in commands() {
+        clock.advance(SignedDuration::from_mins(1));
+        done(&catalog, command).await;
+        let snapshot = catalog.snapshot();
+        let (position, digest) = (snapshot.position(), snapshot.digest());
+        live.push(Live { position, time: clock.now(), digest });
+    }
+    live
+}
+
+async fn check(journal: Arc<dyn Journal>, clock: &ManualClock) {
+    let live = history(Arc::clone(&journal), clock).await;
+    let journal = &*journal;
+    let nothing = snapshot_at(journal, Moment::Position(Position(0))).await.unwrap();
+    assert_eq!((nothing.position(), nothing.tool_count()), (Position(0), 0));
+    let mut before = nothing.digest();
+    let second = SignedDuration::from_secs(1);
+    for Live { position, time, digest } in &live {
+        let at = |moment: Moment| async move { snapshot_at(journal, moment).await.unwrap() };
+        let then = at(Moment::Position(*position)).await;
+        assert_eq!((then.position(), then.digest()), (*position, *digest));
+        assert_eq!(at(Moment::Time(*time)).await.digest(), *digest);
+        assert_eq!(at(Moment::Time(*time + second)).await.digest(), *digest);
+        assert_eq!(at(Moment::Time(*time - second)).await.digest(), before);
+        before = *digest;
+    }
+    let end = snapshot_at(journal, Moment::Position(Position(u64::MAX))).await.unwrap();
+    assert_eq!(end.digest(), before);
+}
+
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_snapshot_of_an_earlier_moment_is_what_was_live_then() {
+    let time = clock();
+    check(Arc::new(MemoryJournal::new(time.clone())), &time).await;
+    let (time, folder) = (clock(), tempfile::tempdir().unwrap());
+    let journal = SqliteJournal::open(&folder.path().join("journal.db"), time.clone()).unwrap();
+    check(Arc::new(journal), &time).await;
+}
+
+/// Half of a step is a moment that never was live, but may be asked for by position.
+#[tokio::test]
+async fn a_position_within_a_step_can_be_asked_for() {
+    let clock = clock();
+    let journal = Arc::new(MemoryJournal::new(clock.clone()));
+    history(journal.clone(), &clock).await;
+    let head = journal.head().await.unwrap();
+    for position in (0..=head.0).map(Position) {
+        let snapshot = snapshot_at(&*journal, Moment::Position(position)).await.unwrap();
+        assert_eq!(snapshot.position(), position);
+    }
+}

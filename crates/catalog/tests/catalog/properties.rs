@@ -1,0 +1,66 @@
+//! Laws that hold after any commands: one fold gives what the other gives, and groups give what the requirements say.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use model::{Digest, ToolId};
+use proptest::prelude::*;
+use toolcrib_catalog::clock::SystemClock;
+use toolcrib_catalog::journal::{Context, Journal, MemoryJournal, Position};
+use toolcrib_catalog::{Catalog, CommandError, Moment, Snapshot, snapshot_at, verify};
+
+use crate::oracle;
+use crate::wishes::{Wish, wishes};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_any_commands_live_rebuilt_and_continued_are_the_same(wishes in wishes()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(check(&wishes));
+    }
+}
+
+async fn check(wishes: &[Wish]) {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new(Arc::new(SystemClock)));
+    let catalog = Catalog::open(Arc::clone(&journal)).await.unwrap();
+    let mut live: Vec<(Position, Digest)> = Vec::new();
+    for wish in wishes {
+        if let Wish::Checkpoint = wish {
+            catalog.checkpoint().await.unwrap();
+        }
+        let Some(command) = wish.command(&catalog.snapshot()) else { continue };
+        match catalog.execute(command, Context::by("ada"), None).await {
+            Ok(_) | Err(CommandError::Refused(_)) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let snapshot = catalog.snapshot();
+        compare_groups(&snapshot);
+        live.push((snapshot.position(), snapshot.digest()));
+    }
+    let snapshot = catalog.snapshot();
+    let verified = verify(&*journal, &snapshot, |_| {}).await.unwrap();
+    assert_eq!(verified.problems, [""; 0]);
+    assert_eq!(verified.rebuilt, verified.live);
+
+    // From the last checkpoint, if there was one.
+    let again = Catalog::open(Arc::clone(&journal)).await.unwrap().snapshot();
+    assert_eq!(again.digest(), snapshot.digest());
+    compare_groups(&again);
+
+    for (position, digest) in live.into_iter().step_by(7) {
+        let then = snapshot_at(&*journal, Moment::Position(position)).await.unwrap();
+        assert_eq!(then.digest(), digest, "as of {position}");
+    }
+}
+
+fn compare_groups(snapshot: &Snapshot) {
+    for entry in snapshot.groups() {
+        let id = &entry.group.id;
+        let tools = snapshot.group_tools(id).unwrap();
+        let given: BTreeSet<ToolId> =
+            tools.iter().map(|slot| snapshot.tool_at(slot).unwrap().tool.id.clone()).collect();
+        assert_eq!(given, oracle::tools_of(snapshot, &entry.group), "group `{id}`");
+    }
+}

@@ -1,0 +1,263 @@
+//! Rules between aggregates, and what a change leaves alone.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use model::ToolId;
+use serde_json::json;
+use toolcrib_catalog::clock::ManualClock;
+use toolcrib_catalog::group::GroupCommand;
+use toolcrib_catalog::journal::{Context, MemoryJournal, Position, Recorded};
+use toolcrib_catalog::label::LabelCommand;
+use toolcrib_catalog::policy::PolicyCommand;
+use toolcrib_catalog::source::{SourceCommand, SyncError};
+use toolcrib_catalog::tool::{Status, ToolCommand};
+use toolcrib_catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
+
+use crate::world::{create_group, done, ingest, inventory, read, register};
+
+/// A catalog whose clock goes on a second after each command.
+struct Crib {
+    catalog: Catalog,
+    clock: Arc<ManualClock>,
+}
+
+impl Crib {
+    async fn new() -> Self {
+        let clock = Arc::new(ManualClock::at("2026-05-01T09:00:00Z".parse().unwrap()));
+        let journal = Arc::new(MemoryJournal::new(clock.clone()));
+        Self { catalog: Catalog::open(journal).await.unwrap(), clock }
+    }
+
+    /// With a refreshed source `pets` of four tools and a group of all of them.
+    async fn with_pets() -> Self {
+        let crib = Self::new().await;
+        crib.done(register("pets")).await;
+        let tools = [("list", 1), ("get", 1), ("put", 1), ("drop", 1)];
+        crib.done(ingest("pets", &tools)).await;
+        crib.done(create_group("all-pets", json!([{"source": "pets"}]))).await;
+        crib
+    }
+
+    /// What the command stored.
+    async fn done(&self, command: Command) -> Vec<Recorded> {
+        let before = self.catalog.journal().head().await.unwrap();
+        done(&self.catalog, command).await;
+        self.clock.advance(SignedDuration::from_secs(1));
+        self.catalog.journal().read_after(before, 10_000).await.unwrap()
+    }
+
+    /// Why the command was refused; nothing was stored then.
+    async fn refused(&self, command: Command) -> Refusal {
+        let before = self.catalog.journal().head().await.unwrap();
+        let result = self.catalog.execute(command, Context::by("ada"), None).await;
+        assert_eq!(self.catalog.journal().head().await.unwrap(), before);
+        match result {
+            Err(CommandError::Refused(refusal)) => refusal,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.catalog.snapshot()
+    }
+
+    fn members(&self, group: &str) -> BTreeSet<String> {
+        let snapshot = self.snapshot();
+        let tools = snapshot.group_tools(&group.parse().unwrap()).unwrap();
+        tools.iter().map(|slot| snapshot.tool_at(slot).unwrap().tool.id.to_string()).collect()
+    }
+}
+
+fn tool(id: &str) -> ToolId {
+    id.parse().unwrap()
+}
+
+fn source(id: &str, command: SourceCommand) -> Command {
+    Command::Source(id.parse().unwrap(), command)
+}
+
+fn kinds(events: &[Recorded]) -> Vec<&str> {
+    events.iter().map(|event| &*event.kind).collect()
+}
+
+#[tokio::test]
+async fn one_changed_tool_does_not_copy_the_others() {
+    let crib = Crib::new().await;
+    crib.done(register("many")).await;
+    let names: Vec<_> = (0..1000).map(|number| format!("tool-{number}")).collect();
+    let tools: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
+    crib.done(ingest("many", &tools)).await;
+    crib.done(create_group("all", json!([{}]))).await;
+    let before = crib.snapshot();
+    crib.done(Command::Tool(tool("many:tool-500"), ToolCommand::Disable)).await;
+    let after = crib.snapshot();
+    let is_same = |name: &str| {
+        let id = tool(&format!("many:{name}"));
+        Arc::ptr_eq(before.tool(&id).unwrap(), after.tool(&id).unwrap())
+    };
+    let copied: Vec<_> = names.iter().filter(|name| !is_same(name)).collect();
+    assert_eq!(copied, ["tool-500"]);
+    // Nor does a refresh that changes one of them.
+    let mut tools = tools.clone();
+    tools[7].1 = 2;
+    let before = crib.snapshot();
+    crib.done(ingest("many", &tools)).await;
+    let after = crib.snapshot();
+    let shared =
+        before.tools().filter(|entry| Arc::ptr_eq(entry, after.tool(&entry.tool.id).unwrap()));
+    assert_eq!(shared.count(), 999);
+    assert!(Arc::ptr_eq(
+        before.group(&"all".parse().unwrap()).unwrap(),
+        after.group(&"all".parse().unwrap()).unwrap()
+    ));
+}
+
+#[tokio::test]
+async fn removing_a_source_removes_its_tools_in_the_same_step() {
+    let crib = Crib::with_pets().await;
+    crib.done(register("birds")).await;
+    crib.done(ingest("birds", &[("sing", 1)])).await;
+    let events = crib.done(source("pets", SourceCommand::Remove)).await;
+    let expected = ["SourceRemoved", "ToolRemoved", "ToolRemoved", "ToolRemoved", "ToolRemoved"];
+    assert_eq!(kinds(&events), expected);
+    // One step has one time; the clock goes on between two.
+    assert!(events.iter().all(|event| event.time == events[0].time));
+    let left: Vec<_> = crib.snapshot().tools().map(|entry| entry.tool.id.to_string()).collect();
+    assert_eq!(left, ["birds:sing"]);
+    assert_eq!(crib.members("all-pets"), BTreeSet::new());
+    // The next life begins where the last one ended.
+    crib.done(register("pets")).await;
+    crib.done(ingest("pets", &[("list", 1)])).await;
+    let entry = Arc::clone(crib.snapshot().tool(&tool("pets:list")).unwrap());
+    assert_eq!(entry.tool.version.0, 3);
+    assert_eq!(crib.members("all-pets"), BTreeSet::from(["pets:list".to_owned()]));
+}
+
+#[tokio::test]
+async fn deleting_a_label_takes_it_off_all_tools() {
+    let crib = Crib::with_pets().await;
+    let label = |id: &str, command| Command::Label(id.parse().unwrap(), command);
+    for id in ["pii", "beta"] {
+        crib.done(label(id, LabelCommand::Create(read(json!({"name": id}))))).await;
+    }
+    let put = |id: &str, labels: &[&str]| {
+        let labels = labels.iter().map(|label| label.parse().unwrap()).collect();
+        Command::Tool(tool(id), ToolCommand::Label(labels))
+    };
+    crib.done(put("pets:list", &["pii", "beta"])).await;
+    crib.done(put("pets:get", &["pii"])).await;
+    crib.done(put("pets:put", &["beta"])).await;
+    crib.done(create_group("personal", json!([{"required_labels": ["pii"]}]))).await;
+    assert_eq!(crib.members("personal").len(), 2);
+    let refusal = crib.refused(put("pets:drop", &["beta", "unknown"])).await;
+    assert_eq!(refusal, Refusal::NoSuchLabels { labels: vec!["unknown".parse().unwrap()] });
+
+    let events = crib.done(label("pii", LabelCommand::Delete)).await;
+    assert_eq!(kinds(&events), ["LabelDeleted", "ToolLabelled", "ToolLabelled"]);
+    assert!(events.iter().all(|event| event.time == events[0].time));
+    assert_eq!(crib.members("personal"), BTreeSet::new());
+    let labels = |id: &str| {
+        let snapshot = crib.snapshot();
+        let labels = snapshot.tool(&tool(id)).unwrap().tool.labels.clone();
+        labels.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!((labels("pets:list"), labels("pets:get")), (vec!["beta".to_owned()], vec![]));
+    assert_eq!(labels("pets:put"), ["beta"]);
+}
+
+#[tokio::test]
+async fn a_group_that_a_policy_grants_cannot_be_deleted() {
+    let crib = Crib::with_pets().await;
+    crib.done(create_group("free", json!([]))).await;
+    let rules = |groups: &[&str]| {
+        let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+        read(json!({"name": "Staff", "groups": groups, "matchers": matchers}))
+    };
+    let policy = |command| Command::Policy("staff".parse().unwrap(), command);
+    let refusal = crib.refused(policy(PolicyCommand::Define(rules(&["all-pets", "none"])))).await;
+    assert_eq!(refusal, Refusal::NoSuchGroups { groups: vec!["none".parse().unwrap()] });
+    crib.done(policy(PolicyCommand::Define(rules(&["all-pets"])))).await;
+
+    let delete = |id: &str| Command::Group(id.parse().unwrap(), GroupCommand::Delete);
+    let granted = Refusal::GroupIsGranted {
+        id: "all-pets".parse().unwrap(),
+        policies: vec!["staff".parse().unwrap()],
+    };
+    assert_eq!(crib.refused(delete("all-pets")).await, granted);
+    // Switched off is not gone.
+    crib.done(policy(PolicyCommand::Deactivate)).await;
+    assert_eq!(crib.refused(delete("all-pets")).await, granted);
+    crib.done(delete("free")).await;
+    crib.done(policy(PolicyCommand::Delete)).await;
+    crib.done(delete("all-pets")).await;
+    assert_eq!(crib.snapshot().groups().len(), 0);
+}
+
+#[tokio::test]
+async fn a_refresh_that_would_remove_too_much_is_held_back_unless_forced() {
+    let crib = Crib::with_pets().await;
+    let before = crib.snapshot().digest();
+    // Three of four are more than half.
+    let refusal = crib.refused(ingest("pets", &[("list", 1)])).await;
+    let (id, gone, known, limit) = ("pets".to_owned(), 3, 4, 50);
+    assert_eq!(refusal, Refusal::ShrinksTooMuch { id, gone, known, limit });
+    assert!(matches!(
+        crib.refused(ingest("pets", &[])).await,
+        Refusal::ShrinksTooMuch { gone: 4, .. }
+    ));
+    assert_eq!(crib.snapshot().digest(), before, "a refused refresh changes nothing");
+    // Two of four are not.
+    crib.done(ingest("pets", &[("list", 1), ("get", 1)])).await;
+    assert_eq!(crib.members("all-pets").len(), 2);
+    let force = Command::Ingest { inventory: Box::new(inventory("pets", &[])), force: true };
+    crib.done(force).await;
+    let snapshot = crib.snapshot();
+    assert_eq!(snapshot.tool_count(), 4);
+    assert!(snapshot.tools().all(|entry| entry.tool.status == Status::Deprecated));
+    assert_eq!(crib.members("all-pets").len(), 0);
+}
+
+#[tokio::test]
+async fn an_unchanged_inventory_gives_no_tool_events_but_records_success() {
+    let crib = Crib::with_pets().await;
+    let same = || ingest("pets", &[("drop", 1), ("put", 1), ("get", 1), ("list", 1)]);
+    let events = crib.done(same()).await;
+    assert_eq!(kinds(&events), ["InventoryIngested"]);
+
+    let error = SyncError { code: "spec_fetch_failed".into(), message: "no answer".into() };
+    crib.done(source("pets", SourceCommand::FailSync(error))).await;
+    let pets = || crib.snapshot().source(&"pets".parse().unwrap()).unwrap().source.clone();
+    assert_eq!(pets().failures, 1);
+    let versions = |snapshot: &Snapshot| {
+        snapshot.tools().map(|entry| entry.tool.version.0).collect::<Vec<_>>()
+    };
+    let before = versions(&crib.snapshot());
+    let events = crib.done(same()).await;
+    assert_eq!(kinds(&events), ["InventoryIngested", "SourceHealthChanged"]);
+    assert_eq!((pets().failures, pets().last_sync_error), (0, None));
+    assert_eq!(pets().inventory.unwrap().at, Some(events[0].time));
+    assert_eq!(versions(&crib.snapshot()), before);
+}
+
+#[tokio::test]
+async fn a_command_under_a_key_is_carried_out_once() {
+    let crib = Crib::with_pets().await;
+    let execute = |command| crib.catalog.execute(command, Context::by("ada"), Some("key"));
+    let group = || create_group("new", json!([{}]));
+    let first = execute(group()).await.unwrap();
+    assert!(!first.repeated);
+    // Without the key it would be refused: the group is there.
+    let second = execute(group()).await.unwrap();
+    assert!(second.repeated);
+    assert_eq!((second.position, second.answer), (first.position, first.answer));
+    let other = execute(create_group("other", json!([]))).await;
+    assert!(other.unwrap_err().to_string().contains("used for another request"));
+    // Keys belong to whoever uses them.
+    let bob =
+        crib.catalog.execute(create_group("bobs", json!([])), Context::by("bob"), Some("key"));
+    assert!(!bob.await.unwrap().repeated);
+    assert_eq!(crib.snapshot().position(), crib.catalog.journal().head().await.unwrap());
+    assert!(Position(0) < crib.snapshot().position());
+}
