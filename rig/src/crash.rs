@@ -56,7 +56,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
             .map(|node| start(&place, folder.path(), node))
             .collect::<Result<Vec<_>, _>>()?;
         std::thread::sleep(Duration::from_millis(5 + random.below(800)));
-        let server_too = matches!(orders.store, Store::Postgres) && kill.is_multiple_of(10);
+        let server_too = matches!(orders.store, Store::Postgres) && kill.is_multiple_of(5);
         if server_too {
             postgres::crash_server()?;
             // The nodes go on by themselves for a moment before they are killed too.
@@ -106,8 +106,8 @@ fn start(place: &str, folder: &Path, node: u32) -> anyhow::Result<Child> {
 #[derive(Default)]
 struct Check {
     damage: Damage,
-    /// Positions of the events of each key, as far as the journal was read.
-    runs: BTreeMap<String, Vec<u64>>,
+    /// Positions and times of the events of each key, as far as the journal was read.
+    runs: BTreeMap<String, Vec<(u64, jiff::Timestamp)>>,
     read: Position,
     compared: BTreeSet<String>,
 }
@@ -163,7 +163,10 @@ impl Check {
             self.read = last.position;
             for event in events {
                 if let Some(key) = event.correlation_id {
-                    self.runs.entry(key.to_string()).or_default().push(event.position.0);
+                    self.runs
+                        .entry(key.to_string())
+                        .or_default()
+                        .push((event.position.0, event.time));
                 }
             }
         }
@@ -171,13 +174,13 @@ impl Check {
 
     /// The last event of the command must stand where the caller was told.
     fn is_lost(&self, key: &str, position: u64) -> bool {
-        self.runs.get(key).is_none_or(|run| run.last() != Some(&position))
+        self.runs.get(key).is_none_or(|run| run.last().map(|(last, _)| *last) != Some(position))
     }
 }
 
-/// A command whose events stand in two places was carried out twice.
-fn is_apart(run: &[u64]) -> bool {
-    run.windows(2).any(|pair| pair[1] != pair[0] + 1)
+/// A command whose events do not stand together, or were not stored in one step, was carried out twice.
+fn is_apart(run: &[(u64, jiff::Timestamp)]) -> bool {
+    run.windows(2).any(|pair| pair[1].0 != pair[0].0 + 1 || pair[1].1 != pair[0].1)
 }
 
 /// Numbers that can be repeated (`SplitMix64`).
@@ -199,10 +202,12 @@ mod tests {
     #[test]
     fn what_is_lost_or_elsewhere_or_there_twice_is_found() {
         let mut check = Check::default();
-        check.runs.insert("key".to_owned(), vec![3, 4]);
+        let at = |position, second| (position, jiff::Timestamp::from_second(second).unwrap());
+        check.runs.insert("key".to_owned(), vec![at(3, 1), at(4, 1)]);
         assert!(!check.is_lost("key", 4));
         assert!(check.is_lost("key", 5), "the caller was told another position");
         assert!(check.is_lost("other", 4), "nothing of it is there");
-        assert!(!is_apart(&[3, 4]) && is_apart(&[3, 4, 9]));
+        assert!(!is_apart(&[at(3, 1), at(4, 1)]));
+        assert!(is_apart(&[at(3, 1), at(4, 1), at(9, 1)]) && is_apart(&[at(3, 1), at(4, 2)]));
     }
 }

@@ -116,6 +116,12 @@ pub enum CommandError {
     Journal(#[from] JournalError),
 }
 
+/// An idempotency key, of this actor and for this request.
+struct Asked {
+    key: Box<str>,
+    request: Digest,
+}
+
 /// A moment in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
@@ -173,30 +179,41 @@ impl Catalog {
         context: Context,
         key: Option<&str>,
     ) -> Result<Executed, CommandError> {
-        let key = key.map(|key| Box::<str>::from(format!("{} {key}", context.actor)));
-        let request = key.as_ref().map(|_| command.digest());
-        if let (Some(key), Some(request)) = (&key, request)
-            && let Some(answer) = self.shared.journal.answer(key.to_string()).await?
-        {
-            if answer.request != request {
-                return Err(JournalError::KeyReused { key: key.to_string() }.into());
-            }
-            return Ok(self.repeated(&answer.answer, answer.position).await);
-        }
+        // An actor holds no line break, so two of them cannot share a key.
+        let asked = key.map(|key| Asked {
+            key: format!("{}\n{key}", context.actor).into(),
+            request: command.digest(),
+        });
         let stream = command.stream();
-        // Commands on one thing take turns here, so that they only ever conflict with other nodes.
+        // Commands on one thing take turns here, so that they seldom conflict with each other.
         let lane = (self.hasher.hash_one(&stream) % LANES as u64) as usize;
         let _turn = self.lanes[lane].lock().await;
+        let mut is_sure = false;
         for _ in 0..ATTEMPTS {
+            if let Some(asked) = &asked
+                && let Some(before) = self.answered(asked).await?
+            {
+                return Ok(before);
+            }
             let snapshot = self.snapshot();
-            let decision = command.decide(&snapshot)?;
-            if decision.streams.is_empty() && key.is_none() {
+            let decision = command.decide(&snapshot);
+            // Somebody else may have changed what makes it refused or needless: look once before saying so.
+            if !is_sure && decision.as_ref().map_or(true, |decision| decision.streams.is_empty()) {
+                is_sure = true;
+                let head = self.shared.journal.head().await?;
+                if snapshot.position() < head {
+                    self.shown(head).await;
+                    continue;
+                }
+            }
+            let decision = decision?;
+            if decision.streams.is_empty() && asked.is_none() {
                 let (position, answer) = (snapshot.position(), decision.answer);
                 return Ok(Executed { position, answer, repeated: false });
             }
-            let once = key.clone().zip(request).map(|(key, request)| Once {
-                key,
-                request,
+            let once = asked.as_ref().map(|asked| Once {
+                key: asked.key.clone(),
+                request: asked.request,
                 answer: decision.answer.to_string().into(),
             });
             let (streams, documents) = (decision.streams, decision.documents);
@@ -218,6 +235,17 @@ impl Catalog {
             }
         }
         Err(CommandError::Busy { stream: stream.to_string() })
+    }
+
+    /// What the same command was told before.
+    async fn answered(&self, asked: &Asked) -> Result<Option<Executed>, JournalError> {
+        let Some(answer) = self.shared.journal.answer(asked.key.to_string()).await? else {
+            return Ok(None);
+        };
+        if answer.request != asked.request {
+            return Err(JournalError::KeyReused { key: asked.key.to_string() });
+        }
+        Ok(Some(self.repeated(&answer.answer, answer.position).await))
     }
 
     async fn repeated(&self, answer: &str, position: Position) -> Executed {
@@ -273,6 +301,15 @@ async fn catch_up(
     fold: &mut Fold,
     head: Position,
 ) -> Result<(), JournalError> {
+    read_up_to(journal, fold, head).await?;
+    fold.settle(journal, &Recent::default()).await
+}
+
+async fn read_up_to(
+    journal: &dyn Journal,
+    fold: &mut Fold,
+    head: Position,
+) -> Result<(), JournalError> {
     while fold.position() < head {
         let wanted = usize::try_from(head.0 - fold.position().0).unwrap_or(BATCH).min(BATCH);
         let events = journal.read_after(fold.position(), wanted).await?;
@@ -282,7 +319,7 @@ async fn catch_up(
         events.iter().for_each(|event| fold.apply(event));
         tokio::task::yield_now().await;
     }
-    fold.settle(journal, &Recent::default()).await
+    Ok(())
 }
 
 impl Shared {
@@ -324,22 +361,15 @@ async fn project(shared: Arc<Shared>, mut fold: Fold) {
     }
 }
 
+/// Folds up to where the journal ends now, and shows it. What one append stored is shown at once or not at all.
 async fn step(shared: &Shared, fold: &mut Fold) -> Result<(), JournalError> {
-    loop {
-        let events = shared.journal.read_after(fold.position(), BATCH).await?;
-        let more = events.len() == BATCH;
-        let nothing = events.is_empty() && shared.shown.borrow().0 == fold.position().0;
-        events.iter().for_each(|event| fold.apply(event));
-        if nothing {
-            return Ok(());
-        }
-        // What one append stored is shown at once or not at all, so a full batch is followed by the next before settling.
-        if more {
-            continue;
-        }
-        fold.settle(&*shared.journal, &shared.recent).await?;
-        shared.snapshot.store(Arc::new(fold.snapshot().clone()));
-        shared.shown.send_replace(fold.position());
+    let head = shared.journal.head().await?;
+    if head <= *shared.shown.borrow() {
         return Ok(());
     }
+    read_up_to(&*shared.journal, fold, head).await?;
+    fold.settle(&*shared.journal, &shared.recent).await?;
+    shared.snapshot.store(Arc::new(fold.snapshot().clone()));
+    shared.shown.send_replace(fold.position());
+    Ok(())
 }

@@ -166,15 +166,16 @@ fn decide_group(
     command: GroupCommand,
     decision: &mut Decision,
 ) -> Result<(), Refusal> {
-    if matches!(command, GroupCommand::Delete) {
-        let granting = snapshot.policies().filter(|policy| policy.rules.groups().contains(id));
-        let policies: Vec<_> = granting.map(|policy| policy.id.clone()).collect();
-        if !policies.is_empty() {
-            return Err(Refusal::GroupIsGranted { id: id.clone(), policies });
-        }
-    }
+    let is_first_or_last = matches!(command, GroupCommand::Create(_) | GroupCommand::Delete);
     let known = snapshot.group(id).map(|entry| &entry.group);
     let events = Group::decide(id, known, command)?;
+    // On two nodes, a policy may grant a group while it is being deleted. Such a grant gives nothing, and must not come
+    // back to life with another group of that id: so it stands in the way of both.
+    let granting = snapshot.policies().filter(|policy| policy.rules.groups().contains(id));
+    let policies: Vec<_> = granting.map(|policy| policy.id.clone()).collect();
+    if is_first_or_last && !policies.is_empty() {
+        return Err(Refusal::GroupIsGranted { id: id.clone(), policies });
+    }
     let stream = StreamName::group(id);
     let version = expected(snapshot, &stream, known.map(|group| group.version));
     decision.answer = json!({"id": id, "changed": !events.is_empty()});
@@ -212,14 +213,15 @@ fn decide_label(
     command: LabelCommand,
     decision: &mut Decision,
 ) -> Result<(), Refusal> {
-    let deletes = matches!(command, LabelCommand::Delete);
+    // A tool may have got a label while it was being deleted on another node: it does not come back with the next one.
+    let cleans = matches!(command, LabelCommand::Delete | LabelCommand::Create(_));
     let known = snapshot.label(id).map(|label| &**label);
     let events = Label::decide(id, known, command)?;
     let stream = StreamName::label(id);
     let version = expected(snapshot, &stream, known.map(|label| label.version));
     decision.answer = json!({"id": id, "changed": !events.is_empty()});
     decision.say(stream, version, &events);
-    if deletes {
+    if cleans {
         let labelled: Vec<_> =
             snapshot.tools().filter(|entry| entry.tool.labels.contains(id)).collect();
         for entry in &labelled {

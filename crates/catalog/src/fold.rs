@@ -11,7 +11,7 @@ use model::{Digest, GroupId, RawJson, Schema, SourceId, ToolId};
 use crate::catalog::Recent;
 use crate::event::Event;
 use crate::group::Group;
-use crate::journal::{Journal, JournalError, Position, Recorded};
+use crate::journal::{Journal, JournalError, Position, Recorded, StreamName, Version};
 use crate::label::Label;
 use crate::policy::Policy;
 use crate::snapshot::{CataloguedGroup, CataloguedSource, OwnedEntry, Snapshot};
@@ -130,8 +130,11 @@ impl Fold {
             }
             Err(reason) => {
                 let (position, kind) = (recorded.position, &*recorded.kind);
-                tracing::warn!(%position, kind, %reason, "event {position} is kept but not understood");
+                // What comes from a journal may hold control characters.
+                let reason = reason.to_string().escape_debug().to_string();
+                tracing::warn!(%position, kind, reason, "event {position} is kept but not understood");
                 self.snapshot.not_understood += 1;
+                self.note_version(&recorded.stream, version);
             }
         }
         self.snapshot.position = recorded.position;
@@ -146,6 +149,42 @@ impl Fold {
         } else if self.snapshot.ended.contains_key(&recorded.stream) {
             Arc::make_mut(&mut self.snapshot.ended).remove(&recorded.stream);
         }
+    }
+
+    /// Moves a stream on past an event that is not understood: what lives there can still be changed.
+    fn note_version(&mut self, stream: &StreamName, version: Version) {
+        let name = stream.as_str();
+        let id = |prefix: &str| name.strip_prefix(prefix);
+        if let Some(id) = id(StreamName::TOOL).and_then(|id| id.parse::<ToolId>().ok()) {
+            let known = self.touched_tools.remove(&id);
+            if let Some(mut tool) = known.or_else(|| Some(self.snapshot.tool(&id)?.tool.clone())) {
+                tool.version = version;
+                return self.put_tool(tool);
+            }
+        } else if let Some(entry) =
+            id(StreamName::SOURCE).and_then(|id| self.snapshot.sources.get(id))
+        {
+            let source = Source { version, ..entry.source.clone() };
+            return self.put_source(source);
+        } else if let Some(entry) =
+            id(StreamName::GROUP).and_then(|id| self.snapshot.groups.get(id))
+        {
+            let group = Group { version, ..entry.group.clone() };
+            return self.put_group(group);
+        } else if let Some(policy) =
+            id(StreamName::POLICY).and_then(|id| self.snapshot.policies.get(id))
+        {
+            let policy = Arc::new(Policy { version, ..Policy::clone(policy) });
+            Arc::make_mut(&mut self.snapshot.policies).insert(policy.id.clone(), policy);
+            return;
+        } else if let Some(label) =
+            id(StreamName::LABEL).and_then(|id| self.snapshot.labels.get(id))
+        {
+            let label = Arc::new(Label { version, ..Label::clone(label) });
+            Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), label);
+            return;
+        }
+        Arc::make_mut(&mut self.snapshot.ended).insert(stream.clone(), version);
     }
 
     fn put_source(&mut self, source: Source) {

@@ -114,9 +114,14 @@ impl Snapshot {
         self.groups.get(id)
     }
 
-    /// The tools of a group that can be served: selected + explicit − excluded, and everything that stops a tool.
+    /// The tools of a group that can be served: selected + explicit − excluded, and nothing that is stopped: no tool
+    /// that is switched off, and none at all if the group is.
     pub fn group_tools(&self, id: &GroupId) -> Option<ToolSet> {
-        Some(self.groups.get(id)?.members.intersection(&self.served))
+        let entry = self.groups.get(id)?;
+        Some(match entry.group.active {
+            true => entry.members.intersection(&self.served),
+            false => ToolSet::default(),
+        })
     }
 
     /// All policies, by id.

@@ -1,7 +1,7 @@
 //! All tools, by slot and by id, in shared pieces: one changed tool in 100,000 copies about a
 //! thousand pointers, and no tool.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) struct ToolTable {
     shelves: Vec<Arc<Vec<Option<Arc<CataloguedTool>>>>>,
     drawers: Vec<Arc<HashMap<ToolId, Slot>>>,
     hasher: RandomState,
-    free: Arc<Vec<Slot>>,
+    free: Arc<BTreeSet<Slot>>,
     len: usize,
 }
 
@@ -74,10 +74,10 @@ impl ToolTable {
         if let Some(slot) = self.slot(id) {
             return slot;
         }
-        let slot = match self.free.last() {
+        let slot = match self.free.first() {
             Some(slot) => {
                 let slot = *slot;
-                Arc::make_mut(&mut self.free).pop();
+                Arc::make_mut(&mut self.free).remove(&slot);
                 slot
             }
             None => {
@@ -107,9 +107,7 @@ impl ToolTable {
         let drawer = self.drawer(id);
         let slot = Arc::make_mut(&mut self.drawers[drawer]).remove(id)?;
         Arc::make_mut(&mut self.shelves[slot as usize / SHELF])[slot as usize % SHELF] = None;
-        let free = Arc::make_mut(&mut self.free);
-        // Highest first, so that the lowest is at hand.
-        free.insert(free.partition_point(|known| slot < *known), slot);
+        Arc::make_mut(&mut self.free).insert(slot);
         self.len -= 1;
         Some(slot)
     }

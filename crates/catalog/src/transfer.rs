@@ -7,7 +7,7 @@ use model::{Digest, Document, RawJson};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::journal::{Answer, Journal, JournalError, Position, Recorded};
+use crate::journal::{Answer, EVENT_LIMIT, Journal, JournalError, Position, Recorded};
 
 /// One line of an export.
 #[derive(Serialize, Deserialize)]
@@ -34,6 +34,10 @@ struct End {
 
 const FORMAT: u32 = 1;
 const BATCH: usize = 1_000;
+const BATCH_BYTES: usize = 16 << 20;
+/// 1970 and 9999, in seconds.
+const EARLIEST: i64 = 0;
+const LATEST: i64 = 253_370_764_800;
 
 /// Why an export or import ended early.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +52,14 @@ pub enum TransferError {
         line: u64,
         /// What is wrong, and what to do.
         problem: String,
+    },
+    /// Something in the journal is damaged.
+    #[error("{what} cannot be exported ({cause}): `toolcrib journal verify` lists what is damaged")]
+    Unreadable {
+        /// Which event or document.
+        what: String,
+        /// Why.
+        cause: String,
     },
     /// The journal holds something else.
     #[error(
@@ -69,7 +81,7 @@ pub async fn export(
 ) -> Result<u64, TransferError> {
     // Events that arrive during the export are not part of it; their documents do no harm.
     let head = journal.head().await?;
-    write(&text(&Line::Journal(Start { format: FORMAT, events: head.0 })))?;
+    write(&text(&Line::Journal(Start { format: FORMAT, events: head.0 }))?)?;
     let mut after = None;
     loop {
         let digests = journal.document_digests(after, BATCH).await?;
@@ -79,7 +91,7 @@ pub async fn export(
         let mut documents = journal.documents(digests).await?;
         documents.sort_by_key(|document| document.digest);
         for Document { digest, text: body } in documents {
-            write(&text(&Line::Document { digest, text: body }))?;
+            write(&text(&Line::Document { digest, text: body })?)?;
         }
     }
     let mut position = Position(0);
@@ -93,7 +105,7 @@ pub async fn export(
         for event in events.into_iter().filter(|event| event.position <= head) {
             position = event.position;
             count += 1;
-            let line = text(&Line::Event(event));
+            let line = text(&Line::Event(event))?;
             digest.update(&line);
             write(&line)?;
         }
@@ -104,18 +116,25 @@ pub async fn export(
         let Some(last) = answers.last() else { break };
         key = last.key.to_string();
         for answer in answers.into_iter().filter(|answer| answer.position <= head) {
-            write(&text(&Line::Answer(answer)))?;
+            write(&text(&Line::Answer(answer))?)?;
         }
     }
     let digest = Digest::from_bytes(&digest.finalize()).expect("SHA-256 has 32 bytes");
-    write(&text(&Line::End(End { events: count, digest })))?;
+    write(&text(&Line::End(End { events: count, digest }))?)?;
     Ok(count)
 }
 
-fn text(line: &Line) -> String {
-    let mut text = serde_json::to_string(line).expect("lines are JSON");
+fn text(line: &Line) -> Result<String, TransferError> {
+    let mut text = serde_json::to_string(line).map_err(|error| TransferError::Unreadable {
+        what: match line {
+            Line::Event(event) => format!("event {}", event.position),
+            Line::Document { digest, .. } => format!("document {digest}"),
+            Line::Journal(_) | Line::Answer(_) | Line::End(_) => "an answer".to_owned(),
+        },
+        cause: error.to_string(),
+    })?;
     text.push('\n');
-    text
+    Ok(text)
 }
 
 /// Takes in an export, batch by batch. Fed with the same lines again after an interruption, it goes on where it was.
@@ -132,6 +151,8 @@ pub struct Import<'a> {
     answers: Vec<Answer>,
     digest: Sha256,
     seen: u64,
+    /// Of the lines that wait to be stored.
+    bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -155,6 +176,7 @@ impl<'a> Import<'a> {
             answers: Vec::new(),
             digest: Sha256::new(),
             seen: 0,
+            bytes: 0,
         })
     }
 
@@ -168,7 +190,14 @@ impl<'a> Import<'a> {
             .map_err(|error| self.wrong(format!("is not a line of a journal export: {error}")))?;
         match (self.stage, parsed) {
             (Stage::Nothing, Line::Journal(start)) if start.format == FORMAT => {
-                self.stage = Stage::Started
+                if start.events < self.head.0 {
+                    let (events, head) = (start.events, self.head);
+                    let problem = format!(
+                        "says {events} events, and the journal holds {head} already: nothing was changed"
+                    );
+                    return Err(self.wrong(problem));
+                }
+                self.stage = Stage::Started;
             }
             (Stage::Nothing, Line::Journal(start)) => {
                 let format = start.format;
@@ -197,15 +226,50 @@ impl<'a> Import<'a> {
                 self.digest.update(line.trim_end());
                 self.digest.update("\n");
                 self.seen += 1;
+                self.check_event(&event)?;
                 let side =
                     if event.position <= self.head { &mut self.known } else { &mut self.events };
                 side.push(event);
             }
             (Stage::Started, Line::End(end)) => self.end(&end).await?,
         }
-        if BATCH <= self.known.len() + self.events.len() + self.documents.len() + self.answers.len()
+        self.bytes += line.len();
+        if BATCH_BYTES <= self.bytes
+            || BATCH
+                <= self.known.len() + self.events.len() + self.documents.len() + self.answers.len()
         {
             self.flush().await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses what no store would give back as it is.
+    fn check_event(&self, event: &Recorded) -> Result<(), TransferError> {
+        if event.position.0 != self.seen {
+            let (given, next) = (event.position, self.seen);
+            return Err(self.wrong(format!("holds event {given} where event {next} comes next")));
+        }
+        if EVENT_LIMIT < event.data.len() {
+            let bytes = event.data.len();
+            return Err(self.wrong(format!(
+                "holds an event of {bytes} bytes, over the limit of {EVENT_LIMIT}"
+            )));
+        }
+        let whole = event.time.subsec_nanosecond() % 1000 == 0;
+        if !whole || !(EARLIEST..LATEST).contains(&event.time.as_second()) {
+            let problem = format!(
+                "has the time {}: times are whole microseconds of the years 1970 to 9998",
+                event.time
+            );
+            return Err(self.wrong(problem));
+        }
+        let texts = [event.stream.as_str(), &event.kind, &event.actor];
+        let ids =
+            [&event.correlation_id, &event.causation_id].into_iter().flatten().map(|id| &**id);
+        if texts.into_iter().chain(ids).any(|text| text.contains('\0')) {
+            return Err(
+                self.wrong("holds a NUL character in a name: no database keeps that".to_owned())
+            );
         }
         Ok(())
     }
@@ -219,18 +283,11 @@ impl<'a> Import<'a> {
             return Err(self.wrong(problem));
         }
         self.stage = Stage::Ended;
-        self.flush().await?;
-        if self.seen < self.head.0 {
-            let (seen, head) = (self.seen, self.head);
-            let problem = format!(
-                "ends after {seen} events and the journal holds {head}: nothing was changed"
-            );
-            return Err(self.wrong(problem));
-        }
-        Ok(())
+        self.flush().await
     }
 
     async fn flush(&mut self) -> Result<(), TransferError> {
+        self.bytes = 0;
         self.compare().await?;
         // Documents come before the events that need them, and answers after the events they tell of.
         let (documents, answers) =

@@ -114,13 +114,22 @@ impl Schema {
         Ok(Self { reference: SchemaRef::Stored(Arc::new(stored)), documents: documents.into() })
     }
 
-    /// Puts a schema together again; `None` if `find` does not have one of its documents.
+    /// Puts a schema together again; `None` if `find` does not have one of its documents, or
+    /// if it is no object.
     pub fn resolve(
         reference: &SchemaRef,
         find: impl Fn(&Digest) -> Option<RawJson>,
     ) -> Option<Self> {
         let document = |digest| find(&digest).map(|text| Document { digest, text });
         let documents = reference.digests().map(document).collect::<Option<Arc<[Document]>>>()?;
+        let root = match reference {
+            SchemaRef::Inline(text) => text,
+            SchemaRef::Stored(_) => &documents.first()?.text,
+        };
+        // A journal that was imported may hold anything.
+        if !root.as_str().starts_with('{') {
+            return None;
+        }
         Some(Self { reference: reference.clone(), documents })
     }
 
@@ -145,13 +154,15 @@ impl Schema {
             found.expect("a schema holds its documents").text.to_value()
         };
         let mut root = text(&stored.root);
-        if !stored.definitions.is_empty() {
-            let object = root.as_object_mut().expect("a schema is an object");
-            let defs = object.entry("$defs").or_insert_with(|| Value::Object(Map::new()));
-            let defs = defs.as_object_mut().expect("definitions are an object");
+        if let (Some(object), false) = (root.as_object_mut(), stored.definitions.is_empty()) {
+            let mut defs = match object.shift_remove("$defs") {
+                Some(Value::Object(defs)) => defs,
+                _ => Map::new(),
+            };
             for (name, digest) in &stored.definitions {
                 defs.insert(name.as_ref().to_owned(), text(digest));
             }
+            object.insert("$defs".to_owned(), Value::Object(defs));
         }
         root
     }
@@ -202,6 +213,27 @@ mod tests {
         assert_eq!(Schema::resolve(&reference, find).unwrap().to_value(), schema.to_value());
         assert_eq!(Schema::resolve(&reference, |_| None), None);
         assert!(stored.iter().all(Document::is_intact));
+    }
+
+    #[test]
+    fn a_number_with_many_digits_does_not_change_on_its_way() {
+        let value: Value = serde_json::from_str(&format!(
+            r#"{{"maximum": 3.4028234663852886e38, "minimum": -1.7976931348623157e308, "x": "{}"}}"#,
+            "x".repeat(DOCUMENT_FROM)
+        ))
+        .unwrap();
+        let schema = Schema::new(value.clone()).unwrap();
+        assert!(schema.documents().iter().all(Document::is_intact));
+        assert_eq!(schema.to_value(), value);
+    }
+
+    #[test]
+    fn a_document_that_is_no_object_is_no_schema() {
+        let reference = SchemaRef::Stored(Arc::new(StoredSchema {
+            root: Digest::of("x"),
+            definitions: BTreeMap::new(),
+        }));
+        assert_eq!(Schema::resolve(&reference, |_| RawJson::parse("[1]").ok()), None);
     }
 
     #[test]

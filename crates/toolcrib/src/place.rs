@@ -27,6 +27,9 @@ pub enum InvalidPlace {
     /// It is empty.
     #[error("a journal is a path, `postgres://…` or `memory:`")]
     Empty,
+    /// It is meant to be a URL.
+    #[error("a PostgreSQL journal is written `postgres://user@host/database`")]
+    Slashes,
     /// It is a URL of something else.
     #[error("a journal is a path, `postgres://…` or `memory:`; `{scheme}://` is none of them")]
     Scheme {
@@ -46,6 +49,13 @@ impl FromStr for JournalPlace {
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.parse()?)),
             Some((scheme, _)) => Err(InvalidPlace::Scheme { scheme: scheme.to_owned() }),
             None if text.is_empty() => Err(InvalidPlace::Empty),
+            // Not a path, and not repeated: it may hold a password.
+            None if text.starts_with("postgres:")
+                || text.starts_with("postgresql:")
+                || text.starts_with("postgres//") =>
+            {
+                Err(InvalidPlace::Slashes)
+            }
             None if text == "memory:" => Ok(Self::Memory),
             None => Ok(Self::File(text.into())),
         }
@@ -106,8 +116,15 @@ mod tests {
 
     #[test]
     fn what_is_no_place_is_refused() {
-        for text in ["", "mysql://db", "postgres://host:notaport/x"] {
-            assert!(text.parse::<JournalPlace>().is_err(), "{text}");
+        for text in [
+            "",
+            "mysql://db",
+            "postgres://host:notaport/x",
+            "postgres:/me:hunter2@db",
+            "postgres//me:hunter2@db/x",
+        ] {
+            let error = text.parse::<JournalPlace>().unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{text}");
         }
     }
 }

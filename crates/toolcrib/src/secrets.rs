@@ -3,7 +3,6 @@
 //! Sealed secrets lie in the journal's database, outside the journal, under a key given at start (AES-256-GCM with the
 //! name as associated data, so that one cannot stand in for another). Without the key they are noise.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -122,7 +121,8 @@ pub struct Secrets {
     journal: Arc<dyn Journal>,
     key: Option<SealingKey>,
     environment: Box<Environment>,
-    handed_out: Mutex<HashMap<SecretRef, SecretString>>,
+    /// Every value, so that one that was replaced is redacted too.
+    handed_out: Mutex<Vec<(SecretRef, SecretString)>>,
 }
 
 impl Secrets {
@@ -151,7 +151,12 @@ impl Secrets {
         };
         let mut handed_out =
             self.handed_out.lock().expect("no one panics while holding the secrets");
-        handed_out.insert(secret.clone(), value.clone());
+        let is_known = |(known, old): &(SecretRef, SecretString)| {
+            known == secret && old.expose_secret() == value.expose_secret()
+        };
+        if !handed_out.iter().any(is_known) {
+            handed_out.push((secret.clone(), value.clone()));
+        }
         Ok(value)
     }
 
@@ -170,6 +175,12 @@ impl Secrets {
             return Err(SecretError::Size);
         }
         let secret = format!("sealed:{name}").parse().map_err(|_| SecretError::Name)?;
+        // One journal, one key: with two, nobody would know which secret needs which.
+        if let Some(other) =
+            self.journal.sealed_names().await?.into_iter().find(|other| other != name)
+        {
+            self.unseal(&other).await?;
+        }
         self.journal.seal(name.to_owned(), Some(key.seal(name, value))).await?;
         Ok(secret)
     }

@@ -3,7 +3,7 @@
 use super::{StreamName, Version};
 
 /// Why a journal did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum JournalError {
     /// Somebody else changed the stream first. Look again and decide again.
     #[error("stream `{stream}` is at version {actual}, not {expected}")]
@@ -46,7 +46,10 @@ pub enum JournalError {
         place: String,
     },
     /// The store cannot be reached. Reading from memory goes on; the journal reconnects by itself.
-    #[error("the journal `{place}` cannot be reached ({cause}); it reconnects by itself")]
+    #[error(
+        "the journal `{place}` cannot be reached ({cause}); it reconnects by itself{}",
+        if *maybe_stored { ". The change may be stored: repeat it with the same idempotency key" } else { "" }
+    )]
     Unavailable {
         /// Which journal.
         place: String,
@@ -54,6 +57,14 @@ pub enum JournalError {
         cause: String,
         /// Whether the change may be stored all the same: repeat it with the same idempotency key to find out.
         maybe_stored: bool,
+    },
+    /// The database said no, and would say it again.
+    #[error("the database of the journal `{place}` refuses this ({cause}): nothing was stored")]
+    Refused {
+        /// Which journal.
+        place: String,
+        /// What it said.
+        cause: String,
     },
     /// A write or flush failed in a way after which nothing later could be trusted.
     #[error(
@@ -134,31 +145,6 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// The same failure, for another caller of a group that was stored together.
-    pub(crate) fn for_another_caller(&self) -> Self {
-        match self {
-            Self::Full { place } => Self::Full { place: place.clone() },
-            Self::Unavailable { place, cause, maybe_stored } => Self::Unavailable {
-                place: place.clone(),
-                cause: cause.clone(),
-                maybe_stored: *maybe_stored,
-            },
-            Self::Stopped { place, cause } => {
-                Self::Stopped { place: place.clone(), cause: cause.clone() }
-            }
-            Self::ReadOnly { place, cause } => {
-                Self::ReadOnly { place: place.clone(), cause: cause.clone() }
-            }
-            Self::Damaged { place, cause } => {
-                Self::Damaged { place: place.clone(), cause: cause.clone() }
-            }
-            Self::CannotOpen { place, cause } => {
-                Self::CannotOpen { place: place.clone(), cause: cause.clone() }
-            }
-            other => Self::DoesNotFollow { cause: other.to_string() },
-        }
-    }
-
     /// Whether the same request may succeed later without anybody changing it.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Full { .. } | Self::Unavailable { .. } | Self::Conflict { .. })

@@ -144,8 +144,9 @@ impl MemoryJournal {
 impl Journal for MemoryJournal {
     fn append(&self, append: Append) -> Answering<'_, Appended> {
         let now = self.clock.now();
-        let result = self.kept().append(append, now);
-        self.head.send_replace(self.kept().head());
+        let mut kept = self.kept();
+        let result = kept.append(append, now);
+        self.head.send_replace(kept.head());
         Self::ready(result)
     }
 

@@ -42,14 +42,14 @@ impl PostgresJournal {
     /// Connects and makes the tables if there are none.
     pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
         let link = Arc::new(Link::new(url)?);
-        schema::migrate(&link).await?;
+        schema::migrate(&link).await.map_err(at_start)?;
         Self::over(link).await
     }
 
     /// Connects to a journal that is there, to look at it.
     pub async fn connect_to_read(url: PostgresUrl) -> Result<Self, JournalError> {
         let link = Arc::new(Link::new(url)?);
-        schema::check(&link).await?;
+        schema::check(&link).await.map_err(at_start)?;
         Self::over(link).await
     }
 
@@ -61,6 +61,14 @@ impl PostgresJournal {
         messengers.spawn(listen::listen(Arc::clone(&link), sender));
         messengers.spawn(listen::tell(Arc::clone(&link), stored));
         Ok(Self { link, writer, head, _messengers: messengers })
+    }
+}
+
+/// At the start nothing reconnects by itself yet.
+fn at_start(error: JournalError) -> JournalError {
+    match error {
+        JournalError::Unavailable { place, cause, .. } => JournalError::CannotOpen { place, cause },
+        other => other,
     }
 }
 

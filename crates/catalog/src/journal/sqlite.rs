@@ -39,6 +39,7 @@ const IDLE_READERS: usize = 4;
 impl SqliteJournal {
     /// Opens a journal for reading and writing and makes it if there is none. Only one process may have it so.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, JournalError> {
+        let path = &*open::real(path)?;
         let (connection, lock) = open::for_writing(path)?;
         let head = read::head(&connection).map_err(|error| failure(path, &error))?;
         let (sender, receiver) = watch::channel(head);
@@ -48,6 +49,7 @@ impl SqliteJournal {
 
     /// Opens a journal for reading only, beside the process that writes it if there is one.
     pub fn open_read_only(path: &Path) -> Result<Self, JournalError> {
+        let path = &*open::real(path)?;
         let (connection, access) = open::for_reading(path)?;
         let head = read::head(&connection).map_err(|error| failure(path, &error))?;
         let (_, receiver) = watch::channel(head);
@@ -83,7 +85,15 @@ impl SqliteJournal {
             }
             result
         };
-        Box::pin(async { tokio::task::spawn_blocking(work).await.expect("queries do not panic") })
+        Box::pin(async move {
+            // Cancelled only when the whole program ends.
+            let gone = |error: tokio::task::JoinError| JournalError::Unavailable {
+                place: self.path.display().to_string(),
+                cause: error.to_string(),
+                maybe_stored: false,
+            };
+            tokio::task::spawn_blocking(work).await.map_err(gone)?
+        })
     }
 
     /// Runs a change on the writer's connection, between two group commits.

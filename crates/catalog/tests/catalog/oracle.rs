@@ -1,7 +1,7 @@
 //! A slow second opinion: which tools a group gives, straight from requirements G1 and G2.
 //!
 //! *Enabled tools that match the selectors (none if there are none) ∪ explicit − excluded. Excluded beats explicit,
-//! disabled beats every group.*
+//! disabled beats every group.* A group that is switched off gives nothing.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,9 @@ use toolcrib_catalog::{CataloguedTool, Snapshot};
 
 pub(crate) fn tools_of(snapshot: &Snapshot, group: &Group) -> BTreeSet<ToolId> {
     let mut found = BTreeSet::new();
+    if !group.active {
+        return found;
+    }
     for entry in snapshot.tools() {
         let tool = &entry.tool;
         if is_selected(snapshot, group, tool) || group.tools.contains(&tool.id) {

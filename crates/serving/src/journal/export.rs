@@ -48,6 +48,15 @@ async fn write_to(journal: &dyn Journal, writer: &mut (impl Write + Send)) -> Re
     Ok(events)
 }
 
+/// Whether a file is the journal or one of those that SQLite and we keep beside it.
+fn is_part_of(journal: &Path, file: &Path) -> bool {
+    ["", "-wal", "-shm", "-journal", ".lock"].iter().any(|end| {
+        let mut name = journal.as_os_str().to_owned();
+        name.push(end);
+        name == file.as_os_str()
+    })
+}
+
 /// The file an export goes to.
 struct Target {
     path: PathBuf,
@@ -64,7 +73,7 @@ impl Target {
         }
         if let JournalPlace::File(journal) = place
             && let (Ok(one), Ok(two)) = (journal.canonicalize(), self.path.canonicalize())
-            && one == two
+            && is_part_of(&one, &two)
         {
             return Err(Failure::IsTheJournal { path: path() });
         }

@@ -32,6 +32,9 @@ pub(crate) async fn import(
     catalog.checkpoint().await?;
     let missing_secrets = missing_secrets(&*journal, &catalog.snapshot()).await?;
     let report = Report::new(events, before, &catalog.snapshot(), missing_secrets);
+    // So that one file holds everything when this program ends.
+    catalog.close().await;
+    drop(journal);
     match arguments.json.json {
         true => out::print_json(&report)?,
         false => out::print(&report.text())?,
@@ -144,9 +147,9 @@ impl Lines {
         match error {
             TransferError::Line { .. } => Failure::Import { file, source: error },
             TransferError::Journal(error) => Failure::Journal(error),
-            TransferError::Write(_) | TransferError::OtherHistory { .. } => {
-                Failure::Transfer(error)
-            }
+            TransferError::Write(_)
+            | TransferError::Unreadable { .. }
+            | TransferError::OtherHistory { .. } => Failure::Transfer(error),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
@@ -66,11 +66,16 @@ impl fmt::Debug for PostgresUrl {
     }
 }
 
+/// How long a server may say nothing; it gives up on its own a little earlier.
+const SILENCE: Duration = Duration::from_secs(35);
+
 /// A connection that comes back.
 pub(super) struct Link {
     url: PostgresUrl,
     tls: MakeRustlsConnect,
     session: Mutex<Option<Arc<Session>>>,
+    /// Where the tables are, once that is known.
+    schema: Arc<OnceLock<String>>,
     /// The server's process behind the session: what it notifies about, we know already.
     process: AtomicI32,
 }
@@ -106,7 +111,8 @@ pub(super) type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<S
 impl Link {
     pub(super) fn new(url: PostgresUrl) -> Result<Self, JournalError> {
         let tls = MakeRustlsConnect::new(trust(&url)?);
-        Ok(Self { url, tls, session: Mutex::default(), process: AtomicI32::new(0) })
+        let schema = Arc::default();
+        Ok(Self { url, tls, session: Mutex::default(), schema, process: AtomicI32::new(0) })
     }
 
     /// To the same place, over a connection of its own.
@@ -115,6 +121,7 @@ impl Link {
             url: self.url.clone(),
             tls: self.tls.clone(),
             session: Mutex::default(),
+            schema: Arc::clone(&self.schema),
             process: AtomicI32::new(0),
         }
     }
@@ -129,10 +136,23 @@ impl Link {
         let (client, wire) = self.connect().await?;
         // The client says what went wrong; the driver only ends.
         tokio::spawn(async move { drop(wire.await) });
-        client
-            .batch_execute(schema::SETTINGS)
-            .await
-            .map_err(|error| self.failure(&error, false))?;
+        let sql = |error: tokio_postgres::Error| self.failure(&error, false);
+        client.batch_execute(schema::SETTINGS).await.map_err(sql)?;
+        let schema = match self.schema.get() {
+            Some(schema) => schema.clone(),
+            None => {
+                let row = client.query_one(schema::WHERE, &[]).await.map_err(sql)?;
+                let found: Option<String> = row.get(0);
+                let found = found.ok_or_else(|| JournalError::CannotOpen {
+                    place: self.place(),
+                    cause: "no schema is selected: set the search path of the user".to_owned(),
+                })?;
+                self.schema.get_or_init(|| found).clone()
+            }
+        };
+        // A schema that is made later, or comes first on the path of another day, must not hide the journal.
+        let path = format!("SET search_path TO \"{}\"", schema.replace('"', "\"\""));
+        client.batch_execute(&path).await.map_err(sql)?;
         Ok(client)
     }
 
@@ -142,7 +162,11 @@ impl Link {
         if let Some(live) = session.as_ref().filter(|session| !session.client.is_closed()) {
             return Ok(Arc::clone(live));
         }
-        let client = self.fresh().await?;
+        let silent = |_| {
+            let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
+            JournalError::Unavailable { place, cause, maybe_stored: false }
+        };
+        let client = tokio::time::timeout(SILENCE, self.fresh()).await.map_err(silent)??;
         let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
         let row = row.map_err(|error| self.failure(&error, false))?;
         self.process.store(row.get(0), Ordering::Relaxed);
@@ -158,13 +182,13 @@ impl Link {
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, JournalError> {
         let session = self.session().await?;
-        match session.query(sql, parameters).await {
+        match self.ask(&session, sql, parameters, false).await {
             Err(error) if session.client.is_closed() => {
                 tracing::debug!(%error, "the connection is gone, trying another");
-                let again = self.session().await?.query(sql, parameters).await;
-                again.map_err(|error| self.failure(&error, false))
+                let session = self.session().await?;
+                self.ask(&session, sql, parameters, false).await
             }
-            result => result.map_err(|error| self.failure(&error, false)),
+            result => result,
         }
     }
 
@@ -174,8 +198,29 @@ impl Link {
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, JournalError> {
-        let done = self.session().await?.query(sql, parameters).await;
-        done.map_err(|error| self.failure(&error, true))
+        let session = self.session().await?;
+        self.ask(&session, sql, parameters, true).await
+    }
+
+    /// Asks, but not for ever: a server that falls silent is given up, and with it the connection.
+    async fn ask(
+        &self,
+        session: &Arc<Session>,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+        writing: bool,
+    ) -> Result<Vec<Row>, JournalError> {
+        match tokio::time::timeout(SILENCE, session.query(sql, parameters)).await {
+            Ok(result) => result.map_err(|error| self.failure(&error, writing)),
+            Err(_) => {
+                let mut known = self.session.lock().await;
+                if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
+                    *known = None;
+                }
+                let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
+                Err(JournalError::Unavailable { place, cause, maybe_stored: writing })
+            }
+        }
     }
 
     pub(super) fn process(&self) -> i32 {
@@ -188,27 +233,31 @@ impl Link {
 
     /// What a failed call means to the reader of the message. `writing`: whether it may have been stored.
     pub(super) fn failure(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
-        let place = self.place();
-        let cause = chain(error);
-        match error.code() {
-            Some(&SqlState::DISK_FULL) => JournalError::Full { place },
-            Some(&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED) => {
-                JournalError::Damaged { place, cause }
+        let (place, cause) = (self.place(), chain(error));
+        let Some(code) = error.code() else {
+            return JournalError::Unavailable { place, cause, maybe_stored: writing };
+        };
+        let refused = JournalError::Unavailable {
+            place: place.clone(),
+            cause: cause.clone(),
+            maybe_stored: false,
+        };
+        match *code {
+            SqlState::DISK_FULL => return JournalError::Full { place },
+            SqlState::DATA_CORRUPTED | SqlState::INDEX_CORRUPTED => {
+                return JournalError::Damaged { place, cause };
             }
-            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => JournalError::ReadOnly { place, cause },
-            Some(
-                &SqlState::INVALID_PASSWORD
-                | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION
-                | &SqlState::INVALID_CATALOG_NAME,
-            ) => JournalError::CannotOpen { place, cause },
-            // Said by the server before it would have committed, so nothing is stored.
-            Some(
-                &SqlState::UNIQUE_VIOLATION
-                | &SqlState::LOCK_NOT_AVAILABLE
-                | &SqlState::QUERY_CANCELED
-                | &SqlState::READ_ONLY_SQL_TRANSACTION,
-            ) => JournalError::Unavailable { place, cause, maybe_stored: false },
-            _ => JournalError::Unavailable { place, cause, maybe_stored: writing },
+            // Said before it would have committed, so nothing is stored, and it may go well the next time.
+            SqlState::QUERY_CANCELED | SqlState::READ_ONLY_SQL_TRANSACTION => return refused,
+            _ => {}
+        }
+        match code.code().get(..2) {
+            // Rolled back, out of resources, not available: it may go well the next time.
+            Some("40" | "53" | "55") => refused,
+            // The connection or the server ends; perhaps only after the commit.
+            Some("08" | "57") => JournalError::Unavailable { place, cause, maybe_stored: writing },
+            Some("28" | "3D") => JournalError::CannotOpen { place, cause },
+            _ => JournalError::Refused { place, cause },
         }
     }
 }

@@ -8,11 +8,17 @@ use super::link::Link;
 pub(super) const SETTINGS: &str = "
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
     SET plan_cache_mode = force_generic_plan; -- planning anew costs more than the append itself
-    SET statement_timeout = '60s';
+    SET default_transaction_isolation = 'read committed'; -- the head is read after the lock is taken
+    SET statement_timeout = '30s';
     SET lock_timeout = '15s';
     SET idle_in_transaction_session_timeout = '60s';
     SET client_min_messages = warning;
 ";
+
+/// Where the journal is: in the first schema of the search path that has one, or else where it would be made.
+pub(super) const WHERE: &str = "SELECT coalesce(
+    (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.oid = to_regclass('toolcrib_format')), current_schema())::text";
 
 /// Held until commit by whoever appends: positions become visible in their order.
 pub(super) const LOCK: &str =
@@ -74,10 +80,10 @@ BEGIN
     END IF;
 
     INSERT INTO toolcrib_events
-    SELECT head + row_number() OVER (), e.stream, e.version, e.type, moment,
+    SELECT head + row_number() OVER (ORDER BY e.place), e.stream, e.version, e.type, moment,
            e.actor, e.correlation, e.causation, e.data
     FROM unnest(e_append, e_stream, e_version, e_type, e_actor, e_correlation, e_causation, e_data)
-         e(append, stream, version, type, actor, correlation, causation, data)
+         WITH ORDINALITY e(append, stream, version, type, actor, correlation, causation, data, place)
     WHERE e.append <> ALL (refused) AND e.append <> ALL (ARRAY(
         SELECT s.append FROM unnest(s_append, s_stream, s_expected) s(append, stream, expected)
         WHERE s.expected <> coalesce((SELECT max(v.version) FROM toolcrib_events v WHERE v.stream = s.stream), 0)
@@ -125,38 +131,51 @@ pub(super) const READ_AFTER: &str =
     "SELECT position, stream, version, type, time, actor, correlation_id, causation_id, data FROM toolcrib_events
      WHERE position > $1 ORDER BY position LIMIT $2";
 
-/// Refuses a database that holds no journal, or one of a format this program does not read.
-pub(super) async fn check(link: &Link) -> Result<(), JournalError> {
-    let place = link.place();
+/// The format of the journal that is there, if one is.
+async fn format(link: &Link) -> Result<Option<i64>, JournalError> {
     let there = link.query("SELECT to_regclass('toolcrib_format') IS NOT NULL", &[]).await?;
     if !there.first().is_some_and(|row| row.get(0)) {
-        let cause = "it has no journal in it".to_owned();
-        return Err(JournalError::NotAJournal { place, cause });
+        return Ok(None);
     }
     let rows = link.query("SELECT coalesce(max(format), 0) FROM toolcrib_format", &[]).await?;
     let (found, known): (i64, i64) =
         (rows.first().map_or(0, |row| row.get(0)), MIGRATIONS.len() as i64);
-    if known < found { Err(JournalError::Newer { place, found, known }) } else { Ok(()) }
+    if known < found {
+        return Err(JournalError::Newer { place: link.place(), found, known });
+    }
+    Ok(Some(found))
+}
+
+/// Refuses a database that holds no journal, or one of a format this program does not read.
+pub(super) async fn check(link: &Link) -> Result<(), JournalError> {
+    match format(link).await? {
+        Some(_) => Ok(()),
+        None => {
+            let cause = "it has no journal in it".to_owned();
+            Err(JournalError::NotAJournal { place: link.place(), cause })
+        }
+    }
 }
 
 /// Makes the tables, or brings them to this program's format. Several nodes may start at once.
 pub(super) async fn migrate(link: &Link) -> Result<(), JournalError> {
+    if format(link).await? == Some(MIGRATIONS.len() as i64) {
+        return Ok(());
+    }
+    let rows = link.query("SHOW server_encoding", &[]).await?;
+    let encoding = rows.first().map_or(String::new(), |row| row.get(0));
+    if encoding != "UTF8" && encoding != "SQL_ASCII" {
+        let cause = format!("its encoding is {encoding}: make a database with `ENCODING 'UTF8'`");
+        return Err(JournalError::CannotOpen { place: link.place(), cause });
+    }
     let mut client = link.fresh().await?;
     let sql = |error: tokio_postgres::Error| link.failure(&error, false);
     let transaction = client.transaction().await.map_err(sql)?;
     transaction.batch_execute(LOCK).await.map_err(sql)?;
-    transaction
-        .batch_execute("CREATE TABLE IF NOT EXISTS toolcrib_format (format bigint NOT NULL)")
-        .await
-        .map_err(sql)?;
-    let row = transaction
-        .query_one("SELECT coalesce(max(format), 0) FROM toolcrib_format", &[])
-        .await
-        .map_err(sql)?;
-    let (found, known): (i64, i64) = (row.get(0), MIGRATIONS.len() as i64);
-    if known < found {
-        return Err(JournalError::Newer { place: link.place(), found, known });
-    }
+    let create = "CREATE TABLE IF NOT EXISTS toolcrib_format (format bigint NOT NULL)";
+    transaction.batch_execute(create).await.map_err(sql)?;
+    let found = "SELECT coalesce(max(format), 0) FROM toolcrib_format";
+    let found: i64 = transaction.query_one(found, &[]).await.map_err(sql)?.get(0);
     for (migration, format) in MIGRATIONS.iter().zip(1_i64..) {
         if found < format {
             transaction.batch_execute(migration).await.map_err(sql)?;

@@ -128,12 +128,21 @@ impl Group {
 impl Desk {
     /// One result for each append.
     async fn store(&self, appends: &[&Append]) -> Vec<Result<Appended, JournalError>> {
-        let results = match call(&self.link, appends).await {
-            Ok(results) => results,
-            Err(error) => match appends {
-                [append] => vec![Err(self.conflict(append).await.unwrap_or(error))],
-                several => several.iter().map(|_| Err(error.for_another_caller())).collect(),
-            },
+        let results = match (call(&self.link, appends).await, appends) {
+            (Ok(results), _) => results,
+            // The server said no: the stream is elsewhere, or it cannot be stored at all.
+            (Err(error @ JournalError::Refused { .. }), [append]) => {
+                vec![Err(self.conflict(append).await.unwrap_or(error))]
+            }
+            // One of several cannot be stored: each on its own.
+            (Err(JournalError::Refused { .. }), several) => {
+                let mut results = Vec::with_capacity(several.len());
+                for append in several {
+                    results.extend(Box::pin(self.store(&[append])).await);
+                }
+                results
+            }
+            (Err(error), several) => several.iter().map(|_| Err(error.clone())).collect(),
         };
         if let Some(last) = results.iter().filter_map(stored).max() {
             raise(&self.head, last);

@@ -69,33 +69,72 @@ fn escaped(path: &Path) -> String {
 
 /// Opens for writing; the lock is held as long as the returned file.
 pub(super) fn for_writing(path: &Path) -> Result<(Connection, File), JournalError> {
-    refuse_folder(path)?;
     let lock = lock(path)?;
     create_private(path)?;
+    refuse_second_name(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let opened = Connection::open_with_flags(path, flags).map_err(|error| failure(path, &error))?;
     let connection = prepare(opened, path)?;
     Ok((connection, lock))
 }
 
+/// The one path of a file, whatever links lead to it: the lock is named after it.
+pub(super) fn real(path: &Path) -> Result<PathBuf, JournalError> {
+    let cannot = |cause: &str| JournalError::CannotOpen {
+        place: path.display().to_string(),
+        cause: cause.to_owned(),
+    };
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => {
+            return Err(cannot("it is a folder: give a file in it"));
+        }
+        Ok(metadata) if !metadata.is_file() => return Err(cannot("it is not a file")),
+        Ok(_) => return path.canonicalize().map_err(|error| cannot(&error.to_string())),
+        Err(_) => {}
+    }
+    let name = path.file_name().ok_or_else(|| cannot("it has no name"))?;
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        folder.canonicalize().map_err(|_| cannot("its folder is not there: make it first"))?;
+    Ok(folder.join(name))
+}
+
 fn prepare(mut connection: Connection, path: &Path) -> Result<Connection, JournalError> {
     let sql = |error: rusqlite::Error| failure(path, &error);
+    let cannot = |cause: &str| JournalError::CannotOpen {
+        place: path.display().to_string(),
+        cause: cause.to_owned(),
+    };
     connection.busy_timeout(BUSY).map_err(sql)?;
     check_format(&connection, path)?;
-    connection.pragma_update(None, "journal_mode", "WAL").map_err(sql)?;
+    // SQLite answers with the mode it is in, and does not call it an error when that is another one.
+    let mode = connection
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))
+        .map_err(sql)?;
+    if mode != "wal" {
+        return Err(cannot(
+            "it cannot be switched to write-ahead logging: check the disk and start again",
+        ));
+    }
     connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
     connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(sql)?;
     connection.set_prepared_statement_cache_capacity(64);
     migrate(&mut connection).map_err(sql)?;
     // Everything visible goes into the database file and is flushed there: frames of the write-ahead log whose flush
     // failed before a restart would otherwise stand, unflushed, before later ones.
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(sql)?;
+    let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let held_back: i64 = connection.query_row(truncate, [], |row| row.get(0)).map_err(sql)?;
+    if held_back != 0 {
+        return Err(cannot(
+            "somebody reads it for long, perhaps a backup: start again when that is done",
+        ));
+    }
     Ok(connection)
 }
 
 /// Opens for reading, even where nothing can be written.
 pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalError> {
-    refuse_folder(path)?;
     let place = || path.display().to_string();
     match path.metadata() {
         Err(_) => {
@@ -114,7 +153,10 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalEr
     let no_wal = !wal.metadata().is_ok_and(|metadata| 0 < metadata.len());
     let attempt = |access: Access| {
         let connection = access.reader(path).map_err(|error| failure(path, &error))?;
-        check_format(&connection, path)?;
+        if !check_format(&connection, path)? {
+            let cause = "it holds nothing yet".to_owned();
+            return Err(JournalError::NotAJournal { place: place(), cause });
+        }
         Ok((connection, access))
     };
     match attempt(Access::Shared) {
@@ -125,20 +167,21 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalEr
     }
 }
 
-fn refuse_folder(path: &Path) -> Result<(), JournalError> {
-    if !path.is_dir() {
-        return Ok(());
+/// Through a hard link, SQLite would keep two logs for one file, and destroy it.
+fn refuse_second_name(path: &Path) -> Result<(), JournalError> {
+    #[cfg(unix)]
+    if path.metadata().is_ok_and(|metadata| 1 < std::os::unix::fs::MetadataExt::nlink(&metadata)) {
+        let cause = "it has a second name, a hard link: remove one of them".to_owned();
+        return Err(JournalError::CannotOpen { place: path.display().to_string(), cause });
     }
-    let (place, cause) =
-        (path.display().to_string(), "it is a folder: give a file in it".to_owned());
-    Err(JournalError::CannotOpen { place, cause })
+    Ok(())
 }
 
 /// A file of its own: closing a second handle of the database file would drop SQLite's own locks on it.
 fn lock(path: &Path) -> Result<File, JournalError> {
     let place = || path.display().to_string();
     let lock_path = format!("{}.lock", path.display());
-    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(lock_path);
+    let opened = private().open(lock_path);
     let file = opened.map_err(|error| cannot_write(path, &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -152,14 +195,18 @@ fn lock(path: &Path) -> Result<File, JournalError> {
 
 /// The file holds what agents may do and sealed secrets: nobody else may read it.
 fn create_private(path: &Path) -> Result<(), JournalError> {
+    if path.exists() {
+        return Ok(());
+    }
+    private().open(path).map(drop).map_err(|error| cannot_write(path, &error))
+}
+
+fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).read(true).write(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    if path.exists() {
-        return Ok(());
-    }
-    options.open(path).map(drop).map_err(|error| cannot_write(path, &error))
+    options
 }
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> JournalError {
@@ -177,7 +224,8 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> JournalError {
     }
 }
 
-fn check_format(connection: &Connection, path: &Path) -> Result<(), JournalError> {
+/// Whether there is anything in it; refuses what is not ours.
+fn check_format(connection: &Connection, path: &Path) -> Result<bool, JournalError> {
     let sql = |error: rusqlite::Error| failure(path, &error);
     let number = |pragma: &str| {
         connection.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, i64>(0))
@@ -188,6 +236,12 @@ fn check_format(connection: &Connection, path: &Path) -> Result<(), JournalError
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(sql)?;
     let place = path.display().to_string();
+    // SQLite would take zeros for the end of the last page.
+    let page = u64::try_from(number("page_size").map_err(sql)?).unwrap_or(1).max(1);
+    if path.metadata().is_ok_and(|file| !file.len().is_multiple_of(page)) {
+        let cause = "it is cut off in the middle of a page".to_owned();
+        return Err(JournalError::Damaged { place, cause });
+    }
     let empty = application == 0 && tables == 0;
     if application != APPLICATION_ID && !empty {
         let cause = "it is a database of another program".to_owned();
@@ -197,7 +251,7 @@ fn check_format(connection: &Connection, path: &Path) -> Result<(), JournalError
     if known < found {
         return Err(JournalError::Newer { place, found, known });
     }
-    Ok(())
+    Ok(!empty)
 }
 
 fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {

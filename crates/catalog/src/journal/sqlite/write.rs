@@ -177,7 +177,7 @@ impl Bench {
             Err(error) => {
                 for (append, sender) in group {
                     let conflict = if alone { self.conflict(&append) } else { None };
-                    drop(sender.send(Err(conflict.unwrap_or_else(|| error.for_another_caller()))));
+                    drop(sender.send(Err(conflict.unwrap_or_else(|| error.clone()))));
                 }
             }
         }

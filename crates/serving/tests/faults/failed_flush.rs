@@ -1,0 +1,106 @@
+//! A flush that fails: nothing is acknowledged after it, writing stops for good, and a restart is clean.
+//!
+//! The kernel forgets which pages failed, so a second flush that succeeds proves nothing.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use catalog::journal::{Journal, JournalError, SqliteJournal};
+use toolcrib::SystemClock;
+
+use crate::program::{again, command, inside, run};
+use crate::world::{assert_sound, event, open, runtime, texts};
+
+/// The process whose flush fails: tells line by line what came of each append.
+async fn write(path: &Path) {
+    let mut out = std::io::stdout();
+    let mut say = |line: String| {
+        out.write_all(format!("\n{line}\n").as_bytes()).unwrap();
+        out.flush().unwrap();
+    };
+    let journal = match SqliteJournal::open(path, Arc::new(SystemClock)) {
+        Ok(journal) => journal,
+        Err(error) => return say(format!("not-opened {error}")),
+    };
+    let (mut version, mut refused) = (journal.head().await.unwrap().0, 0);
+    while version < 40 && refused < 5 {
+        match journal.append(event("diary", version, &version.to_string())).await {
+            Ok(_) => {
+                say(format!("acknowledged {version}"));
+                version += 1;
+            }
+            Err(JournalError::Stopped { cause, .. }) => {
+                say(format!("stopped {cause}"));
+                refused += 1;
+            }
+            Err(error) => {
+                say(format!("other {error}"));
+                refused += 1;
+            }
+        }
+        // Reading goes on.
+        let there = journal.read_after(catalog::journal::Position(0), 1000).await.unwrap();
+        assert!(version <= there.len() as u64);
+    }
+}
+
+/// Runs the process with its n-th flush failing, and then as if nothing had been. Says how many were acknowledged.
+fn fail(when: &str, test: &str) -> Option<usize> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("toolcrib.db");
+    // Tables and the first event are there already, so that opening flushes little.
+    runtime().block_on(open(&path).append(event("diary", 0, "0"))).unwrap();
+    crate::world::wait_until_closed(&path);
+    let inject = format!("inject=fdatasync,fsync:error=EIO:when={when}");
+    let around = ["strace", "-f", "-o", "/dev/null", "-e", "trace=fdatasync,fsync", "-e", &inject];
+    let ended = run(&mut again(&around, test, folder.path()));
+    ended.assert_fine("a process under strace");
+    let lines: Vec<_> = ended.stdout.lines().collect();
+    let said = |word: &str| lines.iter().filter(|line| line.starts_with(word)).count();
+    assert_eq!(said("other "), 0, "{when}: {}", ended.stdout);
+    let first_refusal = lines.iter().position(|line| line.starts_with("stopped "));
+    let last_acknowledged = lines.iter().rposition(|line| line.starts_with("acknowledged "));
+    if let (Some(refusal), Some(acknowledged)) = (first_refusal, last_acknowledged) {
+        assert!(acknowledged < refusal, "{when}: acknowledged after a failed flush");
+    }
+    let acknowledged = said("acknowledged ");
+    if first_refusal.is_some() {
+        assert_eq!(said("stopped "), 5, "{when}: {}", ended.stdout);
+    }
+
+    // A restart is clean: everything acknowledged is there, at most the one that failed came after it.
+    let expected: Vec<_> = (0..=acknowledged).map(|number| number.to_string()).collect();
+    runtime().block_on(async {
+        let journal: Arc<dyn Journal> = open(&path);
+        let there = texts(&*journal, "diary").await;
+        assert!(there.starts_with(&expected), "{when}: {there:?} without {expected:?}");
+        assert!(there.len() <= expected.len() + 1, "{when}: {there:?} after {expected:?}");
+        assert_sound(&journal).await;
+        let next = there.len() as u64;
+        journal.append(event("diary", next, "after the restart")).await.unwrap();
+    });
+    first_refusal.map(|_| acknowledged)
+}
+
+fn check(test: &str, sticky: &str) {
+    if let Some(folder) = inside() {
+        return runtime().block_on(write(&folder.join("toolcrib.db")));
+    }
+    let strace = run(command("strace").arg("-V"));
+    strace.assert_fine("strace (the system package `strace`)");
+    let runs: Vec<_> = (1..=8).map(|n| fail(&format!("{n}{sticky}"), test)).collect();
+    let hit: Vec<_> = runs.iter().flatten().collect();
+    assert!(4 <= hit.len(), "too few runs got as far as an append: {runs:?}");
+    assert!(hit.iter().any(|acknowledged| 0 < **acknowledged), "{runs:?}");
+}
+
+#[test]
+fn nothing_is_acknowledged_after_one_failed_flush() {
+    check("failed_flush::nothing_is_acknowledged_after_one_failed_flush", "");
+}
+
+#[test]
+fn nothing_is_acknowledged_while_every_flush_fails() {
+    check("failed_flush::nothing_is_acknowledged_while_every_flush_fails", "+");
+}

@@ -1,0 +1,148 @@
+//! A full disk: writes fail at once and say why, reads go on, and writes resume by themselves when there is space.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catalog::journal::{Append, Context, Journal, JournalError};
+use catalog::{Catalog, CommandError};
+
+use crate::program::{again, command, inside, run};
+use crate::world::{Deadline, assert_sound, create_group, event, events, open, runtime, texts};
+
+const TEST: &str = "full_disk::writes_fail_while_the_disk_is_full_and_then_resume";
+
+#[test]
+fn writes_fail_while_the_disk_is_full_and_then_resume() {
+    if let Some(folder) = inside() {
+        return runtime().block_on(live_on(&folder));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let disk = folder.path().to_str().unwrap();
+    // A small disk of our own, seen by nobody else. An ordinary user may mount one in a world where it is root.
+    let as_root = run(command("unshare").args(["-m", "true"])).code == Some(0);
+    let namespaces = if as_root { "-m" } else { "-Urm" };
+    let mount = format!("mount -t tmpfs -o size=6m tmpfs '{disk}' && exec \"$@\"");
+    let around = ["unshare", namespaces, "sh", "-c", &mount, "sh"];
+    let ended = run(&mut again(&around, TEST, folder.path()));
+    ended.assert_fine("a process on a small disk (`unshare` and `mount` must be allowed)");
+    assert!(ended.stdout.contains("1 passed"), "{}", ended.stdout);
+}
+
+/// Everything that was acknowledged, in order.
+struct Diary {
+    journal: Arc<dyn Journal>,
+    acknowledged: Vec<String>,
+}
+
+impl Diary {
+    fn next(&self, bytes: usize) -> (String, Append) {
+        let number = self.acknowledged.len();
+        let text = format!("{number} {}", "x".repeat(bytes));
+        let append = event("diary", number as u64, &text);
+        (text, append)
+    }
+
+    async fn write(&mut self, bytes: usize) -> Result<(), JournalError> {
+        let (text, append) = self.next(bytes);
+        let start = Instant::now();
+        let result = self.journal.append(append).await;
+        assert!(start.elapsed() < Duration::from_secs(1), "it took {:?}", start.elapsed());
+        result.map(|_| self.acknowledged.push(text))
+    }
+}
+
+/// Takes all the space there is.
+fn fill(ballast: &Path) {
+    let mut file = File::create(ballast).unwrap();
+    for size in [1 << 20, 1 << 16, 1 << 12, 1] {
+        while file.write_all(&vec![0; size]).is_ok() {}
+    }
+}
+
+async fn live_on(folder: &Path) {
+    let (path, ballast) = (folder.join("toolcrib.db"), folder.join("ballast"));
+    let journal = open(&path);
+    let catalog = Catalog::open(Arc::clone(&journal)).await.unwrap();
+    let mut diary = Diary { journal: Arc::clone(&journal), acknowledged: Vec::new() };
+    for round in 0..3 {
+        let created = create_group(&format!("round-{round}"));
+        catalog.execute(created, Context::by("ada"), None).await.unwrap();
+        for _ in 0..10 {
+            diary.write(2_000).await.unwrap();
+        }
+        fill(&ballast);
+        // What is left in the log's own file may still be used up.
+        let mut left = 0;
+        while diary.write(20_000).await.is_ok() {
+            left += 1;
+            assert!(left < 1_000, "the disk is not full");
+        }
+        look_on(&catalog, &mut diary, round).await;
+        fs::remove_file(&ballast).unwrap();
+        let deadline = Deadline::after(Duration::from_secs(5));
+        while let Err(error) = diary.write(20_000).await {
+            assert!(matches!(error, JournalError::Full { .. }), "{error}");
+            deadline.not_over("resuming").await;
+        }
+    }
+    assert_eq!(texts(&*journal, "diary").await, diary.acknowledged);
+    assert_sound(&journal).await;
+    let digest = catalog.snapshot().digest();
+    catalog.close().await;
+    drop((journal, diary.journal));
+    let deadline = Deadline::after(Duration::from_secs(5));
+    while File::open(folder.join("toolcrib.db.lock")).unwrap().try_lock().is_err() {
+        deadline.not_over("closing").await;
+    }
+    let journal = open(&path);
+    assert_eq!(texts(&*journal, "diary").await, diary.acknowledged);
+    assert_eq!(Catalog::open(Arc::clone(&journal)).await.unwrap().snapshot().digest(), digest);
+    assert_sound(&journal).await;
+}
+
+/// While nothing can be written, everything can be read.
+async fn look_on(catalog: &Catalog, diary: &mut Diary, round: usize) {
+    let journal = &*diary.journal;
+    let deadline = Deadline::after(Duration::from_secs(5));
+    let here = journal.head().await.unwrap();
+    while catalog.snapshot().position() < here {
+        deadline.not_over("showing what is stored").await;
+    }
+    for _ in 0..3 {
+        match diary.write(20_000).await {
+            Err(error @ JournalError::Full { .. }) => {
+                assert!(error.is_retryable());
+                assert!(error.to_string().contains("free some space"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let journal = &*diary.journal;
+        assert_eq!(texts(journal, "diary").await, diary.acknowledged);
+        assert_eq!(events(journal).await.len() as u64, journal.head().await.unwrap().0);
+        assert_eq!(catalog.snapshot().groups().len(), round + 1);
+        assert_eq!(journal.checkpoints().await.unwrap(), []);
+    }
+    // Many readers at once need connections of their own.
+    let mut readers = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let journal = Arc::clone(&diary.journal);
+        readers.spawn(async move { events(&*journal).await.len() });
+    }
+    let counts = readers.join_all().await;
+    assert!(counts.iter().all(|count| *count == counts[0]));
+
+    // Commands that are large enough to need space say the same.
+    let mut description = create_group("too-much");
+    if let catalog::Command::Group(_, catalog::group::GroupCommand::Create(new)) = &mut description
+    {
+        new.profile.description = "x".repeat(200_000).into();
+    }
+    match catalog.execute(description, Context::by("ada"), None).await {
+        Err(CommandError::Journal(JournalError::Full { .. })) => {}
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(catalog.snapshot().groups().len(), round + 1);
+}

@@ -1,0 +1,159 @@
+//! An append that is stored while its answer is lost: repeated under its key, it is there once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::Catalog;
+use catalog::CommandError;
+use catalog::journal::{Append, Appended, Context, JournalError, Once, Position};
+use catalog::source::{SourceCommand, SyncError};
+use model::Digest;
+use serde_json::json;
+
+use crate::proxy::{Proxy, Way};
+use crate::server::{connect, database};
+use crate::world::{Deadline, assert_sound, create_group, event, events};
+
+fn once(append: Append, key: &str) -> Append {
+    let answer = format!("{{\"answer to\":\"{key}\"}}").into();
+    let once = Once { key: key.into(), request: Digest::of(key), answer };
+    Append { once: Some(once), ..append }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_whose_answer_is_lost_is_stored_once_under_its_key() {
+    const TIMES: u64 = 40;
+    let url = database("faults_answer").await;
+    let proxy = Proxy::start().await;
+    let (journal, direct) = (connect(&proxy.by_way(&url)).await, connect(&url).await);
+    for number in 0..TIMES {
+        let deadline = Deadline::after(Duration::from_secs(10));
+        // A connection that is ready, so that the next answer on it is the one to this append.
+        while journal.append(event("warm-up", number, "x")).await.is_err() {
+            deadline.not_over("reconnecting").await;
+        }
+        let key = format!("key-{number}");
+        let append = once(event("diary", number, &key), &key);
+        let lost = proxy.lost();
+        proxy.set(Way::LosesAnswers);
+        let result = journal.append(append.clone()).await;
+        proxy.set(Way::Open);
+        assert!(lost < proxy.lost(), "no answer was lost: {result:?}");
+        assert!(result.is_err(), "{result:?}");
+        let position = Position(2 * number + 2);
+        let stored = direct.answer(key.clone()).await.unwrap().expect("the server stored it");
+        assert_eq!(stored.position, position);
+        // Asked again, it tells what it told before.
+        let again = loop {
+            match journal.append(append.clone()).await {
+                Ok(again) => break again,
+                Err(error) => assert!(error.is_retryable(), "{error}"),
+            }
+            deadline.not_over("repeating").await;
+        };
+        assert_eq!(again, Appended::Before(stored));
+    }
+    assert_eq!(events(&*direct).await.len() as u64, 2 * TIMES);
+    assert_sound(&direct).await;
+}
+
+/// Nobody else touched the stream. Called a conflict, the change would be decided and stored again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_whose_answer_is_lost_is_not_called_a_conflict() {
+    let url = database("faults_no_conflict").await;
+    let proxy = Proxy::start().await;
+    let (journal, direct) = (connect(&proxy.by_way(&url)).await, connect(&url).await);
+    for number in 0..10 {
+        let deadline = Deadline::after(Duration::from_secs(10));
+        while journal.append(event("warm-up", number, "x")).await.is_err() {
+            deadline.not_over("reconnecting").await;
+        }
+        proxy.set(Way::LosesAnswers);
+        let result = journal.append(event("diary", number, "x")).await;
+        proxy.set(Way::Open);
+        match result {
+            Err(JournalError::Unavailable { maybe_stored, .. }) => assert!(maybe_stored),
+            result => panic!("{result:?}"),
+        }
+        assert_eq!(direct.head().await.unwrap(), Position(2 * number + 2));
+    }
+}
+
+/// A failure that is counted must not be counted twice because an answer was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_without_a_key_is_never_carried_out_twice() {
+    let url = database("faults_no_key").await;
+    let proxy = Proxy::start().await;
+    let cut_off = Catalog::open(connect(&proxy.by_way(&url)).await).await.unwrap();
+    let other = Catalog::open(connect(&url).await).await.unwrap();
+    let source = |command| catalog::Command::Source("pets".parse().unwrap(), command);
+    let profile = json!({"name": "Pets", "settings": {"kind": "openapi"}});
+    let register = SourceCommand::Register(serde_json::from_value(profile).unwrap());
+    cut_off.execute(source(register), Context::by("ada"), None).await.unwrap();
+    let mut counted = 0;
+    for number in 0..10 {
+        let deadline = Deadline::after(Duration::from_secs(10));
+        let id = format!("warm-up-{number}");
+        while cut_off.execute(create_group(&id), Context::by("ada"), Some(&id)).await.is_err() {
+            deadline.not_over("reconnecting").await;
+        }
+        let error = SyncError { code: "spec_fetch_failed".into(), message: "no answer".into() };
+        let failed = source(SourceCommand::FailSync(error));
+        proxy.set(Way::LosesAnswers);
+        let result = cut_off.execute(failed, Context::by("ada"), None).await;
+        proxy.set(Way::Open);
+        match result {
+            Err(CommandError::Journal(JournalError::Unavailable { maybe_stored, .. })) => {
+                assert!(maybe_stored);
+            }
+            result => panic!("{result:?}"),
+        }
+        other.shown(other.journal().head().await.unwrap()).await;
+        let there = other.snapshot().source(&"pets".parse().unwrap()).unwrap().source.failures;
+        counted += 1;
+        assert_eq!(there, counted);
+    }
+    assert_sound(other.journal()).await;
+}
+
+/// Commands under keys, while the way is cut and mended at any moment: each is carried out once.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_under_keys_are_carried_out_once_however_often_they_are_repeated() {
+    let url = database("faults_repeated").await;
+    let proxy = Arc::new(Proxy::start().await);
+    let catalog = Arc::new(Catalog::open(connect(&proxy.by_way(&url)).await).await.unwrap());
+    let mut tasks = tokio::task::JoinSet::new();
+    for lane in 0..4 {
+        let catalog = Arc::clone(&catalog);
+        tasks.spawn(async move {
+            for number in 0..15 {
+                let id = format!("group-{lane}-{number}");
+                let deadline = Deadline::after(Duration::from_secs(15));
+                loop {
+                    let context = Context::by("ada");
+                    match catalog.execute(create_group(&id), context, Some(&id)).await {
+                        Ok(done) => break assert_eq!(done.answer["changed"], true, "{id}"),
+                        Err(CommandError::Journal(error)) if error.is_retryable() => {}
+                        Err(error) => panic!("{id}: {error}"),
+                    }
+                    deadline.not_over("repeating").await;
+                }
+            }
+        });
+    }
+    let ways = [Way::LosesAnswers, Way::Open, Way::Cut, Way::Open];
+    for way in ways.into_iter().cycle() {
+        proxy.set(way);
+        let time = if way == Way::Open { 120 } else { 30 };
+        tokio::time::sleep(Duration::from_millis(time)).await;
+        while let Some(done) = tasks.try_join_next() {
+            done.unwrap();
+        }
+        if tasks.is_empty() {
+            break;
+        }
+    }
+    let direct = connect(&url).await;
+    assert_eq!(events(&*direct).await.len(), 60);
+    assert_sound(&direct).await;
+}

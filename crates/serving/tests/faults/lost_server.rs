@@ -1,0 +1,217 @@
+//! A PostgreSQL server that is lost and comes back: reads from memory go on, writes fail soon, everything resumes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catalog::journal::{Context, JournalError, Position, PostgresJournal};
+use catalog::{Catalog, CommandError};
+
+use crate::program::{run, toolcrib};
+use crate::proxy::{Proxy, Way};
+use crate::server::{client, connect, database};
+use crate::world::{Deadline, assert_sound, create_group, event};
+
+/// A write that cannot be made says so within this time.
+const SOON: Duration = Duration::from_secs(8);
+
+async fn converge(one: &Catalog, two: &Catalog) {
+    let deadline = Deadline::after(Duration::from_secs(10));
+    while one.snapshot().position() != two.snapshot().position() {
+        deadline.not_over("converging").await;
+    }
+    assert_eq!(one.snapshot().digest(), two.snapshot().digest());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_server_is_lost_reads_go_on_and_afterwards_everything_resumes() {
+    let url = database("faults_lost").await;
+    let proxy = Proxy::start().await;
+    let journal = connect(&proxy.by_way(&url)).await;
+    let cut_off = Catalog::open(Arc::clone(&journal)).await.unwrap();
+    let other = Catalog::open(connect(&url).await).await.unwrap();
+    for round in 0..3 {
+        let create = |who: &str| create_group(&format!("{who}-{round}"));
+        cut_off.execute(create("before"), Context::by("ada"), None).await.unwrap();
+        converge(&cut_off, &other).await;
+        proxy.set(Way::Cut);
+        let known = cut_off.snapshot().digest();
+        for attempt in 0..3 {
+            let start = Instant::now();
+            match journal.append(event(&format!("cut-{round}-{attempt}"), 0, "x")).await {
+                Err(error @ JournalError::Unavailable { .. }) => {
+                    assert!(error.is_retryable());
+                    assert!(error.to_string().contains("reconnects by itself"), "{error}");
+                }
+                result => panic!("{result:?}"),
+            }
+            match cut_off.execute(create("during"), Context::by("ada"), None).await {
+                Err(CommandError::Journal(JournalError::Unavailable { .. })) => {}
+                result => panic!("{result:?}"),
+            }
+            let read = journal.read_after(Position(0), 10).await;
+            assert!(matches!(read, Err(JournalError::Unavailable { .. })), "{read:?}");
+            assert!(start.elapsed() < SOON, "it took {:?}", start.elapsed());
+            assert_eq!(cut_off.snapshot().digest(), known, "the last snapshot stays in service");
+        }
+        // Life goes on elsewhere.
+        other.execute(create("elsewhere"), Context::by("ada"), None).await.unwrap();
+        assert_eq!(cut_off.snapshot().digest(), known);
+        proxy.set(Way::Open);
+        converge(&cut_off, &other).await;
+        let deadline = Deadline::after(Duration::from_secs(5));
+        while cut_off.execute(create("after"), Context::by("ada"), None).await.is_err() {
+            deadline.not_over("resuming").await;
+        }
+        converge(&cut_off, &other).await;
+    }
+    let groups: BTreeSet<_> =
+        other.snapshot().groups().map(|entry| entry.group.id.to_string()).collect();
+    for round in 0..3 {
+        for who in ["before", "elsewhere", "after"] {
+            assert!(groups.contains(&format!("{who}-{round}")), "{who}-{round} of {groups:?}");
+        }
+    }
+    assert_sound(&journal).await;
+}
+
+/// The server ends all our sessions, again and again, while both nodes write.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_whose_sessions_are_ended_lose_and_repeat_nothing() {
+    let url = database("faults_terminated").await;
+    let nodes = [
+        Arc::new(Catalog::open(connect(&url).await).await.unwrap()),
+        Arc::new(Catalog::open(connect(&url).await).await.unwrap()),
+    ];
+    let admin = client(&url).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for (number, node) in nodes.iter().cloned().enumerate() {
+        tasks.spawn(async move {
+            for command in 0..40 {
+                let id = format!("node-{number}-{command}");
+                let deadline = Deadline::after(Duration::from_secs(10));
+                loop {
+                    let context = Context::by("ada");
+                    match node.execute(create_group(&id), context, Some(&id)).await {
+                        Ok(done) => break assert_eq!(done.answer["id"], id),
+                        Err(CommandError::Journal(error)) if error.is_retryable() => {}
+                        Err(error) => panic!("{id}: {error}"),
+                    }
+                    deadline.not_over("writing").await;
+                }
+            }
+        });
+    }
+    let cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+               WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let mut cuts = 0;
+    while !tasks.is_empty() {
+        let ended: i64 = admin.query_one(cut, &[]).await.unwrap().get(0);
+        cuts += usize::from(0 < ended);
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        while let Some(done) = tasks.try_join_next() {
+            done.unwrap();
+        }
+    }
+    assert!(1 < cuts, "nothing was cut");
+    converge(&nodes[0], &nodes[1]).await;
+    assert_eq!(nodes[0].snapshot().groups().len(), 80);
+    assert_eq!(nodes[0].snapshot().position(), Position(80), "an event was stored twice");
+    assert_sound(nodes[0].journal()).await;
+}
+
+/// Nobody listens, so nobody hears: only the timer is left, and it is enough.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_was_cut_off_while_nothing_was_written_hears_again() {
+    let url = database("faults_deaf").await;
+    let proxy = Proxy::start().await;
+    let deaf = Catalog::open(connect(&proxy.by_way(&url)).await).await.unwrap();
+    let other = Catalog::open(connect(&url).await).await.unwrap();
+    proxy.set(Way::Cut);
+    other.execute(create_group("unheard"), Context::by("ada"), None).await.unwrap();
+    proxy.set(Way::Open);
+    converge(&deaf, &other).await;
+}
+
+/// The connection is there, but nothing comes: a stopped server, or something in between that has forgotten us. The
+/// clock of this test jumps from timer to timer, so that nobody has to wait.
+#[tokio::test]
+async fn a_server_that_falls_silent_is_given_up_and_found_again() {
+    const LONG: Duration = Duration::from_secs(300);
+    let url = database("faults_silent").await;
+    let proxy = Proxy::start().await;
+    let journal = connect(&proxy.by_way(&url)).await;
+    journal.append(event("diary", 0, "before")).await.unwrap();
+    proxy.set(Way::Silent);
+    tokio::time::pause();
+    let append = tokio::time::timeout(LONG, journal.append(event("diary", 1, "during"))).await;
+    let append = append.expect("a writer waits for ever");
+    let given_up = matches!(append, Err(JournalError::Unavailable { maybe_stored: true, .. }));
+    assert!(given_up, "{append:?}");
+    let read = tokio::time::timeout(LONG, journal.read_after(Position(0), 10)).await;
+    let read = read.expect("a reader waits for ever");
+    assert!(matches!(read, Err(JournalError::Unavailable { .. })), "{read:?}");
+    tokio::time::resume();
+    proxy.set(Way::Open);
+    let deadline = Deadline::after(Duration::from_secs(10));
+    while journal.append(event("after", 0, "x")).await.is_err() {
+        deadline.not_over("resuming").await;
+    }
+    while journal.read_after(Position(0), 10).await.is_err() {
+        deadline.not_over("reading again").await;
+    }
+    assert_sound(&journal).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_cannot_be_reached_at_a_start_is_said_soon() {
+    let url = database("faults_start").await;
+    let proxy = Proxy::start().await;
+    let by_way = proxy.by_way(&url);
+    drop(connect(&by_way).await);
+    proxy.set(Way::Cut);
+    let start = Instant::now();
+    let result = PostgresJournal::connect(by_way.parse().unwrap()).await;
+    let error = result.err().expect("the way is cut");
+    let is_said =
+        matches!(error, JournalError::CannotOpen { .. } | JournalError::Unavailable { .. });
+    assert!(is_said, "{error}");
+    assert!(start.elapsed() < SOON);
+    let folder = tempfile::tempdir().unwrap();
+    for verb in ["journal show", "journal collect"] {
+        let path = folder.path().to_owned();
+        let journal = by_way.clone();
+        let verb_run = tokio::task::spawn_blocking(move || {
+            run(toolcrib(&path, verb).env("TOOLCRIB_JOURNAL", journal))
+        });
+        let refused = verb_run.await.unwrap();
+        refused.assert_refused(verb);
+        assert!(refused.stderr.contains("cannot be"), "{}", refused.stderr);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_of_a_newer_program_is_refused_by_every_verb() {
+    let url = database("faults_newer").await;
+    drop(connect(&url).await);
+    let admin = client(&url).await;
+    admin.batch_execute("INSERT INTO toolcrib_format VALUES (99)").await.unwrap();
+    for result in [
+        PostgresJournal::connect(url.parse().unwrap()).await,
+        PostgresJournal::connect_to_read(url.parse().unwrap()).await,
+    ] {
+        assert!(matches!(result.err(), Some(JournalError::Newer { found: 99, .. })));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for verb in
+        ["journal show", "journal tail", "journal verify", "journal export", "journal collect"]
+    {
+        let (path, journal) = (folder.path().to_owned(), url.clone());
+        let verb_run = tokio::task::spawn_blocking(move || {
+            run(toolcrib(&path, verb).env("TOOLCRIB_JOURNAL", journal))
+        });
+        let refused = verb_run.await.unwrap();
+        refused.assert_refused(verb);
+        assert!(refused.stderr.contains("has format 99"), "{}", refused.stderr);
+    }
+}

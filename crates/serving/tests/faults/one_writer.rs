@@ -1,0 +1,87 @@
+//! One process writes a file; a second is told so, and may look.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::Catalog;
+use catalog::journal::{Context, JournalError, SqliteJournal};
+use toolcrib::SystemClock;
+
+use crate::program::{Running, again, inside, run, toolcrib};
+use crate::world::{Deadline, create_group, make_journal, open, runtime};
+
+const TEST: &str = "one_writer::a_second_process_is_refused_until_the_first_is_gone";
+
+/// The first process: writes something, says so, and stays until it is killed.
+fn hold(path: &std::path::Path) {
+    let runtime = runtime();
+    let catalog = runtime.block_on(Catalog::open(open(path))).unwrap();
+    let created = catalog.execute(create_group("held"), Context::by("ada"), None);
+    runtime.block_on(created).unwrap();
+    let mut out = std::io::stdout();
+    out.write_all(b"\nholding\n").unwrap();
+    out.flush().unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn a_second_process_is_refused_until_the_first_is_gone() {
+    if let Some(folder) = inside() {
+        return hold(&folder.join("toolcrib.db"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("toolcrib.db");
+    make_journal(&path, 3);
+    let mut first = Running(again(&[], TEST, folder.path()).spawn().unwrap());
+    let said = BufReader::new(first.0.stdout.take().unwrap());
+    let mut lines = said.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "holding"), "the first process did not start");
+
+    for verb in ["journal show", "journal tail", "journal verify", "journal export", "secret list"]
+    {
+        run(&mut toolcrib(folder.path(), verb)).assert_fine(verb);
+    }
+    let tail = run(&mut toolcrib(folder.path(), "journal tail"));
+    assert!(
+        tail.stdout.contains("tool_group-held"),
+        "what the first process wrote is seen: {}",
+        tail.stdout
+    );
+    std::fs::write(
+        folder.path().join("nothing.jsonl"),
+        "{\"journal\":{\"format\":1,\"events\":0}}\n",
+    )
+    .unwrap();
+    for verb in ["journal collect", "journal import nothing.jsonl", "secret remove x"] {
+        let refused = run(&mut toolcrib(folder.path(), verb));
+        refused.assert_refused(verb);
+        assert!(refused.stderr.contains("in use by another process"), "{verb}: {}", refused.stderr);
+    }
+    let second = SqliteJournal::open(&path, Arc::new(SystemClock));
+    assert!(matches!(second.err(), Some(JournalError::InUse { .. })));
+
+    // Killed, it leaves nothing that would have to be cleaned up.
+    first.0.kill().unwrap();
+    first.0.wait().unwrap();
+    run(&mut toolcrib(folder.path(), "journal collect")).assert_fine("after the first is gone");
+    let tail = run(&mut toolcrib(folder.path(), "journal tail"));
+    assert!(tail.stdout.contains("tool_group-held"), "{}", tail.stdout);
+}
+
+/// Within one process too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_that_was_closed_can_be_opened_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("toolcrib.db");
+    let first = open(&path);
+    let second = SqliteJournal::open(&path, Arc::new(SystemClock));
+    assert!(matches!(second.err(), Some(JournalError::InUse { .. })));
+    drop(first);
+    let deadline = Deadline::after(Duration::from_secs(5));
+    while SqliteJournal::open(&path, Arc::new(SystemClock)).is_err() {
+        deadline.not_over("closing").await;
+    }
+}

@@ -1,0 +1,109 @@
+//! A way to the server that can be cut, can be silent, and can lose answers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use crate::server;
+
+/// What becomes of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Open,
+    /// Connections are closed, new ones too.
+    Cut,
+    /// What the server answers is lost, and the connection with it. New connections are good.
+    LosesAnswers,
+    /// Connections stay, and nothing comes back on them until this is over.
+    Silent,
+}
+
+pub(crate) struct Proxy {
+    port: u16,
+    way: watch::Sender<Stretch>,
+    lost: Arc<AtomicUsize>,
+}
+
+/// How the way is, and how often it changed before: a connection made during a bad stretch is good until the next.
+#[derive(Clone, Copy)]
+struct Stretch {
+    way: Way,
+    number: usize,
+}
+
+impl Proxy {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (way, watched) = watch::channel(Stretch { way: Way::Open, number: 0 });
+        let lost = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(accept(listener, watched, Arc::clone(&lost)));
+        Self { port, way, lost }
+    }
+
+    pub(crate) fn set(&self, way: Way) {
+        self.way.send_modify(|now| *now = Stretch { way, number: now.number + 1 });
+    }
+
+    /// How many connections were given up because an answer was to be lost.
+    pub(crate) fn lost(&self) -> usize {
+        self.lost.load(Ordering::SeqCst)
+    }
+
+    /// The same database by this way.
+    pub(crate) fn by_way(&self, url: &str) -> String {
+        url.replace(&server::address(), &format!("127.0.0.1:{}", self.port))
+    }
+}
+
+async fn accept(listener: TcpListener, way: watch::Receiver<Stretch>, lost: Arc<AtomicUsize>) {
+    loop {
+        let (near, _) = listener.accept().await.unwrap();
+        if way.borrow().way != Way::Cut {
+            tokio::spawn(carry(near, way.clone(), Arc::clone(&lost)));
+        }
+    }
+}
+
+/// Until one side ends, or the way is cut.
+async fn carry(near: TcpStream, mut way: watch::Receiver<Stretch>, lost: Arc<AtomicUsize>) {
+    let Ok(far) = TcpStream::connect(server::address()).await else { return };
+    let (near_read, near_write) = near.into_split();
+    let (far_read, far_write) = far.into_split();
+    let bad = way.clone();
+    tokio::select! {
+        _ = way.wait_for(|now| now.way == Way::Cut) => {}
+        () = requests(near_read, far_write) => {}
+        () = answers(far_read, near_write, bad, lost) => {}
+    }
+}
+
+async fn requests(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) {
+    tokio::io::copy(&mut from, &mut to).await.ok();
+}
+
+async fn answers(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut way: watch::Receiver<Stretch>,
+    lost: Arc<AtomicUsize>,
+) {
+    let made_in = way.borrow().number;
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        let Ok(now) = way.wait_for(|now| now.way != Way::Silent).await.map(|now| *now) else {
+            return;
+        };
+        if now.way == Way::LosesAnswers && made_in < now.number {
+            lost.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        if to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}
