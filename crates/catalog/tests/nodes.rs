@@ -206,3 +206,42 @@ async fn the_second_node_sees_a_change_within_a_second() {
     assert!(slowest < Duration::from_secs(1), "it took {slowest:?}");
     assert_eq!(seen.len(), 20);
 }
+
+/// A client that repeats itself, on both nodes at once: one event, and the same answer for all.
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_callers_with_one_key_get_one_answer() {
+    let url = database("nodes_key").await;
+    let nodes = [
+        Arc::new(Catalog::open(journal(&url).await).await.unwrap()),
+        Arc::new(Catalog::open(journal(&url).await).await.unwrap()),
+    ];
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let node = Arc::clone(&nodes[number % 2]);
+        tasks.spawn(
+            async move { node.execute(create(1), Context::by("test"), Some("one key")).await },
+        );
+    }
+    let answers: Vec<_> = tasks.join_all().await.into_iter().map(|done| done.unwrap()).collect();
+    assert_eq!(answers.iter().filter(|answer| !answer.repeated).count(), 1);
+    let same = |answer: &toolcrib_catalog::Executed| (answer.position, answer.answer.clone());
+    assert!(answers.iter().all(|answer| same(answer) == same(&answers[0])));
+    assert_eq!(nodes[0].journal().head().await.unwrap(), Position(1));
+}
+
+/// What another node did a moment ago counts, even for a command that seems needless or impossible here.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_is_not_judged_by_an_old_snapshot() {
+    let url = database("nodes_stale").await;
+    let one = Catalog::open(journal(&url).await).await.unwrap();
+    let two = Catalog::open(journal(&url).await).await.unwrap();
+    let group = |command| Command::Group(group_id(1), command);
+    one.execute(create(1), Context::by("test"), None).await.unwrap();
+    for _ in 0..20 {
+        let off =
+            one.execute(group(GroupCommand::Deactivate), Context::by("test"), None).await.unwrap();
+        let on =
+            two.execute(group(GroupCommand::Activate), Context::by("test"), None).await.unwrap();
+        assert!(off.answer["changed"] == true && on.answer["changed"] == true);
+    }
+}

@@ -4,10 +4,16 @@
 use std::sync::Arc;
 
 use toolcrib_catalog::clock::SystemClock;
+use toolcrib_catalog::group::GroupCommand;
 use toolcrib_catalog::journal::{
-    Append, Appended, Journal, MemoryJournal, NewEvent, Position, StreamAppend, StreamName, Version,
+    Append, Appended, Context, Journal, MemoryJournal, NewEvent, Position, StreamAppend,
+    StreamName, Version,
 };
-use toolcrib_catalog::{Catalog, Moment, Snapshot, snapshot_at};
+use toolcrib_catalog::label::LabelCommand;
+use toolcrib_catalog::policy::PolicyCommand;
+use toolcrib_catalog::source::SourceCommand;
+use toolcrib_catalog::tool::ToolCommand;
+use toolcrib_catalog::{Catalog, Command, Moment, Snapshot, snapshot_at};
 
 const SOURCE: (&str, &str, &str) = (
     "upstream_source-s",
@@ -124,6 +130,48 @@ async fn events_about_nothing_and_events_nobody_knows_change_nothing() {
     }
     let snapshot = history.check().await;
     assert_eq!((snapshot.served().len(), snapshot.not_understood()), (1, 4));
+}
+
+/// A newer node wrote something about each of them. This one keeps it, and can still change what it knows.
+#[tokio::test]
+async fn what_a_newer_version_wrote_does_not_block_a_stream() {
+    let mut history = History::new().await;
+    let label = ("label-l", "LabelCreated", r#"{"profile":{"name":"L"}}"#);
+    let policy = (
+        "access_policy-p",
+        "PolicyDefined",
+        r#"{"rules":{"name":"P","priority":0,"groups":["g"],
+            "matchers":[{"claim":"a","operator":"exists"}]}}"#,
+    );
+    for event in [SOURCE, TOOL, GROUP, label, policy] {
+        history.add(event).await;
+        history.add((event.0, "SomethingNewer", "{}")).await;
+    }
+    let commands = [
+        Command::Source("s".parse().unwrap(), SourceCommand::Disable),
+        Command::Tool("s:t".parse().unwrap(), ToolCommand::Disable),
+        Command::Group("g".parse().unwrap(), GroupCommand::Deactivate),
+        Command::Policy("p".parse().unwrap(), PolicyCommand::Deactivate),
+        Command::Policy("p".parse().unwrap(), PolicyCommand::Delete),
+        Command::Label("l".parse().unwrap(), LabelCommand::Delete),
+    ];
+    for command in commands {
+        let done = history.catalog.execute(command, Context::by("test"), None).await.unwrap();
+        assert_eq!(done.answer["changed"], true);
+        history.check().await;
+    }
+}
+
+/// A deactivated group grants nothing, whatever is in it.
+#[tokio::test]
+async fn a_group_that_is_switched_off_has_no_tools_to_serve() {
+    let mut history = History::new().await;
+    for event in [SOURCE, TOOL, GROUP, ("tool_group-g", "GroupDeactivated", "{}")] {
+        history.add(event).await;
+    }
+    let snapshot = history.check().await;
+    assert!(snapshot.group_tools(&"g".parse().unwrap()).unwrap().is_empty());
+    assert_eq!(snapshot.group(&"g".parse().unwrap()).unwrap().members.len(), 1);
 }
 
 #[tokio::test]

@@ -143,3 +143,65 @@ fn beside_a_running_server_one_can_look_but_not_change() {
     ");
     drop(server);
 }
+
+#[test]
+fn one_journal_is_not_written_under_two_names() {
+    let folder = Folder::with_catalog();
+    let export = folder.run("journal export").stdout;
+    std::os::unix::fs::symlink(folder.path("toolcrib.db"), folder.path("link.db")).unwrap();
+    let lock = std::fs::File::open(folder.path("toolcrib.db.lock")).unwrap();
+    lock.lock().unwrap();
+    let through_link = folder.run_with("--journal link.db journal import -", &export, &[]).seen();
+    assert!(through_link.contains("in use by another process"), "{through_link}");
+    lock.unlock().unwrap();
+    std::fs::hard_link(folder.path("toolcrib.db"), folder.path("second.db")).unwrap();
+    let second = folder.run_with("--journal second.db journal import -", &export, &[]).seen();
+    assert!(second.contains("a hard link: remove one of them"), "{second}");
+}
+
+#[test]
+fn an_import_leaves_everything_in_one_file() {
+    let folder = Folder::with_catalog();
+    let export = folder.run("journal export").stdout;
+    folder.run_with("--journal two.db journal import -", &export, &[]).output();
+    assert!(!folder.path("two.db-wal").exists(), "events are outside the file");
+    std::fs::copy(folder.path("two.db"), folder.path("copy.db")).unwrap();
+    assert_eq!(folder.run("--journal copy.db journal export").stdout, export);
+}
+
+#[test]
+fn an_event_that_cannot_be_exported_is_named() {
+    let folder = Folder::with_catalog();
+    folder.sql("UPDATE events SET data = '{' WHERE position = 5");
+    let run = folder.run("journal export out.jsonl");
+    assert_eq!(run.code, Some(1));
+    assert!(run.seen().contains("event 5 cannot be exported"), "{}", run.seen());
+    assert!(!folder.path("out.jsonl").exists());
+}
+
+#[test]
+fn an_export_does_not_overwrite_what_belongs_to_the_journal() {
+    let folder = Folder::with_catalog();
+    for name in ["toolcrib.db", "toolcrib.db.lock"] {
+        let run = folder.run(&format!("journal export --force {name}"));
+        assert_eq!(run.code, Some(1), "{name}");
+    }
+}
+
+#[test]
+fn an_export_with_odd_events_is_refused() {
+    let folder = Folder::with_catalog();
+    let export = folder.run("journal export").stdout;
+    for (from, to) in [
+        ("\"position\":2,", "\"position\":0,"),
+        ("2026-05-01T09:00:00Z", "9999-12-30T22:00:00.5Z"),
+        ("2026-05-01T09:00:00Z", "2026-05-01T09:00:00.0000001Z"),
+        ("\"actor\":\"ada\"", "\"actor\":\"a\\u0000a\""),
+    ] {
+        let odd = export.replacen(from, to, 1);
+        assert_ne!(odd, export, "{from}");
+        let run = folder.run_with("--journal odd.db journal import -", &odd, &[]);
+        assert_eq!(run.code, Some(1), "{to}");
+        assert!(run.seen().contains("line "), "{}", run.seen());
+    }
+}
