@@ -7,10 +7,23 @@ use tokio_postgres::types::ToSql;
 /// A connection that knows nothing of us.
 pub(super) enum Bare {
     Sqlite(rusqlite::Connection),
-    Postgres(Box<tokio_postgres::Client>),
+    Postgres(Box<Postgres>),
+}
+
+/// A client with its statements prepared.
+pub(super) struct Postgres {
+    client: tokio_postgres::Client,
+    events: tokio_postgres::Statement,
+    documents: tokio_postgres::Statement,
 }
 
 impl Bare {
+    pub(super) async fn postgres(client: tokio_postgres::Client) -> anyhow::Result<Self> {
+        let (events, documents) =
+            (client.prepare(INSERT_EVENTS).await?, client.prepare(INSERT_DOCUMENTS).await?);
+        Ok(Self::Postgres(Box::new(Postgres { client, events, documents })))
+    }
+
     pub(super) async fn head(&mut self) -> anyhow::Result<u64> {
         match self {
             Self::Sqlite(connection) => Ok(connection.query_row(
@@ -18,8 +31,9 @@ impl Bare {
                 [],
                 |row| row.get(0),
             )?),
-            Self::Postgres(client) => {
-                let row = client
+            Self::Postgres(bare) => {
+                let row = bare
+                    .client
                     .query_one("SELECT coalesce(max(position), 0) FROM toolcrib_events", &[])
                     .await?;
                 Ok(u64::try_from(row.get::<_, i64>(0))?)
@@ -36,8 +50,8 @@ impl Bare {
             Self::Sqlite(connection) => {
                 insert_sqlite(connection, rows, documents).map_err(std::io::Error::other)
             }
-            Self::Postgres(client) => {
-                insert_postgres(client, rows, documents).await.map_err(std::io::Error::other)
+            Self::Postgres(bare) => {
+                insert_postgres(bare, rows, documents).await.map_err(std::io::Error::other)
             }
         }
     }
@@ -77,9 +91,9 @@ fn insert_sqlite(
     transaction.commit()
 }
 
-/// The fastest way the driver has: one statement over arrays; prepared once, one round trip for events alone.
+/// One statement over arrays for each table, prepared once; events alone take one round trip.
 async fn insert_postgres(
-    client: &mut tokio_postgres::Client,
+    bare: &mut Postgres,
     rows: &[Recorded],
     documents: &[Document],
 ) -> Result<(), tokio_postgres::Error> {
@@ -91,31 +105,19 @@ async fn insert_postgres(
     let data: Vec<_> = rows.iter().map(|row| &*row.data).collect();
     let events: [&(dyn ToSql + Sync); 6] = [&position, &stream, &version, &kind, &actor, &data];
     if documents.is_empty() {
-        let insert = prepared(client, INSERT_EVENTS).await?;
-        return client.execute(&insert, &events).await.map(drop);
+        return bare.client.execute(&bare.events, &events).await.map(drop);
     }
     let digest: Vec<_> = documents.iter().map(|document| &document.digest.as_bytes()[..]).collect();
     let body: Vec<_> = documents.iter().map(|document| document.text.as_str()).collect();
-    let transaction = client.transaction().await?;
-    let insert = "INSERT INTO toolcrib_documents SELECT * FROM unnest($1::bytea[], $2::text[]) ON CONFLICT DO NOTHING";
-    transaction.execute(insert, &[&digest, &body]).await?;
-    transaction.execute(INSERT_EVENTS, &events).await?;
+    let transaction = bare.client.transaction().await?;
+    transaction.execute(&bare.documents, &[&digest, &body]).await?;
+    transaction.execute(&bare.events, &events).await?;
     transaction.commit().await
 }
+
+const INSERT_DOCUMENTS: &str = "INSERT INTO toolcrib_documents
+    SELECT * FROM unnest($1::bytea[], $2::text[]) ON CONFLICT DO NOTHING";
 
 const INSERT_EVENTS: &str = "INSERT INTO toolcrib_events
     SELECT p, s, v, t, now(), a, NULL, NULL, d
     FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::text[], $6::text[]) x(p, s, v, t, a, d)";
-
-/// Prepared once for each connection.
-async fn prepared(
-    client: &tokio_postgres::Client,
-    sql: &str,
-) -> Result<tokio_postgres::Statement, tokio_postgres::Error> {
-    static KEPT: std::sync::OnceLock<tokio_postgres::Statement> = std::sync::OnceLock::new();
-    if let Some(statement) = KEPT.get() {
-        return Ok(statement.clone());
-    }
-    let statement = client.prepare(sql).await?;
-    Ok(KEPT.get_or_init(|| statement).clone())
-}

@@ -166,10 +166,14 @@ impl Link {
             let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
             JournalError::Unavailable { place, cause, maybe_stored: false }
         };
-        let client = tokio::time::timeout(SILENCE, self.fresh()).await.map_err(silent)??;
-        let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
-        let row = row.map_err(|error| self.failure(&error, false))?;
-        self.process.store(row.get(0), Ordering::Relaxed);
+        let connect = async {
+            let client = self.fresh().await?;
+            let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
+            let row = row.map_err(|error| self.failure(&error, false))?;
+            self.process.store(row.get(0), Ordering::Relaxed);
+            Ok(client)
+        };
+        let client = tokio::time::timeout(SILENCE, connect).await.map_err(silent)??;
         let fresh = Arc::new(Session { client, prepared: Mutex::default() });
         *session = Some(Arc::clone(&fresh));
         Ok(fresh)
