@@ -84,13 +84,16 @@ pub(crate) async fn save(journal: &dyn Journal, snapshot: &Snapshot) -> Result<(
 
 /// Continues from the newest checkpoint that can be trusted, or from nothing.
 pub(crate) async fn load(journal: &dyn Journal) -> Result<Fold, JournalError> {
-    for at in journal.checkpoints().await? {
+    let mut ignored = Vec::new();
+    // Another node may replace one while it is read: then there is a newer one.
+    while let Some(at) = journal.checkpoints().await?.into_iter().find(|at| !ignored.contains(at)) {
         match try_load(journal, at).await? {
             Ok(fold) => return Ok(fold),
             Err(reason) => {
                 tracing::warn!(%at, reason, "the checkpoint at {at} is ignored: {reason}")
             }
         }
+        ignored.push(at);
     }
     Ok(Fold::default())
 }

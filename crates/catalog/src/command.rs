@@ -58,6 +58,22 @@ impl Decision {
     }
 }
 
+impl Decision {
+    /// The events of what the command is mainly about, and the answer that says so.
+    fn record(
+        &mut self,
+        snapshot: &Snapshot,
+        stream: StreamName,
+        living: Option<Version>,
+        id: &str,
+        events: &[impl Serialize],
+    ) {
+        let version = expected(snapshot, &stream, living);
+        self.answer = json!({"id": id, "changed": !events.is_empty()});
+        self.say(stream, version, events);
+    }
+}
+
 impl Command {
     /// The stream of what the command is mainly about.
     pub(crate) fn stream(&self) -> StreamName {
@@ -123,10 +139,8 @@ fn decide_source(
     let known = entry.map(|entry| &entry.source);
     let removes = matches!(command, SourceCommand::Remove);
     let events = Source::decide(id, known, command)?;
-    let stream = StreamName::source(id);
-    let version = expected(snapshot, &stream, known.map(|source| source.version));
-    decision.answer = json!({"id": id, "changed": !events.is_empty()});
-    decision.say(stream, version, &events);
+    let living = known.map(|source| source.version);
+    decision.record(snapshot, StreamName::source(id), living, id.as_str(), &events);
     if removes && let Some(entry) = entry {
         let tools: Vec<_> = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)).collect();
         for tool in &tools {
@@ -153,10 +167,8 @@ fn decide_tool(
     }
     let known = snapshot.tool(id).map(|entry| &entry.tool);
     let events = Tool::decide(id, known, command)?;
-    let stream = StreamName::tool(id);
-    let version = expected(snapshot, &stream, known.map(|tool| tool.version));
-    decision.answer = json!({"id": id, "changed": !events.is_empty()});
-    decision.say(stream, version, &events);
+    let living = known.map(|tool| tool.version);
+    decision.record(snapshot, StreamName::tool(id), living, id.as_str(), &events);
     Ok(())
 }
 
@@ -176,10 +188,8 @@ fn decide_group(
     if is_first_or_last && !policies.is_empty() {
         return Err(Refusal::GroupIsGranted { id: id.clone(), policies });
     }
-    let stream = StreamName::group(id);
-    let version = expected(snapshot, &stream, known.map(|group| group.version));
-    decision.answer = json!({"id": id, "changed": !events.is_empty()});
-    decision.say(stream, version, &events);
+    let living = known.map(|group| group.version);
+    decision.record(snapshot, StreamName::group(id), living, id.as_str(), &events);
     Ok(())
 }
 
@@ -194,10 +204,8 @@ fn decide_policy(
     }
     let known = snapshot.policy(id).map(|policy| &**policy);
     let events = Policy::decide(id, known, command)?;
-    let stream = StreamName::policy(id);
-    let version = expected(snapshot, &stream, known.map(|policy| policy.version));
-    decision.answer = json!({"id": id, "changed": !events.is_empty()});
-    decision.say(stream, version, &events);
+    let living = known.map(|policy| policy.version);
+    decision.record(snapshot, StreamName::policy(id), living, id.as_str(), &events);
     Ok(())
 }
 
@@ -217,10 +225,8 @@ fn decide_label(
     let cleans = matches!(command, LabelCommand::Delete | LabelCommand::Create(_));
     let known = snapshot.label(id).map(|label| &**label);
     let events = Label::decide(id, known, command)?;
-    let stream = StreamName::label(id);
-    let version = expected(snapshot, &stream, known.map(|label| label.version));
-    decision.answer = json!({"id": id, "changed": !events.is_empty()});
-    decision.say(stream, version, &events);
+    let living = known.map(|label| label.version);
+    decision.record(snapshot, StreamName::label(id), living, id.as_str(), &events);
     if cleans {
         let labelled: Vec<_> =
             snapshot.tools().filter(|entry| entry.tool.labels.contains(id)).collect();

@@ -285,7 +285,7 @@ pub enum Health {
     Healthy,
     /// The last one or two failed.
     Degraded,
-    /// The last three failed.
+    /// The last three or more failed.
     Unhealthy,
 }
 
