@@ -106,7 +106,7 @@ fn published_entry(manifest: &Manifest) -> (Box<str>, Value) {
     (manifest.name.clone(), entry)
 }
 
-/// First 16 hexadecimal characters of SHA-256 over the name-sorted list, in the spelling of the seed (requirement S7).
+/// First 16 hexadecimal characters of SHA-256 over the name-sorted list, in the published spelling (requirement S7).
 fn published_hash(mut entries: Vec<(Box<str>, Value)>) -> String {
     entries.sort_by(|one, two| one.0.cmp(&two.0));
     let list = Value::Array(entries.into_iter().map(|(_, entry)| entry).collect());

@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn welcome_crates_with_allowed_licences_pass() {
-        let tree = "a v1.0.0 (/work/a)\tApache-2.0\nb v2.0.0\tMIT OR Apache-2.0 (*)\n\nopenssl-probe v0.2.2\tMIT\n";
+        let tree = "a v1.0.0 (/home/a)\tApache-2.0\nb v2.0.0\tMIT OR Apache-2.0 (*)\n\nopenssl-probe v0.2.2\tMIT\n";
         assert_eq!(complaints(tree), BTreeSet::new());
     }
 

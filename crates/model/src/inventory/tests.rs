@@ -1,4 +1,4 @@
-//! The hashes of an inventory: the published one as the seed has it, and which changes they see.
+//! The hashes of an inventory: the published one as other programs compute it, and which changes they see.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -29,7 +29,7 @@ fn inventory(manifests: Vec<Manifest>) -> Inventory {
 }
 
 #[test]
-fn the_published_hash_is_the_one_of_the_seed() {
+fn the_published_hash_is_the_one_python_gives() {
     // python3: hashlib.sha256(json.dumps([{"name": "a", "method": "GET", "path": "/a",
     //   "parameters": json.dumps({"type": "object", "title": "ü"}, sort_keys=True)}], sort_keys=True)…).hexdigest()[:16]
     let found = inventory(vec![manifest("a", json!({"type": "object", "title": "ü"}))]);
