@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::ToSql;
@@ -73,12 +74,22 @@ const SILENCE: Duration = Duration::from_secs(35);
 pub(super) struct Link {
     url: PostgresUrl,
     tls: MakeRustlsConnect,
-    session: Mutex<Option<Arc<Session>>>,
+    session: Mutex<Connected>,
     /// Where the tables are, once that is known.
     schema: Arc<OnceLock<String>>,
     /// The server's process behind the session: what it notifies about, we know already.
     process: AtomicI32,
 }
+
+/// The live connection, or what the last attempt to get one met.
+#[derive(Default)]
+struct Connected {
+    session: Option<Arc<Session>>,
+    failed: Option<(Instant, JournalError)>,
+}
+
+/// After a failed attempt, others that wait are told the same at once instead of each trying for themselves.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
 /// One live connection with its prepared statements, by their text.
 pub(super) struct Session {
@@ -158,25 +169,42 @@ impl Link {
 
     /// The shared connection, made again if it is gone.
     pub(super) async fn session(&self) -> Result<Arc<Session>, JournalError> {
-        let mut session = self.session.lock().await;
-        if let Some(live) = session.as_ref().filter(|session| !session.client.is_closed()) {
+        let mut connected = self.session.lock().await;
+        if let Some(live) = connected.session.as_ref().filter(|session| !session.client.is_closed())
+        {
             return Ok(Arc::clone(live));
         }
-        let silent = |_| {
-            let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
-            JournalError::Unavailable { place, cause, maybe_stored: false }
-        };
+        if let Some((at, error)) = &connected.failed
+            && at.elapsed() < TRY_AGAIN_AFTER
+        {
+            return Err(error.clone());
+        }
+        match self.new_session().await {
+            Ok(session) => {
+                *connected = Connected { session: Some(Arc::clone(&session)), failed: None };
+                Ok(session)
+            }
+            Err(error) => {
+                connected.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn new_session(&self) -> Result<Arc<Session>, JournalError> {
         let connect = async {
             let client = self.fresh().await?;
             let row = client.query_one("SELECT pg_backend_pid()", &[]).await;
             let row = row.map_err(|error| self.failure(&error, false))?;
             self.process.store(row.get(0), Ordering::Relaxed);
-            Ok(client)
+            Ok(Arc::new(Session { client, prepared: Mutex::default() }))
         };
-        let client = tokio::time::timeout(SILENCE, connect).await.map_err(silent)??;
-        let fresh = Arc::new(Session { client, prepared: Mutex::default() });
-        *session = Some(Arc::clone(&fresh));
-        Ok(fresh)
+        tokio::time::timeout(SILENCE, connect).await.map_err(|_| self.silent(false))?
+    }
+
+    fn silent(&self, maybe_stored: bool) -> JournalError {
+        let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
+        JournalError::Unavailable { place, cause, maybe_stored }
     }
 
     /// Runs a query that changes nothing; once more if the connection turns out to be gone.
@@ -217,12 +245,11 @@ impl Link {
         match tokio::time::timeout(SILENCE, session.query(sql, parameters)).await {
             Ok(result) => result.map_err(|error| self.failure(&error, writing)),
             Err(_) => {
-                let mut known = self.session.lock().await;
-                if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
-                    *known = None;
+                let mut connected = self.session.lock().await;
+                if connected.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
+                    connected.session = None;
                 }
-                let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
-                Err(JournalError::Unavailable { place, cause, maybe_stored: writing })
+                Err(self.silent(writing))
             }
         }
     }
