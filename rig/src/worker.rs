@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use catalog::group::GroupCommand;
@@ -47,7 +48,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let notes = Arc::new(OpenOptions::new().create(true).append(true).open(&orders.notes)?);
     let life = unanswered.lives;
     note(&notes, &format!("life {life}"))?;
-    let catalog = Arc::new(Catalog::open(orders.journal.open(SystemClock).await?).await?);
+    let catalog = Arc::new(open(&orders.journal).await?);
     for (key, number) in unanswered.commands {
         carry_out(&catalog, &notes, &key, number).await?;
     }
@@ -67,7 +68,10 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
                     note(&notes, &format!("live {} {}", snapshot.position(), snapshot.digest()))?;
                 }
                 if writer == 1 && turn % 50 == 49 {
-                    catalog.checkpoint().await?;
+                    match catalog.checkpoint().await {
+                        Err(error) if !error.is_retryable() => return Err(error.into()),
+                        Ok(()) | Err(_) => {}
+                    }
                 }
             }
             anyhow::Ok(())
@@ -77,6 +81,21 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         writer.await??;
     }
     Ok(())
+}
+
+/// A server that is being killed and started again is waited for; a file must be there at once.
+async fn open(place: &JournalPlace) -> anyhow::Result<Catalog> {
+    let start = Instant::now();
+    loop {
+        let opened = async { Catalog::open(place.open(SystemClock).await?).await }.await;
+        let waits =
+            matches!(place, JournalPlace::Postgres(_)) && start.elapsed() < Duration::from_secs(60);
+        match opened {
+            Ok(catalog) => return Ok(catalog),
+            Err(_) if waits => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 async fn carry_out(catalog: &Catalog, notes: &File, key: &str, number: u64) -> anyhow::Result<()> {
@@ -92,7 +111,7 @@ async fn carry_out(catalog: &Catalog, notes: &File, key: &str, number: u64) -> a
         Err(CommandError::Busy { .. }) => format!("no {key}"),
         // The database went away or was killed: unanswered, tried again in the next life.
         Err(CommandError::Journal(error)) if error.is_retryable() => {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             return Ok(());
         }
         Err(error) => return Err(error).context(format!("command {key}")),
