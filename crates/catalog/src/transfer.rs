@@ -276,11 +276,17 @@ impl<'a> Import<'a> {
 
     async fn end(&mut self, end: &End) -> Result<(), TransferError> {
         let digest = std::mem::take(&mut self.digest).finalize();
-        if end.events != self.seen || digest[..] != end.digest.as_bytes()[..] {
-            let (said, seen) = (end.events, self.seen);
-            let problem =
-                format!("says {said} events, {seen} came or one is changed: get the export again");
-            return Err(self.wrong(problem));
+        let problem = if end.events != self.seen {
+            format!("says {} events, but {} came", end.events, self.seen)
+        } else if digest[..] != end.digest.as_bytes()[..] {
+            "says another digest: something was changed on the way".to_owned()
+        } else {
+            String::new()
+        };
+        if !problem.is_empty() {
+            // Earlier batches are stored by now, and cannot be told from good ones.
+            let advice = "get the export again, and import it into an empty journal";
+            return Err(self.wrong(format!("{problem}: {advice}")));
         }
         self.stage = Stage::Ended;
         self.flush().await

@@ -10,7 +10,7 @@ use crate::support::Folder;
 fn a_journal_that_is_not_there_is_not_made_by_looking() {
     let folder = Folder::empty();
     insta::assert_snapshot!(folder.run("journal show").seen(), @"
-    stderr: error: the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file)
+    stderr: error: the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file: `toolcrib journal import` makes one)
     exit code: 1
     ");
     for verb in [
@@ -64,11 +64,11 @@ fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
     let random: Vec<u8> = (0..5000_u32).map(|n| (n * n % 251) as u8).collect();
     folder.write("toolcrib.db", &random);
     insta::assert_snapshot!(folder.run("journal show").seen(), @"
-    stderr: error: `FOLDER/toolcrib.db` is not a toolcrib journal (file is not a database): give another path, or move that file away
+    stderr: error: `FOLDER/toolcrib.db` is not a toolcrib journal (file is not a database): give another path or URL
     exit code: 1
     ");
     insta::assert_snapshot!(folder.run("journal verify").seen(), @"
-    stderr: error: `FOLDER/toolcrib.db` is not a toolcrib journal (file is not a database): give another path, or move that file away
+    stderr: error: `FOLDER/toolcrib.db` is not a toolcrib journal (file is not a database): give another path or URL
     exit code: 1
     ");
     let run = folder.run("journal collect");
@@ -83,7 +83,7 @@ fn a_database_of_another_program_is_refused() {
     connection.execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
     drop(connection);
     insta::assert_snapshot!(folder.run("journal tail").seen(), @"
-    stderr: error: `FOLDER/toolcrib.db` is not a toolcrib journal (it is a database of another program): give another path, or move that file away
+    stderr: error: `FOLDER/toolcrib.db` is not a toolcrib journal (it is a database of another program): give another path or URL
     exit code: 1
     ");
 }

@@ -149,7 +149,7 @@ fn an_export_with_a_changed_event_is_refused() {
     let changed = folder.run("journal export").stdout.replace("\"GET\"", "\"PUT\"");
     folder.write("changed.jsonl", changed);
     insta::assert_snapshot!(folder.run("--journal two.db journal import changed.jsonl").seen(), @"
-    stderr: error: `changed.jsonl`: line 22 says 18 events, 18 came or one is changed: get the export again
+    stderr: error: `changed.jsonl`: line 22 says another digest: something was changed on the way: get the export again, and import it into an empty journal
     exit code: 1
     ");
 }

@@ -103,9 +103,7 @@ pub enum JournalError {
         cause: String,
     },
     /// Another kind of file or database.
-    #[error(
-        "`{place}` is not a toolcrib journal ({cause}): give another path, or move that file away"
-    )]
+    #[error("`{place}` is not a toolcrib journal ({cause}): give another path or URL")]
     NotAJournal {
         /// Which file or database.
         place: String,
