@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use model::NewGroup;
 use toolcrib_catalog::clock::SystemClock;
 use toolcrib_catalog::group::GroupCommand;
 use toolcrib_catalog::journal::{
@@ -160,6 +161,33 @@ async fn what_a_newer_version_wrote_does_not_block_a_stream() {
         assert_eq!(done.answer["changed"], true);
         history.check().await;
     }
+}
+
+/// On two nodes, a group was deleted while a policy began to grant it, and a label while a tool got it. Neither comes
+/// back to life with the next group or label of that id.
+#[tokio::test]
+async fn what_a_race_left_behind_does_not_come_back_to_life() {
+    let policy = (
+        "access_policy-p",
+        "PolicyDefined",
+        r#"{"rules":{"name":"P","priority":0,"groups":["g"],
+            "matchers":[{"claim":"a","operator":"exists"}]}}"#,
+    );
+    let mut history = History::new().await;
+    let labelled = ("source_tool-s:t", "ToolLabelled", r#"{"labels":["l"]}"#);
+    for event in [SOURCE, TOOL, labelled, policy] {
+        history.add(event).await;
+    }
+    let new = serde_json::json!({"id": "g", "profile": {"name": "G"}});
+    let new: Box<NewGroup> = serde_json::from_value(new).unwrap();
+    let create = Command::Group("g".parse().unwrap(), GroupCommand::Create(new));
+    let refused = history.catalog.execute(create, Context::by("test"), None).await.unwrap_err();
+    assert_eq!(refused.to_string(), "group `g` is granted by `p`: change those policies first");
+    let profile = serde_json::from_value(serde_json::json!({"name": "L"})).unwrap();
+    let create = Command::Label("l".parse().unwrap(), LabelCommand::Create(profile));
+    history.catalog.execute(create, Context::by("test"), None).await.unwrap();
+    let snapshot = history.check().await;
+    assert!(snapshot.tool(&"s:t".parse().unwrap()).unwrap().tool.labels.is_empty());
 }
 
 /// A deactivated group grants nothing, whatever is in it.
