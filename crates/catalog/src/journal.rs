@@ -7,6 +7,7 @@ mod envelope;
 mod error;
 mod memory;
 mod postgres;
+mod shared;
 mod sqlite;
 
 use std::collections::HashSet;

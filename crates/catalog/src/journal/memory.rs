@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use model::{Digest, Document, RawJson};
 use tokio::sync::watch;
 
+use super::shared::{follows, wait_for};
 use super::{
     Answer, Answering, Append, Appended, Journal, JournalError, Once, Position, Recorded,
-    StorageReport, StreamAppend, StreamName, Version, WAKE_UP_AT_LEAST_EVERY,
+    StorageReport, StreamAppend, StreamName, Version,
 };
 use crate::clock::Clock;
 
@@ -107,23 +108,6 @@ impl Kept {
         self.answers.extend(answers.into_iter().map(|answer| (answer.key.to_string(), answer)));
         Ok(())
     }
-}
-
-/// Refuses an event that is not the next one.
-pub(super) fn follows(
-    event: &Recorded,
-    position: Position,
-    version: Version,
-) -> Result<(), JournalError> {
-    if event.position == position && event.version == version {
-        return Ok(());
-    }
-    let (stream, given) = (&event.stream, event.position);
-    let cause = format!(
-        "event {given} (version {} of `{stream}`) does not follow: position {position} and version {version} come next",
-        event.version
-    );
-    Err(JournalError::DoesNotFollow { cause })
 }
 
 impl MemoryJournal {
@@ -276,16 +260,4 @@ impl Journal for MemoryJournal {
     fn check_storage(&self) -> Answering<'_, StorageReport> {
         Self::ready(Ok(StorageReport::default()))
     }
-}
-
-/// Returns when the head is after a position, or after a while.
-pub(super) async fn wait_for(mut head: watch::Receiver<Position>, after: Position) {
-    let moved = async {
-        // Nobody tells us: only the timer does.
-        if head.wait_for(|head| after < *head).await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    // In time or not, the caller looks again.
-    tokio::time::timeout(WAKE_UP_AT_LEAST_EVERY, moved).await.ok();
 }

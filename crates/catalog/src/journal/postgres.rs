@@ -20,7 +20,7 @@ use model::{Digest, Document};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use super::memory::wait_for;
+use super::shared::wait_for;
 use super::{
     Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
     StreamName, Version,

@@ -13,7 +13,7 @@ use model::{Digest, Document};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
 
-use super::memory::wait_for;
+use super::shared::wait_for;
 use super::{
     Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
     StreamName, Version,

@@ -8,7 +8,7 @@ use tokio_postgres::types::ToSql;
 use super::link::Link;
 use super::read::{number, signed, system_time};
 use super::{Answer, JournalError, Position, Recorded, StreamName, Version, schema};
-use crate::journal::memory::follows;
+use crate::journal::shared::follows;
 
 pub(super) async fn restore(
     link: &Link,

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{JournalError, failure, is_shm_growth, read};
 use crate::clock::Clock;
-use crate::journal::memory::follows;
+use crate::journal::shared::follows;
 use crate::journal::{Answer, Append, Appended, Position, Recorded, StreamAppend, Version};
 
 /// The most callers that wait before others have to queue outside.
