@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::{
-    Execution, HttpRequest, Inventory, Manifest, Schema, Settings, SourceId, SourceProfile, Trust,
-    Visibility,
+    Execution, HttpRequest, Inventory, Manifest, OpenapiSettings, Schema, Settings, SourceId,
+    SourceProfile, Trust, Visibility,
 };
 use serde_json::{Value, json};
 
@@ -17,8 +17,9 @@ pub(crate) fn profile(name: &str) -> SourceProfile {
         name: name.parse().expect("a name"),
         description: "made up for a measurement".into(),
         url: Some("https://api.example.com/v1/".parse().expect("a URL")),
-        settings: Settings::Openapi {},
+        settings: Settings::Openapi(OpenapiSettings::default()),
         auth: model::Auth::None,
+        allow: Vec::new(),
         forward_headers: Default::default(),
         trust: Trust::Auto,
         visibility: Visibility::Listed,
@@ -97,7 +98,8 @@ fn schema(number: usize, bytes: usize) -> Value {
 
 /// The bytes of a manifest as an agent would get it.
 pub(crate) fn size(manifest: &Manifest) -> usize {
-    let stored = serde_json::to_string(&manifest.to_stored()).expect("a manifest is JSON").len();
+    let stored =
+        serde_json::to_string(&manifest.clone().into_stored()).expect("a manifest is JSON").len();
     let schema = manifest.input_schema.to_value().to_string().len();
     let reference = serde_json::to_string(manifest.input_schema.reference()).expect("JSON").len();
     stored - reference + schema

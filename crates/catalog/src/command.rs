@@ -99,7 +99,7 @@ impl Command {
                 json!(["ingest", inventory.source, inventory.fingerprint, force])
             }
         };
-        Digest::of_canonical(value)
+        Digest::of_canonical(&value)
     }
 
     /// Every rule, those between aggregates too.

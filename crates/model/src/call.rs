@@ -22,9 +22,12 @@ pub struct Outcome {
     pub tool_id: ToolId,
     /// How it went.
     pub status: CallStatus,
-    /// The answer.
+    /// The answer, if it is JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// The answer, if it is something else, or more than JSON.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<Content>,
     /// Why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
@@ -33,6 +36,66 @@ pub struct Outcome {
     /// The upstream's HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_status: Option<u16>,
+}
+
+/// A part of an answer, in the shape MCP gives it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    /// For the model to read.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image(Media),
+    /// A recording.
+    Audio(Media),
+    /// Any other bytes.
+    Resource {
+        /// The bytes, with a name.
+        resource: Blob,
+    },
+    /// A kind of content we do not look into, passed on as it is.
+    #[serde(untagged)]
+    Other(Value),
+}
+
+/// A picture or a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Media {
+    /// In base64.
+    pub data: String,
+    /// `image/png`
+    pub mime_type: String,
+}
+
+/// Bytes that are embedded in an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Blob {
+    /// What it is called.
+    pub uri: String,
+    /// `application/pdf`
+    pub mime_type: String,
+    /// In base64.
+    pub blob: String,
+}
+
+/// What came of a call, in the shape of an MCP tool result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolResult {
+    /// For the model to read.
+    #[serde(default)]
+    pub content: Vec<Content>,
+    /// For programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<Map<String, Value>>,
+    /// Whether the call failed.
+    #[serde(default)]
+    pub is_error: bool,
 }
 
 /// How a call went.

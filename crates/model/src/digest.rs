@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// 32 bytes of SHA-256, written as 64 hexadecimal characters.
@@ -23,9 +24,15 @@ impl Digest {
     }
 
     /// The digest of a value whose objects are sorted by key first, so that the order of keys does not count.
-    pub fn of_canonical(mut value: serde_json::Value) -> Self {
-        value.sort_all_objects();
-        Self::of(value.to_string())
+    pub fn of_canonical(value: &Value) -> Self {
+        Self::of(Self::sorted(value))
+    }
+
+    /// The text that [`Self::of_canonical`] is the digest of.
+    pub(crate) fn sorted(value: &Value) -> String {
+        let mut text = Vec::with_capacity(512);
+        write_sorted(value, &mut text);
+        String::from_utf8(text).expect("JSON is text")
     }
 
     /// The raw bytes, as stored in a database.
@@ -37,6 +44,59 @@ impl Digest {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, InvalidDigest> {
         bytes.try_into().map(Self).map_err(|_| InvalidDigest)
     }
+}
+
+/// A digest of what comes piece by piece.
+#[derive(Debug)]
+pub(crate) struct Hashing(Sha256);
+
+impl Hashing {
+    pub(crate) fn new() -> Self {
+        Self(Sha256::new())
+    }
+
+    pub(crate) fn update(&mut self, piece: &str) {
+        self.0.update(piece);
+    }
+
+    pub(crate) fn finish(self) -> Digest {
+        Digest(self.0.finalize().into())
+    }
+}
+
+/// Writes a value as JSON with sorted keys.
+fn write_sorted(value: &Value, text: &mut Vec<u8>) {
+    match value {
+        Value::Object(object) => {
+            let mut entries: Vec<(&String, &Value)> = object.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            text.push(b'{');
+            for (index, (key, value)) in entries.into_iter().enumerate() {
+                if 0 < index {
+                    text.push(b',');
+                }
+                write_json(key, text);
+                text.push(b':');
+                write_sorted(value, text);
+            }
+            text.push(b'}');
+        }
+        Value::Array(items) => {
+            text.push(b'[');
+            for (index, item) in items.iter().enumerate() {
+                if 0 < index {
+                    text.push(b',');
+                }
+                write_sorted(item, text);
+            }
+            text.push(b']');
+        }
+        scalar => write_json(scalar, text),
+    }
+}
+
+fn write_json(value: &impl Serialize, text: &mut Vec<u8>) {
+    serde_json::to_writer(text, value).expect("a scalar is written to memory");
 }
 
 impl FromStr for Digest {
@@ -104,9 +164,9 @@ mod tests {
     #[test]
     fn the_order_of_keys_does_not_count_in_a_canonical_digest() {
         let value = |text: &str| serde_json::from_str(text).unwrap();
-        let one = Digest::of_canonical(value(r#"{"a":1,"b":{"x":1,"y":2}}"#));
-        let two = Digest::of_canonical(value(r#"{"b":{"y":2,"x":1},"a":1}"#));
+        let one = Digest::of_canonical(&value(r#"{"a":1,"b":{"x":1,"y":2}}"#));
+        let two = Digest::of_canonical(&value(r#"{"b":{"y":2,"x":1},"a":1}"#));
         assert_eq!(one, two);
-        assert_ne!(one, Digest::of_canonical(value(r#"{"b":{"y":1,"x":2},"a":1}"#)));
+        assert_ne!(one, Digest::of_canonical(&value(r#"{"b":{"y":1,"x":2},"a":1}"#)));
     }
 }

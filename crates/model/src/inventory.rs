@@ -1,12 +1,14 @@
 //! An inventory: all manifests of one source from one discovery, with their hashes.
 
+pub(crate) mod published;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
-use crate::{Digest, Document, InvalidId, Manifest, SchemaRef, SourceId, ToolId};
+use self::published::PublishedHash;
+use crate::{Digest, Document, InvalidId, Manifest, Schema, SchemaRef, SourceId, ToolId};
 
 /// What one discovery found, ready to be compared with what is known.
 #[derive(Clone, Debug)]
@@ -37,10 +39,21 @@ pub struct Discovered {
     pub documents: Vec<Document>,
 }
 
+impl Discovered {
+    /// The whole schema behind a reference of the manifest.
+    pub fn schema(&self, reference: &SchemaRef) -> Schema {
+        let find = |digest: &Digest| {
+            let document = self.documents.iter().find(|document| document.digest == *digest);
+            document.map(|document| document.text.clone())
+        };
+        Schema::resolve(reference, find).expect("a discovered tool has its documents")
+    }
+}
+
 /// Something a discovery could not use. Never a silent loss.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// A stable code: `duplicate_operation_id`.
+    /// A stable code: `dangling_reference`.
     pub code: Box<str>,
     /// Where it stands: a JSON pointer, a tool's name.
     pub at: Box<str>,
@@ -68,79 +81,59 @@ impl Inventory {
         source: SourceId,
         manifests: impl IntoIterator<Item = (String, Manifest)>,
     ) -> Result<Self, InventoryError> {
-        let mut tools = BTreeMap::new();
-        let mut published = Vec::new();
+        let mut manifests: Vec<(String, Manifest)> = manifests.into_iter().collect();
+        manifests.sort_by(|one, two| one.1.name.cmp(&two.1.name));
+        let mut gathering = Gathering::new(source);
         for (key, manifest) in manifests {
-            let id = ToolId::new(&source, &key)?;
-            let schemas = std::iter::once(&manifest.input_schema).chain(&manifest.output_schema);
-            let documents = schemas.flat_map(|schema| schema.documents().iter().cloned()).collect();
-            let stored = Arc::new(manifest.to_stored());
-            let fingerprint = stored.fingerprint();
-            published.push(published_entry(&manifest));
-            if tools.insert(id, Discovered { manifest: stored, fingerprint, documents }).is_some() {
-                return Err(InventoryError::TwoOfOneKey { key });
-            }
+            gathering.add(key, manifest)?;
         }
-        let whole: Vec<_> = tools.iter().map(|(id, tool)| (id, tool.fingerprint)).collect();
+        Ok(gathering.finish())
+    }
+}
+
+/// An inventory that is being put together, one manifest after the other: nothing is kept of them but what is stored.
+#[derive(Debug)]
+pub struct Gathering {
+    source: SourceId,
+    tools: BTreeMap<ToolId, Discovered>,
+    published: PublishedHash,
+}
+
+impl Gathering {
+    /// No tools yet.
+    pub fn new(source: SourceId) -> Self {
+        Self { source, tools: BTreeMap::new(), published: PublishedHash::new() }
+    }
+
+    /// Adds a manifest by its operation key. They come in the order of their names: so the published hash wants it.
+    pub fn add(&mut self, key: String, manifest: Manifest) -> Result<(), InventoryError> {
+        let id = ToolId::new(&self.source, &key)?;
+        let schemas = std::iter::once(&manifest.input_schema).chain(&manifest.output_schema);
+        let documents = schemas.flat_map(|schema| schema.documents().iter().cloned()).collect();
+        self.published.add(&manifest);
+        let stored = Arc::new(manifest.into_stored());
+        let fingerprint = stored.fingerprint();
+        let tool = Discovered { manifest: stored, fingerprint, documents };
+        match self.tools.insert(id, tool) {
+            None => Ok(()),
+            Some(_) => Err(InventoryError::TwoOfOneKey { key }),
+        }
+    }
+
+    /// All are there.
+    pub fn finish(self) -> Inventory {
+        let whole: Vec<_> = self.tools.iter().map(|(id, tool)| (id, tool.fingerprint)).collect();
         let fingerprint =
             Digest::of(serde_json::to_string(&whole).expect("ids and digests are JSON"));
-        let published_hash = published_hash(published);
-        Ok(Self {
-            source,
-            tools,
-            published_hash,
+        Inventory {
+            source: self.source,
+            tools: self.tools,
+            published_hash: self.published.finish(),
             fingerprint,
             source_version: None,
             warnings: Vec::new(),
-        })
-    }
-}
-
-fn published_entry(manifest: &Manifest) -> (Box<str>, Value) {
-    let mut parameters = manifest.input_schema.to_value();
-    parameters.sort_all_objects();
-    let entry = json!({
-        "method": manifest.method, "name": manifest.name,
-        "parameters": spaced(&parameters), "path": manifest.path,
-    });
-    (manifest.name.clone(), entry)
-}
-
-/// First 16 hexadecimal characters of SHA-256 over the name-sorted list, in the published spelling (requirement S7).
-fn published_hash(mut entries: Vec<(Box<str>, Value)>) -> String {
-    entries.sort_by(|one, two| one.0.cmp(&two.0));
-    let list = Value::Array(entries.into_iter().map(|(_, entry)| entry).collect());
-    Digest::of(spaced(&list)).to_string().chars().take(16).collect()
-}
-
-/// JSON as Python's `json.dumps` writes it (a space after `,` and `:`, ASCII only), so that hashes can be compared.
-fn spaced(value: &Value) -> String {
-    match value {
-        Value::Array(items) => {
-            format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", "))
-        }
-        Value::Object(object) => {
-            let entry =
-                |(key, value): (&String, &Value)| format!("{}: {}", ascii(key), spaced(value));
-            format!("{{{}}}", object.iter().map(entry).collect::<Vec<_>>().join(", "))
-        }
-        Value::String(text) => ascii(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
-    }
-}
-
-fn ascii(text: &str) -> String {
-    let quoted = Value::from(text).to_string();
-    let mut out = String::with_capacity(quoted.len());
-    for c in quoted.chars() {
-        if c.is_ascii() {
-            out.push(c);
-        } else {
-            let mut units = [0; 2];
-            out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
         }
     }
-    out
 }
 
 #[cfg(test)]

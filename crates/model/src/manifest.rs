@@ -120,21 +120,20 @@ pub struct Polling {
 
 impl Manifest<Schema> {
     /// The manifest as events hold it.
-    pub fn to_stored(&self) -> Manifest<SchemaRef> {
-        let manifest = self.clone();
+    pub fn into_stored(self) -> Manifest<SchemaRef> {
         Manifest {
             input_schema: self.input_schema.reference().clone(),
-            output_schema: self.output_schema.as_ref().map(|schema| schema.reference().clone()),
-            name: manifest.name,
-            title: manifest.title,
-            description: manifest.description,
-            method: manifest.method,
-            path: manifest.path,
-            tags: manifest.tags,
-            execution: manifest.execution,
-            deprecated: manifest.deprecated,
-            security: manifest.security,
-            extra: manifest.extra,
+            output_schema: self.output_schema.map(|schema| schema.reference().clone()),
+            name: self.name,
+            title: self.title,
+            description: self.description,
+            method: self.method,
+            path: self.path,
+            tags: self.tags,
+            execution: self.execution,
+            deprecated: self.deprecated,
+            security: self.security,
+            extra: self.extra,
         }
     }
 }
@@ -142,7 +141,7 @@ impl Manifest<Schema> {
 impl Manifest<SchemaRef> {
     /// SHA-256 over every field, blind to the order of keys: two manifests with one fingerprint are one tool.
     pub fn fingerprint(&self) -> Digest {
-        Digest::of_canonical(serde_json::to_value(self).expect("a manifest is JSON"))
+        Digest::of_canonical(&serde_json::to_value(self).expect("a manifest is JSON"))
     }
 
     /// The documents it needs.

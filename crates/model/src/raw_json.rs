@@ -21,6 +21,11 @@ impl RawJson {
         serde_json::to_string(value).map(|text| Self(text.into()))
     }
 
+    /// A text that was just written by `serde_json`.
+    pub(crate) fn written(text: String) -> Self {
+        Self(text.into())
+    }
+
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -47,7 +52,8 @@ fn one_line(text: &str) -> Arc<str> {
 
 impl From<&serde_json::Value> for RawJson {
     fn from(value: &serde_json::Value) -> Self {
-        Self(value.to_string().into())
+        // Faster than through `Display`.
+        Self(serde_json::to_string(value).expect("a value is JSON").into())
     }
 }
 impl fmt::Debug for RawJson {

@@ -4,16 +4,21 @@
 //! schemas stand in the event, large ones are [`Document`]s under their digest, so that a definition used by a
 //! hundred tools is stored once. The digest does not see the order of keys; the text keeps it.
 
+mod served;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::inventory::published;
 use crate::{Digest, RawJson};
 
 /// A part at least this long is stored as a document of its own: below it, the reference would not be much shorter.
 const DOCUMENT_FROM: usize = 512;
+/// A definition at least this long is stored as a document of its own, because others may share it.
+const DEFINITION_FROM: usize = 192;
 
 /// A part of a schema that is stored once, under its digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,23 +30,105 @@ pub struct Document {
 }
 
 impl Document {
-    fn new(value: Value) -> Self {
-        Self { text: RawJson::from(&value), digest: Digest::of_canonical(value) }
-    }
-
     /// Whether the text is what the digest says.
     pub fn is_intact(&self) -> bool {
         serde_json::from_str(self.text.as_str())
-            .is_ok_and(|value| Digest::of_canonical(value) == self.digest)
+            .is_ok_and(|value| Digest::of_canonical(&value) == self.digest)
+    }
+}
+
+/// An entry of `$defs` that several schemas may share: prepared once.
+#[derive(Clone, Debug)]
+pub struct Definition(Arc<Prepared>);
+
+#[derive(Debug)]
+struct Prepared {
+    name: Box<str>,
+    /// The name and a colon, as they stand in JSON.
+    key: Box<str>,
+    text: RawJson,
+    /// With sorted keys.
+    sorted: Box<str>,
+    /// Under which it is stored, if it is a document of its own.
+    digest: Option<Digest>,
+    /// As it stands in the published hash, behind its name.
+    published: OnceLock<String>,
+}
+
+impl Definition {
+    /// Prepares a definition under its name in `$defs`.
+    pub fn new(name: Box<str>, value: &Value) -> Self {
+        let text = RawJson::from(value);
+        let sorted = Digest::sorted(value);
+        let is_document = DEFINITION_FROM <= text.as_str().len();
+        let digest = is_document.then(|| Digest::of(&sorted));
+        let sorted = if is_document { Box::default() } else { sorted.into() };
+        let key = format!("{}:", Value::from(&*name)).into();
+        Self(Arc::new(Prepared { name, key, text, sorted, digest, published: OnceLock::new() }))
+    }
+
+    /// How many bytes it is long.
+    pub fn size(&self) -> usize {
+        self.0.text.as_str().len()
+    }
+
+    /// A definition of the same name that allows anything.
+    pub fn to_anything(&self) -> Self {
+        Self::new(self.0.name.clone(), &Value::Object(Map::new()))
+    }
+
+    /// As it stands in the published hash, behind its name.
+    fn published(&self) -> &str {
+        let name = || published::quoted(&Value::from(&*self.0.name));
+        let text = || published::quoted(&self.0.text.to_value());
+        self.0.published.get_or_init(|| format!("{}: {}", name(), text()))
     }
 }
 
 /// A whole, self-contained JSON Schema.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Schema {
     reference: SchemaRef,
     documents: Arc<[Document]>,
+    /// What the published hash needs, while a schema is new.
+    published: Option<Arc<Published>>,
 }
+
+#[derive(Debug)]
+struct Published {
+    /// What comes before `$defs` in the order of keys, and what comes after.
+    around: (String, String),
+    /// By name.
+    definitions: Vec<Definition>,
+}
+
+impl Published {
+    fn write(&self, mut write: impl FnMut(&str)) {
+        let (before, after) = &self.around;
+        let (is_first, is_last) = (before == "{", after == "}");
+        write(before);
+        if self.definitions.is_empty() {
+            write(if is_first || is_last { "" } else { ", " });
+        } else {
+            write(if is_first { "" } else { ", " });
+            let mut between = "\\\"$defs\\\": {";
+            for definition in &self.definitions {
+                write(between);
+                write(definition.published());
+                between = ", ";
+            }
+            write(if is_last { "}" } else { "}, " });
+        }
+        write(after);
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.reference == other.reference && self.documents == other.documents
+    }
+}
+impl Eq for Schema {}
 
 /// A schema that is not an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,33 +172,60 @@ impl Schema {
     /// Takes a self-contained schema apart into what is stored once.
     pub fn new(value: Value) -> Result<Self, InvalidSchema> {
         let Value::Object(mut root) = value else { return Err(InvalidSchema) };
-        let mut documents = Vec::new();
-        let mut definitions = BTreeMap::new();
-        if let Some(Value::Object(defs)) = root.get_mut("$defs") {
-            let mut small = Map::new();
-            for (name, value) in std::mem::take(defs) {
-                if value.to_string().len() < DOCUMENT_FROM {
-                    small.insert(name, value);
-                } else {
-                    let document = Document::new(value);
-                    definitions.insert(name.into_boxed_str(), document.digest);
-                    documents.push(document);
+        // Anything but an object is no `$defs`, and stays where it is.
+        let definitions = match root.get("$defs") {
+            Some(Value::Object(_)) => root.shift_remove("$defs"),
+            _ => None,
+        };
+        let definitions = definitions.as_ref().and_then(Value::as_object).into_iter().flatten();
+        let mut definitions: Vec<Definition> =
+            definitions.map(|(name, value)| Definition::new(name.as_str().into(), value)).collect();
+        Ok(Self::with_definitions(&root, &mut definitions))
+    }
+
+    /// Puts a schema together from its root and the definitions it needs, which other schemas may need as well.
+    pub fn with_definitions(root: &Map<String, Value>, definitions: &mut [Definition]) -> Self {
+        definitions.sort_by(|one, two| one.0.name.cmp(&two.0.name));
+        let (mut documents, mut large) = (Vec::new(), BTreeMap::new());
+        let mut small: Vec<&Definition> = Vec::new();
+        for definition in &*definitions {
+            match definition.0.digest {
+                Some(digest) => {
+                    large.insert(definition.0.name.clone(), digest);
+                    documents.push(Document { digest, text: definition.0.text.clone() });
                 }
-            }
-            *defs = small;
-            if defs.is_empty() && !definitions.is_empty() {
-                root.shift_remove("$defs");
+                None => small.push(definition),
             }
         }
-        let root = Value::Object(root);
-        let text = RawJson::from(&root);
-        if definitions.is_empty() && text.as_str().len() < DOCUMENT_FROM {
-            return Ok(Self { reference: SchemaRef::Inline(text), documents: Arc::new([]) });
+        let text = root_text(root, &small);
+        if large.is_empty() && text.len() < DOCUMENT_FROM {
+            let reference = SchemaRef::Inline(RawJson::written(text));
+            return Self { reference, documents: Arc::new([]), published: None };
         }
-        let root = Document { digest: Digest::of_canonical(root), text };
-        let stored = StoredSchema { root: root.digest, definitions };
-        documents.push(root);
-        Ok(Self { reference: SchemaRef::Stored(Arc::new(stored)), documents: documents.into() })
+        let digest = Digest::of(sorted_root(root, &small));
+        documents.push(Document { digest, text: RawJson::written(text) });
+        let stored = StoredSchema { root: digest, definitions: large };
+        Self {
+            reference: SchemaRef::Stored(Arc::new(stored)),
+            documents: documents.into(),
+            published: None,
+        }
+    }
+
+    /// The schema of a tool's arguments, which are part of the published hash: what it needs is prepared once for all
+    /// tools that share a definition.
+    pub fn of_arguments(root: &Map<String, Value>, mut definitions: Vec<Definition>) -> Self {
+        let schema = Self::with_definitions(root, &mut definitions);
+        let published = Published { around: published::around(root), definitions };
+        Self { published: Some(Arc::new(published)), ..schema }
+    }
+
+    /// Writes the schema as it stands in the published hash, piece by piece.
+    pub(crate) fn publish(&self, mut write: impl FnMut(&str)) {
+        match &self.published {
+            Some(prepared) => prepared.write(write),
+            None => write(&published::quoted(&self.to_value())),
+        }
     }
 
     /// Puts a schema together again; `None` if `find` does not have one of its documents, or
@@ -130,7 +244,7 @@ impl Schema {
         if !root.as_str().starts_with('{') {
             return None;
         }
-        Some(Self { reference: reference.clone(), documents })
+        Some(Self { reference: reference.clone(), documents, published: None })
     }
 
     /// What an event says instead of the schema.
@@ -141,6 +255,11 @@ impl Schema {
     /// The documents an event that refers to the schema needs.
     pub fn documents(&self) -> &[Document] {
         &self.documents
+    }
+
+    /// The whole schema as agents get it: a definition that is used once stands where it is used.
+    pub fn to_served(&self) -> Value {
+        served::served(self.to_value())
     }
 
     /// The whole schema, self-contained.
@@ -165,6 +284,60 @@ impl Schema {
             object.insert("$defs".to_owned(), Value::Object(defs));
         }
         root
+    }
+}
+
+/// A root as text, with its small definitions at the end.
+fn root_text(root: &Map<String, Value>, small: &[&Definition]) -> String {
+    let mut text = serde_json::to_string(root).expect("a map of values is JSON");
+    if !small.is_empty() {
+        text.pop();
+        text.push_str(if root.is_empty() { "\"$defs\":{" } else { ",\"$defs\":{" });
+        push_definitions(&mut text, small, |definition| definition.0.text.as_str());
+        text.push_str("}}");
+    }
+    text
+}
+
+/// The same with sorted keys.
+fn sorted_root(root: &Map<String, Value>, small: &[&Definition]) -> String {
+    let mut entries: Vec<(&str, Option<&Value>)> =
+        root.iter().map(|(key, value)| (key.as_str(), Some(value))).collect();
+    if !small.is_empty() {
+        entries.push(("$defs", None));
+    }
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    let mut text = String::from("{");
+    for (index, (key, value)) in entries.into_iter().enumerate() {
+        if 0 < index {
+            text.push(',');
+        }
+        text.push_str(&Value::from(key).to_string());
+        text.push(':');
+        match value {
+            Some(value) => text.push_str(&Digest::sorted(value)),
+            None => {
+                text.push('{');
+                push_definitions(&mut text, small, |definition| &definition.0.sorted);
+                text.push('}');
+            }
+        }
+    }
+    text.push('}');
+    text
+}
+
+fn push_definitions<'a>(
+    text: &mut String,
+    definitions: &[&'a Definition],
+    own: impl Fn(&'a Definition) -> &'a str,
+) {
+    for (index, definition) in definitions.iter().enumerate() {
+        if 0 < index {
+            text.push(',');
+        }
+        text.push_str(&definition.0.key);
+        text.push_str(own(definition));
     }
 }
 

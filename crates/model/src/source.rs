@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::{Name, SecretRef, SourceId};
+use crate::{Name, OpenapiSettings, SecretRef, SourceId};
 
 /// A source to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +34,9 @@ pub struct SourceProfile {
     /// How toolcrib shows itself to the upstream.
     #[serde(default)]
     pub auth: Auth,
+    /// What may be reached for this source although it is not public: addresses, networks, host names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<Box<str>>,
     /// Request headers of an agent that are passed on; never the one that opened toolcrib.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub forward_headers: BTreeSet<Box<str>>,
@@ -118,7 +121,7 @@ impl fmt::Display for Kind {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Settings {
     /// An OpenAPI specification.
-    Openapi {},
+    Openapi(OpenapiSettings),
     /// An MCP server: a child process if there is a command, otherwise Streamable HTTP at the source's URL.
     Mcp {
         /// The child process.
@@ -142,7 +145,7 @@ impl Settings {
     /// Which kind these are for.
     pub fn kind(&self) -> Kind {
         match self {
-            Self::Openapi {} => Kind::Openapi,
+            Self::Openapi(_) => Kind::Openapi,
             Self::Mcp { .. } => Kind::Mcp,
             Self::HttpManifest {} => Kind::HttpManifest,
             Self::Workflow {} => Kind::Workflow,

@@ -247,5 +247,5 @@ async fn a_text_with_a_nul_harms_nobody_else() {
 
 fn document(text: &str) -> Document {
     let value = serde_json::json!({ "title": text });
-    Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) }
+    Document { text: RawJson::from(&value), digest: Digest::of_canonical(&value) }
 }

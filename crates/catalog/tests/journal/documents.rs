@@ -13,7 +13,7 @@ use crate::world::{done, ingest, register};
 
 fn document(number: u32) -> Document {
     let value = json!({"number": number, "about": "a document"});
-    Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) }
+    Document { text: RawJson::from(&value), digest: Digest::of_canonical(&value) }
 }
 
 fn with(append: Append, documents: &[Document]) -> Append {

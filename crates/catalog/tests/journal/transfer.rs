@@ -83,7 +83,7 @@ async fn restored_events_are_exactly_what_was_given() {
         let events = vec![recorded(1, "a", 1), recorded(2, "b", 1), recorded(3, "a", 2)];
         let value = json!({"a": "document"});
         let document =
-            Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) };
+            Document { text: RawJson::from(&value), digest: Digest::of_canonical(&value) };
         let (key, answer) = ("key".into(), "done".into());
         let answer = Answer { key, request: Digest::of("r"), answer, position: Position(2) };
         let head = journal
@@ -118,7 +118,7 @@ async fn a_restore_refuses_gaps_and_stores_nothing_of_them() {
         for events in wrong {
             let value = json!({"of": "a refused restore"});
             let document =
-                Document { text: RawJson::from(&value), digest: Digest::of_canonical(value) };
+                Document { text: RawJson::from(&value), digest: Digest::of_canonical(&value) };
             let digest = document.digest;
             let result = journal.restore(events.clone(), vec![document], Vec::new()).await;
             let refused = matches!(result, Err(JournalError::DoesNotFollow { .. }));

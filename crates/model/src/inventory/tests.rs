@@ -1,10 +1,10 @@
 //! The hashes of an inventory: the published one as other programs compute it, and which changes they see.
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::{Execution, Schema};
+use crate::{Definition, Execution};
 
 fn manifest(name: &str, parameters: Value) -> Manifest {
     Manifest {
@@ -39,6 +39,18 @@ fn the_published_hash_is_the_one_python_gives() {
 const PYTHON_HASH: &str = "9bc52d1677a576a9";
 
 #[test]
+fn definitions_that_are_documents_of_their_own_count_as_if_they_stood_in_the_schema() {
+    let schema = json!({
+        "$comment": "a \"quoted\" ü word", "type": "object",
+        "$defs": {"Big": {"description": "ü".repeat(300), "type": "string"}, "Small": {"type": "integer"},
+                  "Another": {"enum": ["x".repeat(600)]}},
+        "properties": {"a": {"$ref": "#/$defs/Big"}},
+    });
+    // As Python computes it, like the one above.
+    assert_eq!(inventory(vec![manifest("big", schema)]).published_hash, "83ca0e6c0736ceb0");
+}
+
+#[test]
 fn a_changed_description_changes_the_fingerprint_and_not_the_published_hash() {
     let one = inventory(vec![manifest("a", json!({}))]);
     let mut changed = manifest("a", json!({}));
@@ -63,5 +75,32 @@ proptest! {
         let back = inventory(names.iter().rev().map(|name| manifest(name, json!({"title": name}))).collect());
         prop_assert_eq!(forth.published_hash, back.published_hash);
         prop_assert_eq!(forth.fingerprint, back.fingerprint);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_schema_put_together_from_definitions_has_the_hash_of_the_whole(
+        before in any::<bool>(), after in any::<bool>(), definitions in 0_usize..4, long in any::<bool>(),
+    ) {
+        let mut root = serde_json::Map::new();
+        if before {
+            root.insert("$comment".to_owned(), json!("ü \"quoted\" \\ \u{7f}"));
+        }
+        if after {
+            root.insert("type".to_owned(), json!("object"));
+        }
+        let value = json!({"description": if long { "ü".repeat(300) } else { "\"".to_owned() }, "a": [1, 2.5, null]});
+        let definition = |at: usize| Definition::new(format!("D{at}").into(), &value);
+        let parts = Schema::of_arguments(&root, (0..definitions).rev().map(definition).collect());
+        let mut whole = root;
+        if 0 < definitions {
+            let named = (0..definitions).map(|at| (format!("D{at}"), value.clone()));
+            whole.insert("$defs".to_owned(), Value::Object(named.collect()));
+        }
+        let mut one = manifest("one", Value::Object(whole));
+        let hash = inventory(vec![one.clone()]).published_hash;
+        one.input_schema = parts;
+        prop_assert_eq!(inventory(vec![one]).published_hash, hash);
     }
 }

@@ -1,0 +1,96 @@
+//! What only a source of kind `openapi` needs: where its specification is, and how it is read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{SecretRef, SourceUrl};
+
+/// What an admin says of a specification. Everything has a default, and what is as usual is not written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OpenapiSettings {
+    /// Where the specification is. If it is given, the source's `url` is the base of all calls. If not, the source's
+    /// `url` is the address of the specification, and the specification says where calls go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub specification: Option<SpecificationPlace>,
+    /// Which text of an operation describes its tool.
+    #[serde(skip_serializing_if = "Describe::is_usual")]
+    pub describe: Describe,
+    /// The media type to send where an operation takes several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<Box<str>>,
+    /// Whether documents of the specification's own origin are fetched if it refers to them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub follow_references: bool,
+    /// The credentials by the name of the security scheme they are for.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub credentials: BTreeMap<Box<str>, SecretRef>,
+}
+
+/// Where a specification is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpecificationPlace {
+    /// An address on the web.
+    Url(SourceUrl),
+    /// A file the server can read.
+    File(Box<str>),
+    /// Right here.
+    Text(Box<str>),
+}
+
+/// Which text of an operation describes its tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Describe {
+    /// The summary, or the description if there is none.
+    #[default]
+    Summary,
+    /// The description, or the summary if there is none.
+    Description,
+    /// Both.
+    Both,
+}
+
+impl Describe {
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Settings;
+
+    #[test]
+    fn settings_that_say_nothing_are_only_the_kind() {
+        let settings: Settings = serde_json::from_value(json!({"kind": "openapi"})).unwrap();
+        assert_eq!(settings, Settings::Openapi(OpenapiSettings::default()));
+        assert_eq!(serde_json::to_value(settings).unwrap(), json!({"kind": "openapi"}));
+    }
+
+    #[test]
+    fn settings_are_written_and_read_back() {
+        let written = json!({
+            "kind": "openapi", "specification": {"file": "/etc/pets.yaml"}, "describe": "both",
+            "media_type": "application/xml", "follow_references": true, "credentials": {"key": "env:KEY"},
+        });
+        let settings: Settings = serde_json::from_value(written.clone()).unwrap();
+        assert_eq!(serde_json::to_value(settings).unwrap(), written);
+        for place in [json!({"url": "https://pets.test/spec"}), json!({"text": "openapi: 3.1.0"})] {
+            let read: SpecificationPlace = serde_json::from_value(place.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), place);
+        }
+    }
+
+    #[test]
+    fn a_credential_given_as_it_is_is_refused_and_not_repeated() {
+        let written = json!({"kind": "openapi", "credentials": {"key": "hunter2"}});
+        let error = serde_json::from_value::<Settings>(written).unwrap_err().to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}

@@ -1,0 +1,254 @@
+//! A schema as agents get it: the same, in fewer bytes.
+//!
+//! Stored schemas share their definitions with those of other tools. Served alone, a definition that is used once, or is
+//! so short that its references are longer, costs less where it is used.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+/// How many schemas may stand inside each other before a definition keeps its place: each is two levels of JSON, and
+/// many programs read only 128.
+const DEPTH: usize = 40;
+const PREFIX: &str = "#/$defs/";
+/// Keywords whose value is data, whatever it looks like.
+const DATA: [&str; 4] = ["const", "default", "enum", "examples"];
+/// Keywords whose value is a map of schemas by names.
+const NAMED: [&str; 4] = ["properties", "patternProperties", "dependentSchemas", "$defs"];
+
+/// Writes definitions out where that is shorter. A schema that refers to anything but its own definitions stays as it is.
+pub(super) fn served(mut schema: Value) -> Value {
+    let Some(definitions) = schema.get("$defs").and_then(Value::as_object) else { return schema };
+    let mut uses = Uses::default();
+    count(&schema, &mut uses);
+    if uses.is_foreign || uses.names.keys().any(|name| !definitions.contains_key(name)) {
+        return schema;
+    }
+    let Some(Value::Object(definitions)) =
+        schema.as_object_mut().and_then(|root| root.shift_remove("$defs"))
+    else {
+        return schema;
+    };
+    let mut stay: HashSet<String> = HashSet::new();
+    for (name, definition) in &definitions {
+        if stays(name, definition, uses.names.get(name).copied().unwrap_or_default()) {
+            stay.insert(name.clone());
+        }
+    }
+    let kept: Vec<String> = stay.iter().cloned().collect();
+    let mut places = Places { definitions, stay, kept, depth: 0 };
+    places.fill(&mut schema);
+    // Circles among the rest keep each other; each is filled in its own place.
+    let mut rest = Map::new();
+    while let Some(name) = places.kept.pop() {
+        if !rest.contains_key(&name)
+            && let Some(mut definition) = places.definitions.get(&name).cloned()
+        {
+            places.fill(&mut definition);
+            rest.insert(name, definition);
+        }
+    }
+    rest.sort_keys();
+    if let (Some(root), false) = (schema.as_object_mut(), rest.is_empty()) {
+        root.insert("$defs".to_owned(), Value::Object(rest));
+    }
+    schema
+}
+
+/// Whether a definition that is used so often keeps its place in `$defs`.
+fn stays(name: &str, definition: &Value, uses: usize) -> bool {
+    if uses < 2 || !definition.is_object() {
+        return 0 < uses && !definition.is_object();
+    }
+    let mut inner = Uses::default();
+    count(definition, &mut inner);
+    let length = definition.to_string().len();
+    let reference = PREFIX.len() + name.len() + 11;
+    !inner.names.is_empty() || uses * reference + name.len() + 4 + length < uses * length
+}
+
+struct Places {
+    definitions: Map<String, Value>,
+    /// Those that keep their place in `$defs`.
+    stay: HashSet<String>,
+    /// The same, and those that would stand too deep; not filled yet.
+    kept: Vec<String>,
+    depth: usize,
+}
+
+impl Places {
+    /// Replaces the references below a schema that do not stay.
+    fn fill(&mut self, schema: &mut Value) {
+        let Some(object) = schema.as_object_mut() else { return };
+        while let Some(name) =
+            object.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix(PREFIX))
+        {
+            if self.stay.contains(name) {
+                break;
+            }
+            if DEPTH < self.depth {
+                self.kept.push(name.to_owned());
+                break;
+            }
+            let Some(Value::Object(definition)) = self.definitions.get(name) else { break };
+            let merged = merged(definition, object);
+            *object = merged;
+        }
+        self.depth += 1;
+        for (key, value) in object.iter_mut() {
+            match value {
+                _ if DATA.contains(&key.as_str()) => {}
+                Value::Object(named) if NAMED.contains(&key.as_str()) => {
+                    named.values_mut().for_each(|value| self.fill(value));
+                }
+                Value::Array(items) => items.iter_mut().for_each(|item| self.fill(item)),
+                value => self.fill(value),
+            }
+        }
+        self.depth -= 1;
+    }
+}
+
+/// A definition with what stood beside the reference to it, which wins where it only describes. Where both say something
+/// about the same, both count.
+fn merged(definition: &Map<String, Value>, beside: &Map<String, Value>) -> Map<String, Value> {
+    let describes = |key: &str| {
+        matches!(key, "title" | "description" | "default" | "examples" | "deprecated" | "$comment")
+    };
+    let beside = beside
+        .iter()
+        .filter(|(key, _)| *key != "$ref")
+        .map(|(key, value)| (key.clone(), value.clone()));
+    let beside: Map<String, Value> = beside.collect();
+    if beside.keys().all(|key| !definition.contains_key(key) || describes(key)) {
+        let mut merged = definition.clone();
+        merged.extend(beside);
+        return merged;
+    }
+    let mut both = beside;
+    let definition = Value::Object(definition.clone());
+    match both.get_mut("allOf") {
+        Some(Value::Array(items)) => items.push(definition),
+        _ => drop(both.insert("allOf".to_owned(), Value::Array(vec![definition]))),
+    }
+    both
+}
+
+/// How often each definition is referred to.
+#[derive(Default)]
+struct Uses {
+    names: HashMap<String, usize>,
+    /// Whether there are references of another kind.
+    is_foreign: bool,
+}
+
+fn count(schema: &Value, uses: &mut Uses) {
+    let Some(object) = schema.as_object() else { return };
+    for (key, value) in object {
+        match value {
+            _ if DATA.contains(&key.as_str()) => {}
+            Value::String(text) if key == "$ref" => match text.strip_prefix(PREFIX) {
+                Some(name) => *uses.names.entry(name.to_owned()).or_default() += 1,
+                None => uses.is_foreign = true,
+            },
+            Value::String(_)
+                if matches!(key.as_str(), "$dynamicRef" | "$anchor" | "$dynamicAnchor" | "$id") =>
+            {
+                uses.is_foreign = true;
+            }
+            Value::Object(named) if NAMED.contains(&key.as_str()) => {
+                named.values().for_each(|value| count(value, uses));
+            }
+            Value::Array(items) => items.iter().for_each(|item| count(item, uses)),
+            value => count(value, uses),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn long() -> Value {
+        json!({"type": "string", "description": "a long description of what this is, again and again and again and again"})
+    }
+
+    #[test]
+    fn a_definition_that_is_used_once_stands_where_it_is_used() {
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/A", "description": "mine"}},
+            "$defs": {"A": {"items": {"$ref": "#/$defs/B"}, "description": "its"}, "B": long()}});
+        assert_eq!(
+            served(schema),
+            json!({"properties": {"a": {"items": long(), "description": "mine"}}})
+        );
+    }
+
+    #[test]
+    fn a_long_one_that_is_used_twice_stands_apart_and_a_short_one_does_not() {
+        let twice = |definition: Value| json!({"properties": {"a": {"$ref": "#/$defs/A"}, "b": {"$ref": "#/$defs/A"}}, "$defs": {"A": definition}});
+        assert_eq!(served(twice(long())), twice(long()));
+        let short = json!({"type": "integer"});
+        assert_eq!(served(twice(short.clone())), json!({"properties": {"a": short, "b": short}}));
+    }
+
+    #[test]
+    fn a_circle_stays_a_circle() {
+        let schema = json!({"properties": {"v": {"$ref": "#/$defs/Node"}},
+            "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}}}}});
+        assert_eq!(served(schema.clone()), schema);
+        let two = json!({"properties": {"v": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"items": {"$ref": "#/$defs/B"}}, "B": {"items": {"$ref": "#/$defs/A"}}}});
+        let expected = json!({"properties": {"v": {"$ref": "#/$defs/A"}},
+            "$defs": {"A": {"items": {"items": {"$ref": "#/$defs/A"}}}}});
+        assert_eq!(served(two), expected);
+    }
+
+    #[test]
+    fn a_reference_that_says_something_else_about_the_same_keeps_both() {
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/A", "maxLength": 3}},
+            "$defs": {"A": {"type": "string", "maxLength": 5}}});
+        let expected = json!({"properties": {"a": {"maxLength": 3, "allOf": [{"type": "string", "maxLength": 5}]}}});
+        assert_eq!(served(schema), expected);
+    }
+
+    #[test]
+    fn a_schema_that_refers_in_another_way_stays_as_it_is() {
+        for reference in ["#/$defs/A/properties/b", "#a", "#/$defs/B", "#"] {
+            let schema = json!({"properties": {"a": {"$ref": reference}},
+                "$defs": {"A": {"$anchor": "a", "properties": {"b": {"type": "null"}}}}});
+            assert_eq!(served(schema.clone()), schema);
+        }
+    }
+
+    #[test]
+    fn a_definition_that_is_only_true_or_false_stays() {
+        let schema = json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": true}});
+        assert_eq!(served(schema.clone()), schema);
+    }
+
+    #[test]
+    fn a_long_chain_of_definitions_does_not_become_a_deep_schema() {
+        let next = |at: usize| json!({"properties": {"next": {"$ref": format!("#/$defs/S{at}")}}});
+        let definitions: Map<String, Value> =
+            (0..500).map(|at| (format!("S{at}"), next(at + 1))).collect();
+        let mut schema = json!({"properties": {"a": {"$ref": "#/$defs/S0"}}, "$defs": definitions});
+        schema["$defs"]["S500"] = json!({"type": "null"});
+        let text = served(schema).to_string();
+        let schema: Value = serde_json::from_str(&text).unwrap();
+        let mut uses = Uses::default();
+        count(&schema, &mut uses);
+        assert!(!uses.names.is_empty());
+        assert!(uses.names.keys().all(|name| schema["$defs"].get(name).is_some()), "{text}");
+    }
+
+    #[test]
+    fn what_looks_like_a_reference_in_data_or_as_a_name_is_none() {
+        let schema = json!({"properties": {"$ref": {"type": "string", "examples": [{"$ref": "#/$defs/A"}]}},
+            "default": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "null"}}});
+        let expected = json!({"properties": {"$ref": {"type": "string", "examples": [{"$ref": "#/$defs/A"}]}},
+            "default": {"$ref": "#/$defs/A"}});
+        assert_eq!(served(schema), expected);
+    }
+}
