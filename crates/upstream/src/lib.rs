@@ -1,3 +1,6 @@
 //! The way out: the only code that opens connections or starts processes, always within limits.
 
+pub mod egress;
+pub mod http;
 pub mod limits;
+mod resolver;

@@ -35,10 +35,13 @@ pub enum LimitError {
 /// A whole file of at most `limit` bytes. It blocks, and has no deadline: it is for files an admin named, which are
 /// small and near. A pipe or a device could block for ever, so it must be a file.
 pub fn read_file(path: &Path, limit: u64) -> Result<Vec<u8>, LimitError> {
-    if !path.metadata()?.is_file() {
+    let metadata = path.metadata()?;
+    if !metadata.is_file() {
         return Err(LimitError::NotAFile);
     }
-    let mut bytes = Vec::new();
+    // One byte more, so that the end is found without growing.
+    let expected = metadata.len().min(limit).saturating_add(1);
+    let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or_default());
     File::open(path)?.take(one_more_than(limit)).read_to_end(&mut bytes)?;
     within(limit, bytes)
 }

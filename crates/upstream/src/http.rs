@@ -1,0 +1,232 @@
+//! Requests to upstreams: guarded, limited in time and size, and never sent twice.
+//!
+//! The one thing below us that tries again is the pool: it takes another connection if the first had been closed before
+//! a byte of the request was written to it. Whatever may have reached the upstream is reported and left to the caller.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::stream;
+pub use reqwest::{Method, header};
+use reqwest::{Response, header::HeaderMap, header::HeaderValue};
+pub use url::{Origin, Url};
+
+use crate::egress::{Allowed, Egress};
+use crate::resolver;
+use connections::Connections;
+pub use error::{Cause, HttpError};
+
+mod connections;
+mod error;
+
+/// Sends requests within one policy. A copy shares its connections; another policy, from [`HttpClient::with_egress`],
+/// has connections of its own and shares only the certificates.
+#[derive(Clone)]
+pub struct HttpClient {
+    egress: Arc<Egress>,
+    connections: Connections,
+}
+
+/// What to ask. It cannot be printed: headers and body hold secrets.
+#[derive(Clone)]
+pub struct Request {
+    /// `GET`, `POST` and so on.
+    pub method: Method,
+    /// Where to.
+    pub url: Url,
+    /// Those that say how the body is sent are replaced.
+    pub headers: HeaderMap,
+    /// As it is sent.
+    pub body: Option<Vec<u8>>,
+}
+
+/// When to stop waiting and reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// For everything together: connecting, waiting and reading.
+    pub deadline: Duration,
+    /// Of the body, after decoding.
+    pub max_bytes: u64,
+}
+
+/// What came back, whatever its status. It cannot be printed either.
+#[derive(Clone)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// All headers.
+    pub headers: HeaderMap,
+    /// Decoded.
+    pub body: Vec<u8>,
+    /// Where it came from, after redirects.
+    pub url: Url,
+}
+
+const MAX_REDIRECTS: usize = 3;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { deadline: Duration::from_secs(30), max_bytes: 10 * 1024 * 1024 }
+    }
+}
+
+impl HttpClient {
+    /// Loads the machine's root certificates: make one, and the others [from it](Self::with_egress).
+    pub fn new(egress: Egress) -> Self {
+        let egress = Arc::new(egress);
+        let connections = Connections::new(egress.clone(), resolver::ask_the_system);
+        Self { egress, connections }
+    }
+
+    /// The same for another policy.
+    pub fn with_egress(&self, egress: Egress) -> Self {
+        let egress = Arc::new(egress);
+        Self { connections: self.connections.with_egress(egress.clone()), egress }
+    }
+
+    /// The same, with more open than before: what one source may reach.
+    pub fn allowing(&self, more: impl IntoIterator<Item = Allowed>) -> Self {
+        let mut egress = Egress::clone(&self.egress);
+        egress.allowed.extend(more);
+        self.with_egress(egress)
+    }
+
+    /// The same through a proxy, which may be anywhere. Proxies in the environment are never used.
+    pub fn with_proxy(&self, proxy: &Url) -> Result<Self, HttpError> {
+        Ok(Self { egress: self.egress.clone(), connections: self.connections.with_proxy(proxy)? })
+    }
+
+    /// Sends a request once. A redirect is an answer like any other.
+    pub async fn send(&self, request: Request, limits: Limits) -> Result<Answer, HttpError> {
+        let origin = origin(&request.url);
+        let repeatable = request.method.is_idempotent();
+        // Only the sending of a body can be watched. Without one, it may always have been sent.
+        let empty = request.body.as_ref().is_none_or(Vec::is_empty);
+        let sent = Arc::new(AtomicBool::new(empty));
+        let exchange = self.exchange(request, limits.max_bytes, &sent);
+        let Limits { deadline, .. } = limits;
+        tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| {
+            let sent = sent.load(Ordering::Relaxed);
+            Err(HttpError::Timeout { origin, deadline, sent, repeatable })
+        })
+    }
+
+    /// Reads a document, such as a specification. Redirects are followed a few times within the same origin; all of
+    /// it before one deadline.
+    pub async fn get_document(&self, url: &Url, limits: Limits) -> Result<Answer, HttpError> {
+        let Limits { deadline, max_bytes } = limits;
+        tokio::time::timeout(deadline, self.follow(url, max_bytes)).await.unwrap_or_else(|_| {
+            Err(HttpError::Timeout { origin: origin(url), deadline, sent: true, repeatable: true })
+        })
+    }
+
+    async fn follow(&self, url: &Url, max_bytes: u64) -> Result<Answer, HttpError> {
+        let mut url = url.clone();
+        for _ in 0..=MAX_REDIRECTS {
+            let request = Request::get(url.clone());
+            let answer = self.exchange(request, max_bytes, &Arc::default()).await?;
+            let Some(next) = answer.redirect() else { return Ok(answer) };
+            self.egress.check_url(&next)?;
+            if next.origin() != url.origin() {
+                return Err(HttpError::Redirected { to: origin(&next) });
+            }
+            url = next;
+        }
+        Err(HttpError::TooManyRedirects { limit: MAX_REDIRECTS })
+    }
+
+    async fn exchange(
+        &self,
+        request: Request,
+        max_bytes: u64,
+        sent: &Arc<AtomicBool>,
+    ) -> Result<Answer, HttpError> {
+        self.egress.check_url(&request.url)?;
+        let url = request.url.clone();
+        let method = request.method.clone();
+        let client = self.connections.to(&url).await?;
+        let response = client.execute(request.prepare(sent.clone())).await;
+        let mut response =
+            response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;
+        let body = read(&mut response, &method, max_bytes).await?;
+        let status = response.status().as_u16();
+        Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url })
+    }
+}
+
+impl Request {
+    /// A request for what is there.
+    pub fn get(url: Url) -> Self {
+        Self { method: Method::GET, url, headers: HeaderMap::new(), body: None }
+    }
+
+    /// The body is a stream that notes when it is taken: then the request is on its way. Its length is said in a header,
+    /// even of no body where one is usual (RFC 9110, section 8.6), as some upstreams insist on it.
+    fn prepare(self, sent: Arc<AtomicBool>) -> reqwest::Request {
+        let body = self.body.unwrap_or_default();
+        let usual = [Method::POST, Method::PUT, Method::PATCH].contains(&self.method);
+        let mut request = reqwest::Request::new(self.method, self.url);
+        *request.headers_mut() = self.headers;
+        request.headers_mut().remove(header::TRANSFER_ENCODING);
+        request.headers_mut().remove(header::CONTENT_LENGTH);
+        if usual || !body.is_empty() {
+            request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+        }
+        if !body.is_empty() {
+            let taken = async move {
+                sent.store(true, Ordering::Relaxed);
+                Ok::<_, Infallible>(body)
+            };
+            *request.body_mut() = Some(reqwest::Body::wrap_stream(stream::once(taken)));
+        }
+        request
+    }
+}
+
+impl Answer {
+    /// As it was sent, with its parameters.
+    pub fn content_type(&self) -> Option<&str> {
+        self.headers.get(header::CONTENT_TYPE)?.to_str().ok()
+    }
+
+    /// Where to look instead. A redirect that leads nowhere is an ordinary answer.
+    fn redirect(&self) -> Option<Url> {
+        if !matches!(self.status, 301 | 302 | 303 | 307 | 308) {
+            return None;
+        }
+        self.url.join(self.headers.get(header::LOCATION)?.to_str().ok()?).ok()
+    }
+}
+
+/// Counts while reading: the announced length is a claim, and none is left of it after decoding.
+async fn read(response: &mut Response, method: &Method, limit: u64) -> Result<Vec<u8>, HttpError> {
+    // What could be decoded has been, and its header is gone.
+    let mut encodings = response.headers().get_all(header::CONTENT_ENCODING).iter();
+    if encodings.any(|encoding| encoding != "identity") {
+        return Err(HttpError::Encoded);
+    }
+    let announced = response.content_length();
+    if announced.is_some_and(|bytes| limit < bytes) {
+        return Err(HttpError::TooLarge { limit, announced });
+    }
+    let url = response.url().clone();
+    let mut body = Vec::new();
+    loop {
+        let chunk = response.chunk().await;
+        let chunk = chunk.map_err(|error| HttpError::from_reqwest(error, &url, method))?;
+        let Some(chunk) = chunk else { return Ok(body) };
+        if limit < (body.len() + chunk.len()) as u64 {
+            return Err(HttpError::TooLarge { limit, announced });
+        }
+        body.extend_from_slice(&chunk);
+    }
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
+}
+
+#[cfg(test)]
+mod tests;

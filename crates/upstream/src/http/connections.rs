@@ -1,0 +1,113 @@
+//! Pools of connections: how `reqwest` is set up, and nothing else.
+//!
+//! Every default that would send something twice, somewhere else or with more in it than was asked is switched off here.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::{Client, Proxy, redirect, retry};
+use rustls::{ClientConfig, RootCertStore};
+use url::{Host, Url};
+
+use super::HttpError;
+use super::error;
+use crate::egress::Egress;
+use crate::resolver::{Lookup, Resolver};
+
+/// One policy's connections. Certificates are loaded once and shared by all policies.
+#[derive(Clone)]
+pub(super) struct Connections {
+    tls: Arc<ClientConfig>,
+    proxy: Option<Proxy>,
+    resolver: Resolver,
+    /// For every port the policy names, as a resolver has to know its port.
+    by_port: Arc<BTreeMap<u16, Client>>,
+    others: Client,
+}
+
+/// For all addresses of a name together, so that one that is silent leaves time for the next.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Stands for all ports the policy does not name.
+const UNNAMED: u16 = 0;
+
+impl Connections {
+    pub(super) fn new(egress: Arc<Egress>, lookup: Lookup) -> Self {
+        Self::build(Arc::new(trust_the_system()), None, Resolver { egress, lookup, port: UNNAMED })
+    }
+
+    pub(super) fn with_egress(&self, egress: Arc<Egress>) -> Self {
+        let resolver = Resolver { egress, ..self.resolver.clone() };
+        Self::build(self.tls.clone(), self.proxy.clone(), resolver)
+    }
+
+    pub(super) fn with_proxy(&self, url: &Url) -> Result<Self, HttpError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(HttpError::Proxy);
+        }
+        let proxy = Proxy::all(url.as_str()).map_err(|_| HttpError::Proxy)?;
+        Ok(Self::build(self.tls.clone(), Some(proxy), self.resolver.clone()))
+    }
+
+    fn build(tls: Arc<ClientConfig>, proxy: Option<Proxy>, resolver: Resolver) -> Self {
+        let client = |port| client(&tls, proxy.clone(), Resolver { port, ..resolver.clone() });
+        let by_port = resolver.egress.ports().map(|port| (port, client(port))).collect();
+        let others = client(UNNAMED);
+        Self { tls, proxy, resolver, by_port: Arc::new(by_port), others }
+    }
+
+    /// The connections to use for a url that was checked.
+    ///
+    /// A proxy looks names up itself, and its own name is the only one `reqwest` asks for. So the name is looked up
+    /// here too, and refused if it leads to where it must not.
+    pub(super) async fn to(&self, url: &Url) -> Result<&Client, HttpError> {
+        let port = url.port_or_known_default().unwrap_or(UNNAMED);
+        if let (Some(_), Some(Host::Domain(name))) = (&self.proxy, url.host()) {
+            let resolver = Resolver { port, ..self.resolver.clone() };
+            let looked_up = resolver.addresses(name.to_owned()).await;
+            looked_up.map_err(|source| match error::refusal(&*source) {
+                Some(refusal) => HttpError::Refused(refusal),
+                None => HttpError::Connect { origin: super::origin(url), source },
+            })?;
+        }
+        Ok(self.by_port.get(&port).unwrap_or(&self.others))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the one place that talks to the network")]
+fn client(tls: &ClientConfig, proxy: Option<Proxy>, resolver: Resolver) -> Client {
+    let builder = Client::builder()
+        .tls_backend_preconfigured(tls.clone())
+        .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_DEADLINE)
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .referer(false);
+    let builder = match proxy {
+        Some(proxy) => builder.proxy(proxy),
+        // Without this, proxies are taken from the environment.
+        None => builder.no_proxy().dns_resolver(resolver),
+    };
+    builder.build().expect("it fails only when it has to make the TLS settings itself")
+}
+
+/// Trusts whom the machine trusts. `SSL_CERT_FILE` and `SSL_CERT_DIR` are respected.
+fn trust_the_system() -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    let (usable, _) =
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if usable == 0 {
+        tracing::warn!(
+            "no root certificates found, so no https upstream can be reached: install `ca-certificates`"
+        );
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs knows TLS 1.2 and 1.3")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    tls
+}

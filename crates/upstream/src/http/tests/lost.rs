@@ -1,0 +1,183 @@
+//! No answer, or half of one: what the caller is told, and that nothing is sent twice.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+
+use super::server::{AND_CLOSE, HANG_UP, Server, ok, read_request, reply};
+use super::{HeaderValue, HttpError, Limits, Lookup, Request};
+use super::{body, client, client_with, get, post, soon, url};
+
+#[tokio::test]
+async fn a_byte_now_and_then_does_not_extend_the_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        read_request(&mut connection).await.unwrap();
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n";
+        connection.write_all(head).await.unwrap();
+        let mut clock = tokio::time::interval(Duration::from_millis(10));
+        while connection.write_all(b" ").await.is_ok() {
+            clock.tick().await;
+        }
+    });
+    let answer = client().send(post(url(&format!("http://127.0.0.1:{port}/"))), soon()).await;
+    assert_eq!(
+        body(answer).unwrap_err(),
+        format!(
+            "`http://127.0.0.1:{port}` did not answer within 200ms, so the outcome is unknown: \
+             check there before you repeat the request"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_deadline_before_there_is_a_connection_means_nothing_was_sent() {
+    // It takes connections and never says a word of TLS.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("https://127.0.0.1:{}", silent.local_addr().unwrap().port());
+    let answer = client().send(post(url(&origin)), soon()).await;
+    assert!(matches!(answer, Err(HttpError::Timeout { sent: false, .. })));
+    assert_eq!(
+        body(answer).unwrap_err(),
+        format!("`{origin}` did not answer within 200ms: nothing was sent, try again later")
+    );
+    let without_body = client().send(Request::get(url(&origin)), soon()).await;
+    assert!(matches!(without_body, Err(HttpError::Timeout { sent: true, .. })));
+}
+
+#[tokio::test]
+async fn a_request_whose_answer_is_lost_is_not_sent_again() {
+    let client = client();
+    for times in 1..=50 {
+        let server = Server::replying([HANG_UP]).await;
+        let answer = client.send(post(server.url("/")), Limits::default()).await;
+        assert!(matches!(answer, Err(HttpError::Broken { .. })), "{times}");
+        assert_eq!(server.requests().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn nor_is_it_on_a_connection_that_worked_before() {
+    let server = Server::replying([ok("first"), HANG_UP.to_owned()]).await;
+    let client = client();
+    assert!(client.send(post(server.url("/")), Limits::default()).await.is_ok());
+    let second = client.send(post(server.url("/")), Limits::default()).await;
+    assert!(matches!(second, Err(HttpError::Broken { .. })));
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn nor_is_it_on_a_connection_that_was_closed_meanwhile() {
+    for _ in 0..50 {
+        let server = Server::replying([reply("200 OK", AND_CLOSE, "")]).await;
+        let client = client();
+        assert!(client.send(post(server.url("/first")), Limits::default()).await.is_ok());
+        let second = client.send(post(server.url("/second")), Limits::default()).await;
+        // It depends on who was faster.
+        assert!(matches!(second, Ok(_) | Err(HttpError::Broken { .. })));
+        drop(client);
+        server.all_connections_closed().await;
+        let again = server.requests().into_iter().filter(|request| request.contains("/second"));
+        assert!(again.count() <= 1);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_an_unknown_outcome() {
+    for half in [
+        "HTTP/1.1 200 OK\r\nContent-Le",
+        "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n123",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n123",
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n123",
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            read_request(&mut connection).await.unwrap();
+            connection.write_all(half.as_bytes()).await.unwrap();
+        });
+        let answer = client().send(post(url(&origin)), Limits::default()).await;
+        assert_eq!(
+            body(answer).unwrap_err(),
+            format!(
+                "the answer of `{origin}` was lost, so the outcome is unknown: \
+                 check there before you repeat the request"
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_can_be_asked_again_has_no_unknown_outcome() {
+    let server = Server::replying([HANG_UP]).await;
+    let origin = format!("http://127.0.0.1:{}", server.port);
+    let lost = Err(format!("the answer of `{origin}` was lost"));
+    assert_eq!(body(get(&client(), server.url("/")).await), lost);
+    let document = client().get_document(&server.url("/"), Limits::default()).await;
+    assert_eq!(body(document), lost);
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", silent.local_addr().unwrap());
+    let late = Err(format!("`{origin}` did not answer within 200ms"));
+    assert_eq!(body(client().send(Request::get(url(&origin)), soon()).await), late);
+    assert_eq!(body(client().get_document(&url(&origin), soon()).await), late);
+}
+
+/// A port nobody listens on.
+fn closed_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn where_nobody_listens_nothing_was_sent() {
+    let origin = format!("http://127.0.0.1:{}", closed_port());
+    let answer = client().send(post(url(&origin)), Limits::default()).await;
+    assert!(matches!(answer, Err(HttpError::Connect { .. })));
+    assert_eq!(
+        body(answer).unwrap_err(),
+        format!(
+            "cannot connect to `{origin}`: check the address, its certificate, and that it is up"
+        )
+    );
+    let no_tls = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let no_tls_url = url(&format!("https://{}/", no_tls.local_addr().unwrap()));
+    tokio::spawn(
+        async move { no_tls.accept().await.unwrap().0.write_all(b"HTTP/1.1 400\r\n").await },
+    );
+    let answer = client().send(post(no_tls_url), Limits::default()).await;
+    assert!(matches!(answer, Err(HttpError::Connect { .. })));
+    let unknown: Lookup = |_| Err(io::ErrorKind::NotFound.into());
+    let answer = get(&client_with("10.0.0.0/8", unknown), url("https://api.test/")).await;
+    assert!(matches!(answer, Err(HttpError::Connect { .. })));
+}
+
+#[tokio::test]
+async fn no_message_repeats_what_was_asked() {
+    let server = Server::replying([HANG_UP]).await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let silent = format!("https://{}", silent.local_addr().unwrap());
+    for origin in [
+        format!("http://127.0.0.1:{}", closed_port()),
+        format!("http://127.0.0.1:{}", server.port),
+        silent,
+        "http://me:secret@127.0.0.1".to_owned(),
+        "http://10.0.0.1:25".to_owned(),
+        "http://169.254.169.254".to_owned(),
+    ] {
+        let mut request = post(url(&format!("{origin}/secret?key=secret#secret")));
+        request.headers.insert("x-key", HeaderValue::from_static("secret"));
+        let error = client().send(request, soon()).await.err().unwrap();
+        let mut texts = vec![format!("{error:?}")];
+        let mut cause: Option<&dyn Error> = Some(&error);
+        while let Some(error) = cause {
+            texts.push(error.to_string());
+            cause = error.source();
+        }
+        assert!(!texts.concat().contains("secret"), "{texts:?}");
+    }
+}

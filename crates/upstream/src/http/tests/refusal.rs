@@ -1,0 +1,145 @@
+//! What is not open is not connected to, however it is written, looked up or asked for.
+
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::server::{Server, ok, reply};
+use super::{Answer, Egress, HttpClient, HttpError, Limits, Lookup, Request};
+use super::{body, client, client_with, get, soon, url};
+use crate::egress::EgressError;
+use crate::egress::tests::FORBIDDEN_HOSTS;
+
+fn is_forbidden(answer: &Result<Answer, HttpError>) -> bool {
+    matches!(answer, Err(HttpError::Refused(EgressError::Forbidden { .. })))
+}
+
+fn nobody_came(listener: &TcpListener) -> bool {
+    listener.set_nonblocking(true).unwrap();
+    matches!(listener.accept(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_forbidden_address_is_connected_to() {
+    let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let client = HttpClient::new(Egress::default());
+    for host in FORBIDDEN_HOSTS {
+        let url = url(&format!("http://{host}:{port}/"));
+        let document = client.get_document(&url, Limits::default()).await;
+        assert!(is_forbidden(&document), "{host}");
+        assert!(is_forbidden(&get(&client, url).await), "{host}");
+    }
+    assert!(nobody_came(&listener));
+}
+
+#[tokio::test]
+async fn a_name_with_one_forbidden_address_is_not_connected_to() {
+    let mixed: [Lookup; 3] = [
+        |_| Ok(vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([10, 0, 0, 1])]),
+        |_| Ok(vec!["fd00::1".parse().unwrap(), IpAddr::from([127, 0, 0, 1])]),
+        |_| Ok(vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([169, 254, 169, 254])]),
+    ];
+    for lookup in mixed {
+        let server = Server::replying([ok("")]).await;
+        let client = client_with("127.0.0.1", lookup);
+        let answer = get(&client, url(&format!("http://api.test:{}/", server.port))).await;
+        assert_eq!(
+            body(answer).unwrap_err(),
+            "`api.test` is, or leads to, an address that is not public: \
+             allow it for this source, or start with `--allow-private`"
+        );
+        assert!(server.requests().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_name_is_asked_for_and_checked_again_for_every_connection() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let rebinding: Lookup = |_| {
+        let last = if ASKED.fetch_add(1, Ordering::Relaxed) == 0 { 1 } else { 2 };
+        Ok(vec![IpAddr::from([127, 0, 0, last])])
+    };
+    let server = Server::replying([reply("200 OK", "Connection: close\r\n", "first")]).await;
+    let client = client_with("127.0.0.1", rebinding);
+    let url = url(&format!("http://api.test:{}/", server.port));
+    assert_eq!(body(get(&client, url.clone()).await), Ok("first".to_owned()));
+    assert!(is_forbidden(&get(&client, url).await));
+    assert_eq!((ASKED.load(Ordering::Relaxed), server.requests().len()), (2, 1));
+}
+
+#[tokio::test]
+async fn an_allowed_port_opens_no_other_for_a_name_either() {
+    let lookup: Lookup = |_| Ok(vec![IpAddr::from([127, 0, 0, 1])]);
+    let [open, shut] = [Server::replying([ok("in")]).await, Server::replying([ok("in")]).await];
+    for target in ["127.0.0.0/8", "api.test"] {
+        let client = client_with(&format!("{target}:{}", open.port), lookup);
+        let url = |server: &Server| url(&format!("http://api.test:{}/", server.port));
+        assert_eq!(body(get(&client, url(&open)).await), Ok("in".to_owned()));
+        assert!(is_forbidden(&get(&client, url(&shut)).await));
+    }
+    assert!(shut.requests().is_empty());
+}
+
+#[tokio::test]
+async fn another_policy_does_not_use_the_connections_of_the_first() {
+    let server = Server::replying([ok("in")]).await;
+    let url = url(&format!("http://localhost:{}/", server.port));
+    let open = client();
+    assert_eq!(body(get(&open, url.clone()).await), Ok("in".to_owned()));
+    assert!(is_forbidden(&get(&open.with_egress(Egress::default()), url).await));
+}
+
+#[tokio::test]
+async fn what_is_allowed_for_one_source_is_not_for_the_others() {
+    let server = Server::replying([ok("in")]).await;
+    let shut = HttpClient::new(Egress::default());
+    let open = shut.allowing([format!("127.0.0.1:{}", server.port).parse().unwrap()]);
+    assert_eq!(body(get(&open, server.url("/")).await), Ok("in".to_owned()));
+    assert!(is_forbidden(&get(&shut, server.url("/")).await));
+}
+
+#[tokio::test]
+async fn a_proxy_is_used_if_it_is_given_and_only_for_what_is_open() {
+    let lookup: Lookup = |name| match name {
+        "public.test" => Ok(vec![IpAddr::from([8, 8, 8, 8])]),
+        _ => Ok(vec![IpAddr::from([10, 0, 0, 1])]),
+    };
+    let proxy = Server::replying([ok("through")]).await;
+    let client = client_with("10.20.0.0/16", lookup).with_proxy(&proxy.url("/")).ok().unwrap();
+    assert_eq!(body(get(&client, url("http://public.test/")).await), Ok("through".to_owned()));
+    assert!(is_forbidden(&get(&client, url("http://inside.test/")).await));
+    assert!(is_forbidden(&get(&client, url("http://10.0.0.1/")).await));
+    let requests = proxy.requests();
+    assert!(requests[0].starts_with("GET http://public.test/ HTTP/1.1") && requests.len() == 1);
+    assert!(matches!(client.with_proxy(&url("socks5://127.0.0.1/")), Err(HttpError::Proxy)));
+}
+
+#[test]
+fn proxies_in_the_environment_are_ignored() {
+    let name = "http::tests::refusal::proxies_in_the_environment_are_ignored";
+    if std::env::var_os("HTTP_PROXY").is_some() {
+        return asks_directly();
+    }
+    let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", proxy.local_addr().unwrap());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "only a process of its own has its own environment"
+    )]
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name])
+        .envs(["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"].map(|key| (key, &address)))
+        .output()
+        .unwrap();
+    let output = String::from_utf8(child.stdout).unwrap();
+    assert!(child.status.success() && output.contains("1 passed"), "{output}");
+    assert!(nobody_came(&proxy));
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn asks_directly() {
+    let server = Server::replying([ok("direct")]).await;
+    let answer = client().send(Request::get(server.url("/")), soon()).await;
+    assert_eq!(body(answer), Ok("direct".to_owned()));
+}

@@ -1,0 +1,106 @@
+//! No more is read than the limit says, whatever was announced and however it was packed.
+
+use std::io::Write as _;
+
+use flate2::write::GzEncoder;
+use flate2::{Compress, Compression, FlushCompress};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+
+use super::server::{Server, read_request};
+use super::{HttpError, Limits, Method, Request, body, client, get, url};
+
+fn at_most(max_bytes: u64) -> Limits {
+    Limits { max_bytes, ..Limits::default() }
+}
+
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn encoded(encoding: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!("Content-Encoding: {encoding}\r\nContent-Length: {}\r\n\r\n", body.len());
+    [b"HTTP/1.1 200 OK\r\n", head.as_bytes(), body].concat()
+}
+
+#[tokio::test]
+async fn gzip_is_decoded_and_limited_by_what_comes_out() {
+    let server = Server::replying([encoded("gzip", &gzipped(&"x".repeat(1000)))]).await;
+    let request = Request::get(server.url("/"));
+    let decoded = client().send(request.clone(), at_most(1000)).await;
+    assert_eq!(body(decoded), Ok("x".repeat(1000)));
+    let decoded = client().send(request, at_most(999)).await;
+    assert!(matches!(decoded, Err(HttpError::TooLarge { limit: 999, announced: None })));
+}
+
+#[tokio::test]
+async fn other_encodings_are_refused() {
+    for encoding in ["br", "zstd", "deflate", "gzip, gzip", "x-gzip"] {
+        let server = Server::replying([encoded(encoding, &gzipped("x"))]).await;
+        assert!(matches!(get(&client(), server.url("/")).await, Err(HttpError::Encoded)));
+    }
+    let server = Server::replying([encoded("identity", b"as it is")]).await;
+    assert_eq!(body(get(&client(), server.url("/")).await), Ok("as it is".to_owned()));
+}
+
+#[tokio::test]
+async fn an_answer_without_a_body_need_not_be_encoded() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n";
+    let server = Server::replying([head]).await;
+    let request = Request { method: Method::HEAD, ..Request::get(server.url("/")) };
+    let answer = client().send(request, at_most(10)).await;
+    assert_eq!(body(answer), Ok(String::new()));
+}
+
+/// A mebibyte of zeros as a thousandth of it, to be repeated for ever.
+fn block_of_a_gzip_bomb() -> Vec<u8> {
+    let mut block = Vec::with_capacity(64 * 1024);
+    let mut compress = Compress::new(Compression::best(), false);
+    compress.compress_vec(&vec![0; 1024 * 1024], &mut block, FlushCompress::Full).unwrap();
+    assert!(block.len() < 2048);
+    block
+}
+
+#[tokio::test]
+async fn a_gzip_bomb_is_left_at_the_limit() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let endless = tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        read_request(&mut connection).await.unwrap();
+        let head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n";
+        connection.write_all(head).await.unwrap();
+        connection.write_all(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]).await.unwrap();
+        let block = block_of_a_gzip_bomb();
+        while connection.write_all(&block).await.is_ok() {}
+    });
+    let answer = get(&client(), url(&format!("http://127.0.0.1:{port}/"))).await;
+    assert!(matches!(answer, Err(HttpError::TooLarge { limit: 10_485_760, announced: None })));
+    endless.await.expect("it ends only because the client hung up");
+}
+
+#[tokio::test]
+async fn an_announced_length_is_believed_only_if_it_is_too_large() {
+    let too_much = "HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n";
+    let server = Server::replying([too_much]).await;
+    assert_eq!(
+        body(get(&client(), server.url("/")).await).unwrap_err(),
+        "the answer is too large: at most 10485760 bytes are read, and 10000000000 were announced"
+    );
+    let too_little = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n12345 and more";
+    let server = Server::replying([too_little]).await;
+    assert_eq!(body(get(&client(), server.url("/")).await), Ok("12345".to_owned()));
+}
+
+#[tokio::test]
+async fn without_an_announced_length_bytes_are_counted() {
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n0\r\n\r\n";
+    let server = Server::replying([chunked]).await;
+    let request = Request::get(server.url("/"));
+    let answer = client().send(request.clone(), at_most(5)).await;
+    assert_eq!(body(answer), Ok("12345".to_owned()));
+    let answer = client().send(request, at_most(4)).await;
+    assert_eq!(body(answer).unwrap_err(), "the answer is too large: at most 4 bytes are read");
+}
