@@ -4,14 +4,16 @@
 //! entry becomes template code or leads away from the source's own url. A member of `null` is a member left out: that is
 //! how many servers write "none".
 
+mod request;
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use model::{BodyEncoding, Warning};
-use model::{Execution, HttpRequest, Inventory, Manifest, RawJson, Schema, SourceId, ToolId};
+use model::{Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId, Warning};
 use serde_json::{Map, Value, json};
+use url::Url;
 
-use crate::DiscoveryError;
+use crate::{DiscoveryError, Found};
 
 const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
 /// The members we read; all others are passed on in `extra`.
@@ -39,8 +41,13 @@ impl Finding {
     }
 }
 
-/// The tools a document describes. A tool's key is its name; the first that can be used under a name keeps it.
-pub fn inventory(source: SourceId, document: &Value) -> Result<Inventory, DiscoveryError> {
+/// The tools a document describes, called below a base url. A tool's key is its name; the first that can be used under
+/// a name keeps it.
+pub fn discover(
+    source: SourceId,
+    base: Option<&Url>,
+    document: &Value,
+) -> Result<Found, DiscoveryError> {
     let (list_at, entries) = entries(document)?;
     let mut manifests = BTreeMap::new();
     let mut warnings = Vec::new();
@@ -50,7 +57,7 @@ pub fn inventory(source: SourceId, document: &Value) -> Result<Inventory, Discov
             Some(name) => format!("the tool `{}`", shown(name)),
             None => format!("the tool at `{at}`"),
         };
-        match add(&source, entry, &mut manifests) {
+        match add(&source, base, entry, &mut manifests) {
             Ok(assumed) => warnings.extend(assumed.map(|finding| {
                 let message = format!("{tool} {}", finding.message);
                 finding.warning(&at, message)
@@ -63,7 +70,7 @@ pub fn inventory(source: SourceId, document: &Value) -> Result<Inventory, Discov
     }
     let inventory = Inventory::new(source, manifests);
     let inventory = inventory.expect("each key was tried as an id, and a map holds it once");
-    Ok(Inventory { warnings, ..inventory })
+    Ok(Found { inventory: Inventory { warnings, ..inventory }, operations: entries.len() })
 }
 
 /// The list of tools, and where it stands.
@@ -86,6 +93,7 @@ fn entries(document: &Value) -> Result<(&'static str, &[Value]), DiscoveryError>
 /// Adds the entry's manifest, and says what had to be assumed for it.
 fn add(
     source: &SourceId,
+    base: Option<&Url>,
     entry: &Value,
     manifests: &mut BTreeMap<String, Manifest>,
 ) -> Result<Option<Finding>, Finding> {
@@ -105,22 +113,19 @@ fn add(
             (path, Some(Finding::new("endpoint_assumed", "", message)))
         }
     };
+    let input_schema = match schema(entry, "inputSchema", "/inputSchema")? {
+        Some(schema) => schema,
+        None => Schema::new(json!({"type": "object"})).expect("this is an object"),
+    };
+    let request = request::request(base, method, &path, &input_schema.to_value());
     place.insert(Manifest {
         name: name.into(),
         title: text(entry, "title", "/title")?.map(Into::into),
         description: text(entry, "description", "/description")?.unwrap_or_default().into(),
         method: method.into(),
-        input_schema: match schema(entry, "inputSchema", "/inputSchema")? {
-            Some(schema) => schema,
-            None => Schema::new(json!({"type": "object"})).expect("this is an object"),
-        },
+        input_schema,
         output_schema: schema(entry, "outputSchema", "/outputSchema")?,
-        execution: Execution::SyncHttp(HttpRequest {
-            url_template: path.as_str().into(),
-            headers_template: BTreeMap::new(),
-            body_template: None,
-            body_encoding: BodyEncoding::Json,
-        }),
+        execution: Execution::SyncHttp(request),
         path: path.into(),
         tags: Vec::new(),
         deprecated: false,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn discovered(document: &Value) -> Inventory {
-    inventory("travel".parse().unwrap(), document).unwrap()
+    discover("travel".parse().unwrap(), None, document).unwrap().inventory
 }
 
 /// The manifest of the only tool, as events hold it.
@@ -68,7 +68,7 @@ fn a_whole_entry_becomes_a_manifest() {
       },
       "execution": {
         "mode": "sync_http",
-        "url_template": "/weather",
+        "url_template": "/weather{{ query(form(\"city\", args[\"city\"])) }}",
         "body_encoding": "json"
       },
       "extra": {
@@ -95,8 +95,9 @@ fn both_shapes_say_the_same() {
 
 #[test]
 fn a_document_of_neither_shape_is_an_error_that_says_what_was_expected() {
-    let error =
-        |document: Value| inventory("travel".parse().unwrap(), &document).unwrap_err().to_string();
+    let error = |document: Value| {
+        discover("travel".parse().unwrap(), None, &document).unwrap_err().to_string()
+    };
     assert_eq!(
         error(json!({"error": "not found"})),
         "this is not an http manifest: expected `{\"tools\": […]}` or a list of tools, found an object without `tools`"

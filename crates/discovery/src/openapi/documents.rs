@@ -1,0 +1,280 @@
+//! The documents of one specification, and how a `$ref` leads from one place in them to another.
+//!
+//! All documents are there before the first reference is followed: nothing is fetched here. A reference is resolved
+//! relative to the document it stands in (RFC 3986), its fragment is a JSON pointer (RFC 6901) in URI spelling.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use percent_encoding::percent_decode_str;
+
+use crate::text::{Node, Object};
+
+/// Longer chains of references that lead only to references are circles, or made to cost time.
+const CHAIN_LIMIT: usize = 64;
+
+/// A value, and the document it stands in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    /// Index of the document.
+    pub document: usize,
+    pub value: &'a Node<'a>,
+}
+
+impl<'a> Place<'a> {
+    /// A value below this one, in the same document.
+    pub(crate) fn with(self, value: &'a Node<'a>) -> Self {
+        Self { value, ..self }
+    }
+
+    pub(crate) fn get(self, key: &str) -> Option<Self> {
+        self.value.get(key).map(|value| self.with(value))
+    }
+
+    pub(crate) fn object(self) -> Option<&'a Object<'a>> {
+        self.value.as_object()
+    }
+
+    pub(crate) fn text(self, key: &str) -> Option<&'a str> {
+        self.value.get(key)?.as_str()
+    }
+
+    /// Whether a member says `true`.
+    pub(crate) fn is_true(self, key: &str) -> bool {
+        self.value.get(key).is_some_and(Node::is_true)
+    }
+
+    /// The members of a list, or nothing.
+    pub(crate) fn items(self, key: &str) -> impl Iterator<Item = Self> {
+        let items = self.value.get(key).and_then(Node::as_list).unwrap_or_default();
+        items.iter().map(move |value| self.with(value))
+    }
+}
+
+/// A reference that leads nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dangling {
+    pub reference: String,
+    pub why: &'static str,
+}
+
+impl Dangling {
+    pub(crate) fn sentence(&self) -> String {
+        let reference: String =
+            self.reference.chars().take(200).flat_map(char::escape_debug).collect();
+        format!("its `$ref` `{reference}` {}", self.why)
+    }
+}
+
+/// The specification and the documents it refers to, by address.
+#[derive(Debug)]
+pub(crate) struct Documents<'t> {
+    values: Vec<Node<'t>>,
+    addresses: Vec<String>,
+    index: HashMap<String, usize>,
+    /// By document: a JSON pointer for each `$anchor`, as soon as somebody asks.
+    anchors: Vec<OnceLock<HashMap<String, String>>>,
+}
+
+impl<'t> Documents<'t> {
+    /// A specification that stands alone.
+    pub(crate) fn new(address: &str, root: Node<'t>) -> Self {
+        let mut documents = Self {
+            values: Vec::new(),
+            addresses: Vec::new(),
+            index: HashMap::new(),
+            anchors: Vec::new(),
+        };
+        documents.add(address.to_owned(), root);
+        documents
+    }
+
+    /// Adds a document that others refer to.
+    pub(crate) fn add(&mut self, address: String, value: Node<'t>) {
+        self.index.insert(address.clone(), self.values.len());
+        self.addresses.push(address);
+        self.values.push(value);
+        self.anchors.push(OnceLock::new());
+    }
+
+    /// Keeps the place of a document that cannot be read: no reference leads to it.
+    pub(crate) fn skip(&mut self, address: String) {
+        self.addresses.push(address);
+        self.values.push(Node::Null);
+        self.anchors.push(OnceLock::new());
+    }
+
+    pub(crate) fn root(&self) -> Place<'_> {
+        self.document(0)
+    }
+
+    pub(crate) fn document(&self, document: usize) -> Place<'_> {
+        Place { document, value: &self.values[document] }
+    }
+
+    pub(crate) fn address(&self, document: usize) -> &str {
+        &self.addresses[document]
+    }
+
+    /// Follows references until something else is there.
+    pub(crate) fn resolve<'a>(&'a self, place: Place<'a>) -> Result<Place<'a>, Dangling> {
+        let mut here = place;
+        for _ in 0..CHAIN_LIMIT {
+            let Some(reference) = reference(here) else { return Ok(here) };
+            here = self.follow(here, reference)?;
+        }
+        let reference = reference(place).unwrap_or_default().to_owned();
+        Err(Dangling { reference, why: "leads in a circle" })
+    }
+
+    /// Takes one step.
+    pub(crate) fn follow<'a>(
+        &'a self,
+        place: Place<'a>,
+        reference: &str,
+    ) -> Result<Place<'a>, Dangling> {
+        let dangling = |why| Dangling { reference: reference.to_owned(), why };
+        let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+        let document = match address {
+            "" => place.document,
+            relative => {
+                let address = relative_to(self.address(place.document), relative)
+                    .ok_or_else(|| dangling("is no address"))?;
+                *self
+                    .index
+                    .get(&address)
+                    .ok_or_else(|| dangling("leads to a document that was not read"))?
+            }
+        };
+        let fragment = percent_decode_str(fragment)
+            .decode_utf8()
+            .map_err(|_| dangling("is not a JSON pointer"))?;
+        let root = self.document(document);
+        let found = match fragment.strip_prefix('/') {
+            None if fragment.is_empty() => Some(root.value),
+            None => self.anchored(document, &fragment),
+            Some(_) => root.value.pointer(&fragment),
+        };
+        found.map(|value| root.with(value)).ok_or_else(|| dangling("leads to nothing"))
+    }
+
+    /// The value with this `$anchor` (JSON Schema 2020-12, 8.2.2).
+    fn anchored(&self, document: usize, anchor: &str) -> Option<&Node<'t>> {
+        let root = &self.values[document];
+        let anchors = self.anchors[document].get_or_init(|| {
+            let mut anchors = HashMap::new();
+            collect_anchors(root, &mut String::new(), &mut anchors);
+            anchors
+        });
+        root.pointer(anchors.get(anchor)?)
+    }
+}
+
+/// The `$ref` of a value, if it has one.
+pub(crate) fn reference(place: Place<'_>) -> Option<&str> {
+    place.text("$ref")
+}
+
+/// The first place of every `$anchor` below a value; `at` is the pointer to that value.
+fn collect_anchors(value: &Node<'_>, at: &mut String, anchors: &mut HashMap<String, String>) {
+    let length = at.len();
+    match value {
+        Node::Object(object) => {
+            if let Some(Node::Text(anchor)) = object.get("$anchor") {
+                anchors.entry(anchor.to_string()).or_insert_with(|| at.clone());
+            }
+            for (name, value) in object.iter() {
+                at.push('/');
+                at.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                collect_anchors(value, at, anchors);
+                at.truncate(length);
+            }
+        }
+        Node::List(items) => {
+            for (index, value) in items.iter().enumerate() {
+                at.push_str(&format!("/{index}"));
+                collect_anchors(value, at, anchors);
+                at.truncate(length);
+            }
+        }
+        Node::Null | Node::Bool(_) | Node::Number(_) | Node::Text(_) => {}
+    }
+}
+
+/// An address relative to that of the document it stands in: `models/pet.json` in `api/spec.yaml` is
+/// `api/models/pet.json`. Never above the folder of the specification, which is where relative addresses begin.
+pub(crate) fn relative_to(base: &str, relative: &str) -> Option<String> {
+    let relative = percent_decode_str(relative).decode_utf8().ok()?;
+    if let Ok(base) = url::Url::parse(base) {
+        let mut joined = base.join(&relative).ok()?;
+        joined.set_fragment(None);
+        return Some(joined.into());
+    }
+    if relative.contains(':') || relative.starts_with(['/', '\\']) {
+        return None;
+    }
+    let mut segments: Vec<&str> = base.split('/').collect();
+    segments.pop();
+    for segment in relative.split(['/', '\\']) {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop()?;
+            }
+            name => segments.push(name),
+        }
+    }
+    Some(segments.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(text: &'static str) -> Node<'static> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_reference_is_a_json_pointer_in_uri_spelling() {
+        let documents = Documents::new(
+            "spec",
+            node(r##"{"a": {"x y": [1, {"/~": "found"}]}, "r": {"$ref": "#/a/x%20y/1/~1~0"}}"##),
+        );
+        let place = documents.root().get("r").unwrap();
+        assert_eq!(documents.resolve(place).unwrap().value.as_str(), Some("found"));
+    }
+
+    #[test]
+    fn a_circle_of_references_is_dangling() {
+        let documents =
+            Documents::new("spec", node(r##"{"a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}}"##));
+        let circle = documents.resolve(documents.root().get("a").unwrap()).unwrap_err();
+        assert_eq!(circle.sentence(), "its `$ref` `#/b` leads in a circle");
+    }
+
+    #[test]
+    fn an_anchor_is_found_where_it_stands() {
+        let documents = Documents::new(
+            "spec",
+            node(r##"{"a": [{"$anchor": "here", "type": "string"}], "r": {"$ref": "#here"}}"##),
+        );
+        let found = documents.resolve(documents.root().get("r").unwrap()).unwrap();
+        assert_eq!(found.text("type"), Some("string"));
+    }
+
+    #[test]
+    fn a_relative_address_starts_at_its_own_document_and_stays_below_the_folder() {
+        let relative = |base, address| relative_to(base, address);
+        assert_eq!(relative("spec.yaml", "./a/b.yaml").as_deref(), Some("a/b.yaml"));
+        assert_eq!(relative("a/b.yaml", "../c.yaml").as_deref(), Some("c.yaml"));
+        assert_eq!(relative("a/b.yaml", "../../c.yaml"), None);
+        assert_eq!(relative("a/b.yaml", "/etc/passwd"), None);
+        assert_eq!(relative("a/b.yaml", "file:///etc/passwd"), None);
+        assert_eq!(relative("a/b.yaml", "https://elsewhere.example/x"), None);
+        assert_eq!(
+            relative("https://api.example/v1/spec.json", "models/pet.json").as_deref(),
+            Some("https://api.example/v1/models/pet.json")
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! Names of tools: what an agent reads and every model accepts (`[A-Za-z0-9_-]{1,64}`), and never a counter, so that a
+//! name does not change when the operations of a document change places (requirement O5).
+
+use std::collections::HashMap;
+
+use model::Digest;
+
+/// The longest name that the function calls of all models accept.
+const LIMIT: usize = 64;
+/// `_` and eight hexadecimal characters.
+const SUFFIX: usize = 9;
+/// Names of toolcrib's own tools.
+const RESERVED: [&str; 2] = ["tool_search", "execute_tool"];
+
+/// An operation that wants a name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish<'a> {
+    pub operation_id: Option<&'a str>,
+    pub method: &'a str,
+    pub path: &'a str,
+}
+
+impl Wish<'_> {
+    /// The name it would have if it were alone: the operation's own id, or `{method}_{path}`.
+    fn alone(&self) -> String {
+        let own = self.operation_id.map(|id| legal(id, false)).filter(|name| !name.is_empty());
+        own.unwrap_or_else(|| {
+            let path = legal(self.path, true);
+            let method = self.method.to_ascii_lowercase();
+            if path.is_empty() { method } else { format!("{method}_{path}") }
+        })
+    }
+
+    /// Whether nothing legal is left of the id it was given, or of its path.
+    fn is_lost(&self) -> bool {
+        let nothing = |text: &str| !text.contains(|c: char| c.is_ascii_alphanumeric());
+        match self.operation_id {
+            Some(id) => nothing(id),
+            None => 1 < self.path.len() && nothing(self.path),
+        }
+    }
+
+    fn with_hash(&self, name: &str) -> String {
+        let hash = Digest::of(format!("{} {}", self.method, self.path)).to_string();
+        let hash: String = hash.chars().take(SUFFIX - 1).collect();
+        let name: String = name.chars().take(LIMIT - SUFFIX).collect();
+        format!("{}_{hash}", name.trim_end_matches('_'))
+    }
+}
+
+/// A name for every operation, in their order; unique whatever the case of letters.
+pub(super) fn names(wishes: &[Wish<'_>]) -> Vec<String> {
+    let alone: Vec<String> = wishes.iter().map(Wish::alone).collect();
+    let wanted = counts(&alone);
+    let name = |(wish, name): (&Wish<'_>, &String)| {
+        let taken = 1 < wanted[&name.to_ascii_lowercase()]
+            || RESERVED.iter().any(|other| name.eq_ignore_ascii_case(other));
+        match taken || LIMIT < name.len() || wish.is_lost() {
+            true => wish.with_hash(name),
+            false => name.clone(),
+        }
+    };
+    let names: Vec<String> = wishes.iter().zip(&alone).map(name).collect();
+    if counts(&names).len() == names.len() {
+        return names;
+    }
+    // An id that looks like the hashed name of another: made to clash, so that all get a hash.
+    wishes.iter().zip(&alone).map(|(wish, name)| wish.with_hash(name)).collect()
+}
+
+fn counts(names: &[String]) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
+    for name in names {
+        *counts.entry(name.to_ascii_lowercase()).or_default() += 1;
+    }
+    counts
+}
+
+/// The letters, digits, `_` and `-` of a text, with one `_` for whatever is between; `tight` leaves none at the ends.
+fn legal(text: &str, tight: bool) -> String {
+    let mut name = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() || c == '-' || c == '_' {
+            name.push(c);
+        } else if !name.ends_with('_') {
+            name.push('_');
+        }
+    }
+    match tight {
+        true => name.trim_matches('_').to_owned(),
+        false if name.contains(|c: char| c.is_ascii_alphanumeric()) => name,
+        false => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn named(operations: &[(Option<&str>, &str, &str)]) -> Vec<String> {
+        let wish = |&(operation_id, method, path)| Wish { operation_id, method, path };
+        names(&operations.iter().map(wish).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn an_operation_keeps_its_id_or_is_called_by_method_and_path() {
+        assert_eq!(
+            named(&[
+                (Some("listPets"), "GET", "/pets"),
+                (None, "GET", "/users/{id}/pets"),
+                (None, "POST", "/"),
+                (Some("repos/list for.user"), "GET", "/repos"),
+            ]),
+            ["listPets", "get_users_id_pets", "post", "repos_list_for_user"]
+        );
+    }
+
+    #[test]
+    fn all_that_clash_get_a_hash_whatever_the_case() {
+        let names = named(&[
+            (Some("dup"), "GET", "/a"),
+            (Some("dup"), "GET", "/b"),
+            (Some("Dup"), "GET", "/c"),
+            (Some("other"), "GET", "/d"),
+        ]);
+        assert!(names[0].starts_with("dup_") && names[0] != names[1], "{names:?}");
+        assert!(names[2].starts_with("Dup_"), "{names:?}");
+        assert_eq!(names[3], "other");
+    }
+
+    #[test]
+    fn long_lost_and_reserved_names_get_a_hash() {
+        let long = "a".repeat(70);
+        let names = named(&[
+            (Some(&long), "GET", "/a"),
+            (Some("получить"), "GET", "/b"),
+            (Some("tool_search"), "GET", "/c"),
+        ]);
+        assert_eq!(names[0].len(), 64);
+        assert!(names[1].starts_with("get_b_"), "{names:?}");
+        assert!(names[2].starts_with("tool_search_"), "{names:?}");
+    }
+
+    #[test]
+    fn an_id_that_looks_like_the_hashed_name_of_another_does_not_take_it() {
+        let hashed = named(&[(Some("dup"), "GET", "/a"), (Some("dup"), "GET", "/b")]);
+        let names = named(&[
+            (Some("dup"), "GET", "/a"),
+            (Some("dup"), "GET", "/b"),
+            (Some(&hashed[0]), "GET", "/c"),
+        ]);
+        assert_eq!(names[..2], hashed);
+        assert!(names[2].starts_with(&hashed[0]) && names[2] != hashed[0], "{names:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn names_are_legal_unique_and_blind_to_order(
+            ids in prop::collection::btree_map("/[a-z]{0,3}", prop::option::of("\\PC{0,70}"), 1..8)
+        ) {
+            let wishes: Vec<Wish<'_>> = ids
+                .iter()
+                .map(|(path, id)| Wish { operation_id: id.as_deref(), method: "GET", path })
+                .collect();
+            let forward = names(&wishes);
+            let mut backward: Vec<Wish<'_>> = wishes.clone();
+            backward.reverse();
+            let mut backward = names(&backward);
+            backward.reverse();
+            prop_assert_eq!(&forward, &backward);
+            for name in &forward {
+                prop_assert!((1..=LIMIT).contains(&name.len()));
+                prop_assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-'));
+            }
+            let unique: std::collections::HashSet<String> =
+                forward.iter().map(|name| name.to_ascii_lowercase()).collect();
+            prop_assert_eq!(unique.len(), forward.len());
+        }
+    }
+}

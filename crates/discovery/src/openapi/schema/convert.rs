@@ -1,0 +1,343 @@
+//! One schema of OpenAPI 2.0 to 3.2 becomes one schema of JSON Schema 2020-12.
+//!
+//! Keywords are copied one by one: what is unknown (`x-…`, `xml`, `discriminator`) or has a value it cannot have is left
+//! out, so that a mistake in one keyword costs that keyword and no more. Inside `properties` keys are names, never
+//! keywords; inside `example`, `default`, `enum` and `const` everything is data.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::super::documents::{Dangling, Place};
+use super::{Direction, Schemas, keyword};
+use crate::text::{Node, Object};
+
+/// An example longer than this helps nobody to fill in an argument.
+const EXAMPLE_UNTIL: usize = 200;
+
+/// Converts the schema at a place; `uses` collects the definitions it refers to.
+pub(super) fn convert<'a>(
+    schemas: &mut Schemas<'a>,
+    place: Place<'a>,
+    uses: &mut Vec<usize>,
+) -> Result<Value, Dangling> {
+    Converter { schemas, uses }.schema(place)
+}
+
+struct Converter<'s, 'a> {
+    schemas: &'s mut Schemas<'a>,
+    uses: &'s mut Vec<usize>,
+}
+
+/// Keywords whose meaning depends on others beside them.
+#[derive(Default)]
+struct Together {
+    nullable: bool,
+    exclusive_minimum: bool,
+    exclusive_maximum: bool,
+    /// `items` as a list, the tuple of older drafts.
+    tuple: bool,
+    additional_items: Option<Value>,
+    required: Vec<String>,
+    /// Names that left with their properties.
+    left_out: HashSet<String>,
+}
+
+impl<'a> Converter<'_, 'a> {
+    fn schema(&mut self, place: Place<'a>) -> Result<Value, Dangling> {
+        let object = match place.value {
+            Node::Object(object) => object,
+            Node::Bool(any) => return Ok(Value::Bool(*any)),
+            _ => return Ok(Value::Object(Map::new())),
+        };
+        let mut out = Map::new();
+        if let Some(Node::Text(text)) = object.get("$ref")
+            && let Value::Object(referred) = self.schemas.referred(place, text, self.uses)?
+        {
+            out = referred;
+        }
+        let mut together = Together::default();
+        for (key, value) in object.iter() {
+            self.keyword(key, place.with(value), &mut out, &mut together)?;
+        }
+        together.settle(&mut out);
+        collapse_single(&mut out);
+        Ok(Value::Object(out))
+    }
+
+    fn keyword(
+        &mut self,
+        key: &str,
+        place: Place<'a>,
+        out: &mut Map<String, Value>,
+        together: &mut Together,
+    ) -> Result<(), Dangling> {
+        let value = place.value;
+        let converted = match key {
+            "type" => {
+                if value.as_str() == Some("file") {
+                    out.insert("format".to_owned(), Value::from("binary"));
+                }
+                keyword::type_value(&keyword::types(value))
+            }
+            "description" | "title" | "format" | "contentEncoding" | "contentMediaType" => {
+                value.scalar().filter(|text| !text.is_empty()).map(Value::String)
+            }
+            "properties" => Some(self.properties(place, together)?),
+            "required" => {
+                together.required.extend(keyword::texts(value).unwrap_or_default());
+                None
+            }
+            "items" => match value {
+                Node::List(_) => {
+                    together.tuple = true;
+                    if let Some(items) = self.list(place)? {
+                        out.insert("prefixItems".to_owned(), items);
+                    }
+                    None
+                }
+                _ => Some(self.schema(place)?),
+            },
+            "additionalItems" => {
+                together.additional_items = Some(self.schema(place)?);
+                None
+            }
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => self.list(place)?,
+            "additionalProperties" | "unevaluatedProperties" | "unevaluatedItems" => match value {
+                Node::Bool(_) | Node::Object(_) => Some(self.schema(place)?),
+                _ => None,
+            },
+            "not" | "if" | "then" | "else" | "contains" | "propertyNames" | "contentSchema" => {
+                match value {
+                    Node::Bool(_) | Node::Object(_) => Some(self.schema(place)?),
+                    _ => None,
+                }
+            }
+            "patternProperties" | "dependentSchemas" => self.schemas_by_name(key, place)?,
+            "dependentRequired" => names_by_name(value),
+            "enum" => match value {
+                Node::List(values) if values.is_empty() => None,
+                Node::List(_) => Some(value.to_value()),
+                _ => None,
+            },
+            "const" | "default" => Some(value.to_value()),
+            "example" => self.example(value).map(|example| json!([example])),
+            "examples" => self.examples(value),
+            "minimum" | "maximum" => keyword::number(value),
+            "exclusiveMinimum" => match value {
+                Node::Bool(exclusive) => {
+                    together.exclusive_minimum = *exclusive;
+                    None
+                }
+                _ => keyword::number(value),
+            },
+            "exclusiveMaximum" => match value {
+                Node::Bool(exclusive) => {
+                    together.exclusive_maximum = *exclusive;
+                    None
+                }
+                _ => keyword::number(value),
+            },
+            "multipleOf" => keyword::positive(value),
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties"
+            | "maxProperties" | "minContains" | "maxContains" => keyword::count(value),
+            "uniqueItems" | "deprecated" => value.is_true().then_some(Value::Bool(true)),
+            "pattern" => match value.as_str() {
+                Some(pattern) if self.schemas.is_portable(pattern) => Some(Value::from(pattern)),
+                // It still tells a reader something.
+                Some(pattern) => {
+                    out.insert("$comment".to_owned(), Value::from(format!("pattern: {pattern}")));
+                    None
+                }
+                None => None,
+            },
+            "nullable" | "x-nullable" => {
+                together.nullable |= value.is_true();
+                None
+            }
+            _ => None,
+        };
+        if let Some(converted) = converted {
+            out.insert(key.to_owned(), converted);
+            if key == "example" {
+                let example = out.shift_remove("example").unwrap_or_default();
+                out.entry("examples").or_insert(example);
+            }
+        }
+        Ok(())
+    }
+
+    fn properties(&mut self, place: Place<'a>, together: &mut Together) -> Result<Value, Dangling> {
+        let mut properties = Map::new();
+        for (name, value) in place.object().into_iter().flat_map(Object::iter) {
+            let property = place.with(value);
+            if self.schemas.is_left_out(property) {
+                together.left_out.insert(name.to_owned());
+                continue;
+            }
+            // Draft 3 said it on the property itself.
+            if property.is_true("required") {
+                together.required.push(name.to_owned());
+            }
+            let mut schema = self.schema(property)?;
+            drop_repeated_title(name, &mut schema);
+            properties.insert(name.to_owned(), schema);
+        }
+        Ok(Value::Object(properties))
+    }
+
+    fn list(&mut self, place: Place<'a>) -> Result<Option<Value>, Dangling> {
+        let Node::List(items) = place.value else { return Ok(None) };
+        let items: Vec<Value> =
+            items.iter().map(|item| self.schema(place.with(item))).collect::<Result<_, _>>()?;
+        Ok((!items.is_empty()).then_some(Value::Array(items)))
+    }
+
+    fn schemas_by_name(&mut self, key: &str, place: Place<'a>) -> Result<Option<Value>, Dangling> {
+        let Some(object) = place.object() else { return Ok(None) };
+        let mut schemas = Map::new();
+        for (name, value) in object.iter() {
+            if key != "patternProperties" || self.schemas.is_portable(name) {
+                schemas.insert(name.to_owned(), self.schema(place.with(value))?);
+            }
+        }
+        Ok(Some(Value::Object(schemas)))
+    }
+
+    fn example(&self, value: &Node<'_>) -> Option<Value> {
+        if self.schemas.direction == Direction::Response {
+            return None;
+        }
+        let example = value.to_value();
+        let is_short = !(example.is_object() || example.is_array())
+            || example.to_string().len() <= EXAMPLE_UNTIL;
+        is_short.then_some(example)
+    }
+
+    fn examples(&self, value: &Node<'_>) -> Option<Value> {
+        let examples: Vec<&Node<'_>> = match value {
+            Node::List(examples) => examples.iter().collect(),
+            // The form of parameters and bodies: `{name: {value: …}}`.
+            Node::Object(named) => {
+                named.iter().filter_map(|(_, example)| example.get("value")).collect()
+            }
+            _ => return None,
+        };
+        let helpful: Vec<Value> =
+            examples.into_iter().filter_map(|example| self.example(example)).collect();
+        (!helpful.is_empty()).then_some(Value::Array(helpful))
+    }
+}
+
+impl Together {
+    fn settle(mut self, out: &mut Map<String, Value>) {
+        self.required.retain(|name| !self.left_out.contains(name));
+        self.required.sort();
+        self.required.dedup();
+        if !self.required.is_empty() {
+            out.insert("required".to_owned(), Value::from(self.required));
+        }
+        if let Some(additional) = self.additional_items.filter(|_| self.tuple) {
+            out.insert("items".to_owned(), additional);
+        }
+        if self.exclusive_minimum
+            && let Some(minimum) = out.shift_remove("minimum")
+        {
+            out.insert("exclusiveMinimum".to_owned(), minimum);
+        }
+        if self.exclusive_maximum
+            && let Some(maximum) = out.shift_remove("maximum")
+        {
+            out.insert("exclusiveMaximum".to_owned(), maximum);
+        }
+        words_of_a_string(out);
+        if self.nullable {
+            allow_null(out);
+        }
+    }
+}
+
+/// An `enum` of a string whose words YAML read as numbers or booleans.
+fn words_of_a_string(out: &mut Map<String, Value>) {
+    if out.get("type").is_none_or(|word| word != "string") {
+        return;
+    }
+    if let Some(Value::Array(words)) = out.get_mut("enum") {
+        for word in words.iter_mut().filter(|word| word.is_number() || word.is_boolean()) {
+            *word = Value::String(word.to_string());
+        }
+    }
+}
+
+/// `nullable: true` of OpenAPI 3.0.
+fn allow_null(out: &mut Map<String, Value>) {
+    if let Some(Value::Array(values)) = out.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+    let null = || json!({"type": "null"});
+    match out.get_mut("type") {
+        Some(Value::String(word)) if word != "null" => {
+            let types = json!([word, "null"]);
+            out.insert("type".to_owned(), types);
+        }
+        Some(Value::Array(types)) if !types.contains(&Value::from("null")) => {
+            types.push(Value::from("null"));
+        }
+        Some(_) => {}
+        None => {
+            for key in ["anyOf", "oneOf"] {
+                if let Some(Value::Array(choices)) = out.get_mut(key) {
+                    choices.push(null());
+                    return;
+                }
+            }
+            let mut meant = Map::new();
+            for key in ["$ref", "allOf"] {
+                meant.extend(out.shift_remove_entry(key));
+            }
+            if !meant.is_empty() {
+                out.insert("anyOf".to_owned(), Value::Array(vec![Value::Object(meant), null()]));
+            }
+        }
+    }
+}
+
+/// `allOf` of one, as 3.0 needs it to put a description beside a `$ref`: the one itself.
+fn collapse_single(out: &mut Map<String, Value>) {
+    let Some(Value::Array(items)) = out.get("allOf") else { return };
+    let [Value::Object(only)] = items.as_slice() else { return };
+    let annotation =
+        |key: &str| matches!(key, "description" | "title" | "default" | "examples" | "deprecated");
+    if only.keys().any(|key| out.contains_key(key) && !annotation(key)) {
+        return;
+    }
+    let mut merged = only.clone();
+    for (key, value) in std::mem::take(out) {
+        if key != "allOf" {
+            merged.insert(key, value);
+        }
+    }
+    *out = merged;
+}
+
+/// A title that only says the name again: `Item Id` of `item_id`.
+fn drop_repeated_title(name: &str, schema: &mut Value) {
+    let letters = |text: &str| -> String {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    if let Some(object) = schema.as_object_mut()
+        && let Some(Value::String(title)) = object.get("title")
+        && letters(title) == letters(name)
+    {
+        object.shift_remove("title");
+    }
+}
+
+fn names_by_name(value: &Node<'_>) -> Option<Value> {
+    let names = |(name, value): (&str, &Node<'_>)| {
+        Some((name.to_owned(), Value::from(keyword::texts(value)?)))
+    };
+    Some(Value::Object(value.as_object()?.iter().filter_map(names).collect()))
+}

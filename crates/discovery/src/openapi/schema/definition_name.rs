@@ -1,0 +1,152 @@
+//! What a definition is called in a tool's `$defs`.
+//!
+//! Names are short, because every reference repeats them: `io.k8s.api.core.v1.Pod` is `Pod` if that says which. They
+//! are settled for the whole specification before the first tool, so that they do not depend on its order.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use model::Digest;
+
+use super::super::documents::{Documents, relative_to};
+use crate::text::{Node, Object};
+
+/// Where specifications keep their definitions.
+const SHELVES: [&str; 2] = ["/components/schemas", "/definitions"];
+const LIMIT: usize = 64;
+
+/// The names of all definitions of a specification.
+#[derive(Debug, Default)]
+pub(in super::super) struct DefinitionNames {
+    /// By the key on a shelf of the specification itself.
+    own: HashMap<String, String>,
+    /// Names that say nothing certain outside the shelves.
+    ambiguous: HashSet<String>,
+}
+
+impl DefinitionNames {
+    /// `references` are the references to other documents, with the document they stand in.
+    pub(in super::super) fn new(
+        documents: &Documents<'_>,
+        references: impl IntoIterator<Item = (usize, String)>,
+    ) -> Self {
+        let root = documents.root().value;
+        let shelves = SHELVES.iter().filter_map(|shelf| root.pointer(shelf)?.as_object());
+        let keys: Vec<&str> = shelves.flat_map(Object::iter).map(|(key, _)| key).collect();
+        let mut short: BTreeMap<String, usize> = BTreeMap::new();
+        for key in &keys {
+            *short.entry(last_word(key)).or_default() += 1;
+        }
+        let mut own = HashMap::new();
+        for key in keys {
+            let (short_name, whole) = (last_word(key), legal(key));
+            // A short name must not be the whole name of another.
+            let clear =
+                short[&short_name] == 1 && (short_name == whole || !root_has(root, &short_name));
+            own.insert(key.to_owned(), if clear { short_name } else { whole });
+        }
+        settle_clashes(&mut own);
+        let mut seen: HashMap<String, (String, String)> = HashMap::new();
+        let mut ambiguous: HashSet<String> = own.values().cloned().collect();
+        for (document, reference) in references {
+            let target = target(documents, document, &reference);
+            let base = base(&target);
+            let other = seen.entry(base.clone()).or_insert_with(|| target.clone());
+            if *other != target {
+                ambiguous.insert(base);
+            }
+        }
+        Self { own, ambiguous }
+    }
+
+    /// The name of what a reference, standing in a document that leads to it or is it, refers to.
+    pub(super) fn name(
+        &self,
+        documents: &Documents<'_>,
+        document: usize,
+        reference: &str,
+    ) -> String {
+        let fragment = reference.split_once('#').map_or("", |(_, fragment)| fragment);
+        let pointer = percent_encoding::percent_decode_str(fragment).decode_utf8_lossy();
+        if document == 0 {
+            let on_shelf = |shelf: &&str| pointer.strip_prefix(*shelf)?.strip_prefix('/');
+            if let Some(key) = SHELVES.iter().find_map(on_shelf) {
+                let key = key.replace("~1", "/").replace("~0", "~");
+                if let Some(name) = self.own.get(&key) {
+                    return name.clone();
+                }
+            }
+        }
+        let target = (documents.address(document).to_owned(), pointer.into_owned());
+        let base = base(&target);
+        match document == 0 || self.ambiguous.contains(&base) {
+            true => hashed(&base, &format!("{}#{}", target.0, target.1)),
+            false => base,
+        }
+    }
+}
+
+fn root_has(root: &Node<'_>, key: &str) -> bool {
+    SHELVES.iter().any(|shelf| root.pointer(shelf).is_some_and(|shelf| shelf.get(key).is_some()))
+}
+
+/// Keys that differ only in characters a name cannot have.
+fn settle_clashes(own: &mut HashMap<String, String>) {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for name in own.values() {
+        *counts.entry(name.clone()).or_default() += 1;
+    }
+    for (key, name) in own.iter_mut() {
+        if 1 < counts[name] {
+            *name = hashed(name, key);
+        }
+    }
+}
+
+/// The document and the pointer a reference leads to.
+fn target(documents: &Documents<'_>, document: usize, reference: &str) -> (String, String) {
+    let (address, fragment) = reference.split_once('#').unwrap_or((reference, ""));
+    let address = match address {
+        "" => Some(documents.address(document).to_owned()),
+        relative => relative_to(documents.address(document), relative),
+    };
+    let fragment = percent_encoding::percent_decode_str(fragment).decode_utf8_lossy();
+    (address.unwrap_or_default(), fragment.into_owned())
+}
+
+/// The last word of a pointer, or of the address of a whole document without its ending.
+fn base((address, pointer): &(String, String)) -> String {
+    let last = |text: &str| text.rsplit('/').next().unwrap_or_default().to_owned();
+    let word = match pointer.trim_matches('/') {
+        "" => {
+            let file = last(address);
+            file.split('.').next().unwrap_or_default().to_owned()
+        }
+        pointer => last(pointer),
+    };
+    legal(&word)
+}
+
+/// `Pod` of `io.k8s.api.core.v1.Pod`; the whole if the last part is no word.
+fn last_word(key: &str) -> String {
+    let last = key.rsplit(['.', ':', '/']).next().unwrap_or_default();
+    match last.starts_with(|c: char| c.is_ascii_alphabetic()) && 2 < last.len() {
+        true => legal(last),
+        false => legal(key),
+    }
+}
+
+/// Only what needs no escape in a JSON pointer or a URI.
+fn legal(text: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let name: String = text.chars().map(|c| if fits(c) { c } else { '_' }).take(LIMIT).collect();
+    match name.contains(|c: char| c.is_ascii_alphanumeric()) && text.chars().count() <= LIMIT {
+        true => name,
+        false => hashed(&name, text),
+    }
+}
+
+fn hashed(name: &str, whole: &str) -> String {
+    let hash: String = Digest::of(whole).to_string().chars().take(12).collect();
+    let name: String = name.chars().take(LIMIT - 13).collect();
+    format!("{name}_{hash}")
+}

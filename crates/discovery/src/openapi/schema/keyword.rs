@@ -1,0 +1,82 @@
+//! Single keywords of a schema, as JSON Schema 2020-12 wants them. What has no meaning there is left out.
+
+use std::collections::HashSet;
+
+use serde_json::{Number, Value};
+
+use crate::text::Node;
+
+/// A word for a type, of JSON Schema or of those people write instead.
+pub(super) fn type_name(word: &str) -> Option<&'static str> {
+    Some(match word.trim().to_ascii_lowercase().as_str() {
+        "string" | "str" | "text" | "file" | "date" | "datetime" | "date-time" | "uuid"
+        | "binary" => "string",
+        "integer" | "int" | "long" | "int32" | "int64" => "integer",
+        "number" | "float" | "double" | "decimal" => "number",
+        "boolean" | "bool" => "boolean",
+        "array" | "list" => "array",
+        "object" | "map" | "dict" | "hash" => "object",
+        "null" => "null",
+        _ => return None,
+    })
+}
+
+/// The types a `type` names: known words, each once.
+pub(super) fn types(value: &Node<'_>) -> Vec<&'static str> {
+    let words: &[Node<'_>] = match value {
+        Node::List(words) => words,
+        one => std::slice::from_ref(one),
+    };
+    let mut types = Vec::new();
+    for word in words {
+        // `type: null`, unquoted in YAML.
+        let name = if word.is_null() { Some("null") } else { word.as_str().and_then(type_name) };
+        types.extend(name.filter(|name| !types.contains(name)));
+    }
+    types
+}
+
+/// One type as a word, several as a list.
+pub(super) fn type_value(types: &[&'static str]) -> Option<Value> {
+    match types {
+        [] => None,
+        [one] => Some(Value::from(*one)),
+        many => Some(Value::from(many)),
+    }
+}
+
+/// A number, also one written as text.
+pub(super) fn number(value: &Node<'_>) -> Option<Value> {
+    match value {
+        Node::Number(number) => Some(Value::Number(number.clone())),
+        Node::Text(text) => text.trim().parse::<Number>().ok().map(Value::Number),
+        _ => None,
+    }
+}
+
+/// A number above zero.
+pub(super) fn positive(value: &Node<'_>) -> Option<Value> {
+    number(value).filter(|value| value.as_f64().is_some_and(|number| 0.0 < number))
+}
+
+/// A length or count: `3`, also written `3.0` or `"3"`.
+pub(super) fn count(value: &Node<'_>) -> Option<Value> {
+    let number = number(value)?;
+    if number.is_u64() {
+        return Some(number);
+    }
+    let float = number.as_f64()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole and within 2^53"
+    )]
+    (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then(|| Value::from(float as u64))
+}
+
+/// A list of texts, each once.
+pub(super) fn texts(value: &Node<'_>) -> Option<Vec<String>> {
+    let mut seen = HashSet::new();
+    let texts = value.as_list()?.iter().filter_map(Node::scalar);
+    Some(texts.filter(|text| seen.insert(text.clone())).collect())
+}

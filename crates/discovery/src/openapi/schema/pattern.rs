@@ -1,0 +1,113 @@
+//! Which regular expressions other programs can read: those of ECMA-262, as JSON Schema asks.
+
+/// Whether a `pattern` is a regular expression of ECMA-262 as far as a look at it tells.
+pub(super) fn is_portable(pattern: &str) -> bool {
+    if 10_000 < pattern.len() || has_foreign_syntax(pattern) {
+        return false;
+    }
+    // Look-around and back-references are ECMA-262 but not for a linear-time engine: their syntax is taken on trust.
+    if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|around| pattern.contains(around)) {
+        return balanced(pattern);
+    }
+    let parsed = regex_syntax::ast::parse::ParserBuilder::new().nest_limit(100).build();
+    let mut parser = parsed;
+    parser.parse(pattern).is_ok() || (has_back_reference(pattern) && balanced(pattern))
+}
+
+/// Constructs of PCRE, Python or Rust that ECMA-262 does not have.
+fn has_foreign_syntax(pattern: &str) -> bool {
+    let mut rest = pattern;
+    while let Some(at) = rest.find(['\\', '(', '[']) {
+        let (_, from) = rest.split_at(at);
+        let mut following = from.chars();
+        let opening = following.next();
+        let next = following.next();
+        let after = following.next();
+        let foreign = match (opening, next) {
+            (Some('\\'), Some(c)) => {
+                matches!(c, 'A' | 'z' | 'Z' | 'G' | 'Q' | 'E' | 'h' | 'R' | 'K' | 'X')
+            }
+            (Some('('), Some('?')) => !matches!(after, Some(':' | '=' | '!' | '<')),
+            (Some('['), Some('[')) => after == Some(':'),
+            _ => false,
+        };
+        if foreign {
+            return true;
+        }
+        // An escaped character opens nothing.
+        let step = match opening {
+            Some('\\') => 1 + next.map_or(0, char::len_utf8),
+            _ => 1,
+        };
+        rest = from.get(step..).unwrap_or_default();
+    }
+    ["*+", "++", "?+", "}+"].iter().any(|possessive| pattern.contains(possessive))
+        && !pattern.contains('[')
+}
+
+fn has_back_reference(pattern: &str) -> bool {
+    pattern.as_bytes().windows(2).any(|pair| pair[0] == b'\\' && (b'1'..=b'9').contains(&pair[1]))
+        || pattern.contains("\\k<")
+}
+
+/// Whether parentheses and brackets close.
+fn balanced(pattern: &str) -> bool {
+    let (mut depth, mut in_class, mut escaped) = (0_i32, false, false);
+    for c in pattern.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '[' => in_class = true,
+            ']' => in_class = false,
+            '(' if !in_class => depth += 1,
+            ')' if !in_class => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return false;
+        }
+    }
+    depth == 0 && !in_class && !escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_ecma_are_portable() {
+        for pattern in [
+            "^[a-z]+$",
+            r"^\d{3}-\d{4}$",
+            "(?=a)b",
+            "(?<year>\\d+)",
+            r"(a)\1",
+            r"[\w.+-]+@x",
+            "",
+            "a|b",
+        ] {
+            assert!(is_portable(pattern), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn other_dialects_and_broken_ones_are_not() {
+        for pattern in [
+            "^(?<year>\\d{4})(?i)x[[:alpha:]]$",
+            "(?i)abc",
+            "\\Aabc\\z",
+            "[a-",
+            "(",
+            "a)",
+            "(?P<n>x)",
+            "(?>a)",
+            "a++",
+            "*a",
+            "(?#c)",
+            "(?=a",
+            "[[:digit:]]",
+        ] {
+            assert!(!is_portable(pattern), "{pattern}");
+        }
+    }
+}

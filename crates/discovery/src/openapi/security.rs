@@ -1,0 +1,74 @@
+//! What an operation asks a caller to show: alternatives, each with its schemes written out, so that execution need not
+//! know the specification.
+
+use model::RawJson;
+use serde_json::{Map, Value, json};
+
+use super::documents::{Documents, Place};
+use crate::text::{Node, Object};
+
+/// The requirements of an operation, or of the specification if it has none of its own. An empty list says that no
+/// credential is wanted; `None` says nothing.
+pub(super) fn security(documents: &Documents<'_>, operation: Place<'_>) -> Option<RawJson> {
+    let root = documents.root();
+    let said = operation.get("security").or_else(|| root.get("security"))?;
+    let alternatives = said.value.as_list()?;
+    let alternative = |requirement: &Node<'_>| {
+        let schemes = requirement.as_object().into_iter().flat_map(Object::iter);
+        Value::Object(
+            schemes
+                .map(|(name, scopes)| (name.to_owned(), scheme(documents, name, scopes)))
+                .collect(),
+        )
+    };
+    let alternatives: Vec<Value> = alternatives.iter().map(alternative).collect();
+    Some(RawJson::from(&Value::Array(alternatives)))
+}
+
+/// What is needed to show a credential: the type, and where it goes.
+fn scheme(documents: &Documents<'_>, name: &str, scopes: &Node<'_>) -> Value {
+    let root = documents.root();
+    let shelf = match root.get("components") {
+        Some(components) => components.get("securitySchemes"),
+        None => root.get("securityDefinitions"),
+    };
+    let found = shelf.and_then(|shelf| documents.resolve(shelf.get(name)?).ok());
+    let Some(found) = found.filter(|found| is_complete(*found)) else {
+        return json!({"type": "unknown"});
+    };
+    let decides = ["host", "content-length", "transfer-encoding", "connection", "cookie"];
+    if found.text("in") == Some("header")
+        && found
+            .text("name")
+            .is_some_and(|name| decides.iter().any(|other| name.eq_ignore_ascii_case(other)))
+    {
+        return json!({"type": "unknown"});
+    }
+    let mut scheme = Map::new();
+    for key in ["type", "in", "name", "scheme"] {
+        if let Some(text) = found.text(key) {
+            scheme.insert(key.to_owned(), Value::from(text));
+        }
+    }
+    // Swagger 2.0.
+    if found.text("type") == Some("basic") {
+        scheme.insert("type".to_owned(), Value::from("http"));
+        scheme.insert("scheme".to_owned(), Value::from("basic"));
+    }
+    if scopes.as_list().is_some_and(|scopes| !scopes.is_empty()) {
+        scheme.insert("scopes".to_owned(), scopes.to_value());
+    }
+    Value::Object(scheme)
+}
+
+/// Whether it says all that is needed to show a credential.
+fn is_complete(scheme: Place<'_>) -> bool {
+    match scheme.text("type") {
+        Some("apiKey") => {
+            matches!(scheme.text("in"), Some("header" | "query" | "cookie"))
+                && scheme.text("name").is_some()
+        }
+        Some("http") => scheme.text("scheme").is_some(),
+        other => other.is_some(),
+    }
+}

@@ -1,0 +1,135 @@
+//! A document as it was served, JSON or YAML 1.2, becomes one JSON value.
+//!
+//! The document is not ours: its size, its depth and what its aliases copy are bounded. Of two members with one name the
+//! last counts in JSON; YAML forbids them, and so do we.
+
+mod node;
+mod yaml;
+
+use std::fmt;
+
+use serde_json::Value;
+
+pub use self::node::{Node, Object};
+
+/// The longest document that is read, in bytes.
+pub const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// The most values a document may have, by the commas, brackets and lines between them: in memory a value takes about a hundred
+/// bytes, however short it is written.
+const MAX_VALUES: usize = 2_000_000;
+/// How many lists and objects may stand inside each other; `serde_json` has the same limit.
+const MAX_DEPTH: usize = 128;
+
+/// Why a document could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TextError {
+    #[error("the document has {bytes} bytes, and at most {MAX_BYTES} are read")]
+    TooLong { bytes: usize },
+    #[error("the document has more than {MAX_VALUES} values")]
+    TooManyValues,
+    #[error("the document is UTF-16: save it as UTF-8")]
+    Utf16,
+    #[error("byte {offset} of the document is not UTF-8: save it as UTF-8")]
+    NotUtf8 { offset: usize },
+    #[error("the document is empty")]
+    Empty,
+    #[error("the document is not JSON: {reason}")]
+    NotJson { reason: String },
+    #[error("the document is not YAML: {reason} at {at}")]
+    NotYaml { reason: String, at: Place },
+    #[error("a second document starts at {at}: keep one, and serve the others by themselves")]
+    SecondDocument { at: Place },
+    #[error("the key `{key}` at {at} was there before: remove one of them")]
+    DuplicateKey { key: String, at: Place },
+    #[error("the key at {at} is a list or a mapping: write a text")]
+    KeyIsNoText { at: Place },
+    #[error("`<<` at {at} takes a mapping or a list of mappings")]
+    NotMergeable { at: Place },
+    #[error("the alias at {at} stands inside the value it means: write that value out")]
+    EndlessAlias { at: Place },
+    #[error("the aliases up to {at} copy too much: write their values out")]
+    TooManyCopies { at: Place },
+    #[error("more than {MAX_DEPTH} lists and mappings stand inside each other at {at}")]
+    TooDeep { at: Place },
+    #[error(
+        "the list or mapping in brackets around {at} is too long: write it without brackets, or the whole document as JSON"
+    )]
+    FlowTooLong { at: Place },
+}
+
+/// A place in a document; both numbers start at 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub line: usize,
+    pub column: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {} column {}", self.line, self.column)
+    }
+}
+
+/// Reads a JSON or YAML document.
+pub fn read(bytes: &[u8]) -> Result<Value, TextError> {
+    parse(&decode(bytes.to_owned())?).map(Node::into_value)
+}
+
+/// Reads a JSON or YAML document into a tree that borrows from it.
+pub fn parse(text: &str) -> Result<Node<'_>, TextError> {
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    if has_too_many_values(text, is_json) {
+        return Err(TextError::TooManyValues);
+    }
+    if is_json { read_json(text) } else { yaml::read(text) }
+}
+
+/// Whether a document has more values than are read. In JSON a line end separates nothing.
+fn has_too_many_values(text: &str, is_json: bool) -> bool {
+    let separates =
+        |byte: &&u8| matches!(byte, b',' | b'[' | b'{') || (**byte == b'\n' && !is_json);
+    MAX_VALUES < text.as_bytes().iter().filter(separates).count()
+}
+
+/// The text of a document, without its byte order mark.
+pub fn decode(bytes: Vec<u8>) -> Result<String, TextError> {
+    if MAX_BYTES < bytes.len() {
+        return Err(TextError::TooLong { bytes: bytes.len() });
+    }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return Err(TextError::Utf16);
+    }
+    let mut text = String::from_utf8(bytes)
+        .map_err(|error| TextError::NotUtf8 { offset: error.utf8_error().valid_up_to() })?;
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    Ok(text)
+}
+
+/// JSON, or YAML that starts like it: with keys that are not quoted, comments, or a comma before a closing bracket.
+///
+/// YAML would do for both, but it is slower, and knows no surrogate pairs (`\ud83d\ude00`).
+fn read_json(text: &str) -> Result<Node<'_>, TextError> {
+    let error = match serde_json::from_str(text) {
+        Ok(value) => return Ok(value),
+        Err(error) => error,
+    };
+    match yaml::read(text) {
+        Err(TextError::NotYaml { .. } | TextError::FlowTooLong { .. }) if looks_like_json(text) => {
+            Err(TextError::NotJson { reason: error.to_string() })
+        }
+        read => read,
+    }
+}
+
+/// Which of two errors helps: whoever wrote `[` or `{"` meant JSON.
+fn looks_like_json(text: &str) -> bool {
+    match text.trim_start().strip_prefix('{') {
+        None => true,
+        Some(inside) => inside.trim_start().starts_with('"'),
+    }
+}
+
+#[cfg(test)]
+mod tests;

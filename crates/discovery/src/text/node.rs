@@ -1,0 +1,340 @@
+//! A document as a tree that borrows its texts where it can.
+//!
+//! A `serde_json::Value` takes twelve times the memory of the text it was read from, and most of the time of reading it.
+//! A specification is read once, walked and dropped: this tree takes a third, and finds members of small objects by
+//! looking at them one after the other.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Objects with more members than this have an index.
+const INDEX_FROM: usize = 16;
+
+/// A JSON value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Node<'t> {
+    Null,
+    Bool(bool),
+    Number(Number),
+    Text(Cow<'t, str>),
+    List(Box<[Self]>),
+    Object(Object<'t>),
+}
+
+/// The members of an object in their order, each name once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object<'t> {
+    members: Box<[(Cow<'t, str>, Node<'t>)]>,
+    /// The members by name, if there are many.
+    #[expect(clippy::box_collection, reason = "one word in every object, and most have no index")]
+    index: Option<Box<Vec<u32>>>,
+}
+
+impl<'t> Object<'t> {
+    /// Of members with one name the last counts, in the place of the first.
+    pub(super) fn new(mut members: Vec<(Cow<'t, str>, Node<'t>)>) -> Self {
+        let index = match members.len() <= INDEX_FROM {
+            true => {
+                let mut at = 1;
+                while at < members.len() {
+                    let (before, from) = members.split_at(at);
+                    match before.iter().position(|(name, _)| *name == from[0].0) {
+                        Some(first) => members[first].1 = members.remove(at).1,
+                        None => at += 1,
+                    }
+                }
+                None
+            }
+            false => Some(Box::new(indexed(&mut members))),
+        };
+        Self { members: members.into_boxed_slice(), index }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Node<'t>> {
+        self.position(name).map(|position| &self.members[position].1)
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        match &self.index {
+            None => self.members.iter().position(|(other, _)| other == name),
+            Some(index) => {
+                let found =
+                    index.binary_search_by(|&at| self.members[at as usize].0.as_ref().cmp(name));
+                found.ok().map(|found| index[found] as usize)
+            }
+        }
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.position(name).is_some()
+    }
+
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Node<'t>)> {
+        self.members.iter().map(|(name, value)| (name.as_ref(), value))
+    }
+
+    pub(super) fn into_members(self) -> Box<[(Cow<'t, str>, Node<'t>)]> {
+        self.members
+    }
+}
+
+/// The positions of the members in the order of their names; a name that was there before gives way to the last.
+fn indexed(members: &mut Vec<(Cow<'_, str>, Node<'_>)>) -> Vec<u32> {
+    let sorted = order(members);
+    let same = |one: &u32, two: &u32| name(members, *one) == name(members, *two);
+    // The sort is stable: in a run of one name the last is the last of the document.
+    let runs: Vec<Vec<u32>> =
+        sorted.chunk_by(same).filter(|run| 1 < run.len()).map(<[u32]>::to_vec).collect();
+    if runs.is_empty() {
+        return sorted;
+    }
+    let mut gone = vec![false; members.len()];
+    for run in runs {
+        members.swap(run[0] as usize, run[run.len() - 1] as usize);
+        run.iter().skip(1).for_each(|other| gone[*other as usize] = true);
+    }
+    let mut at = 0;
+    members.retain(|_| {
+        at += 1;
+        !gone[at - 1]
+    });
+    order(members)
+}
+
+fn order(members: &[(Cow<'_, str>, Node<'_>)]) -> Vec<u32> {
+    let count = u32::try_from(members.len()).expect("a document has fewer members than 2^32");
+    let mut order: Vec<u32> = (0..count).collect();
+    order.sort_by(|&one, &two| name(members, one).cmp(name(members, two)));
+    order
+}
+
+fn name<'m>(members: &'m [(Cow<'_, str>, Node<'_>)], at: u32) -> &'m str {
+    &members[at as usize].0
+}
+
+impl<'t> Node<'t> {
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        self.as_object()?.get(name)
+    }
+
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(word) => Some(*word),
+            _ => None,
+        }
+    }
+
+    pub fn is_true(&self) -> bool {
+        matches!(self, Self::Bool(true))
+    }
+
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    pub fn as_list(&self) -> Option<&[Self]> {
+        match self {
+            Self::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    pub fn as_object(&self) -> Option<&Object<'t>> {
+        match self {
+            Self::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// Text, also of a number or a boolean where YAML read one.
+    pub fn scalar(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.to_string()),
+            Self::Number(number) => Some(number.to_string()),
+            Self::Bool(word) => Some(word.to_string()),
+            Self::Null | Self::List(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// What a JSON pointer (RFC 6901) leads to.
+    pub fn pointer(&self, pointer: &str) -> Option<&Self> {
+        let mut here = self;
+        let Some(pointer) = pointer.strip_prefix('/') else {
+            return pointer.is_empty().then_some(self);
+        };
+        for token in pointer.split('/') {
+            here = match here {
+                Self::Object(object) if token.contains('~') => {
+                    object.get(&token.replace("~1", "/").replace("~0", "~"))?
+                }
+                Self::Object(object) => object.get(token)?,
+                Self::List(items) => items.get(token.parse::<usize>().ok()?)?,
+                _ => return None,
+            };
+        }
+        Some(here)
+    }
+
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(word) => Value::Bool(*word),
+            Self::Number(number) => Value::Number(number.clone()),
+            Self::Text(text) => Value::String(text.to_string()),
+            Self::List(items) => Value::Array(items.iter().map(Self::to_value).collect()),
+            Self::Object(object) => Value::Object(
+                object
+                    .iter()
+                    .map(|(name, value)| (name.to_owned(), value.to_value()))
+                    .collect::<Map<_, _>>(),
+            ),
+        }
+    }
+
+    pub(super) fn into_value(self) -> Value {
+        match self {
+            Self::Text(text) => Value::String(text.into_owned()),
+            Self::List(items) => Value::Array(items.into_iter().map(Self::into_value).collect()),
+            Self::Object(object) => Value::Object(
+                object
+                    .members
+                    .into_iter()
+                    .map(|(name, value)| (name.into_owned(), value.into_value()))
+                    .collect(),
+            ),
+            scalar => scalar.to_value(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Node<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Node<'de>, E> {
+        Ok(Node::Null)
+    }
+
+    fn visit_bool<E>(self, word: bool) -> Result<Node<'de>, E> {
+        Ok(Node::Bool(word))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Node<'de>, E> {
+        Ok(Node::Number(number.into()))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Node<'de>, E> {
+        Ok(Node::Number(number.into()))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Node<'de>, E> {
+        Ok(Number::from_f64(number).map_or(Node::Null, Node::Number))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Node<'de>, E> {
+        Ok(Node::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Node<'de>, E> {
+        Ok(Node::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Node<'de>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = sequence.next_element()? {
+            items.push(item);
+        }
+        Ok(Node::List(items.into_boxed_slice()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
+        let mut members = Vec::new();
+        while let Some(Name(name)) = map.next_key()? {
+            members.push((name, map.next_value()?));
+        }
+        Ok(Node::Object(Object::new(members)))
+    }
+}
+
+/// A key that is borrowed if it has no escapes.
+struct Name<'de>(Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameVisitor;
+        impl<'de> Visitor<'de> for NameVisitor {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(name)))
+            }
+
+            fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(name.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(text: &str) -> Node<'_> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn of_members_with_one_name_the_last_counts() {
+        assert_eq!(node(r#"{"a":1,"b":2,"a":3,"a":4}"#).to_value().to_string(), r#"{"a":4,"b":2}"#);
+        let many: Vec<String> = (0..100).map(|at| format!("\"k{}\":{at}", at % 30)).collect();
+        let many = format!("{{{}}}", many.join(","));
+        let object = node(&many);
+        assert_eq!(object.as_object().unwrap().len(), 30);
+        assert_eq!(object.get("k5").unwrap().to_value(), 95);
+        assert_eq!(object.get("k25").unwrap().to_value(), 85);
+        assert_eq!(object.to_value(), serde_json::from_str::<Value>(&many).unwrap());
+    }
+
+    #[test]
+    fn a_pointer_leads_through_objects_and_lists() {
+        let node = node(r#"{"a/b":[{"~":"here"}]}"#);
+        assert_eq!(node.pointer("/a~1b/0/~0").and_then(Node::as_str), Some("here"));
+        assert_eq!(node.pointer("/a~1b/1"), None);
+        assert_eq!(node.pointer(""), Some(&node));
+    }
+}

@@ -1,0 +1,102 @@
+//! Small specifications that are made to cost much: all of them are read quickly, or refused.
+
+use serde_json::{Map, Value, json};
+
+use super::{names, quickly};
+
+/// A specification with these schemas, and operations that use `S0` as body and as answer.
+fn with_schemas(schemas: Map<String, Value>, operations: usize) -> String {
+    let content = json!({"application/json": {"schema": {"$ref": "#/components/schemas/S0"}}});
+    let operation =
+        json!({"requestBody": {"content": content}, "responses": {"200": {"content": content}}});
+    let path = |index: usize| (format!("/{index}"), json!({"post": operation}));
+    let paths: Map<String, Value> = (0..operations).map(path).collect();
+    json!({"openapi": "3.1.0", "components": {"schemas": schemas}, "paths": paths}).to_string()
+}
+
+fn reference(index: usize) -> Value {
+    json!({"$ref": format!("#/components/schemas/S{index}")})
+}
+
+#[test]
+fn an_all_of_that_repeats_itself_at_every_depth() {
+    let link =
+        |index: usize| (format!("S{index}"), json!({"allOf": vec![reference(index + 1); 50]}));
+    let mut schemas: Map<String, Value> = (0..30).map(link).collect();
+    schemas.insert("S30".to_owned(), json!({}));
+    assert_eq!(names(&quickly(&with_schemas(schemas, 1))), ["post_0"]);
+}
+
+#[test]
+fn very_many_references_to_an_anchor_at_the_end() {
+    let property = |index: usize| (format!("p{index}"), json!({"$ref": "#end"}));
+    let properties: Map<String, Value> = (0..20_000).map(property).collect();
+    let schemas = json!({
+        "S0": {"anyOf": [{"properties": properties}]}, "End": {"$anchor": "end", "minLength": 2, "title": "The end"},
+    });
+    let found = quickly(&with_schemas(schemas.as_object().unwrap().clone(), 1));
+    assert_eq!(names(&found), ["post_0"]);
+}
+
+#[test]
+fn an_object_with_very_many_members() {
+    let properties: Map<String, Value> =
+        (0..100_000).map(|index| (format!("p{index}"), json!({}))).collect();
+    let required: Vec<&String> = properties.keys().take(1_000).collect();
+    let schema = json!({"type": "object", "required": required, "properties": properties});
+    quickly(&with_schemas(Map::from_iter([("S0".to_owned(), schema)]), 1));
+}
+
+#[test]
+fn an_operation_with_very_many_parameters() {
+    let parameter = |index: usize| json!({"in": "query", "name": format!("p{index}")});
+    let parameters: Vec<Value> = (0..100_000).map(parameter).collect();
+    let found = quickly(
+        &json!({"openapi": "3.1.0", "paths": {
+            "/many": {"get": {"operationId": "many", "parameters": parameters}},
+            "/good": {"get": {"operationId": "good"}},
+        }})
+        .to_string(),
+    );
+    assert_eq!(names(&found), ["good"]);
+}
+
+#[test]
+fn a_text_that_is_full_of_beginnings_of_references() {
+    let text =
+        json!({"openapi": "3.1.0", "info": {"description": "$ref:".repeat(50_000)}, "paths": {}});
+    quickly(&text.to_string());
+}
+
+#[test]
+fn a_server_whose_variables_fill_it_without_end() {
+    let server = json!({"url": format!("https://h/{}", "{v}".repeat(20_000)),
+        "variables": {"v": {"default": "a".repeat(60_000)}}});
+    let text = json!({"openapi": "3.1.0", "servers": [server], "paths": {"/a": {"get": {"operationId": "a"}}}});
+    assert_eq!(names(&quickly(&text.to_string())), ["a"]);
+}
+
+#[test]
+fn an_object_with_very_many_members_of_few_names() {
+    let members: Vec<String> =
+        (0..200_000).map(|index| format!("\"k{}\":0", index % 50_000)).collect();
+    quickly(&format!(
+        r#"{{"openapi": "3.1.0", "x-many": {{{}}}, "paths": {{}}}}"#,
+        members.join(",")
+    ));
+}
+
+#[test]
+fn one_long_text_for_very_many_operations_and_many_warnings_about_one_long_path() {
+    let paths: Map<String, Value> =
+        (0..1_000).map(|at| (format!("/{at}"), json!({"$ref": "#/x-item"}))).collect();
+    let item = json!({"get": {"description": "long".repeat(75_000)}});
+    let found = quickly(&json!({"openapi": "3.1.0", "x-item": item, "paths": paths}).to_string());
+    assert_eq!(found.operations, 1_000);
+    assert!(found.inventory.tools.len() < 500, "{}", found.inventory.tools.len());
+    let path = format!("/{}", "a".repeat(100_000));
+    let get = json!({"parameters": vec![json!({}); 900]});
+    let found = quickly(&json!({"openapi": "3.1.0", "paths": {path: {"get": get}}}).to_string());
+    let warnings: usize = found.inventory.warnings.iter().map(|warning| warning.at.len()).sum();
+    assert!(warnings < 50_000, "{warnings}");
+}

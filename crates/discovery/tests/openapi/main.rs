@@ -1,0 +1,49 @@
+//! From the text of a specification to an inventory, as others see it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod limits;
+mod names;
+mod pizzeria;
+mod references;
+mod tolerance;
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use toolcrib_discovery::DiscoveryError;
+use toolcrib_discovery::openapi::{self, Address, Found, Options, Specification};
+
+fn discovered(text: &str) -> Found {
+    discovery_of(text).unwrap()
+}
+
+fn discovery_of(text: &str) -> Result<Found, DiscoveryError> {
+    let specification = Specification::read(Address::Inline, text.as_bytes())?;
+    openapi::discover("pizzeria".parse().unwrap(), &specification, &Options::default())
+}
+
+/// Discovery that must be over in about a second, on a slow machine too.
+fn quickly(specification: &str) -> Found {
+    let started = Instant::now();
+    let found = discovered(specification);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    found
+}
+
+fn names(found: &Found) -> Vec<&str> {
+    found.inventory.tools.values().map(|tool| &*tool.manifest.name).collect()
+}
+
+/// `code: message` of every warning but the one that there is no server.
+fn warnings(found: &Found) -> Vec<String> {
+    let warnings =
+        found.inventory.warnings.iter().filter(|warning| &*warning.code != "no_base_url");
+    warnings.map(|warning| format!("{}: {}", warning.code, warning.message)).collect()
+}
+
+/// The input schema of a tool.
+fn input(found: &Found, name: &str) -> Value {
+    let mut tools = found.inventory.tools.values();
+    let tool = tools.find(|tool| &*tool.manifest.name == name).expect("there is such a tool");
+    tool.schema(&tool.manifest.input_schema).to_served()
+}

@@ -1,0 +1,148 @@
+//! Specifications are wrong everywhere. A mistake costs what it is in, and a warning says so.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{discovered, discovery_of, input, names, warnings};
+
+/// The input schema of one operation with this query parameter.
+fn parameter(schema: Value) -> Value {
+    let specification = json!({"openapi": "3.0.4", "paths": {"/menu": {"get": {"operationId": "menu",
+        "parameters": [{"in": "query", "name": "q", "schema": schema}]}}}});
+    input(&discovered(&specification.to_string()), "menu")["properties"]["q"].take()
+}
+
+#[test]
+fn a_keyword_with_a_value_it_cannot_have_is_left_out() {
+    for schema in [
+        json!({"type": "string", "required": true}),
+        json!({"type": "string", "enum": []}),
+        json!({"type": "string", "minLength": "many", "pattern": "(", "maxLength": -1}),
+        json!({"type": "string", "properties": [1], "allOf": {}, "items": null}),
+        json!({"type": "string", "additionalProperties": "yes", "nullable": "yes", "x-other": 1}),
+    ] {
+        let mut converted = parameter(schema.clone());
+        // What a pattern meant is still told.
+        converted.as_object_mut().unwrap().shift_remove("$comment");
+        assert_eq!(converted["type"], "string", "{schema}");
+    }
+    assert_eq!(parameter(json!({"type": "strnig"})), json!({}));
+    assert_eq!(parameter(json!(7)), json!({}));
+}
+
+#[test]
+fn a_mistake_costs_only_the_operation_it_is_in() {
+    let found = discovered(
+        "openapi: 3.0.4
+paths:
+  /one: {get: {parameters: [{$ref: '#/components/parameters/missing'}]}}
+  /two: {get: {operationId: dup, parameters: [7, {in: nowhere, name: x}, {in: query}, null]}}
+  /three: {get: {operationId: dup, parameters: {}, tags: {}, security: {}, responses: [], servers: 7}}
+  /four: {get: {operationId: [], summary: {}, requestBody: 7}}
+  /five: {get: 7, put: null, post: {$ref: '#/nowhere'}}
+  /six: 7
+  /seven: {$ref: '#/nowhere'}
+  x-eight: {get: {}}",
+    );
+    assert_eq!(found.inventory.tools.len(), 3);
+    let left_out = warnings(&found);
+    assert_eq!(left_out.iter().filter(|text| text.contains("operation is left out")).count(), 3);
+    assert_eq!(left_out.iter().filter(|text| text.contains("path is left out")).count(), 2);
+    assert_eq!(left_out.iter().filter(|text| text.contains("parameter_ignored")).count(), 4);
+}
+
+#[test]
+fn a_document_of_something_else_is_refused_and_says_what_it_is_not() {
+    for (text, reason) in [
+        ("hello", "this is not an OpenAPI specification"),
+        ("{}", "this is not an OpenAPI specification"),
+        ("[1]", "this is not an OpenAPI specification"),
+        ("openapi: 4.0.0\npaths: {}", "version 4.0.0 is not known"),
+        ("swagger: '1.2'\npaths: {}", "version 1.2 is not known"),
+        ("", "the document is empty"),
+        ("{\"openapi\": ", "the document is not JSON"),
+    ] {
+        let error = discovery_of(text).unwrap_err().to_string();
+        assert!(error.starts_with(reason), "{text}: {error}");
+    }
+    assert_eq!(names(&discovered("openapi: 3.1.0\nwebhooks: {}")), [""; 0]);
+}
+
+fn pizzeria() -> Value {
+    // The other way round it is JSON.
+    let text = include_str!("pizzeria-3.0.yaml");
+    toolcrib_discovery::text::read(text.as_bytes()).unwrap()
+}
+
+/// Every place of a document, as JSON pointers.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    found.push(at.to_owned());
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                places(
+                    value,
+                    &format!("{at}/{}", name.replace('~', "~0").replace('/', "~1")),
+                    found,
+                );
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter().enumerate() {
+                places(value, &format!("{at}/{index}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,12}".prop_map(Value::from),
+        "#/(paths|components/schemas/(Pizza|Topping|nobody))?"
+            .prop_map(|text| json!({"$ref": text})),
+    ];
+    scalar.prop_recursive(3, 12, 4, |inner| {
+        let name =
+            prop_oneof!["\\PC{0,6}", "(type|properties|items|allOf|in|name|schema|get|content)"];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((name, inner), 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any value of a good specification is replaced by any JSON.
+    #[test]
+    fn rubbish_anywhere_costs_only_what_it_is_in(place in any::<prop::sample::Index>(), rubbish in any_json()) {
+        let mut specification = pizzeria();
+        let mut found = Vec::new();
+        places(&specification, "", &mut found);
+        let place = place.get(&found);
+        *specification.pointer_mut(place).unwrap() = rubbish;
+        let Ok(found) = discovery_of(&specification.to_string()) else {
+            // Only the document as a whole and its version can make it no specification.
+            prop_assert!(["", "/openapi", "/paths"].contains(&place.as_str()), "{}", place);
+            return Ok(());
+        };
+        let left_out = warnings(&found);
+        let left_out = left_out.iter().filter(|text| text.contains("operation is left out"));
+        prop_assert_eq!(found.operations, found.inventory.tools.len() + left_out.count());
+        // Rubbish below one path costs no other path anything.
+        if let Some(path) = place.strip_prefix("/paths/").and_then(|rest| rest.split('/').next()) {
+            let others = 5 - if path == "~1pizzas" { 2 } else { 1 };
+            prop_assert!(others <= found.inventory.tools.len(), "{}", place);
+        }
+        for tool in found.inventory.tools.values() {
+            let schema = tool.schema(&tool.manifest.input_schema).to_served();
+            prop_assert!(jsonschema::draft202012::new(&schema).is_ok(), "{}", schema);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Sources of every kind are asked what they offer, through real connections.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../upstream/tests/support/upstream.rs"]
+mod server;
+
+use model::{Inventory, SourceProfile};
+use serde_json::{Value, json};
+use toolcrib_discovery::DiscoveryError;
+use upstream::egress::Egress;
+use upstream::http::HttpClient;
+
+use server::{Upstream, answer};
+
+const PETS: &str = r##"{"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"}, "paths": {
+    "/pets": {"get": {"operationId": "list", "summary": "S", "description": "D", "responses": {}}},
+    "/pet": {"$ref": "parts/pet.json#/one"}}}"##;
+const PET: &str = r#"{"one": {"get": {"operationId": "get", "responses": {}}}}"#;
+
+async fn asked(profile: Value) -> Result<Inventory, DiscoveryError> {
+    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+    asked_through(&client, profile).await
+}
+
+async fn asked_through(client: &HttpClient, profile: Value) -> Result<Inventory, DiscoveryError> {
+    let profile: SourceProfile = serde_json::from_value(profile).unwrap();
+    let found = toolcrib_discovery::discover(&"pets".parse().unwrap(), &profile, client).await?;
+    Ok(found.inventory)
+}
+
+fn openapi(url: &str, settings: Value) -> Value {
+    let mut profile = json!({"name": "Pets", "url": url, "settings": settings});
+    profile["settings"]["kind"] = "openapi".into();
+    profile
+}
+
+/// Of each tool, by its key.
+fn urls(inventory: &Inventory) -> Vec<(String, String)> {
+    let url = |(id, tool): (&model::ToolId, &model::Discovered)| {
+        let execution = serde_json::to_value(&tool.manifest.execution).unwrap();
+        (id.key().to_owned(), execution["url_template"].as_str().unwrap().to_owned())
+    };
+    inventory.tools.iter().map(url).collect()
+}
+
+fn ok(body: &str) -> Vec<u8> {
+    answer("200 OK", "", body.as_bytes())
+}
+
+/// Serves the specification, and this in place of what it refers to.
+fn pets(reference: Vec<u8>) -> Upstream {
+    Upstream::replying(move |request| match request.starts_with("GET /api/openapi.json ") {
+        true => ok(PETS),
+        false => reference.clone(),
+    })
+}
+
+#[tokio::test]
+async fn without_a_place_the_url_is_the_address_of_the_specification() {
+    let server = pets(ok(PET));
+    let found = asked(openapi(&server.url("/api/openapi.json"), json!({}))).await.unwrap();
+    assert_eq!(urls(&found), [("list".to_owned(), server.url("/pets"))]);
+    assert_eq!(server.requests().len(), 1, "references are not followed unasked");
+}
+
+#[tokio::test]
+async fn with_a_place_the_url_is_the_base_of_calls() {
+    let server = pets(ok(PET));
+    let places = [json!({"url": server.url("/api/openapi.json")}), json!({"text": PETS})];
+    for place in places {
+        let settings = json!({"specification": place, "describe": "both"});
+        let found = asked(openapi("https://pets.example/v1/", settings)).await.unwrap();
+        assert_eq!(urls(&found), [("list".to_owned(), "https://pets.example/v1/pets".to_owned())]);
+        let tool = found.tools.values().next().unwrap();
+        assert_eq!(&*tool.manifest.description, "S\n\nD");
+    }
+}
+
+#[tokio::test]
+async fn references_of_the_same_origin_are_followed_if_asked() {
+    let follow = |server: &Upstream| {
+        asked(openapi(&server.url("/api/openapi.json"), json!({"follow_references": true})))
+    };
+    let server = pets(ok(PET));
+    assert_eq!(urls(&follow(&server).await.unwrap()).len(), 2);
+    assert!(server.requests()[1].starts_with("GET /api/parts/pet.json "));
+    // What is not there is missed by what needs it; what may come back is a failure.
+    let gone = follow(&pets(answer("404 Not Found", "", b""))).await.unwrap();
+    assert_eq!((gone.tools.len(), gone.warnings.len()), (1, 1));
+    let later = follow(&pets(answer("503 Later", "", b""))).await.unwrap_err();
+    assert_eq!(later.code(), "spec_fetch_failed");
+    let page = follow(&pets(ok("<html>"))).await.unwrap_err();
+    assert_eq!(page.code(), "spec_parse_failed");
+}
+
+#[tokio::test]
+async fn an_http_manifest_is_behind_tools() {
+    let server = Upstream::replying(|_| ok(r#"{"tools": [{"name": "get_weather"}]}"#));
+    let profile =
+        json!({"name": "W", "url": server.url("/api/"), "settings": {"kind": "http_manifest"}});
+    let found = asked(profile).await.unwrap();
+    assert_eq!(urls(&found), [("get_weather".to_owned(), server.url("/api/weather"))]);
+    assert!(server.requests()[0].starts_with("GET /api/tools "));
+}
+
+#[tokio::test]
+async fn a_source_may_reach_what_is_allowed_for_it() {
+    let server = pets(ok(PET));
+    let shut = HttpClient::new(Egress::default());
+    let mut profile = openapi(&server.url("/api/openapi.json"), json!({}));
+    let refused = asked_through(&shut, profile.clone()).await.unwrap_err();
+    assert_eq!((refused.code(), server.requests().len()), ("spec_fetch_failed", 0));
+    profile["allow"] = json!(["127.0.0.0/8"]);
+    assert!(asked_through(&shut, profile.clone()).await.is_ok());
+    profile["allow"] = json!(["not an address"]);
+    assert!(matches!(asked_through(&shut, profile).await, Err(DiscoveryError::Allow(_))));
+}
+
+#[tokio::test]
+async fn what_cannot_be_asked_says_so() {
+    let error = |settings: Value| async move {
+        let profile = json!({"name": "Pets", "settings": settings});
+        asked(profile).await.unwrap_err().to_string()
+    };
+    assert_eq!(
+        error(json!({"kind": "mcp"})).await,
+        "sources of kind `mcp` cannot be asked for their tools yet"
+    );
+    assert_eq!(
+        error(json!({"kind": "builtin"})).await,
+        "sources of kind `builtin` have nothing to fetch: their tools are declared"
+    );
+    assert_eq!(
+        error(json!({"kind": "openapi"})).await,
+        "the source has no `url`: give one, or a `specification` in its settings"
+    );
+    let missing = json!({"kind": "openapi", "specification": {"file": "/not/there.yaml"}});
+    assert_eq!(error(missing).await, "`/not/there.yaml` cannot be read");
+}
