@@ -1,143 +1,167 @@
-//! An upstream's JSON answer becomes an outcome (requirement H2).
+//! An upstream's answer becomes an outcome.
 //!
-//! Some upstreams answer in the form of an MCP tool result, `{content, structuredContent, isError}`. It is passed on as
-//! it is, except that its word on failure is believed. Any other JSON is the result, even if it has a member `isError`.
+//! JSON is the result; anything else becomes content in the shapes of MCP. A status that does not mean success is a
+//! failure, told with the beginning of what the upstream said. All text of the upstream is made harmless to terminals
+//! and visible to people (`plain.rs`), and keeps its meaning.
+
+mod body;
+mod plain;
+mod tool_result;
 
 use std::time::Duration;
 
-use model::{CallStatus, ErrorCode, Failure, Outcome, ToolId};
-use serde_json::{Map, Value};
+use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId};
+use serde_json::Value;
+use upstream::http::Method;
+use url::Url;
 
-/// The outcome of a request that the upstream answered with JSON and a status that means success.
-pub fn completed(
-    tool_id: ToolId,
-    answer: Value,
-    upstream_status: u16,
-    execution_time: Duration,
-) -> Outcome {
-    let error = failure(&answer);
+use crate::{Credentials, without_credentials};
+use body::Body;
+pub use plain::{is_hidden, plain_json};
+pub use tool_result::tool_result;
+
+/// How much of a failed answer's body is told, in characters.
+const EXCERPT: usize = 2_000;
+
+/// What an upstream answered to a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    /// The HTTP status.
+    pub status: u16,
+    /// The `Content-Type` header.
+    pub content_type: Option<&'a str>,
+    /// The `Location` header.
+    pub location: Option<&'a str>,
+    /// The whole body, decoded.
+    pub body: &'a [u8],
+}
+
+/// Which request was answered, and when.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// The tool that was called.
+    pub tool_id: ToolId,
+    /// `GET`, `POST`, …
+    pub method: &'a str,
+    /// Where the request went.
+    pub url: Url,
+    /// What was in the request, and must not be in a failure.
+    pub credentials: &'a Credentials,
+    /// How long the answer took.
+    pub execution_time: Duration,
+}
+
+/// The outcome of a request to an API: any JSON is its result.
+pub fn outcome(asked: Asked<'_>, answer: &Answer<'_>) -> Outcome {
+    let read = read(&asked, answer);
+    finished(asked, answer.status, read)
+}
+
+/// The outcome of a request to an upstream that may answer in the shape of an MCP tool result,
+/// `{content, structuredContent, isError}` (requirement H2). Any other answer is taken as from an API.
+pub fn outcome_of_tool_result(asked: Asked<'_>, answer: &Answer<'_>) -> Outcome {
+    let read = read(&asked, answer).and_then(|read| {
+        let result = read.result.as_ref();
+        let as_tool_result = result.and_then(|result| tool_result::read(&asked, result));
+        as_tool_result.unwrap_or(Ok(read))
+    });
+    finished(asked, answer.status, read)
+}
+
+/// What an answer says.
+#[derive(Debug, Default)]
+struct Read {
+    result: Option<Value>,
+    content: Vec<Content>,
+}
+
+fn read(asked: &Asked<'_>, answer: &Answer<'_>) -> Result<Read, Failure> {
+    match answer.status {
+        200..=299 => Ok(success(&asked.url, answer)),
+        300..=399 => Err(failure(asked, answer, redirection(asked, answer))),
+        _ => Err(failure(asked, answer, excerpt(asked, answer))),
+    }
+}
+
+fn success(url: &Url, answer: &Answer<'_>) -> Read {
+    let content = match Body::read(answer.content_type, answer.body) {
+        Body::Json(result) => return Read { result: Some(result), content: Vec::new() },
+        Body::Empty => {
+            Content::Text { text: format!("done (status {}, nothing to say)", answer.status) }
+        }
+        Body::Text(text) => Content::Text { text },
+        Body::Bytes(content_type) => body::bytes(url, &content_type, answer.body),
+    };
+    Read { result: None, content: vec![content] }
+}
+
+fn failure(asked: &Asked<'_>, answer: &Answer<'_>, details: String) -> Failure {
+    let status = answer.status;
+    let message = match details.is_empty() {
+        true => format!("the upstream answered with status {status}"),
+        false => format!("the upstream answered with status {status}: {details}"),
+    };
+    let retryable = is_retryable(asked.method, status);
+    Failure { code: ErrorCode::UpstreamError, message, retryable }
+}
+
+/// Whether the same call may well succeed later, and does no harm if the first was carried out after all.
+fn is_retryable(method: &str, status: u16) -> bool {
+    match status {
+        425 | 429 | 503 => true,
+        408 | 502 | 504 => {
+            Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_idempotent())
+        }
+        _ => false,
+    }
+}
+
+/// Where an answer pointed, without a query: it may hold secrets.
+fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
+    let target = answer.location.and_then(|location| asked.url.join(location).ok());
+    match target {
+        Some(target) => {
+            let origin = target.origin().ascii_serialization();
+            let path = beginning(asked, target.path());
+            format!("it points to {origin}{path}, which was not followed")
+        }
+        None => "it points elsewhere, which was not followed".to_owned(),
+    }
+}
+
+fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
+    let text = match Body::read(answer.content_type, answer.body) {
+        Body::Json(value) => plain::json(&value),
+        Body::Text(text) => text,
+        Body::Empty | Body::Bytes(_) => String::new(),
+    };
+    beginning(asked, &text)
+}
+
+/// The beginning of what an upstream said, without the credentials it repeats: they are hidden before it is cut.
+fn beginning(asked: &Asked<'_>, text: &str) -> String {
+    let text = without_credentials(text, asked.credentials);
+    match text.char_indices().nth(EXCERPT) {
+        Some((end, _)) => format!("{} …", text.split_at(end).0),
+        None => text,
+    }
+}
+
+fn finished(asked: Asked<'_>, status: u16, read: Result<Read, Failure>) -> Outcome {
+    let (read, error) = match read {
+        Ok(read) => (read, None),
+        Err(failure) => (Read::default(), Some(failure)),
+    };
     Outcome {
-        tool_id,
+        tool_id: asked.tool_id,
         status: if error.is_some() { CallStatus::Failed } else { CallStatus::Completed },
-        result: error.is_none().then_some(answer),
+        result: read.result,
+        content: read.content,
         error,
-        execution_time_ms: u64::try_from(execution_time.as_millis()).unwrap_or(u64::MAX),
-        upstream_status: Some(upstream_status),
-    }
-}
-
-/// Not retryable: the tool ran and said no, and nothing tells us that it would say otherwise next time.
-fn failure(answer: &Value) -> Option<Failure> {
-    let result = answer.as_object().filter(|object| is_tool_result(object))?;
-    if result.get("isError") != Some(&Value::Bool(true)) {
-        return None;
-    }
-    Some(Failure { code: ErrorCode::UpstreamError, message: reason(result), retryable: false })
-}
-
-/// A `content` of typed blocks, a `structuredContent` that is an object, or both; not just any object with such a name.
-fn is_tool_result(object: &Map<String, Value>) -> bool {
-    let (content, structured) = (object.get("content"), object.get("structuredContent"));
-    let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
-    (content.is_some() || structured.is_some())
-        && content.is_none_or(|content| {
-            content.as_array().is_some_and(|blocks| blocks.iter().all(is_block))
-        })
-        && structured.is_none_or(|structured| structured.is_object() || structured.is_null())
-}
-
-fn reason(result: &Map<String, Value>) -> String {
-    let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
-    let texts: Vec<&str> =
-        blocks.filter_map(|block| block.get("text")).filter_map(Value::as_str).collect();
-    if !texts.is_empty() {
-        return texts.join("\n");
-    }
-    match result.get("structuredContent") {
-        Some(structured) if !structured.is_null() => structured.to_string(),
-        Some(_) | None => "the tool failed and did not say why".to_owned(),
+        execution_time_ms: u64::try_from(asked.execution_time.as_millis()).unwrap_or(u64::MAX),
+        upstream_status: Some(status),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn outcome(answer: Value) -> Outcome {
-        completed("pets:get_pet".parse().unwrap(), answer, 200, Duration::from_millis(12))
-    }
-
-    /// The message of an answer that means failure.
-    fn message(answer: Value) -> Option<String> {
-        outcome(answer).error.map(|error| error.message)
-    }
-
-    #[test]
-    fn any_json_is_the_result() {
-        for answer in [json!({"id": 7}), json!([1, 2]), json!("sunny"), json!(0), json!(null)] {
-            let outcome = outcome(answer.clone());
-            assert_eq!((outcome.status, outcome.error), (CallStatus::Completed, None));
-            assert_eq!(outcome.result, Some(answer));
-        }
-    }
-
-    #[test]
-    fn a_tool_result_is_taken_as_it_is() {
-        let answer = json!({
-            "content": [{"type": "text", "text": "sunny"}],
-            "structuredContent": {"sky": "sunny"}, "isError": false,
-        });
-        assert_eq!(
-            outcome(answer.clone()),
-            Outcome {
-                tool_id: "pets:get_pet".parse().unwrap(),
-                status: CallStatus::Completed,
-                result: Some(answer),
-                error: None,
-                execution_time_ms: 12,
-                upstream_status: Some(200),
-            }
-        );
-    }
-
-    #[test]
-    fn a_tool_result_that_is_an_error_fails_with_its_text() {
-        let answer = json!({
-            "content": [
-                {"type": "text", "text": "no such pet"},
-                {"type": "image", "mimeType": "image/png", "contents": "…"},
-                {"type": "text", "text": "try 7"},
-            ],
-            "isError": true,
-        });
-        let outcome = outcome(answer);
-        assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
-        let message = "no such pet\ntry 7".to_owned();
-        let code = ErrorCode::UpstreamError;
-        assert_eq!(outcome.error, Some(Failure { code, message, retryable: false }));
-    }
-
-    #[test]
-    fn an_error_without_text_still_says_something() {
-        let silent = json!({"content": [], "structuredContent": null, "isError": true});
-        assert_eq!(message(silent).unwrap(), "the tool failed and did not say why");
-        let structured = json!({"structuredContent": {"code": 7}, "isError": true});
-        assert_eq!(message(structured).unwrap(), r#"{"code":7}"#);
-    }
-
-    #[test]
-    fn an_answer_that_only_looks_like_a_tool_result_is_no_error() {
-        for answer in [
-            json!({"isError": true}),
-            json!({"isError": true, "content": "a page"}),
-            json!({"isError": true, "content": [{"id": 7}]}),
-            json!({"isError": true, "content": [], "structuredContent": 7}),
-            json!({"isError": "true", "content": []}),
-        ] {
-            assert_eq!(message(answer.clone()), None, "{answer}");
-            assert_eq!(outcome(answer.clone()).result, Some(answer));
-        }
-    }
-}
+mod tests;

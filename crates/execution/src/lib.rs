@@ -1,5 +1,31 @@
 //! Execution: call → outcome.
+//!
+//! ```text
+//! arguments ── Arguments::check ──▶ problems, or all is well
+//!     │
+//!     └─ RequestTemplate::render ──▶ Request ── Security::apply ──▶ Request with credentials
+//!                                       │                               │
+//!                                    shown, logged                 sent by `upstream`
+//!                                                                       │
+//!                tool_result ◀── Outcome ◀── outcome ◀── Answer ◀───────┘
+//! ```
+//!
+//! Everything but `http.rs`, which walks this way, is pure: no connection, no clock. What comes from a manifest is
+//! checked when it is compiled, once;
+//! what comes from an agent or an upstream is data, whatever it says.
 
 mod answer;
+mod arguments;
+mod credentials;
+mod http;
+mod request;
+mod template;
 
-pub use answer::completed;
+pub use answer::{
+    Answer, Asked, is_hidden, outcome, outcome_of_tool_result, plain_json, tool_result,
+};
+pub use arguments::{Arguments, Others, Problem, distance};
+pub use credentials::{CredentialError, Credentials, Security, without_credentials};
+pub use http::{Answers, HttpTool, HttpToolError};
+pub use request::Request;
+pub use template::{RequestTemplate, TemplateError};

@@ -1,0 +1,107 @@
+//! What a body is, by its type: JSON, text, nothing, or bytes.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use model::{Blob, Content, Media};
+use serde_json::Value;
+use url::Url;
+
+use super::plain;
+
+/// JSON with more values than this stays text.
+const MAX_VALUES: usize = 500_000;
+const BYTES: &str = "application/octet-stream";
+/// Types outside of `text/` that people read.
+const TEXTS: [&str; 9] = [
+    "application/ecmascript",
+    "application/graphql",
+    "application/javascript",
+    "application/sql",
+    "application/toml",
+    "application/x-ndjson",
+    "application/x-www-form-urlencoded",
+    "application/xml",
+    "application/yaml",
+];
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Body {
+    Empty,
+    Json(Value),
+    /// With nothing in it that a terminal would obey.
+    Text(String),
+    /// With their type.
+    Bytes(String),
+}
+
+impl Body {
+    /// What calls itself JSON and is not is text. What does not say is what it looks like.
+    pub(super) fn read(content_type: Option<&str>, body: &[u8]) -> Self {
+        if body.is_empty() {
+            return Self::Empty;
+        }
+        let stated = content_type.unwrap_or_default();
+        let essence = essence(stated);
+        let is_json = essence.ends_with("/json") || essence.ends_with("+json");
+        if (is_json || essence.is_empty())
+            && !has_too_many_values(body)
+            && let Ok(value) = serde_json::from_slice(body)
+        {
+            return Self::Json(value);
+        }
+        let is_text = is_json
+            || essence.starts_with("text/")
+            || essence.ends_with("+xml")
+            || essence.ends_with("+yaml")
+            || TEXTS.contains(&essence.as_str())
+            || essence.is_empty() && std::str::from_utf8(body).is_ok();
+        match is_text {
+            true => Self::Text(plain::text(&decoded(stated, body))),
+            false if essence.is_empty() => Self::Bytes(BYTES.to_owned()),
+            false => Self::Bytes(essence),
+        }
+    }
+}
+
+/// `text/html` of `Text/HTML; charset=utf-8`, or nothing if it is no type at all.
+fn essence(content_type: &str) -> String {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_part = |part: &str| crate::template::is_token(part) && part.len() <= 127;
+    match essence.split_once('/') {
+        Some((kind, name)) if is_part(kind) && is_part(name) => essence,
+        Some(_) | None => String::new(),
+    }
+}
+
+/// UTF-8, or Latin-1 if it says so.
+fn decoded(content_type: &str, body: &[u8]) -> String {
+    let stated = content_type.to_ascii_lowercase();
+    let charset = stated.split("charset=").nth(1).unwrap_or_default().trim_matches('"');
+    match ["iso-8859-1", "latin1", "windows-1252"].iter().any(|known| charset.starts_with(known)) {
+        true => body.iter().map(|byte| char::from(*byte)).collect(),
+        false => {
+            // The mark says that it is UTF-8, and is no part of the text.
+            let text = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
+            String::from_utf8_lossy(text).into_owned()
+        }
+    }
+}
+
+/// Bytes as content: a picture, a recording, or a blob that is called after the path it came from.
+pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
+    let data = BASE64_STANDARD.encode(body);
+    let mime_type = content_type.to_owned();
+    match content_type.split('/').next() {
+        Some("image") => Content::Image(Media { data, mime_type }),
+        Some("audio") => Content::Audio(Media { data, mime_type }),
+        Some(_) | None => {
+            let uri = format!("upstream:{}", url.path());
+            Content::Resource { resource: Blob { uri, mime_type, blob: data } }
+        }
+    }
+}
+
+/// Whether JSON has so many values that a tree of them would take many times the memory of the text.
+fn has_too_many_values(body: &[u8]) -> bool {
+    MAX_VALUES < body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count()
+}

@@ -1,0 +1,85 @@
+//! Text of others, made plain: what would steer a terminal or hide from a reader is written out as `\u{1b}`.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Text in which nothing is invisible or obeyed.
+pub(super) fn text(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for character in text.replace("\r\n", "\n").chars() {
+        match is_hidden(character) {
+            true => plain.extend(character.escape_unicode()),
+            false => plain.push(character),
+        }
+    }
+    plain
+}
+
+/// A value as JSON text in which nothing is.
+pub(super) fn json(value: &Value) -> String {
+    plain_json(&value.to_string())
+}
+
+/// JSON text that means the same, with such characters escaped as JSON escapes them.
+pub fn plain_json(json: &str) -> String {
+    let mut plain = String::with_capacity(json.len());
+    for character in json.chars() {
+        if !is_hidden(character) {
+            plain.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            write!(plain, "\\u{unit:04x}").expect("a string takes all text");
+        }
+    }
+    plain
+}
+
+/// Control characters but for line ends and tabs, marks that reorder text, what has no width, and the tag characters.
+/// The joiners U+200C and U+200D are seen: in how Persian words and emoji are written.
+pub fn is_hidden(character: char) -> bool {
+    match character {
+        '\n' | '\t' => false,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' => true,
+        '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => true,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        '\u{e0000}'..='\u{e007f}' => true,
+        _ => character.is_control(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_or_hides_is_written_out() {
+        assert_eq!(text("a\u{1b}[31mred\u{7}"), r"a\u{1b}[31mred\u{7}");
+        assert_eq!(
+            text("\u{9b}2J \u{202e}gnp.exe \u{e0041}"),
+            r"\u{9b}2J \u{202e}gnp.exe \u{e0041}"
+        );
+        assert_eq!(text("a\u{200b}b\u{2060}\u{feff}"), r"a\u{200b}b\u{2060}\u{feff}");
+        assert_eq!(text("a\r\nb\tc\n ☕ 👩‍🚀 naïve عربي"), "a\nb\tc\n ☕ 👩‍🚀 naïve عربي");
+    }
+
+    #[test]
+    fn json_is_escaped_in_its_own_way() {
+        let value = json!({"\u{202e}": "\u{1b}\u{7f}\u{e0041}\n"});
+        assert_eq!(json(&value), r#"{"\u202e":"\u001b\u007f\udb40\udc41\n"}"#);
+    }
+
+    proptest! {
+        #[test]
+        fn plain_json_means_the_same(any in any::<String>()) {
+            let value = json!({"text": any});
+            let plain = json(&value);
+            prop_assert!(!plain.chars().any(is_hidden));
+            prop_assert_eq!(serde_json::from_str::<Value>(&plain).unwrap(), value);
+        }
+    }
+}

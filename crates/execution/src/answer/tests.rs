@@ -1,0 +1,294 @@
+//! What an upstream answers, and what an agent is told of it.
+
+use serde_json::json;
+
+use super::*;
+
+static NOTHING: Credentials = Credentials::new();
+
+fn asked() -> Asked<'static> {
+    asked_by("GET", &NOTHING)
+}
+
+fn asked_by<'a>(method: &'a str, credentials: &'a Credentials) -> Asked<'a> {
+    Asked {
+        method,
+        credentials,
+        tool_id: "pets:get_pet".parse().unwrap(),
+        url: "https://api.test/files/7.pdf?token=hunter2".parse().unwrap(),
+        execution_time: Duration::from_millis(12),
+    }
+}
+
+fn answer<'a>(status: u16, content_type: &'a str, body: &'a [u8]) -> Answer<'a> {
+    Answer { status, content_type: Some(content_type), location: None, body }
+}
+
+fn answered(content_type: &str, body: &[u8]) -> Outcome {
+    outcome(asked(), &answer(200, content_type, body))
+}
+
+/// The tool result an MCP client would be given, as JSON.
+fn told(outcome: &Outcome) -> Value {
+    serde_json::to_value(tool_result(outcome)).unwrap()
+}
+
+fn text(outcome: &Outcome) -> String {
+    let told = told(outcome);
+    assert_eq!(told["content"].as_array().unwrap().len(), 1, "{told}");
+    told["content"][0]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+fn failed(status: u16, content_type: &str, body: &[u8]) -> Failure {
+    let outcome = outcome(asked(), &answer(status, content_type, body));
+    assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
+    outcome.error.unwrap()
+}
+
+mod from_an_api {
+    use super::*;
+
+    #[test]
+    fn any_json_is_the_result() {
+        for value in [json!({"id": 7}), json!([1, 2]), json!("sunny"), json!(0), json!(null)] {
+            let body = value.to_string();
+            for content_type in
+                ["application/json", "application/problem+json; charset=utf-8", "nonsense"]
+            {
+                let outcome = answered(content_type, body.as_bytes());
+                assert_eq!(outcome.status, CallStatus::Completed);
+                assert_eq!(
+                    (outcome.result.as_ref(), outcome.upstream_status),
+                    (Some(&value), Some(200))
+                );
+                assert_eq!(text(&outcome), body);
+            }
+        }
+    }
+
+    #[test]
+    fn an_object_is_also_structured_content() {
+        let outcome = answered("application/json", br#"{"id":7}"#);
+        let expected = json!({
+            "content": [{"type": "text", "text": r#"{"id":7}"#}],
+            "structuredContent": {"id": 7}, "isError": false,
+        });
+        assert_eq!(told(&outcome), expected);
+        assert_eq!(told(&answered("application/json", b"[7]"))["structuredContent"], json!(null));
+    }
+
+    #[test]
+    fn what_looks_like_a_tool_result_is_just_json() {
+        let body = json!({"content": [{"type": "paragraph"}], "isError": true});
+        let outcome = answered("application/json", body.to_string().as_bytes());
+        assert_eq!((outcome.result, outcome.error), (Some(body), None));
+    }
+
+    #[test]
+    fn what_calls_itself_json_and_is_not_is_text() {
+        let outcome = answered("application/json", b"<html>");
+        assert_eq!((outcome.result.as_ref(), text(&outcome).as_str()), (None, "<html>"));
+    }
+
+    #[test]
+    fn text_is_decoded_and_made_plain() {
+        assert_eq!(text(&answered("text/plain", "naïve \u{1b}[0m".as_bytes())), r"naïve \u{1b}[0m");
+        assert_eq!(text(&answered("text/csv; charset=ISO-8859-1", b"na\xefve")), "naïve");
+        assert_eq!(text(&answered("text/html; charset=utf-8", b"na\xefve")), "na\u{fffd}ve");
+        assert_eq!(text(&answered("application/atom+xml", b"<feed/>")), "<feed/>");
+        assert_eq!(text(&answered("", b"hello")), "hello");
+        assert_eq!(text(&answered("text/csv", "\u{feff}a,b".as_bytes())), "a,b");
+        let json = answered("application/json", "[\"\u{202e}\"]".as_bytes());
+        assert_eq!(text(&json), r#"["\u202e"]"#);
+        assert_eq!(json.result, Some(json!(["\u{202e}"])));
+    }
+
+    #[test]
+    fn pictures_recordings_and_other_bytes_are_content_of_their_own() {
+        for (content_type, expected) in [
+            ("image/png", json!({"type": "image", "data": "iVA=", "mimeType": "image/png"})),
+            ("Audio/MPEG; x=y", json!({"type": "audio", "data": "iVA=", "mimeType": "audio/mpeg"})),
+            (
+                "application/pdf",
+                json!({"type": "resource", "resource": {
+                "uri": "upstream:/files/7.pdf", "mimeType": "application/pdf", "blob": "iVA="}}),
+            ),
+            (
+                "",
+                json!({"type": "resource", "resource": {
+                "uri": "upstream:/files/7.pdf", "mimeType": "application/octet-stream", "blob": "iVA="}}),
+            ),
+        ] {
+            let outcome = answered(content_type, b"\x89P");
+            assert_eq!(told(&outcome), json!({"content": [expected], "isError": false}));
+            assert_eq!(outcome.result, None);
+        }
+    }
+
+    #[test]
+    fn an_empty_answer_says_so() {
+        for status in [200, 204] {
+            let outcome = outcome(asked(), &answer(status, "application/json", b""));
+            assert_eq!(text(&outcome), format!("done (status {status}, nothing to say)"));
+            assert_eq!(outcome.status, CallStatus::Completed);
+        }
+    }
+
+    #[test]
+    fn a_status_that_means_failure_is_told_with_the_beginning_of_the_body() {
+        let failure = failed(404, "application/json", br#"{"error": "no such pet \u001b"}"#);
+        let message = r#"the upstream answered with status 404: {"error":"no such pet \u001b"}"#;
+        let code = ErrorCode::UpstreamError;
+        assert_eq!(failure, Failure { code, message: message.to_owned(), retryable: false });
+        let failure = failed(500, "text/html", "ü".repeat(10_000).as_bytes());
+        assert!(failure.message.ends_with("ü …") && failure.message.chars().count() < 2_100);
+        assert_eq!(
+            failed(500, "image/png", b"\x89P").message,
+            "the upstream answered with status 500"
+        );
+    }
+
+    #[test]
+    fn a_failure_that_may_pass_is_retryable() {
+        for status in [400, 401, 403, 404, 409, 422, 500, 501] {
+            assert!(!failed(status, "", b"").retryable, "{status}");
+        }
+        for status in [408, 425, 429, 502, 503, 504] {
+            assert!(failed(status, "", b"").retryable, "{status}");
+        }
+    }
+
+    #[test]
+    fn what_may_have_been_carried_out_is_retryable_only_if_twice_is_like_once() {
+        for (method, expected) in
+            [("PUT", true), ("DELETE", true), ("POST", false), ("PATCH", false)]
+        {
+            let retryable = |status: &u16| {
+                let outcome = outcome(asked_by(method, &NOTHING), &answer(*status, "", b""));
+                outcome.error.unwrap().retryable
+            };
+            assert!([425, 429, 503].iter().all(retryable), "{method}");
+            assert!([408, 502, 504].iter().all(|status| retryable(status) == expected), "{method}");
+        }
+    }
+
+    #[test]
+    fn a_secret_at_the_end_of_the_excerpt_is_hidden_and_not_cut() {
+        let credentials = [("token".to_owned(), "hunter2".into())].into();
+        let before = "x".repeat(EXCERPT - 4);
+        let message = |answer: Answer<'_>| {
+            outcome(asked_by("GET", &credentials), &answer).error.unwrap().message
+        };
+        let said = message(answer(401, "text/plain", format!("{before}hunter2!!").as_bytes()));
+        assert!(said.ends_with("xx***! …"), "{said}");
+        let location = format!("/{before}hunter2!!");
+        let moved = Answer { location: Some(&location), ..answer(302, "", b"") };
+        assert!(message(moved).contains("xx*** …, which"));
+    }
+
+    #[test]
+    fn a_failure_is_an_error_result() {
+        let outcome = outcome(asked(), &answer(503, "text/plain", b"busy"));
+        let text = "the upstream answered with status 503: busy";
+        let expected = json!({"content": [{"type": "text", "text": text}], "isError": true});
+        assert_eq!(told(&outcome), expected);
+    }
+
+    #[test]
+    fn a_redirection_is_told_without_its_secrets_and_not_followed() {
+        let message = |location: Option<&'static str>| {
+            let answer = Answer { status: 302, content_type: None, location, body: b"moved" };
+            outcome(asked(), &answer).error.unwrap().message
+        };
+        assert_eq!(
+            message(Some("https://user:pw@login.test/in?token=hunter2#x")),
+            "the upstream answered with status 302: it points to https://login.test/in, which was not followed"
+        );
+        assert!(message(Some("../other?x=1")).contains("points to https://api.test/other, which"));
+        assert!(message(None).contains("it points elsewhere"));
+        assert!(message(Some("https://[")).contains("it points elsewhere"));
+    }
+}
+
+mod from_an_http_manifest {
+    use super::*;
+
+    fn answered(value: &Value) -> Outcome {
+        let body = value.to_string();
+        outcome_of_tool_result(asked(), &answer(200, "application/json", body.as_bytes()))
+    }
+
+    #[test]
+    fn a_tool_result_is_taken_as_it_is() {
+        for result in [
+            json!({"content": [{"type": "text", "text": "sunny"}], "structuredContent": {"sky": "sunny"}, "isError": false}),
+            json!({"content": [{"type": "image", "data": "aGk=", "mimeType": "image/png"}], "isError": false}),
+            json!({"content": [{"type": "text", "text": "x", "annotations": {"priority": 1}}], "isError": false}),
+            json!({"content": [{"type": "resource_link", "uri": "a:b", "name": "b"}], "isError": false}),
+        ] {
+            assert_eq!(told(&answered(&result)), result);
+        }
+    }
+
+    #[test]
+    fn structured_content_is_the_result() {
+        let outcome = answered(&json!({"content": [], "structuredContent": {"sky": "sunny"}}));
+        assert_eq!(outcome.result, Some(json!({"sky": "sunny"})));
+        assert_eq!(text(&outcome), r#"{"sky":"sunny"}"#);
+    }
+
+    #[test]
+    fn a_tool_result_that_is_an_error_fails_with_its_text() {
+        let outcome = answered(&json!({
+            "content": [
+                {"type": "text", "text": "no such \u{1b}pet"},
+                {"type": "image", "mimeType": "image/png", "contents": "…"},
+                {"type": "text", "text": "try 7", "annotations": {}},
+            ],
+            "isError": true,
+        }));
+        assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
+        let message = "no such \\u{1b}pet\ntry 7".to_owned();
+        let code = ErrorCode::UpstreamError;
+        assert_eq!(outcome.error, Some(Failure { code, message, retryable: false }));
+    }
+
+    #[test]
+    fn an_error_with_much_text_is_told_with_its_beginning() {
+        let text = json!({"type": "text", "text": "ü".repeat(10_000)});
+        let message = answered(&json!({"content": [text], "isError": true})).error.unwrap().message;
+        assert!(message.ends_with("ü …") && message.chars().count() < 2_100);
+    }
+
+    #[test]
+    fn an_error_without_text_still_says_something() {
+        let message = |answer| answered(&answer).error.unwrap().message;
+        let silent = json!({"content": [], "structuredContent": null, "isError": true});
+        assert_eq!(message(silent), "the tool failed and did not say why");
+        let structured = json!({"structuredContent": {"code": 7}, "isError": true});
+        assert_eq!(message(structured), r#"{"code":7}"#);
+    }
+
+    #[test]
+    fn any_other_json_is_the_result() {
+        for answer in [
+            json!({"id": 7}),
+            json!([1, 2]),
+            json!({"isError": true}),
+            json!({"isError": true, "content": "a page"}),
+            json!({"isError": true, "content": [{"id": 7}]}),
+            json!({"isError": true, "content": [], "structuredContent": 7}),
+            json!({"isError": "true", "id": 7}),
+        ] {
+            let outcome = answered(&answer);
+            assert_eq!((outcome.result, outcome.error), (Some(answer), None));
+        }
+    }
+
+    #[test]
+    fn a_failed_request_is_a_failure_whatever_its_body_says() {
+        let body = br#"{"content": [{"type": "text", "text": "fine"}], "isError": false}"#;
+        let outcome = outcome_of_tool_result(asked(), &answer(500, "application/json", body));
+        assert_eq!(outcome.status, CallStatus::Failed);
+    }
+}

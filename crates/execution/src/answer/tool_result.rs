@@ -1,0 +1,71 @@
+//! Outcomes in the shape of an MCP tool result, and back.
+
+use model::{Content, ErrorCode, Failure, Outcome, ToolResult};
+use serde_json::{Map, Value};
+
+use super::{Asked, Read, beginning, plain};
+
+/// What an MCP client is told of an outcome.
+pub fn tool_result(outcome: &Outcome) -> ToolResult {
+    if let Some(failure) = &outcome.error {
+        let content = vec![Content::Text { text: failure.message.clone() }];
+        return ToolResult { content, structured_content: None, is_error: true };
+    }
+    let content = match (&outcome.result, outcome.content.as_slice()) {
+        (Some(result), []) => vec![Content::Text { text: plain::json(result) }],
+        (_, content) => content.to_vec(),
+    };
+    let structured_content = outcome.result.as_ref().and_then(Value::as_object).cloned();
+    ToolResult { content, structured_content, is_error: false }
+}
+
+/// What a tool result says, or none if the answer is not one. Its content is passed on, and its word on failure is
+/// believed. Not retryable: the tool ran and said no, and nothing tells us that it would say otherwise next time.
+pub(super) fn read(asked: &Asked<'_>, answer: &Value) -> Option<Result<Read, Failure>> {
+    let result = answer.as_object().filter(|object| is_tool_result(object))?;
+    let structured = result.get("structuredContent").filter(|value| !value.is_null());
+    let blocks = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let content: Vec<Content> = blocks.map(block).collect();
+    if result.get("isError") == Some(&Value::Bool(true)) {
+        let message = beginning(asked, &reason(&content, structured));
+        return Some(Err(Failure { code: ErrorCode::UpstreamError, message, retryable: false }));
+    }
+    Some(Ok(Read { result: structured.cloned(), content }))
+}
+
+/// A `content` of typed blocks, a `structuredContent` that is an object, or both; not just any object with such a name.
+fn is_tool_result(object: &Map<String, Value>) -> bool {
+    let (content, structured) = (object.get("content"), object.get("structuredContent"));
+    let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
+    (content.is_some() || structured.is_some())
+        && content.is_none_or(|content| {
+            content.as_array().is_some_and(|blocks| blocks.iter().all(is_block))
+        })
+        && structured.is_none_or(|structured| structured.is_object() || structured.is_null())
+}
+
+/// A text with nothing more to it, or a block that is kept as it is.
+fn block(block: &Value) -> Content {
+    match (block.get("text").and_then(Value::as_str), block.as_object().map(Map::len)) {
+        (Some(text), Some(2)) if block["type"] == "text" => {
+            Content::Text { text: plain::text(text) }
+        }
+        _ => Content::Other(block.clone()),
+    }
+}
+
+fn reason(content: &[Content], structured: Option<&Value>) -> String {
+    let mut texts = Vec::new();
+    for block in content {
+        match block {
+            Content::Text { text } => texts.push(text.clone()),
+            Content::Other(block) => texts.extend(block["text"].as_str().map(plain::text)),
+            Content::Image(_) | Content::Audio(_) | Content::Resource { .. } => {}
+        }
+    }
+    match structured {
+        _ if !texts.is_empty() => texts.join("\n"),
+        Some(structured) => plain::json(structured),
+        None => "the tool failed and did not say why".to_owned(),
+    }
+}

@@ -1,0 +1,121 @@
+//! The arguments of a call, checked against the tool's input schema.
+//!
+//! The schema comes from outside. Nothing it says can make a check slow, fetch anything, or make a tool unusable: a
+//! pattern that needs backtracking is not checked, and neither is what lies below the top of a schema that cannot be
+//! compiled or would take too long. The upstream checks again.
+
+mod names;
+mod patterns;
+mod top;
+mod visits;
+
+use std::fmt;
+
+use jsonschema::Validator;
+use serde_json::{Map, Value};
+
+pub use names::distance;
+
+/// How many problems are told, and how much of each, in characters.
+const PROBLEMS: usize = 20;
+const SHOWN: usize = 300;
+/// How many visits (see `visits.rs`) a check may take: about a millisecond. Saying what is wrong takes far longer.
+const VISITS: u64 = 100_000;
+const VISITS_EXPLAINED: u64 = 4_000;
+
+/// The input schema of a tool, compiled.
+#[derive(Debug)]
+pub struct Arguments {
+    schema: Value,
+    validator: Option<Validator>,
+    others: Others,
+}
+
+/// What happens to an argument that the schema neither names nor forbids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// It is a mistake: no template would send it.
+    Refused,
+    /// It is sent along.
+    Sent,
+}
+
+/// What is wrong with an argument. The value is not repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, as a JSON pointer.
+    pub path: String,
+    /// What.
+    pub message: String,
+}
+
+impl Arguments {
+    /// Compiles any schema, as well as it can be.
+    pub fn compile(schema: &Value, others: Others) -> Self {
+        let schema = patterns::without_unusable(schema);
+        let validator = jsonschema::options()
+            .offline()
+            .should_validate_formats(false)
+            .with_pattern_options(patterns::options())
+            .build(&schema)
+            .ok();
+        Self { schema, validator, others }
+    }
+
+    /// All that is wrong with these arguments, up to a sensible number.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<Problem>> {
+        let mut problems = names::unknown(&self.schema, self.others, arguments);
+        problems.extend(self.misfits(arguments));
+        problems.truncate(PROBLEMS);
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    fn misfits(&self, arguments: &Map<String, Value>) -> Vec<Problem> {
+        let instance = Value::Object(arguments.clone());
+        let visits = visits::visits(&self.schema, &instance);
+        let Some(validator) = self.validator.as_ref().filter(|_| visits <= VISITS) else {
+            return top::problems(&self.schema, arguments);
+        };
+        if validator.is_valid(&instance) {
+            return Vec::new();
+        }
+        if visits <= VISITS_EXPLAINED {
+            return explained(validator, &instance);
+        }
+        let mut problems = top::problems(&self.schema, arguments);
+        problems.push(Problem::new("", "the arguments do not fit the input schema"));
+        problems
+    }
+}
+
+/// Names that are not allowed at the top were told already.
+fn explained(validator: &Validator, instance: &Value) -> Vec<Problem> {
+    let is_told = |error: &jsonschema::ValidationError<'_>| {
+        error.kind().keyword() == "additionalProperties"
+            && error.instance_path().as_str().is_empty()
+    };
+    let errors = validator.iter_errors(instance).filter(|error| !is_told(error));
+    let problem = |error: jsonschema::ValidationError<'_>| {
+        Problem::new(error.instance_path().as_str(), &error.masked_with("it").to_string())
+    };
+    errors.take(PROBLEMS).map(problem).collect()
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path.as_str() {
+            "" => f.write_str(&self.message),
+            path => write!(f, "{path}: {}", self.message),
+        }
+    }
+}
+
+impl Problem {
+    fn new(path: &str, message: &str) -> Self {
+        let short = |text: &str| text.chars().take(SHOWN).collect();
+        Self { path: short(path), message: short(message) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Arguments that the schema does not name: most likely a name was misspelt.
+
+use serde_json::{Map, Value};
+
+use super::{Others, PROBLEMS, Problem};
+
+/// Keywords beside `properties` that may name arguments too.
+const NAMING: [&str; 9] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "if",
+    "dependentSchemas",
+    "patternProperties",
+    "unevaluatedProperties",
+];
+
+pub(super) fn unknown(
+    schema: &Value,
+    others: Others,
+    arguments: &Map<String, Value>,
+) -> Vec<Problem> {
+    let is_closed = match schema.get("additionalProperties") {
+        None => others == Others::Refused && !NAMING.iter().any(|word| schema.get(word).is_some()),
+        Some(additional) => {
+            *additional == Value::Bool(false) && schema.get("patternProperties").is_none()
+        }
+    };
+    let none = Map::new();
+    let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    let unknown = arguments.keys().filter(|name| is_closed && !known.contains_key(*name));
+    // Only so many are shown, and looking for the nearest name takes time.
+    unknown.take(PROBLEMS).map(|name| Problem::new("", &message(name, known))).collect()
+}
+
+fn message(name: &str, known: &Map<String, Value>) -> String {
+    let short: String = name.chars().take(64).collect();
+    let nearest = known.keys().min_by_key(|known| distance(name, known));
+    match nearest.filter(|known| distance(name, known) <= 1 + known.len() / 4) {
+        Some(known) => format!("there is no argument `{short}`; did you mean `{known}`?"),
+        None => format!("there is no argument `{short}`"),
+    }
+}
+
+/// How many letters must be changed, added or left out (Levenshtein), without regard to case. Long names are not worth
+/// it.
+pub fn distance(a: &str, b: &str) -> usize {
+    if 64 < a.len() || 64 < b.len() {
+        return usize::MAX;
+    }
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = i;
+        row[0] = i + 1;
+        for (j, y) in b.chars().enumerate() {
+            let changed = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[row.len() - 1]
+}

@@ -1,0 +1,200 @@
+//! Arguments that fit, arguments that do not, and schemas that mean no good.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::*;
+
+/// What is wrong, as `path: message`.
+fn problems(schema: &Value, arguments: Value) -> Vec<String> {
+    let arguments = arguments.as_object().unwrap().clone();
+    let checked = Arguments::compile(schema, Others::Refused).check(&arguments);
+    let problems = checked.err().unwrap_or_default();
+    problems.into_iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect()
+}
+
+fn pet() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "minLength": 2},
+            "limit": {"type": "integer"},
+            "kind": {"enum": ["cat", "dog"]},
+            "owner": {"$ref": "#/$defs/Owner"},
+        },
+        "required": ["name"],
+        "$defs": {"Owner": {"type": "object", "properties": {"age": {"type": "integer"}}}},
+    })
+}
+
+#[test]
+fn arguments_that_fit_are_fine() {
+    assert_eq!(
+        problems(&pet(), json!({"name": "Mia", "limit": 1.0, "owner": {"age": 7, "x": 1}})),
+        [""; 0]
+    );
+}
+
+#[test]
+fn every_problem_is_told_with_its_place() {
+    let wrong = json!({"limit": "many", "kind": "cow", "owner": {"age": null}});
+    assert_eq!(
+        problems(&pet(), wrong),
+        [
+            r#": "name" is a required property"#,
+            r#"/limit: it is not of type "integer""#,
+            r#"/kind: it is not one of "cat" or "dog""#,
+            r#"/owner/age: it is not of type "integer""#,
+        ]
+    );
+}
+
+#[test]
+fn a_misspelt_name_is_a_problem_with_a_hint() {
+    let told = problems(&pet(), json!({"name": "Mia", "limt": 1, "Kind": "cat", "colour": "red"}));
+    assert_eq!(
+        told,
+        [
+            ": there is no argument `limt`; did you mean `limit`?",
+            ": there is no argument `Kind`; did you mean `kind`?",
+            ": there is no argument `colour`",
+        ]
+    );
+}
+
+#[test]
+fn other_arguments_pass_where_they_are_sent_or_allowed() {
+    let more = json!({"name": "Mia", "more": 1}).as_object().unwrap().clone();
+    assert_eq!(Arguments::compile(&pet(), Others::Sent).check(&more), Ok(()));
+    let mut open = pet();
+    open["additionalProperties"] = json!({"type": "integer"});
+    assert_eq!(Arguments::compile(&open, Others::Refused).check(&more), Ok(()));
+    let composed = json!({"allOf": [pet(), {"properties": {"more": {"type": "integer"}}}]});
+    assert_eq!(Arguments::compile(&composed, Others::Refused).check(&more), Ok(()));
+    let mut closed = pet();
+    closed["additionalProperties"] = json!(false);
+    let refused = Arguments::compile(&closed, Others::Sent).check(&more).unwrap_err();
+    assert_eq!(refused, [Problem::new("", "there is no argument `more`")]);
+}
+
+#[test]
+fn values_are_not_repeated_and_messages_are_bounded() {
+    let schema = json!({"additionalProperties": {"type": "string"}});
+    let many: Map<_, _> = (0..100).map(|n| (format!("a{n}"), json!([123_456_789]))).collect();
+    let told = problems(&schema, Value::Object(many));
+    assert_eq!(told.len(), PROBLEMS);
+    assert!(told.iter().all(|told| !told.contains("123456789")));
+    let long = json!({"x".repeat(10_000): 1});
+    assert!(problems(&json!({}), long).iter().all(|told| told.len() < 1_000));
+}
+
+#[test]
+fn a_format_is_a_hint_and_not_a_rule() {
+    let schema = json!({"properties": {"mail": {"type": "string", "format": "email"}}});
+    assert_eq!(problems(&schema, json!({"mail": "not a mail"})), [""; 0]);
+}
+
+#[test]
+fn a_pattern_is_checked_in_linear_time_or_not_at_all() {
+    let schema =
+        |pattern: &str| json!({"properties": {"x": {"type": "string", "pattern": pattern}}});
+    assert_eq!(
+        problems(&schema("^[a-z]+$"), json!({"x": "A1"})),
+        [r#"/x: it does not match "^[a-z]+$""#]
+    );
+    let start = Instant::now();
+    let evil = json!({"x": format!("{}!", "a".repeat(50_000))});
+    assert_eq!(problems(&schema("^(a+)+$"), evil).len(), 1);
+    for unusable in
+        ["^(?!x)a", r"(a)\1", "(?<=a)b", "(?i)a(?>b)", "((a{1000}){1000}){1000}", "(", "["]
+    {
+        assert_eq!(problems(&schema(unusable), json!({"x": "?"})), [""; 0], "{unusable}");
+        assert_eq!(problems(&schema(unusable), json!({"x": 7})).len(), 1, "{unusable}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[test]
+fn names_that_an_unusable_pattern_would_allow_are_allowed() {
+    let schema = json!({
+        "patternProperties": {"^(?!_)": {"type": "integer"}},
+        "additionalProperties": false,
+        "properties": {"pattern": {"type": "string"}, "p": {"enum": [{"pattern": "(?!x)"}]}},
+    });
+    assert_eq!(problems(&schema, json!({"any": 1, "p": {"pattern": "(?!x)"}})), [""; 0]);
+    assert_eq!(problems(&schema, json!({"pattern": 1})).len(), 1);
+}
+
+/// A schema of thirty levels, each of which refers to the next one twice.
+fn doubling(place: &str) -> Value {
+    let mut definitions = Map::new();
+    for level in 0..30 {
+        let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
+        let twice = match place {
+            "here" => json!({"anyOf": [next, next]}),
+            _ => json!({"anyOf": [{"properties": {"x": next}}, {"properties": {"x": next}}]}),
+        };
+        definitions.insert(level.to_string(), twice);
+    }
+    definitions.insert("30".to_owned(), json!({"type": "string"}));
+    json!({
+        "properties": {"x": {"$ref": "#/$defs/0"}, "n": {"type": "integer"}},
+        "required": ["n"],
+        "$defs": definitions,
+    })
+}
+
+#[test]
+fn a_schema_that_doubles_is_only_checked_at_the_top() {
+    let deep = (0..30).fold(json!(1), |inner, _| json!({"x": inner}));
+    for (place, value) in [("here", json!(1)), ("below", deep)] {
+        let arguments = Arguments::compile(&doubling(place), Others::Refused);
+        let given = json!({"x": value, "n": "one"}).as_object().unwrap().clone();
+        let start = Instant::now();
+        let told = arguments.check(&given).unwrap_err();
+        assert!(start.elapsed() < Duration::from_millis(100), "{place}: {:?}", start.elapsed());
+        assert_eq!(told, [Problem::new("/n", r#"it is not of type "integer""#)], "{place}");
+    }
+}
+
+#[test]
+fn a_large_but_simple_list_is_checked_whole() {
+    let schema = json!({"properties": {"list": {"type": "array", "items": {"type": "integer"}}}});
+    let mut list = vec![json!(1); 20_000];
+    assert_eq!(problems(&schema, json!({"list": list})), [""; 0]);
+    list.push(json!("x"));
+    let told = problems(&schema, json!({"list": list}));
+    assert_eq!(told, [": the arguments do not fit the input schema"]);
+}
+
+#[test]
+fn a_schema_that_refers_to_itself_ends() {
+    let recursive = json!({"properties": {"kids": {"type": "array", "items": {"$ref": "#"}}, "v": {"type": "integer"}}});
+    let told = problems(&recursive, json!({"kids": [{"kids": [{"v": "x"}]}]}));
+    assert_eq!(told, [r#"/kids/0/kids/0/v: it is not of type "integer""#]);
+    let circle = json!({"properties": {"x": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}});
+    assert_eq!(problems(&circle, json!({"x": 1})), [""; 0]);
+}
+
+#[test]
+fn a_schema_that_cannot_be_compiled_is_checked_at_the_top() {
+    for broken in [
+        json!({"$ref": "https://elsewhere.test/schema.json"}),
+        json!({"$ref": "file:///etc/passwd"}),
+        json!({"$ref": "#/$defs/nowhere"}),
+        json!({"allOf": 7}),
+    ] {
+        let schema = json!({"properties": {"x": broken, "n": {"type": ["integer", "null"]}}, "required": ["y"]});
+        let told = problems(&schema, json!({"x": 1, "n": true}));
+        let expected =
+            [r#": "y" is a required property"#, r#"/n: it is not of type ["integer","null"]"#];
+        assert_eq!(told, expected, "{schema}");
+    }
+}
+
+#[test]
+fn it_is_shared_between_threads() {
+    fn shared<T: Send + Sync>(_: &T) {}
+    shared(&Arguments::compile(&pet(), Others::Refused));
+}

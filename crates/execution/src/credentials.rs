@@ -1,0 +1,224 @@
+//! Credentials are put into a request as the specification's security schemes say.
+//!
+//! Secrets are in nothing but the request: not in errors, and not in its `Debug`. To show a request, show it before.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use model::RawJson;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use url::Origin;
+
+use crate::Request;
+use crate::template::{cookie_encoded, is_header_text, is_token, percent_encoded};
+
+/// The credentials of a source, by the name of the scheme. For `basic` it is `user:password`.
+pub type Credentials = BTreeMap<String, SecretString>;
+
+/// What an operation asks for: alternatives, each of which needs all of its schemes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Security(Vec<BTreeMap<String, Scheme>>);
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "type")]
+enum Scheme {
+    #[serde(rename = "apiKey")]
+    ApiKey { r#in: Location, name: String },
+    #[serde(rename = "http")]
+    Http { scheme: String },
+    #[serde(rename = "oauth2", alias = "openIdConnect")]
+    Token,
+    /// `mutualTLS`, and what specifications may still think of.
+    #[serde(other)]
+    Unsupported,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Location {
+    Header,
+    Query,
+    Cookie,
+}
+
+/// Why credentials cannot be used. Never repeats them.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum CredentialError {
+    /// Not a list of alternatives.
+    #[error("the security requirements cannot be read")]
+    Unreadable,
+    /// The name of a header or cookie that cannot be one.
+    #[error("the security scheme `{scheme}` names a header that cannot be sent")]
+    Name {
+        /// The name of the scheme.
+        scheme: String,
+    },
+    /// A line break, for example.
+    #[error("the credential for `{scheme}` has a character that cannot be sent")]
+    Value {
+        /// The name of the scheme.
+        scheme: String,
+    },
+    /// Nobody said that the credential may go there.
+    #[error("calls go to `{to}`, not to `{from}` where the specification is from")]
+    Origin {
+        /// Where the request would go.
+        to: String,
+        /// Where credentials may go.
+        from: String,
+    },
+}
+
+impl Security {
+    /// Reads a manifest's `security`. Without one, nothing is asked for.
+    pub fn parse(security: Option<&RawJson>) -> Result<Self, CredentialError> {
+        let Some(security) = security else { return Ok(Self::default()) };
+        let alternatives = serde_json::from_str(security.as_str());
+        alternatives.map(Self).map_err(|_| CredentialError::Unreadable)
+    }
+
+    /// The names of the schemes of each alternative. An empty one says that no credential is needed.
+    pub fn alternatives(&self) -> impl Iterator<Item = Vec<&str>> {
+        self.0.iter().map(|schemes| schemes.keys().map(String::as_str).collect())
+    }
+
+    /// Puts credentials into the request: the first alternative that can be met, and rather one with credentials than
+    /// one without. False if none can be met; then the request is as it was.
+    pub fn apply(
+        &self,
+        credentials: &Credentials,
+        request: &mut Request,
+    ) -> Result<bool, CredentialError> {
+        let Some(schemes) = self.given(credentials) else {
+            return Ok(self.0.is_empty() || self.0.iter().any(BTreeMap::is_empty));
+        };
+        for (name, scheme) in schemes {
+            scheme.place(name, credentials[name].expose_secret(), request)?;
+        }
+        Ok(true)
+    }
+
+    /// The same, but only if the request goes to this origin: a specification may name any server (requirement O7).
+    pub(crate) fn apply_within(
+        &self,
+        origin: &Origin,
+        credentials: &Credentials,
+        request: &mut Request,
+    ) -> Result<bool, CredentialError> {
+        let to = request.url.origin();
+        if to != *origin && self.given(credentials).is_some() {
+            let from = origin.ascii_serialization();
+            return Err(CredentialError::Origin { to: to.ascii_serialization(), from });
+        }
+        self.apply(credentials, request)
+    }
+
+    /// The alternative that is met with credentials.
+    fn given(&self, credentials: &Credentials) -> Option<&BTreeMap<String, Scheme>> {
+        let is_given = |(name, scheme): (&String, &Scheme)| {
+            credentials.contains_key(name) && scheme.is_supported()
+        };
+        self.0.iter().find(|schemes| !schemes.is_empty() && schemes.iter().all(is_given))
+    }
+}
+
+impl Scheme {
+    fn is_supported(&self) -> bool {
+        match self {
+            Self::ApiKey { .. } | Self::Token => true,
+            Self::Http { scheme } => {
+                ["basic", "bearer"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
+            }
+            Self::Unsupported => false,
+        }
+    }
+
+    fn place(
+        &self,
+        name: &str,
+        secret: &str,
+        request: &mut Request,
+    ) -> Result<(), CredentialError> {
+        match self {
+            Self::ApiKey { r#in: Location::Header, name: header } => {
+                set_header(name, header, secret.to_owned(), request)
+            }
+            Self::ApiKey { r#in: Location::Query, name: parameter } => {
+                add_to_query(parameter, secret, request);
+                Ok(())
+            }
+            Self::ApiKey { r#in: Location::Cookie, name: cookie } => {
+                add_cookie(cookie, secret, request);
+                Ok(())
+            }
+            Self::Http { scheme } if scheme.eq_ignore_ascii_case("basic") => {
+                let value = format!("Basic {}", BASE64_STANDARD.encode(secret));
+                set_header(name, "Authorization", value, request)
+            }
+            Self::Http { .. } | Self::Token | Self::Unsupported => {
+                set_header(name, "Authorization", format!("Bearer {secret}"), request)
+            }
+        }
+    }
+}
+
+/// A text of an upstream without the credentials it repeats: as they were sent, or as JSON writes them. It must be the
+/// whole text: of a secret that is cut off, the beginning would stay.
+pub fn without_credentials(text: &str, credentials: &Credentials) -> String {
+    let mut forms: Vec<String> = Vec::new();
+    for secret in credentials.values().map(SecretString::expose_secret) {
+        forms.extend([secret.to_owned(), percent_encoded(secret), cookie_encoded(secret)]);
+        forms.push(BASE64_STANDARD.encode(secret));
+        let json = serde_json::Value::from(secret).to_string();
+        forms
+            .extend(json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).map(Into::into));
+    }
+    // The longest first: one may be part of another.
+    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    let hidden = forms.iter().filter(|form| !form.is_empty());
+    hidden.fold(text.to_owned(), |text, form| text.replace(form, "***"))
+}
+
+fn set_header(
+    scheme: &str,
+    name: &str,
+    value: String,
+    request: &mut Request,
+) -> Result<(), CredentialError> {
+    if !is_token(name) {
+        return Err(CredentialError::Name { scheme: scheme.to_owned() });
+    }
+    if !is_header_text(&value) {
+        return Err(CredentialError::Value { scheme: scheme.to_owned() });
+    }
+    request.set_header(name, value);
+    Ok(())
+}
+
+/// Behind what is there, but for a pair of the same name: an agent does not choose the credential.
+fn add_to_query(name: &str, secret: &str, request: &mut Request) {
+    let name = percent_encoded(name);
+    let pairs = request.url.query().unwrap_or_default().split('&');
+    let mut kept: Vec<String> =
+        pairs.filter(|pair| is_other(pair, &name)).map(str::to_owned).collect();
+    kept.push(format!("{name}={}", percent_encoded(secret)));
+    request.url.set_query(Some(&kept.join("&")));
+}
+
+fn add_cookie(name: &str, secret: &str, request: &mut Request) {
+    let name = percent_encoded(name);
+    let cookies = request.header("cookie").unwrap_or_default().split("; ");
+    let mut kept: Vec<String> =
+        cookies.filter(|cookie| is_other(cookie, &name)).map(str::to_owned).collect();
+    kept.push(format!("{name}={}", cookie_encoded(secret)));
+    request.set_header("Cookie", kept.join("; "));
+}
+
+fn is_other(pair: &str, name: &str) -> bool {
+    !pair.is_empty() && pair.split_once('=').map_or(pair, |(name, _)| name) != name
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! A tool that is called over HTTP: compiled once, called often, and never sent twice.
+//!
+//! The steps of a call stand alone, so that a dry run can stop before the last: check → request → authorise → send.
+
+mod failure;
+
+use std::time::Instant;
+
+use model::{CallStatus, ErrorCode, Execution, Failure, Manifest, Outcome, SchemaRef, ToolId};
+use serde_json::{Map, Value};
+use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
+
+use crate::{
+    Answer, Arguments, Asked, CredentialError, Credentials, Others, Problem, Request,
+    RequestTemplate, Security, TemplateError, outcome, outcome_of_tool_result, without_credentials,
+};
+
+/// A tool that is called over HTTP.
+pub struct HttpTool {
+    id: ToolId,
+    arguments: Arguments,
+    template: RequestTemplate,
+    security: Security,
+    answers: Answers,
+}
+
+/// How an upstream answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    /// As an API: any JSON is the result.
+    Api,
+    /// Perhaps in the shape of an MCP tool result.
+    ToolResult,
+}
+
+/// Why a tool cannot be called at all.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub enum HttpToolError {
+    /// Its templates.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// What it asks callers to show.
+    #[error(transparent)]
+    Security(#[from] CredentialError),
+    /// It is executed in another way.
+    #[error("the tool is not called by one HTTP request")]
+    NotHttp,
+}
+
+impl HttpTool {
+    /// Takes a manifest, and its input schema written out.
+    pub fn compile(
+        id: ToolId,
+        manifest: &Manifest<SchemaRef>,
+        input_schema: &Value,
+        answers: Answers,
+    ) -> Result<Self, HttpToolError> {
+        let Execution::SyncHttp(request) = &manifest.execution else {
+            return Err(HttpToolError::NotHttp);
+        };
+        let template = RequestTemplate::compile(&manifest.method, request)?;
+        let others = if template.takes_rest() { Others::Sent } else { Others::Refused };
+        let arguments = Arguments::compile(input_schema, others);
+        let security = Security::parse(manifest.security.as_ref())?;
+        Ok(Self { id, arguments, template, security, answers })
+    }
+
+    /// All that is wrong with these arguments.
+    pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<Problem>> {
+        self.arguments.check(arguments)
+    }
+
+    /// The request for arguments that were checked, without credentials: it can be shown.
+    pub fn request(&self, arguments: &Map<String, Value>) -> Result<Request, TemplateError> {
+        self.template.render(arguments)
+    }
+
+    /// What it asks callers to show.
+    pub fn security(&self) -> &Security {
+        &self.security
+    }
+
+    /// Puts credentials into a request; false if it asks for others than are given, and then it is as it was. With an
+    /// origin, credentials go nowhere else; without one, whoever calls has chosen where the request goes.
+    pub fn authorise(
+        &self,
+        request: &mut Request,
+        credentials: &Credentials,
+        origin: Option<&Origin>,
+    ) -> Result<bool, CredentialError> {
+        match origin {
+            Some(origin) => self.security.apply_within(origin, credentials, request),
+            None => self.security.apply(credentials, request),
+        }
+    }
+
+    /// Sends a request, once, and says what came of it. A failure does not repeat the credentials that are in it.
+    pub async fn send(
+        &self,
+        client: &HttpClient,
+        limits: Limits,
+        request: Request,
+        credentials: &Credentials,
+    ) -> Outcome {
+        let mut outcome = self.exchange(client, limits, request, credentials).await;
+        if let Some(failure) = &mut outcome.error {
+            failure.message = without_credentials(&failure.message, credentials);
+        }
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        client: &HttpClient,
+        limits: Limits,
+        request: Request,
+        credentials: &Credentials,
+    ) -> Outcome {
+        let start = Instant::now();
+        let url = request.url.clone();
+        let method = request.method.clone();
+        let Some(request) = wired(request) else {
+            return self.failed(start, failure::unsendable());
+        };
+        let answer = match client.send(request, limits).await {
+            Ok(answer) => answer,
+            Err(error) => return self.failed(start, failure::of(&error)),
+        };
+        let asked = Asked {
+            tool_id: self.id.clone(),
+            method: &method,
+            url,
+            credentials,
+            execution_time: start.elapsed(),
+        };
+        let location = answer.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let read = Answer {
+            status: answer.status,
+            content_type: answer.content_type(),
+            location,
+            body: &answer.body,
+        };
+        match self.answers {
+            Answers::Api => outcome(asked, &read),
+            Answers::ToolResult => outcome_of_tool_result(asked, &read),
+        }
+    }
+
+    /// All steps at once. Without the credentials it asks for, it is sent as it is: many an API says more than it means.
+    pub async fn call(
+        &self,
+        client: &HttpClient,
+        limits: Limits,
+        arguments: &Map<String, Value>,
+        credentials: &Credentials,
+        origin: Option<&Origin>,
+    ) -> Outcome {
+        let start = Instant::now();
+        match self.authorised(arguments, credentials, origin) {
+            Ok(request) => self.send(client, limits, request, credentials).await,
+            Err(failure) => self.failed(start, failure),
+        }
+    }
+
+    fn authorised(
+        &self,
+        arguments: &Map<String, Value>,
+        credentials: &Credentials,
+        origin: Option<&Origin>,
+    ) -> Result<Request, Failure> {
+        self.check(arguments).map_err(|problems| failure::wrong_arguments(&problems))?;
+        let refused = |code, message| Failure { code, message, retryable: false };
+        let mut request =
+            self.request(arguments).map_err(|error| refused(error.code(), error.to_string()))?;
+        self.authorise(&mut request, credentials, origin)
+            .map_err(|error| refused(ErrorCode::InternalError, error.to_string()))?;
+        Ok(request)
+    }
+
+    fn failed(&self, start: Instant, failure: Failure) -> Outcome {
+        Outcome {
+            tool_id: self.id.clone(),
+            status: CallStatus::Failed,
+            result: None,
+            content: Vec::new(),
+            error: Some(failure),
+            execution_time_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            upstream_status: None,
+        }
+    }
+}
+
+/// In the types of the one who sends it. Templates and credentials were checked, so nothing should be left to refuse.
+fn wired(request: Request) -> Option<http::Request> {
+    let mut headers = header::HeaderMap::new();
+    for (name, value) in request.headers {
+        let name = header::HeaderName::from_bytes(name.as_bytes()).ok()?;
+        headers.insert(name, header::HeaderValue::from_str(&value).ok()?);
+    }
+    let method = Method::from_bytes(request.method.as_bytes()).ok()?;
+    Some(http::Request { method, url: request.url, headers, body: request.body })
+}

@@ -1,0 +1,45 @@
+//! Why a call over HTTP gave no answer, in the words of requirement E3.
+//!
+//! A request that may have arrived and is not safe to repeat is never called retryable: its outcome is unknown.
+
+use std::error::Error;
+
+use model::{ErrorCode, Failure};
+use upstream::http::HttpError;
+
+use crate::Problem;
+
+pub(super) fn of(error: &HttpError) -> Failure {
+    let (code, retryable) = match error {
+        HttpError::Connect { .. } => (ErrorCode::UpstreamConnectionError, true),
+        HttpError::Timeout { sent, repeatable, .. } => {
+            (ErrorCode::UpstreamTimeout, *repeatable || !sent)
+        }
+        HttpError::Broken { repeatable, .. } => (ErrorCode::UpstreamConnectionError, *repeatable),
+        HttpError::Refused(_) | HttpError::Proxy => (ErrorCode::UpstreamConnectionError, false),
+        HttpError::TooLarge { .. }
+        | HttpError::Encoded
+        | HttpError::Redirected { .. }
+        | HttpError::TooManyRedirects { .. } => (ErrorCode::UpstreamError, false),
+    };
+    Failure { code, message: with_cause(error), retryable }
+}
+
+pub(super) fn wrong_arguments(problems: &[Problem]) -> Failure {
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    Failure { code: ErrorCode::ValidationError, message: lines.join("\n"), retryable: false }
+}
+
+pub(super) fn unsendable() -> Failure {
+    let message = "the request has a header or a method that cannot be sent".to_owned();
+    Failure { code: ErrorCode::InternalError, message, retryable: false }
+}
+
+/// The innermost cause says most: `Connection refused`, `certificate has expired`.
+fn with_cause(error: &HttpError) -> String {
+    let message = error.to_string();
+    let Some(first) = error.source() else { return message };
+    let innermost = std::iter::successors(Some(first), |&error| error.source()).last();
+    let cause = innermost.map(ToString::to_string).unwrap_or_default();
+    if message.contains(&cause) { message } else { format!("{message} ({cause})") }
+}

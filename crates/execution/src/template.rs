@@ -1,0 +1,107 @@
+//! The templates of a manifest and the arguments of a call become a request.
+//!
+//! A template is text with Jinja expressions in `{{ … }}`. They see one variable, `args`, and these functions, each
+//! encoding for one place:
+//!
+//! | place | functions |
+//! |---|---|
+//! | path | `simple(value, explode=false)`, `label(…)`, `matrix(name, …)` |
+//! | query, form body | `form(name, value, explode=true, reserved=false)`, `space_delimited(…)`, `pipe_delimited(…)`, `deep_object(name, value)`, `json_pair(name, value)`, joined by `query(…)` or `pairs(…)` |
+//! | header | `header(value, explode=false)`, `header_json(value)`, `cookies(cookie(name, value, explode=true), …)` |
+//! | body | `json(value)`, `rest("not", "these", required=false)`, `text(value)`, `bytes(value)`, `multipart(part(name, value, type=none), file(…), …)` |
+//! | any | `join(value, …)`, a plain text |
+//!
+//! A plain value is encoded for the place it stands in; a value encoded for another place is refused. What has no value
+//! is left out: a pair of a query, a whole header, a whole body with its `Content-Type`. A path needs all of its values.
+
+mod address;
+mod attachment;
+mod body;
+mod context;
+mod error;
+mod functions;
+mod header;
+mod multipart;
+mod piece;
+mod scan;
+mod style;
+mod text;
+
+use model::HttpRequest;
+use serde_json::{Map, Value};
+
+use crate::Request;
+use address::Address;
+use body::{Body, Sent};
+use context::{context, shared};
+pub use error::TemplateError;
+use header::Header;
+pub(crate) use header::{is_header_text, is_token};
+pub(crate) use style::{cookie_encoded, percent_encoded};
+
+/// The templates of one request, taken apart and checked once. Their expressions are kept as text: see `text.rs`.
+pub struct RequestTemplate {
+    method: Box<str>,
+    address: Address,
+    headers: Vec<Header>,
+    body: Option<Body>,
+}
+
+impl RequestTemplate {
+    /// Refuses templates that could send arguments where they do not belong.
+    pub fn compile(method: &str, request: &HttpRequest) -> Result<Self, TemplateError> {
+        if !is_token(method) {
+            return Err(TemplateError::Method { method: method.escape_debug().collect() });
+        }
+        let headers = request.headers_template.iter();
+        let body = request.body_template.as_deref();
+        Ok(Self {
+            method: method.into(),
+            address: Address::compile(&request.url_template)?,
+            headers: headers
+                .map(|(name, text)| Header::compile(name, text))
+                .collect::<Result<_, _>>()?,
+            body: body.map(|body| Body::compile(body, request.body_encoding)).transpose()?,
+        })
+    }
+
+    /// Whether arguments that the input schema does not name are sent too. Only a body can hold them.
+    pub fn takes_rest(&self) -> bool {
+        self.body.as_ref().is_some_and(|body| body.uses("rest"))
+    }
+
+    /// The request for these arguments.
+    pub fn render(&self, arguments: &Map<String, Value>) -> Result<Request, TemplateError> {
+        let arguments = shared(arguments);
+        let mut request = Request {
+            method: self.method.clone().into(),
+            url: self.address.render(&context(&arguments, address::BUDGET))?,
+            headers: Vec::new(),
+            body: None,
+        };
+        let small = context(&arguments, header::LIMIT);
+        for header in &self.headers {
+            if let Some(value) = header.render(&small)? {
+                request.headers.push((header.name.to_string(), value));
+            }
+        }
+        let large = context(&arguments, body::LIMIT);
+        match self.body.as_ref().map(|body| body.render(&large)).transpose()?.flatten() {
+            Some(sent) => set_body(&mut request, sent),
+            None => request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type")),
+        }
+        Ok(request)
+    }
+}
+
+fn set_body(request: &mut Request, sent: Sent) {
+    let mut content_type = request.content_type().unwrap_or(sent.content_type).to_owned();
+    if let Some(boundary) = sent.boundary {
+        content_type.push_str(&format!("; boundary={boundary}"));
+    }
+    request.set_header("Content-Type", content_type);
+    request.body = Some(sent.bytes);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Files in arguments: `data:image/png;name=cat.png;base64,iVBORw…` (RFC 2397; `name` as browsers and MCP hosts use it).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::GeneralPurpose;
+use base64::engine::{DecodePaddingMode, GeneralPurposeConfig};
+use percent_encoding::percent_decode_str;
+
+/// Padding is optional: many writers leave it out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// A file given as text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Attachment {
+    pub(super) content_type: Option<String>,
+    pub(super) file_name: Option<String>,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Attachment {
+    /// None if the text is no data URI with base64: then it is meant as it is.
+    pub(super) fn parse(text: &str) -> Option<Result<Self, &'static str>> {
+        let (head, encoded) = text.strip_prefix("data:")?.split_once(',')?;
+        let head = head.strip_suffix(";base64")?;
+        let (names, kept): (Vec<&str>, Vec<&str>) =
+            head.split(';').partition(|part| part.starts_with("name="));
+        let content_type = kept.join(";");
+        let file_name = names.first().and_then(|name| name.strip_prefix("name="));
+        let Ok(bytes) = BASE64.decode(encoded) else {
+            return Some(Err("is a data URI, but what follows `base64,` is not base64"));
+        };
+        Some(Ok(Self {
+            content_type: Some(content_type).filter(|text| is_content_type(text)),
+            file_name: file_name.map(|name| percent_decode_str(name).decode_utf8_lossy().into()),
+            bytes,
+        }))
+    }
+}
+
+/// One type, in characters that cannot end the header it stands in.
+pub(super) fn is_content_type(text: &str) -> bool {
+    text.contains('/')
+        && !text.contains(['*', ','])
+        && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_attachment_is_a_file_with_a_type_and_perhaps_a_name() {
+        let file = Attachment::parse("data:text/plain;charset=utf-8;name=a%20b.txt;base64,aGk=");
+        let expected = Attachment {
+            content_type: Some("text/plain;charset=utf-8".to_owned()),
+            file_name: Some("a b.txt".to_owned()),
+            bytes: b"hi".to_vec(),
+        };
+        assert_eq!(file, Some(Ok(expected)));
+        let bare = Attachment::parse("data:;base64,aGk").unwrap().unwrap();
+        assert_eq!((bare.content_type, bare.file_name, bare.bytes), (None, None, b"hi".to_vec()));
+    }
+
+    #[test]
+    fn any_other_text_is_no_file() {
+        for text in ["hello", "data:", "data:text/plain,hi", "data: 7, base64", ""] {
+            assert_eq!(Attachment::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn broken_base64_is_an_error_and_not_text() {
+        assert!(Attachment::parse("data:image/png;base64,%%%").unwrap().is_err());
+    }
+
+    #[test]
+    fn a_type_cannot_bring_headers_along() {
+        let file = Attachment::parse("data:a/b\r\nX-Evil: 1;base64,aGk=").unwrap().unwrap();
+        assert_eq!(file.content_type, None);
+    }
+}

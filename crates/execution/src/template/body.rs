@@ -1,0 +1,102 @@
+//! The body of a request, in its encoding.
+
+use minijinja::Value;
+use model::BodyEncoding;
+use serde_json::Value as Json;
+
+use super::TemplateError;
+use super::multipart;
+use super::piece::{Piece, Place};
+use super::text::{Stretch, Text};
+
+/// How many bytes of arguments a body may hold.
+pub(super) const LIMIT: usize = 16 * 1024 * 1024;
+
+pub(super) struct Body {
+    text: Text,
+    encoding: BodyEncoding,
+}
+
+pub(super) struct Sent {
+    pub(super) bytes: Vec<u8>,
+    /// The type of the encoding. A template may say one that is more exact.
+    pub(super) content_type: &'static str,
+    pub(super) boundary: Option<String>,
+}
+
+impl Body {
+    pub(super) fn compile(template: &str, encoding: BodyEncoding) -> Result<Self, TemplateError> {
+        let body = Self { text: Text::compile(template, Place::Body(encoding))?, encoding };
+        match encoding {
+            BodyEncoding::Json if !body.is_json() => Err(TemplateError::Body {
+                rule: "is no JSON: an expression in it is written as JSON, with its quotes",
+            }),
+            BodyEncoding::Multipart if body.text.stretches.len() != 1 => {
+                Err(TemplateError::Body { rule: "must be `multipart(…)` alone" })
+            }
+            BodyEncoding::Json
+            | BodyEncoding::Form
+            | BodyEncoding::Multipart
+            | BodyEncoding::Text
+            | BodyEncoding::Bytes => Ok(body),
+        }
+    }
+
+    /// Whether it is JSON with a string for every expression. Then none of them stands within a string, where its value
+    /// could end that string.
+    fn is_json(&self) -> bool {
+        let mut probe = String::new();
+        for stretch in &self.text.stretches {
+            match stretch {
+                Stretch::Literal(literal) => probe.push_str(literal),
+                Stretch::Formula(_) => probe.push_str("\"x\""),
+            }
+        }
+        serde_json::from_str::<Json>(&probe).is_ok()
+    }
+
+    pub(super) fn uses(&self, name: &str) -> bool {
+        self.text.uses(name)
+    }
+
+    fn sent(&self, bytes: Vec<u8>, boundary: Option<String>) -> Sent {
+        Sent { bytes, content_type: self.content_type(), boundary }
+    }
+
+    fn content_type(&self) -> &'static str {
+        match self.encoding {
+            BodyEncoding::Json => "application/json",
+            BodyEncoding::Form => "application/x-www-form-urlencoded",
+            BodyEncoding::Multipart => "multipart/form-data",
+            BodyEncoding::Text => "text/plain; charset=utf-8",
+            BodyEncoding::Bytes => "application/octet-stream",
+        }
+    }
+
+    /// None if there is nothing to send.
+    pub(super) fn render(&self, context: &Value) -> Result<Option<Sent>, TemplateError> {
+        let mut bytes = Vec::new();
+        let is_alone = self.text.stretches.len() == 1;
+        for stretch in &self.text.stretches {
+            match stretch {
+                Stretch::Literal(literal) => bytes.extend(literal.bytes()),
+                Stretch::Formula(formula) => match formula.evaluate(context)? {
+                    Piece::Json(more) | Piece::Body(more) => bytes.extend(more),
+                    Piece::Multipart(parts) => {
+                        let (bytes, boundary) = multipart::encoded(&parts);
+                        return Ok(Some(self.sent(bytes, Some(boundary))));
+                    }
+                    _ if is_alone => return Ok(None),
+                    _ => {
+                        let problem = "is missing".to_owned();
+                        return Err(TemplateError::Argument {
+                            argument: formula.argument(),
+                            problem,
+                        });
+                    }
+                },
+            }
+        }
+        Ok(Some(self.sent(bytes, None)))
+    }
+}

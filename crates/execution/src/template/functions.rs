@@ -1,0 +1,67 @@
+//! The words a template may use. The engine brings none of its own: no filter, no `range`, no `debug`.
+
+mod body;
+mod header;
+mod path;
+mod query;
+
+use std::sync::LazyLock;
+
+use minijinja::value::Kwargs;
+use minijinja::{Environment, Error, UndefinedBehavior, tests};
+
+use super::context::ARGUMENTS;
+
+/// The variable, and every function. The functions of places are not among them.
+const NAMES: [&str; 23] = [
+    ARGUMENTS,
+    "bytes",
+    "cookie",
+    "cookies",
+    "deep_object",
+    "file",
+    "form",
+    "header",
+    "header_json",
+    "join",
+    "json",
+    "json_pair",
+    "label",
+    "matrix",
+    "multipart",
+    "pairs",
+    "part",
+    "pipe_delimited",
+    "query",
+    "rest",
+    "simple",
+    "space_delimited",
+    "text",
+];
+
+/// Expressions have no loops, so that any of them that is short enough to be read needs less.
+const FUEL: u64 = 50_000;
+
+/// One for all templates: a compiled expression only refers to it.
+pub(super) static VOCABULARY: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::empty();
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    environment.set_fuel(Some(FUEL));
+    environment.add_test("defined", tests::is_defined);
+    environment.add_test("undefined", tests::is_undefined);
+    environment.add_test("none", tests::is_none);
+    path::register(&mut environment);
+    query::register(&mut environment);
+    header::register(&mut environment);
+    body::register(&mut environment);
+    environment
+});
+
+pub(super) fn is_known(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+/// A named option of a function: `explode=true`.
+fn flag(options: &Kwargs, name: &str, default: bool) -> Result<bool, Error> {
+    Ok(options.get::<Option<bool>>(name)?.unwrap_or(default))
+}

@@ -1,0 +1,88 @@
+//! A header of a request: whether it may be set from arguments, and what it holds.
+
+use minijinja::Value;
+
+use super::TemplateError;
+use super::piece::{Piece, Place};
+use super::text::{Stretch, Text};
+
+/// How many bytes of arguments a header may hold.
+pub(super) const LIMIT: usize = 64 * 1024;
+
+/// Credentials are ours to give, and these others say who is asking and where a message ends. `Cookie` is a case of
+/// its own. So are all that begin with `x-forwarded-` or `proxy-`.
+const OURS: [&str; 12] = [
+    "authorization",
+    "connection",
+    "content-length",
+    "expect",
+    "forwarded",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-real-ip",
+];
+
+pub(super) struct Header {
+    pub(super) name: Box<str>,
+    text: Text,
+}
+
+impl Header {
+    pub(super) fn compile(name: &str, template: &str) -> Result<Self, TemplateError> {
+        let refused = |rule| TemplateError::Header { name: name.escape_debug().collect(), rule };
+        if !is_token(name) {
+            return Err(refused("has a character that no name of a header can have"));
+        }
+        let is_cookie = name.eq_ignore_ascii_case("cookie");
+        let place = if is_cookie { Place::CookieHeader } else { Place::Header };
+        let text = Text::compile(template, place)?;
+        let is_filled_in = text.formulas().next().is_some();
+        if is_filled_in && is_ours(name) {
+            return Err(refused("cannot be set from arguments"));
+        }
+        if is_cookie && is_filled_in && text.stretches.len() != 1 {
+            return Err(refused("must be `cookies(…)` alone"));
+        }
+        let is_broken =
+            |stretch: &Stretch| matches!(stretch, Stretch::Literal(text) if !is_header_text(text));
+        if text.stretches.iter().any(is_broken) {
+            return Err(refused("has a character that no header can have"));
+        }
+        Ok(Self { name: name.into(), text })
+    }
+
+    /// None if a value of it is not there.
+    pub(super) fn render(&self, context: &Value) -> Result<Option<String>, TemplateError> {
+        let mut value = String::new();
+        for stretch in &self.text.stretches {
+            match stretch {
+                Stretch::Literal(literal) => value.push_str(literal),
+                Stretch::Formula(formula) => match formula.evaluate(context)? {
+                    Piece::Header(text) | Piece::Cookies(text) => value.push_str(&text),
+                    _ => return Ok(None),
+                },
+            }
+        }
+        Ok(Some(value))
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    OURS.contains(&name.as_str()) || name.starts_with("x-forwarded-") || name.starts_with("proxy-")
+}
+
+/// RFC 9110, 5.6.2.
+pub(crate) fn is_token(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(allowed)
+}
+
+/// Visible ASCII and spaces.
+pub(crate) fn is_header_text(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}

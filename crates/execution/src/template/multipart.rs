@@ -1,0 +1,124 @@
+//! `multipart/form-data` bodies (RFC 7578).
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use serde_json::Value as Json;
+
+use super::attachment::{Attachment, is_content_type};
+use super::style;
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Part {
+    name: String,
+    file_name: Option<String>,
+    content_type: Option<String>,
+    bytes: Vec<u8>,
+}
+
+/// How many parts one value may become: each has a head, so that little can become much.
+const PARTS: usize = 1_000;
+
+/// A list is one part for each of its items.
+fn items(value: &Json) -> Result<impl Iterator<Item = &Json>, &'static str> {
+    let items = match value {
+        Json::Array(items) => items.as_slice(),
+        value => std::slice::from_ref(value),
+    };
+    match items.len() <= PARTS {
+        true => Ok(items.iter().filter(|item| !item.is_null())),
+        false => Err("has too many items to send each as a part"),
+    }
+}
+
+/// Fields of a form: texts, or JSON for values that have parts themselves.
+pub(super) fn fields(
+    name: &str,
+    value: &Json,
+    content_type: Option<&str>,
+) -> Result<Vec<Part>, &'static str> {
+    let field = |value: &Json| {
+        let json = (value.is_object() || value.is_array()).then_some("application/json");
+        Part {
+            name: name.to_owned(),
+            file_name: None,
+            content_type: exact(content_type).or(json).map(str::to_owned),
+            bytes: style::text(value).into_owned().into_bytes(),
+        }
+    };
+    Ok(items(value)?.map(field).collect())
+}
+
+/// Files: data URIs as what they hold, other texts as they are. A file always has a name.
+pub(super) fn files(
+    name: &str,
+    value: &Json,
+    content_type: Option<&str>,
+) -> Result<Vec<Part>, &'static str> {
+    let mut parts = Vec::new();
+    for item in items(value)? {
+        let text = style::text(item);
+        let file = match Attachment::parse(&text) {
+            Some(file) => file?,
+            None => {
+                Attachment { content_type: None, file_name: None, bytes: text.as_bytes().to_vec() }
+            }
+        };
+        let content_type = exact(content_type).map(str::to_owned).or(file.content_type);
+        parts.push(Part {
+            name: name.to_owned(),
+            file_name: Some(file.file_name.unwrap_or_else(|| name.to_owned())),
+            content_type: Some(content_type.unwrap_or("application/octet-stream".to_owned())),
+            bytes: file.bytes,
+        });
+    }
+    Ok(parts)
+}
+
+/// OpenAPI allows a choice here, `image/png, image/*`, which is no type.
+fn exact(content_type: Option<&str>) -> Option<&str> {
+    content_type.filter(|text| is_content_type(text))
+}
+
+/// The body, and the boundary that its content type must name.
+pub(super) fn encoded(parts: &[Part]) -> (Vec<u8>, String) {
+    let boundary = boundary(parts);
+    let mut body = Vec::new();
+    for part in parts {
+        body.extend(format!("--{boundary}\r\n{}\r\n", head(part)).into_bytes());
+        body.extend(&part.bytes);
+        body.extend(b"\r\n");
+    }
+    body.extend(format!("--{boundary}--\r\n").into_bytes());
+    (body, boundary)
+}
+
+fn head(part: &Part) -> String {
+    let mut head = format!("Content-Disposition: form-data; name=\"{}\"", quoted(&part.name));
+    if let Some(file_name) = &part.file_name {
+        head.push_str(&format!("; filename=\"{}\"", quoted(file_name)));
+    }
+    head.push_str("\r\n");
+    if let Some(content_type) = &part.content_type {
+        head.push_str(&format!("Content-Type: {content_type}\r\n"));
+    }
+    head
+}
+
+/// As browsers do it (WHATWG HTML, "multipart/form-data encoding algorithm").
+fn quoted(name: &str) -> String {
+    name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22")
+}
+
+/// Nobody can guess it, and it is in none of the parts.
+fn boundary(parts: &[Part]) -> String {
+    loop {
+        let random = [RandomState::new().hash_one(0), RandomState::new().hash_one(1)];
+        let boundary = format!("toolcrib-{:016x}{:016x}", random[0], random[1]);
+        let within = |bytes: &[u8]| {
+            bytes.windows(boundary.len()).any(|window| window == boundary.as_bytes())
+        };
+        if !parts.iter().any(|part| within(&part.bytes)) {
+            return boundary;
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Where the expressions of a template begin and end, and what they may hold.
+//!
+//! Only Jinja's expressions are taken, not its statements, and of its operators only those that compare and choose.
+//! Without loops, assignments and operators that build text, every expression is evaluated once and holds nothing
+//! larger than the arguments. So no template can run for long or fill the memory.
+
+use super::TemplateError;
+
+/// A stretch of a template.
+#[derive(Debug, PartialEq)]
+pub(super) enum Span<'a> {
+    Literal(&'a str),
+    Expression(&'a str),
+}
+
+pub(super) fn spans(template: &str) -> Result<Vec<Span<'_>>, TemplateError> {
+    let mut spans = Vec::new();
+    let mut rest = template;
+    while let Some((literal, marked)) = before_mark(rest)? {
+        let (expression, behind) = expression(marked)?;
+        spans.push(Span::Literal(literal));
+        spans.push(Span::Expression(expression));
+        rest = behind;
+    }
+    spans.push(Span::Literal(rest));
+    spans.retain(|span| *span != Span::Literal(""));
+    Ok(spans)
+}
+
+/// The text before the next `{{` and the text behind it.
+fn before_mark(text: &str) -> Result<Option<(&str, &str)>, TemplateError> {
+    let literal = text.split_once("{{").map_or(text, |(literal, _)| literal);
+    match ["{%", "{#"].into_iter().find(|mark| literal.contains(mark)) {
+        Some(mark) => Err(TemplateError::NotAllowed { found: mark.to_owned() }),
+        None => Ok(text.split_once("{{")),
+    }
+}
+
+/// The expression up to its `}}`, and what follows. A `}}` within a string, or of a map within a map, is not its end.
+fn expression(text: &str) -> Result<(&str, &str), TemplateError> {
+    let mut open = Vec::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' | '\'' => skip_string(character, &mut characters),
+            '(' | '[' | '{' => open.push(character),
+            '}' if open.is_empty() => {
+                let (expression, behind) = text.split_at(at);
+                let behind = behind.strip_prefix("}}").ok_or(TemplateError::NotClosed)?;
+                return Ok((expression.trim(), behind));
+            }
+            ')' | ']' | '}' => drop(open.pop()),
+            ':' if open.last() == Some(&'[') => {
+                return Err(TemplateError::NotAllowed { found: "[:]".to_owned() });
+            }
+            _ if is_allowed(character) => {}
+            _ => return Err(TemplateError::NotAllowed { found: character.to_string() }),
+        }
+    }
+    Err(TemplateError::NotClosed)
+}
+
+fn skip_string(quote: char, characters: &mut std::str::CharIndices<'_>) {
+    while let Some((_, character)) = characters.next() {
+        match character {
+            '\\' => drop(characters.next()),
+            _ if character == quote => return,
+            _ => {}
+        }
+    }
+}
+
+/// Names, numbers, members, lists, maps, calls and comparisons. Not `* + ~ | / %`.
+fn is_allowed(character: char) -> bool {
+    character.is_ascii_alphanumeric()
+        || character.is_ascii_whitespace()
+        || "_.,:=!<>-".contains(character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(template: &str) -> String {
+        spans(template).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn text_and_expressions_are_told_apart() {
+        let found = spans(r#"a{ {{ x }}-{{ f("}}", {"k": {"l": 1}}) }}"#).unwrap();
+        let expected = [
+            Span::Literal("a{ "),
+            Span::Expression("x"),
+            Span::Literal("-"),
+            Span::Expression(r#"f("}}", {"k": {"l": 1}})"#),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(spans("").unwrap(), []);
+        assert_eq!(spans(r#"{{ "\"}}" }}"#).unwrap(), [Span::Expression(r#""\"}}""#)]);
+    }
+
+    #[test]
+    fn an_expression_that_does_not_end_is_refused() {
+        for template in ["{{", "{{ x", "{{ x }", "{{ 'x }}", "{{ (x }}", "{{ x } }}"] {
+            assert!(refused(template).contains("does not end"), "{template}");
+        }
+    }
+
+    #[test]
+    fn statements_comments_and_operators_that_build_text_are_refused() {
+        for template in [
+            "{% for x in args.x %}{{ x }}{% endfor %}",
+            "{{ 1 }}{% set x = 1 %}",
+            "{# note #}",
+            "{{ 'x' * 1000000000 }}",
+            "{{ args.x ~ args.x }}",
+            "{{ args.x + args.x }}",
+            "{{ args.x|upper }}",
+            "{{ [args.x[0:], args.x[0:]] }}",
+        ] {
+            assert!(refused(template).contains("cannot be used"), "{template}");
+        }
+    }
+
+    #[test]
+    fn marks_within_a_string_are_text() {
+        let template = r#"{{ "{% for %} * ~ | {{ 7 }}" }}"#;
+        assert_eq!(spans(template).unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,54 @@
+//! From templates and arguments to requests.
+
+mod address;
+mod bodies;
+mod headers;
+mod laws;
+mod limits;
+mod styles;
+
+use std::collections::BTreeMap;
+
+use model::{BodyEncoding, HttpRequest};
+use serde_json::Value;
+
+use super::{RequestTemplate, TemplateError};
+use crate::Request;
+
+/// Templates with an address and nothing else.
+fn get(url: &str) -> HttpRequest {
+    HttpRequest {
+        url_template: url.into(),
+        headers_template: BTreeMap::new(),
+        body_template: None,
+        body_encoding: BodyEncoding::Json,
+    }
+}
+
+fn with_header(name: &str, template: &str) -> HttpRequest {
+    let headers = [(name.into(), template.into())];
+    HttpRequest { headers_template: headers.into(), ..get("https://api.test/") }
+}
+
+fn with_body(template: &str, encoding: BodyEncoding) -> HttpRequest {
+    HttpRequest {
+        body_template: Some(template.into()),
+        body_encoding: encoding,
+        ..get("https://api.test/")
+    }
+}
+
+fn render(templates: &HttpRequest, arguments: &Value) -> Result<Request, TemplateError> {
+    RequestTemplate::compile("POST", templates)?.render(arguments.as_object().unwrap())
+}
+
+/// The path and query that are sent.
+fn target(url: &str, arguments: &Value) -> Result<String, TemplateError> {
+    let sent = render(&get(url), arguments)?.url;
+    Ok(sent.as_str().strip_prefix("https://api.test").unwrap().to_owned())
+}
+
+/// Why the templates cannot be used at all.
+fn refused(templates: &HttpRequest) -> String {
+    RequestTemplate::compile("POST", templates).err().expect("it should be refused").to_string()
+}
