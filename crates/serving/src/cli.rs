@@ -1,5 +1,7 @@
 //! The command line: every verb and option, and the texts of `--help`.
 
+pub(crate) mod target;
+
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -7,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::show::At;
-use crate::{journal, secret};
+use crate::{call, discover, journal, secret};
 
 /// How a verb ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub(crate) enum Ended {
 #[command(name = "toolcrib", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
+  toolcrib discover api.yaml              # the tools of an API, without a server
+  toolcrib call api.yaml get_pet id=7     # call one of them
   toolcrib journal show                   # what the catalog knows now
   toolcrib journal tail --follow          # watch it change
   toolcrib journal verify                 # check every event ever recorded
@@ -57,6 +61,29 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// List the tools of an API, without a server
+    #[command(after_help = "\
+TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, or the http manifest behind
+`GET /tools`. What cannot become a tool is a warning.
+
+Examples:
+  toolcrib discover api.yaml
+  toolcrib discover https://api.example.com/openapi.json
+  curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'")]
+    Discover(target::Discover),
+    /// Call a tool of an API, without a server
+    #[command(after_help = "\
+A text argument takes VALUE as it is; any other takes JSON. --json prints the whole outcome:
+`tool_id`, `status`, `result` or `content`, `error` with its `code`, `execution_time_ms` and
+`upstream_status`. With --dry-run it prints `method`, `url`, `headers`, `content_type` and `body`
+(`body_base64` if it is not UTF-8). The exit code is 1 if the call failed.
+
+Examples:
+  toolcrib call api.yaml get_pet id=7
+  toolcrib call api.yaml add_pet name=Rex tags='[\"dog\"]' --dry-run
+  toolcrib call api.yaml add_pet --args @pet.json
+  TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN")]
+    Call(target::Call),
     /// Look into the journal, check it, move it
     #[command(subcommand)]
     Journal(JournalVerb),
@@ -207,6 +234,8 @@ pub(crate) struct SetSecret {
 pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
     let place = &config.journal;
     match cli.verb {
+        Verb::Discover(arguments) => discover::discover(&arguments).await,
+        Verb::Call(arguments) => call::call(&arguments).await,
         Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
         Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,
         Verb::Journal(JournalVerb::Verify(format)) => journal::verify::verify(place, &format).await,

@@ -4,6 +4,9 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+use discovery::DiscoveryError;
+use execution::{CredentialError, HttpToolError, TemplateError};
+use model::InvalidUrl;
 use toolcrib::{InvalidPlace, JournalError, SecretError, TransferError};
 
 /// Why a verb failed.
@@ -63,6 +66,48 @@ pub(crate) enum Failure {
     SecretNotText,
     #[error("the secret cannot be read from standard input")]
     SecretInput(#[source] io::Error),
+    #[error("standard input cannot be read")]
+    Stdin(#[source] io::Error),
+    #[error("the target cannot be fetched")]
+    TargetUrl(#[source] InvalidUrl),
+    #[error("--base-url cannot be used")]
+    BaseUrl(#[source] InvalidUrl),
+    #[error(transparent)]
+    Fetch(#[from] DiscoveryError),
+    #[error("{target}")]
+    NoTools { target: String, source: DiscoveryError },
+    #[error("there is no tool `{name}`: {}", suggestion(near))]
+    NoSuchTool { name: String, near: Vec<String> },
+    #[error("tool `{tool}` cannot be called")]
+    NotCallable { tool: String, source: HttpToolError },
+    #[error("the target does not say where its API is: give --base-url URL")]
+    NoBaseUrl,
+    #[error("standard input can be read once: give the target or --args in another way")]
+    StdinTwice,
+    #[error("--args is not a JSON object")]
+    ArgsNotAnObject(#[source] serde_json::Error),
+    #[error("the arguments of `{tool}` are wrong\n{}", problems.join("\n"))]
+    Arguments { tool: String, problems: Vec<String> },
+    #[error(transparent)]
+    Request(TemplateError),
+    #[error("a credential is given as SCHEME=env:NAME or SCHEME=file:PATH, never as it is")]
+    CredentialOption,
+    #[error(transparent)]
+    Credential(CredentialError),
+    #[error(
+        "calls go to `{to}`, not to `{from}` where the specification is from: \
+         give --base-url {to} to send the credential there"
+    )]
+    OtherOrigin { to: String, from: String },
+    #[error("{message}")]
+    Called { message: String },
+}
+
+fn suggestion(near: &[String]) -> String {
+    match near {
+        [] => "`toolcrib discover` lists them".to_owned(),
+        near => format!("did you mean `{}`?", near.join("`, `")),
+    }
 }
 
 impl Failure {

@@ -3,13 +3,17 @@
 //! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 fine, 1 failed, 2 wrong usage,
 //! 3 problems found, 130 interrupted.
 
+mod call;
 mod cli;
 mod config;
+mod discover;
 mod failure;
 mod journal;
 mod out;
 mod progress;
 mod secret;
+mod table;
+mod target;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -32,7 +36,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough: `toolcrib journal tail | head`.
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            out::note(&format!("error: {}", failure.sentence()));
+            out::notes(&format!("error: {}", failure.sentence()));
             ExitCode::FAILURE
         }
     }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write as _};
 
+use execution::{is_hidden, plain_json};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -18,7 +19,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes a result to stdout as JSON for people and programs.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(&serde_json::to_string_pretty(value).expect("what we print is JSON"))
+    print(&plain_json(&serde_json::to_string_pretty(value).expect("what we print is JSON")))
 }
 
 /// Writes a line to stderr. A note that nobody can read is not worth a failure.
@@ -26,12 +27,20 @@ pub(crate) fn note(text: &str) {
     drop(writeln!(io::stderr(), "{}", plain(text)));
 }
 
-/// A text without control characters, so that what somebody stored cannot steer the reader's terminal.
+/// Writes lines to stderr, those after the first indented: no text from elsewhere looks like a message of ours.
+pub(crate) fn notes(text: &str) {
+    for (number, line) in text.lines().enumerate() {
+        note(&format!("{}{line}", if number == 0 { "" } else { "  " }));
+    }
+}
+
+/// A text on one line, in which nothing steers the reader's terminal or hides from the reader.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    let is_escaped = |c: char| c.is_control() || is_hidden(c);
+    if !text.contains(is_escaped) {
         return Cow::Borrowed(text);
     }
-    let escape = |c: char| match c.is_control() {
+    let escape = |c: char| match is_escaped(c) {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };
@@ -49,8 +58,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_and_not_sent() {
+    fn control_characters_and_hidden_ones_are_shown_and_not_sent() {
         assert_eq!(plain("grüße"), "grüße");
+        assert_eq!(plain("a\u{202e}b\u{200b}\u{e0041}"), "a\\u{202e}b\\u{200b}\\u{e0041}");
         assert_eq!(plain("a\u{1b}[2Jb\nc\u{9b}"), "a\\u{1b}[2Jb\\nc\\u{9b}");
     }
 }

@@ -31,6 +31,19 @@ impl Progress {
     }
 }
 
+/// Awaits work, and shows how long it has taken.
+pub(crate) async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let start = Instant::now();
+    let mut progress = Progress::start();
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(EVERY, &mut work).await {
+            Ok(done) => return done,
+            Err(_) => progress.show(|| format!("{what}: {} s", start.elapsed().as_secs())),
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown {

@@ -1,8 +1,12 @@
 //! The program from the outside: the real binary, run in a folder of its own.
 
 mod bad_input;
+mod call;
+mod discover;
 mod export_import;
 mod help;
 mod look;
 mod secret;
 mod support;
+#[path = "../../upstream/tests/support/upstream.rs"]
+mod upstream;

@@ -14,9 +14,11 @@ fn the_program() {
     Usage: toolcrib [OPTIONS] <COMMAND>
 
     Commands:
-      journal  Look into the journal, check it, move it
-      secret   Keep the secrets that sources need
-      help     Print this message or the help of the given subcommand(s)
+      discover  List the tools of an API, without a server
+      call      Call a tool of an API, without a server
+      journal   Look into the journal, check it, move it
+      secret    Keep the secrets that sources need
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
@@ -25,11 +27,92 @@ fn the_program() {
       -V, --version          Print version
 
     Examples:
+      toolcrib discover api.yaml              # the tools of an API, without a server
+      toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib journal show                   # what the catalog knows now
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded
       toolcrib journal export backup.jsonl    # keep a copy
     ");
+}
+
+#[test]
+fn discover() {
+    insta::assert_snapshot!(help("discover"), @"
+    List the tools of an API, without a server
+
+    Usage: toolcrib discover [OPTIONS] <TARGET>
+
+    Arguments:
+      <TARGET>  An OpenAPI specification or http manifest: a file, a URL, or `-` for standard input
+
+    Options:
+          --base-url <URL>           Where the API is, instead of where its specification says
+          --describe <TEXT>          Which text of an operation describes its tool [default: summary]
+                                     [possible values: summary, description, both]
+          --media-type <TYPE>        What to send where an operation takes several media types
+          --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
+                                     basic it is `user:password`
+          --allow-private            Reach private and loopback addresses too
+          --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
+                                     for a call]
+          --json                     Print JSON instead of text
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
+
+    TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, or the http manifest behind
+    `GET /tools`. What cannot become a tool is a warning.
+
+    Examples:
+      toolcrib discover api.yaml
+      toolcrib discover https://api.example.com/openapi.json
+      curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'
+    ");
+}
+
+#[test]
+fn call() {
+    insta::assert_snapshot!(help("call"), @r#"
+    Call a tool of an API, without a server
+
+    Usage: toolcrib call [OPTIONS] <TARGET> <TOOL> [KEY=VALUE]...
+
+    Arguments:
+      <TARGET>        An OpenAPI specification or http manifest: a file, a URL, or `-` for standard
+                      input
+      <TOOL>          The name of the tool, as `discover` lists it
+      [KEY=VALUE]...  Arguments: a text as it is, anything else as JSON
+
+    Options:
+          --base-url <URL>           Where the API is, instead of where its specification says
+          --describe <TEXT>          Which text of an operation describes its tool [default: summary]
+                                     [possible values: summary, description, both]
+          --media-type <TYPE>        What to send where an operation takes several media types
+          --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
+                                     basic it is `user:password`
+          --allow-private            Reach private and loopback addresses too
+          --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
+                                     for a call]
+          --args <JSON>              Arguments as a JSON object, `@FILE` or `-` for standard input
+          --dry-run                  Show the request and send nothing
+          --show-secrets             Show secrets in a dry run
+          --json                     Print JSON instead of text
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
+
+    A text argument takes VALUE as it is; any other takes JSON. --json prints the whole outcome:
+    `tool_id`, `status`, `result` or `content`, `error` with its `code`, `execution_time_ms` and
+    `upstream_status`. With --dry-run it prints `method`, `url`, `headers`, `content_type` and `body`
+    (`body_base64` if it is not UTF-8). The exit code is 1 if the call failed.
+
+    Examples:
+      toolcrib call api.yaml get_pet id=7
+      toolcrib call api.yaml add_pet name=Rex tags='["dog"]' --dry-run
+      toolcrib call api.yaml add_pet --args @pet.json
+      TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN
+    "#);
 }
 
 #[test]

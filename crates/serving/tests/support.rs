@@ -19,6 +19,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolcrib::{Catalog, Context, ManualClock};
 
+use crate::upstream::{Upstream, answer};
+
 /// A sealing key that is long enough.
 pub(crate) const KEY: &str = "a key for tests that is long enough to seal";
 
@@ -42,6 +44,17 @@ pub(crate) fn postgres_database(name: &str) -> String {
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap()
+}
+
+/// An upstream that gives the same answer to every request.
+pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> Upstream {
+    let answer = answer.into();
+    Upstream::replying(move |_| answer.clone())
+}
+
+/// An answer that is fine.
+pub(crate) fn ok(content_type: &str, body: &str) -> Vec<u8> {
+    answer("200 OK", &format!("Content-Type: {content_type}\r\n"), body.as_bytes())
 }
 
 /// A folder with a journal in it, perhaps.

@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod place;
+mod refresh;
 mod secrets;
 
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
@@ -28,4 +29,7 @@ pub use catalog::{group, label, policy, source, tool};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};
+pub use refresh::{RefreshResult, RefreshedTool, Refresher};
 pub use secrets::{SealingKey, SecretError, Secrets};
+/// The way out: what may be reached, and the client that [`Refresher`] needs.
+pub use upstream;

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use comfy_table::{CellAlignment, Table, presets};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -15,6 +14,7 @@ use super::open_to_read;
 use crate::cli::{self, Ended};
 use crate::failure::Failure;
 use crate::out::{self, counted};
+use crate::table::section;
 
 pub(crate) async fn show(place: &JournalPlace, arguments: &cli::Show) -> Result<Ended, Failure> {
     let journal = open_to_read(place).await?;
@@ -240,30 +240,6 @@ impl Shown {
         let rows = self.labels.iter().map(row).collect();
         section(&counted(self.labels.len(), "label", "labels"), &["ID", "NAME", "TOOLS"], rows)
     }
-}
-
-/// Columns with these titles hold numbers.
-const NUMBERS: [&str; 4] = ["TOOLS", "MEMBERS", "SERVED", "PRIORITY"];
-
-/// A title and an indented table; only the title if there are no rows.
-fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut text = format!("\n{title}\n");
-    if rows.is_empty() {
-        return text;
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(columns).add_rows(rows);
-    for (column, title) in table.column_iter_mut().zip(columns) {
-        column.set_padding((2, 0));
-        if NUMBERS.contains(title) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    for line in table.lines() {
-        text += line.trim_end();
-        text.push('\n');
-    }
-    text
 }
 
 fn yes(is_so: bool) -> String {

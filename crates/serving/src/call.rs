@@ -1,0 +1,166 @@
+//! `toolcrib call`: one call of a target's tool, without a server; or only a look at its request.
+
+mod arguments;
+mod shown;
+
+use execution::{
+    Answers, CredentialError, Credentials, HttpTool, HttpToolError, Request, TemplateError,
+    distance,
+};
+use model::{Discovered, Execution, Inventory, Kind, Manifest, SchemaRef, SecretRef, ToolId};
+use secrecy::SecretString;
+use toolcrib::{JournalPlace, Secrets, SystemClock};
+use upstream::http::{Limits, Origin};
+
+use crate::cli::Ended;
+use crate::cli::target as options;
+use crate::failure::Failure;
+use crate::{config, out, progress, target};
+
+/// How many names are suggested for one that does not exist.
+const SUGGESTIONS: usize = 3;
+
+pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
+    target::warn(&given.target);
+    let credentials = credentials(&given.target.credentials).await?;
+    let target = target::read(&given.target).await?;
+    let (id, tool) = find(&target.found.inventory, &given.tool)?;
+    let schema = tool.schema(&tool.manifest.input_schema).to_value();
+    let arguments = arguments::read(given, &schema).await?;
+    let answers = match target.kind {
+        Kind::HttpManifest => Answers::ToolResult,
+        _ => Answers::Api,
+    };
+    let tool = HttpTool::compile(id.clone(), &tool.manifest, &schema, answers)
+        .map_err(|error| not_callable(&tool.manifest, error))?;
+    tool.check(&arguments).map_err(|problems| Failure::Arguments {
+        tool: given.tool.clone(),
+        problems: problems.iter().map(ToString::to_string).collect(),
+    })?;
+    let request = tool.request(&arguments).map_err(Failure::Request)?;
+    if given.dry_run {
+        return dry_run(given, &tool, request, credentials, target.origin.as_ref());
+    }
+    let request = authorised(&tool, request, &credentials, target.origin.as_ref())?;
+    let limits = target::limits(&given.target, Limits::default());
+    let client = target::client(&given.target);
+    let sent = tool.send(&client, limits, request, &credentials);
+    let outcome = progress::during("waiting for the answer", sent).await;
+    shown::outcome(&outcome, given.json.json)
+}
+
+fn dry_run(
+    given: &options::Call,
+    tool: &HttpTool,
+    request: Request,
+    credentials: Credentials,
+    origin: Option<&Origin>,
+) -> Result<Ended, Failure> {
+    if given.show_secrets || credentials.is_empty() {
+        let request = authorised(tool, request, &credentials, origin)?;
+        shown::request(&shown::Shown::of(&request), given.json.json)?;
+        return Ok(Ended::Fine);
+    }
+    let hidden = |scheme: String| (scheme, SecretString::from(shown::PLACEHOLDER));
+    let hidden: Credentials = credentials.into_keys().map(hidden).collect();
+    let request = authorised(tool, request, &hidden, origin)?;
+    shown::request(&shown::Shown::without_secrets(&request), given.json.json)?;
+    out::note("secrets are shown as ***; --show-secrets shows them");
+    Ok(Ended::Fine)
+}
+
+/// The request with credentials. One that lacks them is used as it is: many an API asks for more than it needs.
+fn authorised(
+    tool: &HttpTool,
+    mut request: Request,
+    credentials: &Credentials,
+    origin: Option<&Origin>,
+) -> Result<Request, Failure> {
+    let met = tool.authorise(&mut request, credentials, origin).map_err(|error| match error {
+        CredentialError::Origin { to, from } => Failure::OtherOrigin { to, from },
+        error => Failure::Credential(error),
+    })?;
+    if !met {
+        let wanted: Vec<String> =
+            tool.security().alternatives().map(|schemes| schemes.join(" and ")).collect();
+        let wanted = wanted.join(", or ");
+        out::note(&format!(
+            "note: the tool asks for a credential that is not given ({wanted}): see --credential"
+        ));
+    }
+    Ok(request)
+}
+
+/// The values of `SCHEME=REF`s. A value that is no reference may be the secret itself and is not repeated.
+async fn credentials(given: &[String]) -> Result<Credentials, Failure> {
+    let mut credentials = Credentials::new();
+    if given.is_empty() {
+        return Ok(credentials);
+    }
+    let journal = JournalPlace::Memory.open(SystemClock).await?;
+    let secrets = Secrets::new(journal, None, config::variable_of_user);
+    for text in given {
+        let (scheme, reference) = text.split_once('=').ok_or(Failure::CredentialOption)?;
+        let reference: SecretRef = reference.parse().map_err(|_| Failure::CredentialOption)?;
+        if matches!(reference, SecretRef::Sealed(_)) {
+            return Err(Failure::CredentialOption);
+        }
+        credentials.insert(scheme.to_owned(), secrets.read(&reference).await?);
+    }
+    Ok(credentials)
+}
+
+/// A tool by its name, or by its key.
+fn find<'a>(inventory: &'a Inventory, name: &str) -> Result<(&'a ToolId, &'a Discovered), Failure> {
+    let is_it =
+        |(id, tool): &(&ToolId, &Discovered)| &*tool.manifest.name == name || id.key() == name;
+    inventory.tools.iter().find(is_it).ok_or_else(|| {
+        let names = inventory.tools.values().map(|tool| &*tool.manifest.name);
+        Failure::NoSuchTool { name: name.to_owned(), near: near(name, names) }
+    })
+}
+
+/// The names that were most likely meant.
+fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let contains = |known: &str| known.to_lowercase().contains(&name.to_lowercase());
+    let mut near: Vec<(usize, &str)> = known
+        .map(|known| (distance(name, known), known))
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 3 || contains(known))
+        .collect();
+    near.sort_unstable();
+    near.into_iter().take(SUGGESTIONS).map(|(_, name)| name.to_owned()).collect()
+}
+
+fn not_callable(tool: &Manifest<SchemaRef>, source: HttpToolError) -> Failure {
+    match (&source, &tool.execution) {
+        (HttpToolError::Template(TemplateError::Address { .. }), Execution::SyncHttp(request))
+            if request.url_template.starts_with('/') =>
+        {
+            Failure::NoBaseUrl
+        }
+        _ => Failure::NotCallable { tool: tool.name.to_string(), source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_address_without_a_host_needs_a_base_url() {
+        let failure = |url: &str| {
+            let execution = serde_json::json!({"mode": "sync_http", "url_template": url});
+            let manifest = serde_json::json!({
+                "name": "a", "method": "GET", "path": "/a", "input_schema": {"inline": {}},
+                "execution": execution,
+            });
+            let manifest: Manifest<SchemaRef> = serde_json::from_value(manifest).unwrap();
+            let id = "s:a".parse().unwrap();
+            let tool = HttpTool::compile(id, &manifest, &serde_json::json!({}), Answers::Api);
+            not_callable(&manifest, tool.err().unwrap())
+        };
+        assert!(matches!(failure("/orders"), Failure::NoBaseUrl));
+        assert!(matches!(failure("https://a.example/../b"), Failure::NotCallable { .. }));
+        assert!(matches!(failure("ftp://a.example/"), Failure::NotCallable { .. }));
+    }
+}

@@ -1,0 +1,127 @@
+//! The arguments of a call as they are written on the command line: `key=value` by the schema's word, and JSON.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::cli::target as options;
+use crate::failure::Failure;
+use crate::target;
+
+/// As much as a body may have.
+const LIMIT: u64 = 10 << 20;
+
+/// What `--args` and the pairs say together; a pair wins.
+pub(super) async fn read(
+    given: &options::Call,
+    schema: &Value,
+) -> Result<Map<String, Value>, Failure> {
+    let mut arguments = match &given.args {
+        Some(args) => object(args, &given.target.target).await?,
+        None => Map::new(),
+    };
+    let mut problems = Vec::new();
+    let mut seen = Vec::new();
+    for pair in &given.pairs {
+        let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
+        match value(name, text, schema) {
+            _ if !pair.contains('=') => problems.push(format!("`{pair}` is not KEY=VALUE")),
+            _ if seen.contains(&name) => problems.push(format!("`{name}` is given twice")),
+            Ok(value) => drop(arguments.insert(name.to_owned(), value)),
+            Err(problem) => problems.push(problem),
+        }
+        seen.push(name);
+    }
+    match problems.is_empty() {
+        true => Ok(arguments),
+        false => Err(Failure::Arguments { tool: given.tool.clone(), problems }),
+    }
+}
+
+async fn object(args: &str, target: &str) -> Result<Map<String, Value>, Failure> {
+    let bytes = match (args, args.strip_prefix('@')) {
+        ("-", _) if target == "-" => return Err(Failure::StdinTwice),
+        ("-", _) => target::from_stdin(LIMIT).await?,
+        (_, Some(path)) => target::from_file(Path::new(path), LIMIT)?,
+        (text, None) => text.as_bytes().to_vec(),
+    };
+    serde_json::from_slice(&bytes).map_err(Failure::ArgsNotAnObject)
+}
+
+/// A text where the schema takes one, else JSON. Where the schema does not say, JSON if it is.
+fn value(name: &str, text: &str, schema: &Value) -> Result<Value, String> {
+    let read = serde_json::from_str(text);
+    match types(schema, &schema["properties"][name]).as_slice() {
+        [] => Ok(read.unwrap_or_else(|_| Value::from(text))),
+        types if types.contains(&"string") => Ok(Value::from(text)),
+        types => {
+            let example = match types {
+                ["array", ..] => format!(", as in {name}='[…]'"),
+                ["object", ..] => format!(", as in {name}='{{…}}'"),
+                _ => String::new(),
+            };
+            read.map_err(|_| format!("`{name}` takes JSON of type {}{example}", types.join(" or ")))
+        }
+    }
+}
+
+/// The types a property may have, or none if it does not say.
+fn types<'a>(root: &'a Value, property: &'a Value) -> Vec<&'a str> {
+    let mut property = property;
+    // A chain of references is short, or a circle.
+    for _ in 0..16 {
+        let Some(reference) = property["$ref"].as_str() else { break };
+        let found = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+        property = found.unwrap_or(&Value::Null);
+    }
+    match &property["type"] {
+        Value::String(one) => vec![one],
+        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(name: &str, text: &str) -> Result<Value, String> {
+        let schema = json!({
+            "properties": {
+                "text": {"type": "string"}, "count": {"type": "integer"}, "maybe": {"type": ["string", "null"]},
+                "list": {"type": "array"}, "size": {"$ref": "#/$defs/Size"}, "any": {},
+                "circle": {"$ref": "#/$defs/Circle"},
+            },
+            "$defs": {"Size": {"type": "string"}, "Circle": {"$ref": "#/$defs/Circle"}},
+        });
+        value(name, text, &schema)
+    }
+
+    #[test]
+    fn a_text_is_taken_as_it_is_and_anything_else_as_json() {
+        assert_eq!(read("text", "7"), Ok(json!("7")));
+        assert_eq!(read("text", "a=b"), Ok(json!("a=b")));
+        assert_eq!(read("size", "7"), Ok(json!("7")));
+        assert_eq!(read("maybe", "null"), Ok(json!("null")));
+        assert_eq!(read("count", "-7"), Ok(json!(-7)));
+        assert_eq!(read("list", "[1]"), Ok(json!([1])));
+    }
+
+    #[test]
+    fn what_the_schema_does_not_say_is_json_if_it_can_be() {
+        for name in ["any", "unknown", "circle"] {
+            assert_eq!(read(name, "7"), Ok(json!(7)));
+            assert_eq!(read(name, "seven"), Ok(json!("seven")));
+        }
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_with_what_it_should_be() {
+        assert_eq!(
+            read("list", "a,b"),
+            Err("`list` takes JSON of type array, as in list='[…]'".to_owned())
+        );
+    }
+}

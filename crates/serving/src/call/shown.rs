@@ -1,0 +1,125 @@
+//! How a request and an outcome are shown, to people and as JSON.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use execution::{Request, plain_json};
+use model::{Blob, Content, Media, Outcome};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::cli::Ended;
+use crate::failure::Failure;
+use crate::out;
+
+/// Stands in a request where a secret would: of letters that are written alike in every place.
+pub(super) const PLACEHOLDER: &str = "toolcrib.hides.this.secret";
+const HIDDEN: &str = "***";
+
+/// A request, exactly as it would be sent.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    method: String,
+    url: String,
+    headers: Map<String, Value>,
+    content_type: Option<String>,
+    body: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_base64: Option<String>,
+}
+
+impl Shown {
+    pub(super) fn of(request: &Request) -> Self {
+        let headers = request.headers.iter();
+        let (body, body_base64) = match request.body.clone().map(String::from_utf8) {
+            None => (None, None),
+            Some(Ok(text)) => (Some(text), None),
+            Some(Err(error)) => (None, Some(BASE64_STANDARD.encode(error.as_bytes()))),
+        };
+        Self {
+            method: request.method.clone(),
+            url: request.url.to_string(),
+            headers: headers.map(|(name, value)| (name.clone(), value.as_str().into())).collect(),
+            content_type: request.content_type().map(str::to_owned),
+            body,
+            body_base64,
+        }
+    }
+
+    /// With `***` wherever a placeholder stands, as it is or in the Base64 of HTTP Basic.
+    pub(super) fn without_secrets(request: &Request) -> Self {
+        let basic = BASE64_STANDARD.encode(PLACEHOLDER);
+        let hide = |text: &str| text.replace(PLACEHOLDER, HIDDEN).replace(&basic, HIDDEN);
+        let mut shown = Self::of(request);
+        shown.url = hide(&shown.url);
+        for value in shown.headers.values_mut() {
+            *value = hide(value.as_str().unwrap_or_default()).into();
+        }
+        shown
+    }
+
+    /// Like the head of an HTTP request.
+    fn text(&self) -> String {
+        let mut text = format!("{} {}\n", self.method, self.url);
+        for (name, value) in &self.headers {
+            text += &format!("{name}: {}\n", value.as_str().unwrap_or_default());
+        }
+        if let Some(body) = &self.body {
+            text += &format!("\n{}\n", plain_lines(body));
+        }
+        if let Some(body) = &self.body_base64 {
+            text += &format!("\n(not text; in Base64:)\n{body}\n");
+        }
+        text
+    }
+}
+
+pub(super) fn request(shown: &Shown, json: bool) -> Result<(), Failure> {
+    match json {
+        true => out::print_json(shown),
+        false => out::print(&shown.text()),
+    }
+}
+
+/// The answer to stdout; a failure to stderr, with exit code 1.
+pub(super) fn outcome(outcome: &Outcome, json: bool) -> Result<Ended, Failure> {
+    if json {
+        out::print_json(outcome)?;
+    }
+    if let Some(failure) = &outcome.error {
+        return Err(Failure::Called { message: failure.message.clone() });
+    }
+    if !json {
+        out::print(&answer(outcome))?;
+    }
+    Ok(Ended::Fine)
+}
+
+fn answer(outcome: &Outcome) -> String {
+    let mut parts = Vec::new();
+    if let Some(result) = &outcome.result {
+        let pretty = serde_json::to_string_pretty(result).expect("a value is JSON");
+        parts.push(plain_json(&pretty));
+    }
+    parts.extend(outcome.content.iter().map(content));
+    parts.join("\n")
+}
+
+fn content(content: &Content) -> String {
+    let bytes = |base64: &str, kind: &str| {
+        let length = BASE64_STANDARD.decode(base64).map_or(0, |bytes| bytes.len());
+        format!("({length} bytes of {}; --json has them in Base64)", out::plain(kind))
+    };
+    match content {
+        Content::Text { text } => plain_lines(text),
+        Content::Image(Media { data, mime_type }) | Content::Audio(Media { data, mime_type }) => {
+            bytes(data, mime_type)
+        }
+        Content::Resource { resource: Blob { mime_type, blob, .. } } => bytes(blob, mime_type),
+        Content::Other(value) => plain_json(&value.to_string()),
+    }
+}
+
+/// A text of several lines that cannot steer a terminal.
+fn plain_lines(text: &str) -> String {
+    text.split('\n').map(out::plain).collect::<Vec<_>>().join("\n")
+}

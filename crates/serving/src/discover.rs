@@ -1,0 +1,193 @@
+//! `toolcrib discover`: what a target has, without a server.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+
+use model::{Discovered, Execution, Kind, Manifest, RawJson, SchemaRef, Warning};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::cli::Ended;
+use crate::cli::target as options;
+use crate::failure::Failure;
+use crate::out::{self, counted};
+use crate::table::section;
+use crate::target::{self, Target};
+
+/// More warnings than anybody reads on a terminal.
+const WARNINGS: usize = 20;
+/// Without a terminal.
+const WIDTH: usize = 100;
+/// Room for a description, however long a path is.
+const DESCRIPTION_FROM: usize = 24;
+
+pub(crate) async fn discover(arguments: &options::Discover) -> Result<Ended, Failure> {
+    target::warn(&arguments.target);
+    let target = target::read(&arguments.target).await?;
+    match arguments.json.json {
+        true => out::print_json(&Shown::of(&target))?,
+        false => out::print(&text(&arguments.target.target, &target))?,
+    }
+    Ok(Ended::Fine)
+}
+
+/// What is shown as JSON.
+#[derive(Serialize)]
+struct Shown<'a> {
+    kind: Kind,
+    source_version: Option<&'a str>,
+    operations: usize,
+    tools: Vec<ShownTool<'a>>,
+    warnings: &'a [Warning],
+}
+
+/// A tool as agents get it, and how it is called.
+#[derive(Serialize)]
+struct ShownTool<'a> {
+    name: &'a str,
+    title: Option<&'a str>,
+    description: &'a str,
+    input_schema: Value,
+    output_schema: Option<Value>,
+    annotations: Option<Value>,
+    tags: &'a [Box<str>],
+    method: &'a str,
+    path: &'a str,
+    execution_mode: &'static str,
+}
+
+impl<'a> Shown<'a> {
+    fn of(target: &'a Target) -> Self {
+        let inventory = &target.found.inventory;
+        Self {
+            kind: target.kind,
+            source_version: inventory.source_version.as_deref(),
+            operations: target.found.operations,
+            tools: inventory.tools.values().map(ShownTool::of).collect(),
+            warnings: &inventory.warnings,
+        }
+    }
+}
+
+impl<'a> ShownTool<'a> {
+    fn of(tool: &'a Discovered) -> Self {
+        let manifest = &tool.manifest;
+        let served = |reference| tool.schema(reference).to_served();
+        Self {
+            name: &manifest.name,
+            title: manifest.title.as_deref(),
+            description: &manifest.description,
+            input_schema: served(&manifest.input_schema),
+            output_schema: manifest.output_schema.as_ref().map(served),
+            annotations: manifest.extra.get("annotations").map(RawJson::to_value),
+            tags: &manifest.tags,
+            method: &manifest.method,
+            path: &manifest.path,
+            execution_mode: mode(&manifest.execution),
+        }
+    }
+}
+
+fn mode(execution: &Execution) -> &'static str {
+    match execution {
+        Execution::SyncHttp(_) => "sync_http",
+        Execution::AsyncPoll { .. } => "async_poll",
+        Execution::McpCall => "mcp_call",
+        Execution::Builtin => "builtin",
+        Execution::Workflow => "workflow",
+        Execution::Custom => "custom",
+    }
+}
+
+/// What people see.
+fn text(given: &str, target: &Target) -> String {
+    let inventory = &target.found.inventory;
+    let version = inventory.source_version.as_deref();
+    let version = version.map(|version| format!(", version {}", out::plain(version)));
+    let mut text = format!(
+        "{} in {} ({}{})\n",
+        counted(inventory.tools.len(), "tool", "tools"),
+        target::shown(given),
+        target.kind,
+        version.unwrap_or_default(),
+    );
+    text += &table(target);
+    text += &warnings(&inventory.warnings);
+    let tools = || inventory.tools.values();
+    // Rather one that changes nothing.
+    if let Some(tool) = tools().find(|tool| &*tool.manifest.method == "GET").or(tools().next()) {
+        text += &format!("\nCall one: {}\n", example(given, tool));
+    }
+    text
+}
+
+fn table(target: &Target) -> String {
+    let tools = || target.found.inventory.tools.values().map(|tool| &tool.manifest);
+    if tools().next().is_none() {
+        return String::new();
+    }
+    let longest = |text: fn(&Manifest<SchemaRef>) -> &str| {
+        tools().map(|manifest| text(manifest).chars().count()).max().unwrap_or_default()
+    };
+    let others = longest(|m| &m.name) + longest(|m| &m.method).max(6) + longest(|m| &m.path);
+    // Four columns, each indented by two.
+    let room = width().saturating_sub(others + 8).max(DESCRIPTION_FROM);
+    let row = |manifest: &Arc<Manifest<SchemaRef>>| {
+        let columns = [&manifest.name, &manifest.method, &manifest.path];
+        let mut row: Vec<String> = columns.map(|text| out::plain(text).into_owned()).into();
+        row.push(cut(&manifest.description, room));
+        row
+    };
+    let rows = tools().map(row).collect();
+    section("", &["NAME", "METHOD", "PATH", "DESCRIPTION"], rows)
+        .trim_start_matches('\n')
+        .to_owned()
+}
+
+fn warnings(warnings: &[Warning]) -> String {
+    if warnings.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", counted(warnings.len(), "warning", "warnings"));
+    for Warning { code, at, message } in warnings.iter().take(WARNINGS) {
+        let at = if at.is_empty() { "the document" } else { at };
+        text += &format!("  {code} at {}: {}\n", out::plain(at), out::plain(message));
+    }
+    if WARNINGS < warnings.len() {
+        text += &format!("  … and {} more; --json lists all\n", warnings.len() - WARNINGS);
+    }
+    text
+}
+
+/// A call with every argument that is required.
+fn example(given: &str, tool: &Discovered) -> String {
+    let schema = tool.schema(&tool.manifest.input_schema).to_value();
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let pairs: String = required.map(|name| format!(" {}=…", quoted(name))).collect();
+    let given = quoted(&target::shown(given).replace("standard input", "-"));
+    format!("toolcrib call {given} {}{pairs} --dry-run", out::plain(&tool.manifest.name))
+}
+
+/// A word as a shell takes it: somebody will paste it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", out::plain(word).replace('\'', "'\\''")),
+    }
+}
+
+/// The first line, cut to a width.
+fn cut(text: &str, width: usize) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    let line = out::plain(line);
+    match line.chars().count() <= width {
+        true => line.into_owned(),
+        false => line.chars().take(width - 1).chain(['…']).collect(),
+    }
+}
+
+fn width() -> usize {
+    let terminal = io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+    terminal.map_or(WIDTH, |(terminal_size::Width(width), _)| usize::from(width))
+}

@@ -1,0 +1,138 @@
+//! A target: an API that is looked at without a server. A file, a URL or standard input becomes its tools.
+
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use discovery::openapi::{Address, Found, Options};
+use discovery::text::MAX_BYTES;
+use model::{Kind, SourceId, SourceUrl};
+use upstream::egress::Egress;
+use upstream::http::{HttpClient, Limits, Origin};
+use upstream::limits::{LimitError, read_file};
+
+use crate::cli::target::{self as options, Describe};
+use crate::failure::Failure;
+use crate::{out, progress};
+
+/// What a target is and has.
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
+    /// Where credentials may go. None if the user said where the API is, by an option or in a file.
+    pub(crate) origin: Option<Origin>,
+    pub(crate) found: Found,
+}
+
+/// Reads the target's document and makes tools of it.
+pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
+    let target = options.target.as_str();
+    let reading = Options {
+        base_url: options.base_url.as_deref().map(base_url).transpose()?,
+        describe: match options.describe {
+            Describe::Summary => model::Describe::Summary,
+            Describe::Description => model::Describe::Description,
+            Describe::Both => model::Describe::Both,
+        },
+        media_type: options.media_type.clone(),
+    };
+    let source = source_id(target);
+    let (address, bytes) = document(options).await?;
+    let chosen = options.base_url.is_some() || !is_url(target);
+    let origin = if chosen { None } else { Some(url(target)?.as_url().origin()) };
+    let discovered = tokio::task::spawn_blocking(move || {
+        discovery::discover_document(source, address, bytes, &reading)
+    });
+    let discovered = progress::during("reading the specification", discovered).await;
+    let discovered = discovered.expect("reading a document does not panic");
+    let (kind, found) =
+        discovered.map_err(|source| Failure::NoTools { target: shown(target), source })?;
+    Ok(Target { kind, origin, found })
+}
+
+/// The document, and where it is from.
+async fn document(options: &options::Target) -> Result<(Address, Vec<u8>), Failure> {
+    let target = options.target.as_str();
+    if target == "-" {
+        return Ok((Address::Inline, from_stdin(MAX_BYTES as u64).await?));
+    }
+    if !is_url(target) {
+        let path = PathBuf::from(target);
+        let bytes = from_file(&path, MAX_BYTES as u64)?;
+        return Ok((Address::File(path), bytes));
+    }
+    let url = url(target)?;
+    let client = client(options);
+    let fetched = discovery::fetch(&client, url.as_url(), limits(options, discovery::LIMITS));
+    Ok(progress::during("fetching the specification", fetched).await?)
+}
+
+fn is_url(target: &str) -> bool {
+    target.contains("://")
+}
+
+fn url(target: &str) -> Result<SourceUrl, Failure> {
+    target.parse().map_err(Failure::TargetUrl)
+}
+
+/// Reaches what the options allow.
+pub(crate) fn client(options: &options::Target) -> HttpClient {
+    HttpClient::new(Egress { allow_private: options.allow_private, allowed: Vec::new() })
+}
+
+pub(crate) fn limits(options: &options::Target, usual: Limits) -> Limits {
+    let deadline = options.timeout.map_or(usual.deadline, Duration::from_secs);
+    Limits { deadline, ..usual }
+}
+
+/// Said once, so that nobody leaves it on without knowing.
+pub(crate) fn warn(options: &options::Target) {
+    if options.allow_private {
+        out::note("warning: --allow-private is on: private and loopback addresses are reached too");
+    }
+}
+
+pub(crate) fn from_file(path: &Path, limit: u64) -> Result<Vec<u8>, Failure> {
+    read_file(path, limit).map_err(|error| match error {
+        LimitError::Io(source) => Failure::Read { path: path.to_owned(), source },
+        other => Failure::Read { path: path.to_owned(), source: io::Error::other(other) },
+    })
+}
+
+pub(crate) async fn from_stdin(limit: u64) -> Result<Vec<u8>, Failure> {
+    let read = tokio::task::spawn_blocking(move || {
+        let mut bytes = Vec::new();
+        io::stdin().lock().take(limit + 1).read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let bytes = read.await.expect("reading does not panic").map_err(Failure::Stdin)?;
+    match limit < bytes.len() as u64 {
+        true => Err(Failure::Stdin(io::Error::other(LimitError::TooLarge { limit }))),
+        false => Ok(bytes),
+    }
+}
+
+fn base_url(text: &str) -> Result<upstream::http::Url, Failure> {
+    let url: SourceUrl = text.parse().map_err(Failure::BaseUrl)?;
+    Ok(url.as_url().clone())
+}
+
+/// The target without the query of a URL, which may hold secrets.
+pub(crate) fn shown(target: &str) -> String {
+    match (target, target.split_once(['?', '#'])) {
+        ("-", _) => "standard input".to_owned(),
+        (target, Some((before, _))) if is_url(target) => before.to_owned(),
+        (target, _) => target.to_owned(),
+    }
+}
+
+/// What the target would be called as a source: `pizzeria` for `examples/pizzeria.yaml`.
+fn source_id(target: &str) -> SourceId {
+    let name = match target.parse::<SourceUrl>() {
+        Ok(url) => url.as_url().host_str().unwrap_or_default().to_owned(),
+        Err(_) => {
+            let stem = Path::new(target).file_stem().unwrap_or_default();
+            stem.to_string_lossy().into_owned()
+        }
+    };
+    let id = SourceId::from_name(&name);
+    id.unwrap_or_else(|_| "target".parse().expect("this is a slug"))
+}

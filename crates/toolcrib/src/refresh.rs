@@ -1,0 +1,147 @@
+//! Refresh: ask a source what it offers, then take that in as a whole (requirements S2 to S7).
+//!
+//! Whatever goes wrong is recorded at the source and changes no tool: the last inventory stays in service. There is no
+//! retry in here; the next refresh is the retry.
+
+mod result;
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use catalog::journal::Context;
+use catalog::source::{SourceCommand, SyncError};
+use catalog::{Catalog, Command, CommandError, Refusal};
+use discovery::{DiscoveryError, Found};
+use model::{Inventory, SourceId};
+use upstream::http::HttpClient;
+
+pub use result::{RefreshResult, RefreshedTool};
+
+/// Refreshes the sources of one catalog.
+pub struct Refresher {
+    catalog: Arc<Catalog>,
+    client: HttpClient,
+    turns: Mutex<HashMap<SourceId, Turn>>,
+}
+
+/// Whoever holds it refreshes the source.
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+impl Refresher {
+    /// Over a catalog; everything is fetched through this client.
+    pub fn new(catalog: Arc<Catalog>, client: HttpClient) -> Self {
+        Self { catalog, client, turns: Mutex::default() }
+    }
+
+    /// Refreshes a source. With `force` nothing is skipped and nothing held back.
+    ///
+    /// A refresh that failed is a result. An error is a source that is not there or disabled, or a journal that cannot
+    /// be written. Two refreshes of one source in this process take turns; those of two nodes do not yet.
+    pub async fn refresh(
+        &self,
+        source: &SourceId,
+        force: bool,
+        context: &Context,
+    ) -> Result<RefreshResult, CommandError> {
+        let turn = self.turn(source);
+        let _turn = turn.lock().await;
+        let start = Instant::now();
+        self.tell(source, SourceCommand::StartSync, context).await?;
+        let mut result = match self.discover(source).await? {
+            Ok(found) => self.ingest(found.inventory, force, context).await?,
+            Err(error) => self.fail(source, failure(&error), context).await?,
+        };
+        result.duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(result)
+    }
+
+    /// The source as it is now, asked. The outer error says that it was removed meanwhile.
+    async fn discover(
+        &self,
+        source: &SourceId,
+    ) -> Result<Result<Found, DiscoveryError>, CommandError> {
+        let snapshot = self.catalog.snapshot();
+        let Some(entry) = snapshot.source(source) else {
+            let id = source.to_string();
+            return Err(Refusal::NotFound { what: "source", id }.into());
+        };
+        Ok(discovery::discover(source, &entry.source.profile, &self.client).await)
+    }
+
+    async fn ingest(
+        &self,
+        inventory: Inventory,
+        force: bool,
+        context: &Context,
+    ) -> Result<RefreshResult, CommandError> {
+        let source = inventory.source.clone();
+        let tools = result::tools(&inventory);
+        let warnings = inventory.warnings.clone();
+        let command = Command::Ingest { inventory: Box::new(inventory), force };
+        let error = match self.catalog.execute(command, context.clone(), None).await {
+            Ok(executed) => {
+                let result: RefreshResult = serde_json::from_value(executed.answer)
+                    .expect("an ingest answers with a result");
+                return Ok(RefreshResult { tools, ..result });
+            }
+            Err(CommandError::Refused(refusal @ Refusal::ShrinksTooMuch { .. })) => {
+                let message = refusal.to_string().into();
+                SyncError { code: "inventory_shrinks".into(), message }
+            }
+            Err(CommandError::Busy { .. }) => {
+                let message = "the source or its tools are being changed by others".into();
+                SyncError { code: "save_failed".into(), message }
+            }
+            Err(error) => return Err(error),
+        };
+        let failed = self.fail(&source, error, context).await?;
+        Ok(failed.held_back(tools, warnings))
+    }
+
+    /// Records a failure; the result says it too.
+    async fn fail(
+        &self,
+        source: &SourceId,
+        error: SyncError,
+        context: &Context,
+    ) -> Result<RefreshResult, CommandError> {
+        tracing::warn!(%source, code = %error.code, "source `{source}` was not refreshed: {}", error.message);
+        self.tell(source, SourceCommand::FailSync(error.clone()), context).await?;
+        let snapshot = self.catalog.snapshot();
+        let known = snapshot.source(source).and_then(|entry| entry.source.inventory.as_ref());
+        Ok(RefreshResult::failed(source, known, error))
+    }
+
+    async fn tell(
+        &self,
+        source: &SourceId,
+        command: SourceCommand,
+        context: &Context,
+    ) -> Result<(), CommandError> {
+        let command = Command::Source(source.clone(), command);
+        self.catalog.execute(command, context.clone(), None).await.map(drop)
+    }
+
+    fn turn(&self, source: &SourceId) -> Turn {
+        let mut turns = self.turns.lock().expect("no one panics while holding the turns");
+        // Those nobody waits for are made again when they are needed.
+        turns.retain(|_, turn| 1 < Arc::strong_count(turn));
+        Arc::clone(turns.entry(source.clone()).or_default())
+    }
+}
+
+/// The error and its causes in one sentence. None of them holds a secret.
+fn failure(error: &DiscoveryError) -> SyncError {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !message.contains(&more) {
+            message = format!("{message}: {more}");
+        }
+        cause = error.source();
+    }
+    SyncError { code: error.code().into(), message: message.into() }
+}

@@ -1,0 +1,109 @@
+//! What came of a refresh, in the words of requirement S4.
+
+use catalog::source::{IngestedInventory, SyncError};
+use model::{Discovered, Inventory, SourceId, ToolId, Warning};
+use serde::{Deserialize, Serialize};
+
+/// What came of a refresh.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefreshResult {
+    /// Which source.
+    pub source_id: SourceId,
+    /// Whether the inventory was taken in.
+    pub success: bool,
+    /// How many tools the source offers.
+    #[serde(default)]
+    pub discovered: usize,
+    /// How many of them are new.
+    #[serde(default)]
+    pub created: usize,
+    /// How many have changed.
+    #[serde(default)]
+    pub updated: usize,
+    /// How many are as they were.
+    #[serde(default)]
+    pub unchanged: usize,
+    /// How many the source no longer offers.
+    #[serde(default)]
+    pub deprecated: usize,
+    /// How many are back again.
+    #[serde(default)]
+    pub restored: usize,
+    /// Published: 16 hexadecimal characters.
+    #[serde(default)]
+    pub inventory_hash: Option<String>,
+    /// The upstream's own version.
+    #[serde(default)]
+    pub source_version: Option<String>,
+    /// What could not be converted.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+    /// How long it took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// What the source offers.
+    #[serde(default)]
+    pub tools: Vec<RefreshedTool>,
+    /// Why it failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<SyncError>,
+}
+
+/// A tool that a refresh found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefreshedTool {
+    /// Ours.
+    pub tool_id: ToolId,
+    /// The source's name for it.
+    pub name: Box<str>,
+    /// `GET`, `POST`, …
+    pub method: Box<str>,
+    /// `/orders/{id}`
+    pub path: Box<str>,
+}
+
+impl RefreshResult {
+    /// Nothing has changed: the hash and the version are those of the inventory that stays in service.
+    pub(super) fn failed(
+        source: &SourceId,
+        known: Option<&IngestedInventory>,
+        error: SyncError,
+    ) -> Self {
+        Self {
+            source_id: source.clone(),
+            success: false,
+            discovered: 0,
+            created: 0,
+            updated: 0,
+            unchanged: 0,
+            deprecated: 0,
+            restored: 0,
+            inventory_hash: known.map(|known| known.inventory_hash.to_string()),
+            source_version: known
+                .and_then(|known| Some(known.source_version.as_ref()?.to_string())),
+            warnings: Vec::new(),
+            duration_ms: 0,
+            tools: Vec::new(),
+            error: Some(error),
+        }
+    }
+
+    /// What was found all the same, with a warning that it was not taken in (requirement S6).
+    pub(super) fn held_back(self, tools: Vec<RefreshedTool>, mut warnings: Vec<Warning>) -> Self {
+        if let Some(SyncError { code, message }) = &self.error {
+            let message = format!("what was found is held back: {message}");
+            warnings.push(Warning { code: code.clone(), at: "".into(), message: message.into() });
+        }
+        Self { discovered: tools.len(), tools, warnings, ..self }
+    }
+}
+
+pub(super) fn tools(inventory: &Inventory) -> Vec<RefreshedTool> {
+    let tool = |(id, tool): (&ToolId, &Discovered)| RefreshedTool {
+        tool_id: id.clone(),
+        name: tool.manifest.name.clone(),
+        method: tool.manifest.method.clone(),
+        path: tool.manifest.path.clone(),
+    };
+    inventory.tools.iter().map(tool).collect()
+}

@@ -1,0 +1,240 @@
+//! Bodies: which media type is sent, and how it is written.
+
+use discovery::openapi::{Address, Options};
+use serde_json::json;
+
+use super::{call, discovered, discovered_at, input, order, sent, tool};
+
+const PIZZA: &str = "{type: object, properties: {name: {type: string}, sizes: {type: array, items: {type: integer}}}}";
+
+fn pizza(media_type: &str) -> String {
+    order(&format!("content: {{{media_type}: {{schema: {PIZZA}}}}}"))
+}
+
+#[test]
+fn an_object_is_sent_as_json_with_its_own_type() {
+    for media_type in
+        ["application/json", "application/merge-patch+json", "application/vnd.pizza.v1+json"]
+    {
+        assert_eq!(
+            call(&pizza(media_type), json!({"name": "Diavola", "sizes": [1, 2]})),
+            format!(
+                "POST https://pizza.example/orders\nContent-Type: {media_type}\n\n{}",
+                r#"{"name":"Diavola","sizes":[1,2]}"#
+            )
+        );
+    }
+}
+
+#[test]
+fn a_range_of_media_types_is_json() {
+    for range in ["'*/*'", "'application/*'"] {
+        let sent = call(&pizza(range), json!({"name": "Diavola"}));
+        assert!(sent.contains("\nContent-Type: application/json\n"), "{sent}");
+    }
+}
+
+#[test]
+fn a_form_repeats_lists_and_encodes_values() {
+    assert_eq!(
+        call(
+            &pizza("application/x-www-form-urlencoded"),
+            json!({"name": "a&b c", "sizes": [1, 2]})
+        ),
+        "POST https://pizza.example/orders\nContent-Type: application/x-www-form-urlencoded\n\n\
+         name=a%26b%20c&sizes=1&sizes=2"
+    );
+}
+
+#[test]
+fn a_form_follows_its_encoding() {
+    let specification = order(
+        "content: {application/x-www-form-urlencoded: {
+            schema: {type: object, properties: {sizes: {type: array, items: {}}, to: {type: object}, by: {type: object}}},
+            encoding: {sizes: {style: pipeDelimited, explode: false}, to: {style: deepObject, explode: true},
+                       by: {contentType: application/json}}}}",
+    );
+    assert_eq!(
+        call(&specification, json!({"sizes": [1, 2], "to": {"street": "Via 1"}, "by": {"at": 7}})),
+        "POST https://pizza.example/orders\nContent-Type: application/x-www-form-urlencoded\n\n\
+         sizes=1%7C2&to%5Bstreet%5D=Via%201&by=%7B%22at%22%3A7%7D"
+    );
+}
+
+#[test]
+fn a_multipart_body_has_texts_json_and_files() {
+    let specification = order(
+        "content: {multipart/form-data: {
+            schema: {type: object, properties: {
+                name: {type: string}, notes: {type: array, items: {type: string}},
+                to: {type: object}, photo: {type: string, format: binary}}},
+            encoding: {photo: {contentType: 'image/png, image/jpeg'}}}}",
+    );
+    let arguments = json!({
+        "name": "Diavola", "notes": ["hot", "cut"], "to": {"floor": 2},
+        "photo": "data:image/webp;name=pizza.webp;base64,aGk=",
+    });
+    assert_eq!(
+        call(&specification, arguments),
+        r#"POST https://pizza.example/orders
+Content-Type: multipart/form-data; boundary=BOUNDARY
+
+--BOUNDARY
+Content-Disposition: form-data; name="name"
+
+Diavola
+--BOUNDARY
+Content-Disposition: form-data; name="notes"
+
+hot
+--BOUNDARY
+Content-Disposition: form-data; name="notes"
+
+cut
+--BOUNDARY
+Content-Disposition: form-data; name="to"
+Content-Type: application/json
+
+{"floor":2}
+--BOUNDARY
+Content-Disposition: form-data; name="photo"; filename="pizza.webp"
+Content-Type: image/png
+
+hi
+--BOUNDARY--
+"#
+    );
+}
+
+#[test]
+fn text_xml_and_bytes_are_sent_as_they_are() {
+    for (media_type, body, expected) in [
+        ("text/plain", "line 1\n\"two\"", "line 1\n\"two\""),
+        ("application/xml", "<pizza name=\"x\"/>", "<pizza name=\"x\"/>"),
+        ("application/octet-stream", "raw", "raw"),
+        ("image/png", "data:image/png;base64,aGk=", "hi"),
+    ] {
+        let specification =
+            order(&format!("content: {{{media_type}: {{schema: {{type: string}}}}}}"));
+        assert_eq!(
+            call(&specification, json!({"body": body})),
+            format!("POST https://pizza.example/orders\nContent-Type: {media_type}\n\n{expected}")
+        );
+    }
+}
+
+#[test]
+fn a_body_that_is_no_object_is_the_argument_body() {
+    for (schema, body, expected) in [
+        ("{type: array, items: {type: object}}", json!([{"a": 1}]), r#"[{"a":1}]"#),
+        ("{type: string}", json!("hot"), r#""hot""#),
+        ("{type: object}", json!({"any": [1]}), r#"{"any":[1]}"#),
+        ("{oneOf: [{type: object, properties: {a: {}}}, {type: string}]}", json!("x"), r#""x""#),
+        ("{}", json!(null), "null"),
+    ] {
+        let specification = order(&format!("content: {{application/json: {{schema: {schema}}}}}"));
+        let sent = call(&specification, json!({"body": body}));
+        assert!(sent.ends_with(&format!("\n\n{expected}")), "{schema}: {sent}");
+    }
+}
+
+#[test]
+fn nothing_is_sent_for_an_optional_body_and_an_empty_object_for_a_required_one() {
+    let content = format!("content: {{application/json: {{schema: {PIZZA}}}}}");
+    assert_eq!(call(&order(&content), json!({})), "POST https://pizza.example/orders");
+    assert_eq!(
+        call(&order(&format!("required: true, {content}")), json!({})),
+        "POST https://pizza.example/orders\nContent-Type: application/json\n\n{}"
+    );
+}
+
+#[test]
+fn json_is_preferred_unless_a_setting_names_another() {
+    let specification = order(&format!(
+        "content: {{application/xml: {{schema: {PIZZA}}}, multipart/form-data: {{schema: {PIZZA}}},
+                   application/x-www-form-urlencoded: {{schema: {PIZZA}}}, application/json: {{schema: {PIZZA}}}}}"
+    ));
+    let with = |media_type: Option<&str>| {
+        let media_type = media_type.map(str::to_owned);
+        let options = Options { media_type, ..Options::default() };
+        let found = discovered_at(Address::Inline, &specification, &options);
+        let whole = input_of(&found).get("body").is_some();
+        let arguments = if whole { json!({"body": "<a/>"}) } else { json!({"name": "x"}) };
+        let sent = sent(tool(&found, "order"), arguments);
+        sent.lines().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(with(None), "Content-Type: application/json");
+    assert_eq!(with(Some("APPLICATION/XML")), "Content-Type: application/xml");
+    assert_eq!(
+        with(Some("application/x-www-form-urlencoded")),
+        "Content-Type: application/x-www-form-urlencoded"
+    );
+    assert_eq!(with(Some("text/unknown")), "Content-Type: application/json");
+}
+
+fn input_of(found: &discovery::openapi::Found) -> serde_json::Value {
+    let tool = tool(found, "order");
+    tool.schema(&tool.manifest.input_schema).to_served()["properties"].clone()
+}
+
+#[test]
+fn what_only_the_upstream_writes_is_no_argument() {
+    let specification = order(
+        "required: true, content: {application/json: {schema: {type: object, required: [id, name, pin],
+            properties: {id: {type: string, readOnly: true}, name: {type: string}, pin: {type: string, writeOnly: true}}}}}",
+    );
+    let input = input(&specification);
+    assert_eq!(input["required"], json!(["name", "pin"]));
+    assert_eq!(input["properties"].get("id"), None);
+}
+
+#[test]
+fn null_clears_a_member_and_differs_from_nothing() {
+    let specification = order(
+        "content: {application/json: {schema: {type: object, properties: {
+            note: {type: string, nullable: true}, size: {type: integer}}}}}",
+    );
+    assert_eq!(
+        call(&specification, json!({"note": null})),
+        "POST https://pizza.example/orders\nContent-Type: application/json\n\n{\"note\":null}"
+    );
+    assert!(call(&specification, json!({"size": null})).starts_with("refused: /size"));
+}
+
+#[test]
+fn the_parts_of_an_all_of_are_one_object() {
+    let specification = order(
+        "required: true, content: {application/json: {schema: {allOf: [
+            {type: object, required: [name], properties: {name: {type: string}}},
+            {type: object, required: [size], properties: {size: {type: integer}}}]}}}",
+    );
+    let sent = call(&specification, json!({"name": "Diavola", "size": 2}));
+    assert!(sent.ends_with(r#"{"name":"Diavola","size":2}"#), "{sent}");
+    assert!(call(&specification, json!({"name": "Diavola"})).starts_with("refused: "));
+}
+
+#[test]
+fn a_recursive_body_is_checked_at_every_depth() {
+    let specification = format!(
+        "{}components: {{schemas: {{Topping: {{type: object, properties: {{name: {{type: string}},
+            on: {{type: array, items: {{$ref: '#/components/schemas/Topping'}}}}}}}}}}}}",
+        order("content: {application/json: {schema: {$ref: '#/components/schemas/Topping'}}}")
+    );
+    let found = discovered(&specification);
+    let deep = |name| json!({"on": [{"on": [{"on": [{"name": name}]}]}]});
+    let sent = |name| sent(tool(&found, "order"), deep(name));
+    assert!(sent(json!("basil")).ends_with(r#"{"on":[{"on":[{"on":[{"name":"basil"}]}]}]}"#));
+    assert!(sent(json!(1)).starts_with("refused: /on/0/on/0/on/0/name"));
+}
+
+#[test]
+fn what_is_read_only_is_not_sent_even_if_it_is_given() {
+    let specification = order(
+        "required: true, content: {application/json: {schema: {type: object, properties: {
+            role: {type: string, readOnly: true}, name: {type: string}}}}}",
+    );
+    assert_eq!(
+        call(&specification, json!({"name": "Diavola", "role": "admin"})),
+        "POST https://pizza.example/orders\nContent-Type: application/json\n\n{\"name\":\"Diavola\"}"
+    );
+}

@@ -1,0 +1,215 @@
+//! The text of a specification is never template code, whatever it says (requirement O6): it comes out as it went in,
+//! and so do the arguments. What cannot be sent is told in a warning; a tool that is there can be called.
+
+use discovery::openapi::Found;
+use percent_encoding::percent_decode_str;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::{compiled, discovered, request, warnings};
+
+/// Texts that mean something to a template engine, a URL parser or a header.
+const HOSTILE: [&str; 16] = [
+    "{{ 7*7 }}",
+    "{{7*7}}",
+    "{% raw %}",
+    "{% for x in args %}{{ x }}{% endfor %}",
+    "{# note #}",
+    "{{ args }}",
+    "{name}",
+    "}} {{",
+    "\"] }} {{ args[\"",
+    "\\\"",
+    "'",
+    "\r\nX-Admin: 1",
+    "\0\u{7f}\u{85}\u{2028}",
+    "../..",
+    "%2e%2e/%7B%7B",
+    "größe 🍕",
+];
+
+/// Any text, more often a hostile one.
+fn text() -> impl Strategy<Value = String> {
+    let hostile = prop::sample::select(&HOSTILE[..]).prop_map(str::to_owned);
+    let piece = prop_oneof![hostile, any::<String>(), "[a-z{}%/.\"\\\\ ]{0,8}"];
+    prop::collection::vec(piece, 1..3).prop_map(|pieces| pieces.concat())
+}
+
+/// The same, of at least one character.
+fn name() -> impl Strategy<Value = String> {
+    text().prop_filter("a name is not empty", |name| !name.is_empty())
+}
+
+/// A specification with one operation.
+fn api(path: &str, method: &str, operation: Value) -> String {
+    let mut item = Map::new();
+    item.insert(method.to_owned(), operation);
+    let mut paths = Map::new();
+    paths.insert(path.to_owned(), item.into());
+    json!({"openapi": "3.1.0", "servers": [{"url": "https://pizza.example"}], "paths": paths})
+        .to_string()
+}
+
+fn get(parameter: Value) -> String {
+    api("/menu", "get", json!({"parameters": [parameter]}))
+}
+
+/// Arguments that fill in every name a tool must have.
+fn required_arguments(found: &Found, value: &str) -> Option<Value> {
+    let tool = found.inventory.tools.values().next()?;
+    let input = tool.schema(&tool.manifest.input_schema).to_served();
+    let names = input["required"].as_array().cloned().unwrap_or_default();
+    let name = |name: Value| (name.as_str().unwrap_or_default().to_owned(), json!(value));
+    Some(Value::Object(names.into_iter().map(name).collect()))
+}
+
+fn decoded(text: &str) -> Vec<u8> {
+    percent_decode_str(text).collect()
+}
+
+/// `name=value`, decoded.
+fn pair(text: &str) -> (String, String) {
+    let decode = |text: &str| String::from_utf8(decoded(text)).unwrap();
+    let (name, value) = text.split_once('=').unwrap();
+    (decode(name), decode(value))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_path_is_sent_as_it_stands_with_its_names_filled_in(text in text()) {
+        let path = format!("/a/{text}/z").replace(['?', '#'], "");
+        let found = discovered(&api(&path, "get", json!({})));
+        let Some(arguments) = required_arguments(&found, "value-0") else {
+            prop_assert!(!warnings(&found).is_empty());
+            return Ok(());
+        };
+        let mut expected = path;
+        for name in arguments.as_object().unwrap().keys() {
+            expected = expected.replace(&format!("{{{name}}}"), "value-0");
+        }
+        let tool = found.inventory.tools.values().next().unwrap();
+        let request = request(tool, arguments).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(decoded(request.url.path()), decoded(&expected));
+    }
+
+    #[test]
+    fn a_query_parameter_keeps_its_name_and_its_value(name in name(), value in text()) {
+        let found = discovered(&get(json!({"in": "query", "name": name, "schema": {"type": "string"}})));
+        let tool = found.inventory.tools.values().next().unwrap();
+        let request = request(tool, json!({&name: value})).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(pair(request.url.query().unwrap()), (name, value));
+    }
+
+    #[test]
+    fn a_cookie_keeps_its_name_and_its_value(name in name(), value in text()) {
+        let found = discovered(&get(json!({"in": "cookie", "name": name, "schema": {"type": "string"}})));
+        let tool = found.inventory.tools.values().next().unwrap();
+        let request = request(tool, json!({&name: value})).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(pair(request.header("cookie").unwrap()), (name, value));
+    }
+
+    #[test]
+    fn a_header_keeps_its_name_and_its_value_or_is_left_out(name in text(), value in text()) {
+        let found = discovered(&get(json!({"in": "header", "name": name, "schema": {"type": "string"}})));
+        let tool = found.inventory.tools.values().next().unwrap();
+        prop_assert!(compiled(tool).is_ok());
+        let input = tool.schema(&tool.manifest.input_schema).to_served();
+        if input["properties"].get(&name).is_none() {
+            prop_assert!(!warnings(&found).is_empty());
+        } else if let Ok(request) = request(tool, json!({&name: value})) {
+            prop_assert_eq!(request.header(&name), Some(value.as_str()));
+        } else {
+            prop_assert!(!value.bytes().all(|byte| (b' '..=b'~').contains(&byte)));
+        }
+    }
+
+    #[test]
+    fn a_member_of_a_body_keeps_its_name_and_its_value(name in text(), value in text()) {
+        let body = |media_type: &str| {
+            let schema = json!({"type": "object", "properties": {&name: {"type": "string"}}});
+            let content = json!({"requestBody": {"content": {media_type: {"schema": schema}}}});
+            let found = discovered(&api("/orders", "post", content));
+            let tool = found.inventory.tools.values().next().unwrap();
+            request(tool, json!({&name: value})).map(|request| request.body.unwrap_or_default())
+        };
+        let json = body("application/json").map_err(TestCaseError::fail)?;
+        prop_assert_eq!(serde_json::from_slice::<Value>(&json).unwrap(), json!({&name: value}));
+        let form = body("application/x-www-form-urlencoded").map_err(TestCaseError::fail)?;
+        let form = String::from_utf8(form).unwrap();
+        prop_assert_eq!(pair(&form), (name.clone(), value.clone()));
+        let multipart = body("multipart/form-data").map_err(TestCaseError::fail)?;
+        let multipart = String::from_utf8(multipart).unwrap();
+        let named = name.replace('\r', "%0D").replace('\n', "%0A").replace('"', "%22");
+        let part = format!("form-data; name=\"{named}\"\r\n\r\n{value}\r\n");
+        prop_assert!(multipart.contains(&part), "{}", multipart);
+    }
+
+    #[test]
+    fn a_media_type_is_sent_as_it_stands_or_as_a_usual_one(media_type in text()) {
+        let content = json!({&media_type: {"schema": {}}});
+        let operation =
+            json!({"requestBody": {"content": content}, "responses": {"200": {"content": content}}});
+        let found = discovered(&api("/orders", "post", operation));
+        let tool = found.inventory.tools.values().next().unwrap();
+        let request = request(tool, json!({"body": "x"})).map_err(TestCaseError::fail)?;
+        let sent = request.content_type().unwrap();
+        let sent = sent.split_once("; boundary=").map_or(sent, |(sent, _)| sent);
+        let usual = [
+            "application/json", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain",
+            "application/octet-stream",
+        ];
+        prop_assert!(sent == media_type || usual.contains(&sent), "{}", sent);
+        prop_assert!(request.header("accept").is_none_or(|accept| accept == media_type));
+    }
+
+    #[test]
+    fn a_server_is_read_as_a_url_and_nothing_else(text in text()) {
+        let server = format!("https://pizza.example/{text}");
+        let specification = json!({
+            "openapi": "3.1.0", "servers": [{"url": server}], "paths": {"/menu": {"get": {}}},
+        });
+        let found = discovered(&specification.to_string());
+        let tool = found.inventory.tools.values().next();
+        let Some(tool) = tool.filter(|_| warnings(&found).is_empty()) else { return Ok(()) };
+        let mut expected = Url::parse(&server).unwrap();
+        expected.set_query(None);
+        expected.set_fragment(None);
+        let request = request(tool, json!({})).map_err(TestCaseError::fail)?;
+        let expected = format!("{}/menu", expected.as_str().trim_end_matches('/'));
+        prop_assert_eq!(decoded(request.url.as_str()), decoded(&expected));
+    }
+
+    /// Wherever a specification has text, and all at once.
+    #[test]
+    fn every_tool_that_was_found_can_be_called(texts in prop::collection::vec(text(), 12)) {
+        let [path, id, query, header, cookie, field, media_type, server, default, example, scheme, summary] =
+            texts.try_into().unwrap();
+        let schema = json!({"type": "string", "default": default, "enum": [example], "example": example});
+        let parameter = |place: &str, name: &str| json!({"in": place, "name": name, "schema": schema});
+        let styled = |style: &str, name: &str| json!({"in": "path", "name": name, "style": style, "schema": schema});
+        let operation = json!({
+            "operationId": id, "summary": summary, "tags": [summary], "security": [{&scheme: []}],
+            "parameters": [parameter("query", &query), parameter("header", &header), parameter("cookie", &cookie),
+                styled("matrix", "name"), styled("label", " 7*7 ")],
+            "requestBody": {"content": {&media_type: {"schema": {"type": "object", "properties": {&field: schema}},
+                "encoding": {&field: {"contentType": media_type}}}}},
+            "responses": {"200": {"content": {&media_type: {"schema": schema}}}},
+        });
+        let specification = json!({
+            "openapi": "3.1.0",
+            "servers": [{"url": format!("https://pizza.example/{server}"), "variables": {"name": {"default": default}}}],
+            "components": {"securitySchemes": {&scheme: {"type": "apiKey", "in": "header", "name": header}}},
+            "paths": {&path: {"put": operation}},
+        });
+        let found = discovered(&specification.to_string());
+        prop_assert_eq!(found.operations, usize::from(!path.starts_with("x-")));
+        let homeless = found.inventory.warnings.iter().any(|warning| &*warning.code == "no_base_url");
+        for tool in found.inventory.tools.values().filter(|_| !homeless) {
+            compiled(tool).map_err(TestCaseError::fail)?;
+        }
+        prop_assert!(!found.inventory.tools.is_empty() || !warnings(&found).is_empty());
+    }
+}

@@ -1,0 +1,120 @@
+//! From a specification and a call to the request that is sent: discovery writes templates, execution fills them in.
+//!
+//! Specifications stand here as short YAML, requests as the lines that are sent.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod arguments;
+mod bodies;
+mod documents;
+mod laws;
+mod security;
+mod servers;
+mod styles;
+mod swagger;
+mod values;
+
+use discovery::openapi::{self, Address, Found, Options, Specification};
+use execution::{Arguments, Credentials, Others, Request, RequestTemplate, Security};
+use serde_json::Value;
+use toolcrib::model::{Discovered, Execution};
+
+/// A specification with these paths, written below `paths:`.
+fn api(paths: &str) -> String {
+    format!("openapi: 3.0.4\nservers: [{{url: 'https://pizza.example'}}]\npaths:\n{paths}\n")
+}
+
+/// A specification with one operation, `GET /menu`.
+fn menu(operation: &str) -> String {
+    api(&format!("  /menu: {{get: {{operationId: menu, {operation}}}}}"))
+}
+
+/// A specification with one operation, `POST /orders`, that takes a body.
+fn order(body: &str) -> String {
+    api(&format!("  /orders: {{post: {{operationId: order, requestBody: {{{body}}}}}}}"))
+}
+
+fn discovered(specification: &str) -> Found {
+    discovered_at(Address::Inline, specification, &Options::default())
+}
+
+fn discovered_at(address: Address, specification: &str, options: &Options) -> Found {
+    let specification = Specification::read(address, specification.as_bytes()).unwrap();
+    openapi::discover("pizzeria".parse().unwrap(), &specification, options).unwrap()
+}
+
+/// The messages of all warnings.
+fn warnings(found: &Found) -> Vec<&str> {
+    found.inventory.warnings.iter().map(|warning| &*warning.message).collect()
+}
+
+fn tool<'a>(found: &'a Found, name: &str) -> &'a Discovered {
+    let mut tools = found.inventory.tools.values();
+    tools.find(|tool| &*tool.manifest.name == name).unwrap_or_else(|| {
+        panic!("there is no tool `{name}`: {:?}", warnings(found));
+    })
+}
+
+/// The input schema of the only tool.
+fn input(specification: &str) -> Value {
+    let found = discovered(specification);
+    let tool = found.inventory.tools.values().next().expect("there is a tool");
+    tool.schema(&tool.manifest.input_schema).to_served()
+}
+
+/// What a call of the only tool sends.
+fn call(specification: &str, arguments: Value) -> String {
+    let found = discovered(specification);
+    let tool = found.inventory.tools.values().next().expect("there is a tool");
+    sent(tool, arguments)
+}
+
+/// What a call of a tool sends, or why it is refused.
+fn sent(tool: &Discovered, arguments: Value) -> String {
+    match request(tool, arguments) {
+        Ok(request) => written(&request),
+        Err(reason) => format!("refused: {reason}"),
+    }
+}
+
+/// The steps of a call: the arguments are checked, then the templates are filled in.
+fn request(tool: &Discovered, arguments: Value) -> Result<Request, String> {
+    let template = compiled(tool)?;
+    let others = if template.takes_rest() { Others::Sent } else { Others::Refused };
+    let schema = tool.schema(&tool.manifest.input_schema).to_served();
+    let arguments = arguments.as_object().expect("arguments are an object");
+    let problems = Arguments::compile(&schema, others).check(arguments);
+    problems.map_err(|problems| format!("{} {}", problems[0].path, problems[0].message))?;
+    template.render(arguments).map_err(|error| error.to_string())
+}
+
+fn compiled(tool: &Discovered) -> Result<RequestTemplate, String> {
+    let Execution::SyncHttp(templates) = &tool.manifest.execution else {
+        panic!("an operation is one request");
+    };
+    RequestTemplate::compile(&tool.manifest.method, templates).map_err(|error| error.to_string())
+}
+
+/// What a call sends with these credentials; without any if they are not enough.
+fn sent_with(tool: &Discovered, credentials: &[(&str, &str)]) -> String {
+    let own = |&(name, secret): &(&str, &str)| (name.to_owned(), secret.to_owned().into());
+    let credentials: Credentials = credentials.iter().map(own).collect();
+    let mut request = request(tool, serde_json::json!({})).unwrap();
+    let security = Security::parse(tool.manifest.security.as_ref()).unwrap();
+    security.apply(&credentials, &mut request).unwrap();
+    written(&request)
+}
+
+/// The lines of a request. Boundaries are random; here they are `BOUNDARY`.
+fn written(request: &Request) -> String {
+    let mut lines = vec![format!("{} {}", request.method, request.url)];
+    lines.extend(request.headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    if let Some(body) = &request.body {
+        lines.push(String::new());
+        lines.push(String::from_utf8_lossy(body).replace("\r\n", "\n"));
+    }
+    let text = lines.join("\n");
+    match request.content_type().and_then(|text| text.split_once("boundary=")) {
+        Some((_, boundary)) => text.replace(boundary, "BOUNDARY"),
+        None => text,
+    }
+}

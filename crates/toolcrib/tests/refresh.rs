@@ -1,0 +1,280 @@
+//! Sources are refreshed: what is found is taken in as a whole, and whatever goes wrong changes no tool.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../../upstream/tests/support/upstream.rs"]
+mod server;
+
+use std::sync::{Arc, Mutex};
+
+use catalog::source::SourceCommand;
+use catalog::tool::{Status, ToolCommand};
+use model::{Health, SourceId};
+use serde_json::{Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{
+    Catalog, Command, CommandError, Context, JournalPlace, Position, RefreshResult, Refresher,
+    Refusal, SystemClock,
+};
+
+use server::{Upstream, answer};
+
+struct World {
+    catalog: Arc<Catalog>,
+    refresher: Refresher,
+}
+
+impl World {
+    /// A catalog with the source `pets`.
+    async fn with(profile: Value) -> Self {
+        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+        let refresher = Refresher::new(Arc::clone(&catalog), client);
+        let world = Self { catalog, refresher };
+        let register = SourceCommand::Register(serde_json::from_value(profile).unwrap());
+        world.execute(Command::Source(pets(), register)).await;
+        world
+    }
+
+    async fn execute(&self, command: Command) {
+        self.catalog.execute(command, Context::by("admin"), None).await.unwrap();
+    }
+
+    async fn refresh(&self) -> RefreshResult {
+        self.refresher.refresh(&pets(), false, &Context::default()).await.unwrap()
+    }
+
+    async fn forced(&self) -> RefreshResult {
+        self.refresher.refresh(&pets(), true, &Context::default()).await.unwrap()
+    }
+
+    fn health(&self) -> Health {
+        self.catalog.snapshot().source(&pets()).unwrap().source.health
+    }
+
+    /// Each tool: its key, whether it is there, and whether an admin lets it be used.
+    fn tools(&self) -> Vec<(String, Status, bool)> {
+        let snapshot = self.catalog.snapshot();
+        let tools = snapshot.tools().map(|entry| &entry.tool);
+        let mut tools: Vec<_> =
+            tools.map(|tool| (tool.id.key().to_owned(), tool.status, tool.enabled)).collect();
+        tools.sort_by(|one, two| one.0.cmp(&two.0));
+        tools
+    }
+
+    /// The types of all events from a position on.
+    async fn events_after(&self, position: Position) -> Vec<String> {
+        let events = self.catalog.journal().read_after(position, 1000).await.unwrap();
+        events.iter().map(|event| event.kind.to_string()).collect()
+    }
+}
+
+fn pets() -> SourceId {
+    "pets".parse().unwrap()
+}
+
+/// A specification with these operations, each with its summary.
+fn specification(operations: &[(&str, &str)]) -> String {
+    let path = |(id, summary): &(&str, &str)| {
+        let operation = json!({"operationId": id, "summary": summary, "responses": {}});
+        (format!("/{id}"), json!({"get": operation}))
+    };
+    let paths: serde_json::Map<String, Value> = operations.iter().map(path).collect();
+    json!({"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"}, "paths": paths})
+        .to_string()
+}
+
+fn all() -> String {
+    specification(&[("a", "A"), ("b", "B"), ("c", "C")])
+}
+
+fn ok(body: &str) -> Vec<u8> {
+    answer("200 OK", "Content-Type: application/json\r\n", body.as_bytes())
+}
+
+/// A world whose source is served; what it serves can be changed.
+async fn served(first: &str) -> (World, Arc<Mutex<Vec<u8>>>, Upstream) {
+    let reply = Arc::new(Mutex::new(ok(first)));
+    let now = Arc::clone(&reply);
+    let server = Upstream::replying(move |_| now.lock().unwrap().clone());
+    let url = server.url("/openapi.json");
+    let profile = json!({"name": "Pets", "url": url, "settings": {"kind": "openapi"}});
+    (World::with(profile).await, reply, server)
+}
+
+#[tokio::test]
+async fn a_specification_in_a_file_becomes_tools() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pets.json");
+    std::fs::write(&file, specification(&[("list", "All pets"), ("get", "One pet")])).unwrap();
+    let world = World::with(json!({
+        "name": "Pets", "url": "https://pets.example/v1",
+        "settings": {"kind": "openapi", "specification": {"file": file}},
+    }))
+    .await;
+    let result = RefreshResult { duration_ms: 0, ..world.refresh().await };
+    insta::assert_snapshot!(serde_json::to_string_pretty(&result).unwrap(), @r#"
+    {
+      "source_id": "pets",
+      "success": true,
+      "discovered": 2,
+      "created": 2,
+      "updated": 0,
+      "unchanged": 0,
+      "deprecated": 0,
+      "restored": 0,
+      "inventory_hash": "36d8b430aa6cb162",
+      "source_version": "1",
+      "warnings": [],
+      "duration_ms": 0,
+      "tools": [
+        {
+          "tool_id": "pets:get",
+          "name": "get",
+          "method": "GET",
+          "path": "/get"
+        },
+        {
+          "tool_id": "pets:list",
+          "name": "list",
+          "method": "GET",
+          "path": "/list"
+        }
+      ]
+    }
+    "#);
+    let snapshot = world.catalog.snapshot();
+    let tool = snapshot.tool(&"pets:get".parse().unwrap()).unwrap();
+    let execution = serde_json::to_value(&tool.tool.manifest.execution).unwrap();
+    assert_eq!(execution["url_template"], "https://pets.example/v1/get");
+}
+
+#[tokio::test]
+async fn a_specification_that_has_not_changed_is_skipped_and_still_a_success() {
+    let (world, _, server) = served(&all()).await;
+    assert_eq!(world.refresh().await.created, 3);
+    let before = world.catalog.snapshot().position();
+    let result = world.refresh().await;
+    assert_eq!((result.success, result.unchanged, result.created), (true, 3, 0));
+    assert_eq!(world.events_after(before).await, ["SourceSyncStarted", "InventoryIngested"]);
+    assert_eq!(server.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_description_that_has_changed_is_not_lost() {
+    let (world, reply, _server) = served(&all()).await;
+    let first = world.refresh().await;
+    *reply.lock().unwrap() = ok(&specification(&[("a", "A"), ("b", "B!"), ("c", "C")]));
+    let second = world.refresh().await;
+    assert_eq!((second.updated, second.unchanged), (1, 2));
+    assert_eq!(second.inventory_hash, first.inventory_hash);
+}
+
+#[tokio::test]
+async fn a_tool_that_goes_and_comes_back_is_as_the_admin_left_it() {
+    let (world, reply, _server) = served(&all()).await;
+    world.refresh().await;
+    world.execute(Command::Tool("pets:b".parse().unwrap(), ToolCommand::Disable)).await;
+    *reply.lock().unwrap() = ok(&specification(&[("a", "A"), ("c", "C")]));
+    assert_eq!(world.refresh().await.deprecated, 1);
+    assert_eq!(world.tools()[1], ("b".to_owned(), Status::Deprecated, false));
+    *reply.lock().unwrap() = ok(&all());
+    assert_eq!(world.refresh().await.restored, 1);
+    assert_eq!(world.tools()[1], ("b".to_owned(), Status::Active, false));
+}
+
+#[tokio::test]
+async fn more_than_half_gone_is_held_back_unless_forced() {
+    let (world, reply, _server) = served(&all()).await;
+    world.refresh().await;
+    let before = world.tools();
+    *reply.lock().unwrap() = ok(&specification(&[("a", "A")]));
+    let held_back = world.refresh().await;
+    let warning = held_back.warnings.last().unwrap();
+    assert_eq!(&*warning.code, "inventory_shrinks");
+    assert!(warning.message.starts_with("what was found is held back: "), "{}", warning.message);
+    assert_eq!((held_back.success, held_back.discovered, held_back.tools.len()), (false, 1, 1));
+    assert_eq!(held_back.error.unwrap().code.as_ref(), "inventory_shrinks");
+    assert_eq!((world.tools(), world.health()), (before, Health::Degraded));
+    let forced = world.forced().await;
+    assert_eq!((forced.success, forced.deprecated, world.health()), (true, 2, Health::Healthy));
+}
+
+#[tokio::test]
+async fn whatever_comes_instead_of_a_specification_changes_no_tool() {
+    let (world, reply, _server) = served(&all()).await;
+    world.refresh().await;
+    let (before, hash) = (world.tools(), world.refresh().await.inventory_hash);
+    let truncated: String = all().chars().take(100).collect();
+    let replies = [
+        (ok("<html>Log in</html>"), "spec_parse_failed"),
+        (ok(&truncated), "spec_parse_failed"),
+        (ok("{}"), "spec_parse_failed"),
+        (ok(""), "spec_parse_failed"),
+        (ok(&specification(&[])), "inventory_shrinks"),
+        (answer("204 No Content", "", b""), "spec_fetch_failed"),
+        (answer("206 Partial Content", "", all().as_bytes()), "spec_fetch_failed"),
+        (answer("304 Not Modified", "", b""), "spec_fetch_failed"),
+        (answer("503 Service Unavailable", "", all().as_bytes()), "spec_fetch_failed"),
+        (Vec::new(), "spec_fetch_failed"),
+    ];
+    for (instead, code) in replies {
+        let shown = String::from_utf8_lossy(&instead).into_owned();
+        *reply.lock().unwrap() = instead;
+        let result = world.refresh().await;
+        assert_eq!(result.error.unwrap().code.as_ref(), code, "{shown}");
+        assert_eq!((result.success, &result.inventory_hash), (false, &hash), "{shown}");
+        assert_eq!((world.tools(), world.health()), (before.clone(), Health::Degraded), "{shown}");
+        *reply.lock().unwrap() = ok(&all());
+        assert!(world.refresh().await.success);
+        assert_eq!(world.health(), Health::Healthy);
+    }
+}
+
+#[tokio::test]
+async fn the_third_failure_in_a_row_makes_a_source_unhealthy() {
+    let (world, reply, _server) = served(&all()).await;
+    *reply.lock().unwrap() = answer("500 Internal Server Error", "", b"");
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        world.refresh().await;
+        seen.push(world.health());
+    }
+    assert_eq!(seen, [Health::Degraded, Health::Degraded, Health::Unhealthy]);
+    let snapshot = world.catalog.snapshot();
+    let error = snapshot.source(&pets()).unwrap().source.last_sync_error.clone().unwrap();
+    assert!(error.message.contains("status 500"), "{}", error.message);
+}
+
+#[tokio::test]
+async fn refreshes_of_one_source_take_turns() {
+    let (world, _, _server) = served(&all()).await;
+    let before = world.catalog.snapshot().position();
+    let (one, two) = tokio::join!(world.refresh(), world.refresh());
+    assert_eq!(one.created + two.created, 3);
+    let events = world.events_after(before).await;
+    let of_source: Vec<_> = events.iter().filter(|kind| *kind != "ToolRegistered").collect();
+    assert_eq!(
+        of_source,
+        [
+            "SourceSyncStarted",
+            "InventoryIngested",
+            "SourceHealthChanged",
+            "SourceSyncStarted",
+            "InventoryIngested"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_source_that_is_not_there_or_disabled_is_refused() {
+    let (world, _, server) = served(&all()).await;
+    let context = Context::default();
+    let unknown = world.refresher.refresh(&"cats".parse().unwrap(), false, &context).await;
+    assert!(matches!(unknown, Err(CommandError::Refused(Refusal::NotFound { .. }))));
+    world.execute(Command::Source(pets(), SourceCommand::Disable)).await;
+    let disabled = world.refresher.refresh(&pets(), true, &context).await;
+    assert!(matches!(disabled, Err(CommandError::Refused(Refusal::SourceIsDisabled { .. }))));
+    assert_eq!(server.requests(), [""; 0]);
+}
