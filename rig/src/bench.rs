@@ -2,14 +2,19 @@
 
 mod bare;
 mod journal;
+pub(crate) mod openapi;
 pub(crate) mod opened;
+mod peers;
 mod report;
+mod synthetic;
+
+use std::path::Path;
 
 use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: journal. All, if none is named.
+    /// Which: journal, openapi. Both, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -23,19 +28,35 @@ pub(crate) struct Orders {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["journal"];
-    for name in &orders.names {
+    let all = ["journal", "openapi"];
+    let (names, folders): (Vec<&String>, Vec<&String>) =
+        orders.names.iter().partition(|name| all.contains(&name.as_str()));
+    let folder = folders.first().map(|folder| Path::new(folder.as_str()));
+    if let Some(folder) = folder {
         anyhow::ensure!(
-            all.contains(&name.as_str()),
-            "there is no benchmark `{name}`; there are: {}",
+            folder.is_dir(),
+            "there is neither a benchmark nor a folder `{}`; the benchmarks are: {}",
+            folder.display(),
             all.join(", ")
         );
     }
-    let mut report = Report::new("journal");
-    journal::run(&mut report, &orders).await?;
-    report.print()?;
-    if !orders.quick && orders.part.is_none() && orders.store.is_none() {
-        report.keep()?;
+    let asked = |name: &str| names.is_empty() || names.iter().any(|asked| *asked == name);
+    if asked("journal") {
+        let mut report = Report::new("journal");
+        journal::run(&mut report, &orders).await?;
+        report.print()?;
+        if !orders.quick && orders.part.is_none() && orders.store.is_none() {
+            report.keep()?;
+        }
+    }
+    if asked("openapi") {
+        // Specifications of our own making are for a look; the figures that are kept are those of real ones.
+        let mut report = Report::new("openapi");
+        openapi::run(&mut report, folder)?;
+        report.print()?;
+        if folder.is_some() && !orders.quick {
+            report.keep()?;
+        }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The test rig: benchmarks, crash runs and the durability trace. Started by `cargo xtask`.
+//! The test rig: benchmarks, the corpus, crash runs and the durability trace. Started by `cargo xtask`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program of our own")]
 #![expect(
     clippy::disallowed_methods,
@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod corpus;
 mod crash;
 mod durability;
 mod postgres;
@@ -33,9 +34,14 @@ enum Order {
     Crash(crash::Orders),
     /// Traces a writing process and checks that every acknowledgement came after its flush.
     Durability(durability::Orders),
+    /// Discovers every specification of a folder and compares with what is known of them.
+    Corpus(corpus::Orders),
     /// Writes until it is killed; started by the others.
     #[command(hide = true)]
     Worker(worker::Orders),
+    /// Discovers a specification and says what memory that took; started by `bench`.
+    #[command(hide = true)]
+    Discovered(bench::openapi::DiscoveredOrders),
     /// Opens a catalog and says what that took; started by `bench`.
     #[command(hide = true)]
     Opened(bench::opened::Orders),
@@ -48,7 +54,9 @@ fn main() -> anyhow::Result<()> {
             Order::Bench(orders) => bench::run(orders).await,
             Order::Crash(orders) => crash::run(orders).await,
             Order::Durability(orders) => durability::run(orders).await,
+            Order::Corpus(orders) => corpus::run(&orders),
             Order::Worker(orders) => worker::run(orders).await,
+            Order::Discovered(orders) => bench::openapi::print_peak(&orders),
             Order::Opened(orders) => bench::opened::run(orders).await,
         }
     })

@@ -38,8 +38,13 @@ Commands:
         FILTER        only the tests whose name contains it; leaves out what needs all tests: documentation
                       tests, and the search for golden files that no test refers to
         -- OPTION…    handed to `cargo nextest run`, or without nextest to the test programs
-  bench [NAME…]
-        Measures, against a PostgreSQL of its own: `cargo xtask bench journal`.
+  bench [NAME…] [DIR] [OPTION…]
+        Measures, and writes the section of docs/benchmarks.md. NAME is `journal`, which has a PostgreSQL of its
+        own, or `openapi`; without one, both. DIR has the specifications that `openapi` measures; without it,
+        `openapi` makes two of its own and writes nothing.
+  corpus DIR [--only NAME] [--verbose] [--dump FOLDER]
+        Discovers every specification of a folder, makes the calls of its request cases, and compares both
+        with what is known of them. Exit code 1 if anything is not as it must be.
   crash --store sqlite|postgres --kills K [OPTION…]
         Kills a writing node K times and counts what was lost. Exit code 1 if anything was.
   durability [OPTION…]
@@ -70,7 +75,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match command.as_str() {
         "test" if rest.iter().any(|argument| argument == "--help") => help(),
         "test" => checks::run(Selection::parse(rest)?),
-        "bench" | "crash" | "durability" => rig::run(command, rest),
+        "bench" | "corpus" | "crash" | "durability" => rig::run(command, rest),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),
         _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),

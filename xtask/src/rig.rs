@@ -1,4 +1,4 @@
-//! The crate `rig`: benchmarks and crash runs, handed the throw-away PostgreSQL they need.
+//! The crate `rig`: benchmarks, corpus and crash runs, handed the throw-away PostgreSQL they need.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -36,9 +36,13 @@ fn command(arguments: &[&str]) -> Command {
 }
 
 fn needs_postgres(name: &str, arguments: &[String]) -> bool {
-    let names_postgres =
-        arguments.iter().any(|argument| argument == "postgres" || argument == "--store=postgres");
-    name == "bench" || (name == "crash" && names_postgres)
+    let says = |word: &str| arguments.iter().any(|argument| argument == word);
+    match name {
+        // Without a name, all benchmarks run.
+        "bench" => says("journal") || !says("openapi"),
+        "crash" => says("postgres") || says("--store=postgres"),
+        _ => false,
+    }
 }
 
 /// A killed program counts as a shell counts it: 128 + signal.
@@ -59,9 +63,15 @@ mod tests {
     #[test]
     fn a_server_is_started_only_for_those_who_use_it() {
         assert!(needs("bench journal"));
+        assert!(needs("bench"));
+        assert!(needs("bench folder"));
+        assert!(needs("bench journal openapi folder"));
+        assert!(!needs("bench openapi"));
+        assert!(!needs("bench openapi folder --quick"));
         assert!(needs("crash --kills 200 --store postgres"));
         assert!(needs("crash --store=postgres"));
         assert!(!needs("crash --store sqlite --kills 200"));
         assert!(!needs("durability"));
+        assert!(!needs("corpus folder"));
     }
 }

@@ -1,0 +1,191 @@
+//! What discovery costs beside the bare parse of the same bytes, how much memory it takes, and how long the lists are.
+//!
+//! CPU time of the thread, the best of several rounds by turns: a busy machine disturbs it least.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use discovery::openapi::{self, Options, Specification};
+use discovery::text;
+use serde_json::Value;
+
+use super::peers::PEERS;
+use super::report::{Bound, Report};
+use super::synthetic;
+use crate::corpus::{Folder, Known, list_bytes, specifications};
+
+const ROUNDS: usize = 7;
+
+/// The costs of one specification.
+struct Costs {
+    id: String,
+    bytes: usize,
+    is_json: bool,
+    bare: f64,
+    ours: f64,
+    memory: f64,
+    /// Bytes of `tools/list`, without the schemas of results.
+    list: usize,
+}
+
+/// Measures the specifications of a folder, or two of our own making.
+pub(crate) fn run(report: &mut Report, folder: Option<&Path>) -> anyhow::Result<()> {
+    let made;
+    let opened = match folder {
+        Some(folder) => Folder::open(folder)?,
+        None => {
+            made = synthetic::folder()?;
+            Folder::open(made.path())?
+        }
+    };
+    let known = specifications(&opened)?;
+    let mut all = Vec::new();
+    for known in &known {
+        let costs = measure(known).with_context(|| known.id.clone())?;
+        eprintln!(
+            "{:<24} {:>9} bytes, parse {:>8.2} ms, discovery {:>8.2} ms ({:.2} ×), memory {:.1} ×, list {}",
+            costs.id,
+            costs.bytes,
+            costs.bare,
+            costs.ours,
+            costs.ours / costs.bare,
+            costs.memory / costs.bytes as f64,
+            costs.list,
+        );
+        all.push(costs);
+    }
+    let largest = |is_json: bool| {
+        all.iter().filter(|costs| costs.is_json == is_json).max_by_key(|costs| costs.bytes)
+    };
+    if let Some(json) = largest(true) {
+        report.add(
+            format!("largest JSON, {}", json.id),
+            json.ours,
+            json.bare,
+            "ms",
+            Bound::AtMost(3.0),
+        );
+    }
+    if let Some(yaml) = largest(false) {
+        report.add(
+            format!("largest YAML, {}", yaml.id),
+            yaml.ours,
+            yaml.bare,
+            "ms",
+            Bound::AtMost(2.0),
+        );
+    }
+    let ours = all.iter().map(|costs| costs.ours).sum();
+    let bare = all.iter().map(|costs| costs.bare).sum();
+    report.add(format!("all {} specifications", all.len()), ours, bare, "ms", Bound::AtMost(2.5));
+    let share = |costs: &&Costs| costs.memory / costs.bytes as f64;
+    // In a small one the memory of the process itself would be measured.
+    let large = all.iter().filter(|costs| 500_000 < costs.bytes);
+    if let Some(worst) = large.max_by(|one, two| share(one).total_cmp(&share(two))) {
+        let what = format!("most memory beside its size, {}", worst.id);
+        report.add(what, worst.memory / 1e6, worst.bytes as f64 / 1e6, "MB", Bound::AtMost(12.0));
+    }
+    for (id, smallest, loses) in PEERS {
+        let Some(costs) = all.iter().find(|costs| costs.id == *id) else { continue };
+        let bound = if *loses { Bound::None } else { Bound::AtMost(1.0) };
+        let note = if *loses { ", which leaves parameters out" } else { "" };
+        let what = format!("`tools/list` of {id}, against the smallest peer{note}");
+        report.add(what, costs.list as f64 / 1e3, *smallest as f64 / 1e3, "kB", bound);
+    }
+    Ok(())
+}
+
+fn measure(known: &Known) -> anyhow::Result<Costs> {
+    let specification = Specification::open(&known.file)?;
+    let folder = known.file.parent().unwrap_or(Path::new(""));
+    let files: Vec<PathBuf> =
+        specification.addresses().map(|address| folder.join(address)).collect();
+    drop(specification);
+    let mut bytes = 0;
+    for file in &files {
+        bytes += usize::try_from(std::fs::metadata(file)?.len())?;
+    }
+    let is_json = known.file.extension().is_some_and(|ending| ending == "json");
+    let (mut bare, mut ours) = (f64::MAX, f64::MAX);
+    for _ in 0..ROUNDS {
+        bare = bare.min(timed_reading(&files) + files.iter().map(|file| parse(file)).sum::<f64>());
+        ours = ours.min(timed(|| discovered(&known.file)));
+    }
+    let found = discovered(&known.file)?;
+    Ok(Costs {
+        id: known.id.clone(),
+        bytes,
+        is_json,
+        bare,
+        ours,
+        memory: memory(&known.file)?,
+        list: found.inventory.tools.values().map(list_bytes).sum(),
+    })
+}
+
+/// The file read and parsed into a tree: by `serde_json`, or by our own reader of YAML.
+fn parse(file: &Path) -> f64 {
+    let bytes = std::fs::read(file).unwrap_or_default();
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    match bytes.trim_ascii_start().first() {
+        Some(b'{' | b'[') => timed(|| serde_json::from_slice::<Value>(bytes)),
+        _ => timed(|| text::parse(str::from_utf8(bytes).unwrap_or_default())),
+    }
+}
+
+fn discovered(file: &Path) -> anyhow::Result<openapi::Found> {
+    let specification = Specification::open(file)?;
+    let found = openapi::discover("bench".parse()?, &specification, &Options::default())?;
+    Ok(found)
+}
+
+/// Milliseconds of CPU time until the result is there; it is dropped after the clock was read.
+fn timed<T>(work: impl FnOnce() -> T) -> f64 {
+    let start = cpu_nanoseconds();
+    let result = work();
+    let spent = cpu_nanoseconds() - start;
+    drop(result);
+    spent / 1e6
+}
+
+/// What it costs to read the files, which discovery does as well.
+fn timed_reading(files: &[PathBuf]) -> f64 {
+    timed(|| files.iter().map(std::fs::read).collect::<Result<Vec<_>, _>>())
+}
+
+/// CPU time of this thread.
+fn cpu_nanoseconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// The peak memory of a process that discovers a specification, less that of one that discovers a tiny one.
+fn memory(file: &Path) -> anyhow::Result<f64> {
+    let tiny = tempfile::Builder::new().suffix(".json").tempfile()?;
+    std::fs::write(tiny.path(), r#"{"openapi":"3.1.0","paths":{"/a":{"get":{"responses":{}}}}}"#)?;
+    Ok(child_peak(file)? - child_peak(tiny.path())?)
+}
+
+fn child_peak(file: &Path) -> anyhow::Result<f64> {
+    let mut child = std::process::Command::new(std::env::current_exe()?);
+    child.arg("discovered").arg(file);
+    let output = child.output()?;
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+/// Discovers a specification and says what memory that took; started by `bench`.
+#[derive(clap::Args)]
+pub(crate) struct DiscoveredOrders {
+    file: PathBuf,
+}
+
+pub(crate) fn print_peak(orders: &DiscoveredOrders) -> anyhow::Result<()> {
+    let found = discovered(&orders.file)?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    let kilobytes: f64 = peak.trim().trim_end_matches(" kB").trim().parse()?;
+    drop(found);
+    println!("{}", kilobytes * 1024.0);
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! `corpus`: real specifications and request cases of a folder, and what discovery makes of them.
+//!
+//! The folder holds specifications, `expected/` (what an independent reader counted) and `cases/` (calls and the
+//! requests they must become); or `corpus.tar.xz` with the first two. Nothing of it is part of the repository.
+
+mod cases;
+mod checks;
+mod specification;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+
+use self::checks::Totals;
+pub(crate) use self::checks::list_bytes;
+pub(crate) use self::specification::Known;
+
+/// What to look at.
+#[derive(Args)]
+pub(crate) struct Orders {
+    /// The folder
+    folder: PathBuf,
+    /// Only specifications and cases whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// Write the entries of `tools/list` of every specification into this folder
+    #[arg(long)]
+    dump: Option<PathBuf>,
+    /// Print every shortcoming
+    #[arg(long)]
+    verbose: bool,
+}
+
+pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
+    let folder = Folder::open(&orders.folder)?;
+    let mut totals = Totals::default();
+    for known in specifications(&folder)? {
+        if orders.only.as_deref().is_some_and(|only| !known.id.contains(only)) {
+            continue;
+        }
+        let counts = checks::check(&known, orders.verbose, orders.dump.as_deref());
+        println!("{}", counts.line(&known.id));
+        totals.add(&counts);
+    }
+    println!("{}", totals.line());
+    let cases = orders.folder.join("cases");
+    if cases.is_dir() {
+        let totals = cases::run(&cases, orders.only.as_deref())?;
+        println!("{}", totals.line());
+        ensure!(totals.is_good(), "a case is not exact");
+    }
+    ensure!(totals.is_good(), "the figures above are not what must hold");
+    Ok(())
+}
+
+pub(crate) fn specifications(folder: &Folder) -> anyhow::Result<Vec<Known>> {
+    specification::list(&folder.specifications)
+}
+
+/// Where the specifications are, unpacked if need be.
+pub(crate) struct Folder {
+    specifications: PathBuf,
+    _unpacked: Option<tempfile::TempDir>,
+}
+
+impl Folder {
+    pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
+        let archive = folder.join("corpus.tar.xz");
+        if !archive.is_file() {
+            return Ok(Self { specifications: folder.to_owned(), _unpacked: None });
+        }
+        let unpacked = tempfile::tempdir()?;
+        let done = Command::new("tar")
+            .arg("-xJf")
+            .arg(&archive)
+            .arg("-C")
+            .arg(unpacked.path())
+            .status()
+            .context("`tar` unpacks the specifications")?;
+        ensure!(done.success(), "`tar` failed on {}", archive.display());
+        // The archive has one folder at its top.
+        let top =
+            std::fs::read_dir(unpacked.path())?.next().context("the archive is empty")??.path();
+        let list = folder.join("corpus.json");
+        if list.is_file() {
+            std::fs::copy(list, top.join("corpus.json"))?;
+        }
+        Ok(Self { specifications: top, _unpacked: Some(unpacked) })
+    }
+}

@@ -1,0 +1,152 @@
+//! The request cases of a folder: small specifications, each with a call and the request it must become.
+
+mod call;
+mod case;
+mod compare;
+mod normal;
+mod sent;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use discovery::DiscoveryError;
+use discovery::openapi::{self, Found, Options, Specification};
+use model::Discovered;
+use serde_json::{Value, json};
+
+use self::case::Case;
+use self::compare::Verdict;
+use super::checks::listed;
+
+/// How the cases ended.
+#[derive(Default)]
+pub(super) struct Totals {
+    exact: usize,
+    lenient: usize,
+    failed: usize,
+}
+
+impl Totals {
+    pub(super) fn line(&self) -> String {
+        let Self { exact, lenient, failed } = self;
+        let all = exact + lenient + failed;
+        format!("cases {all} exact {exact} lenient {lenient} failed {failed}")
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.lenient == 0 && self.failed == 0
+    }
+}
+
+/// Runs every case of a folder, or those whose name contains `only`, and prints those that are not exact.
+pub(super) fn run(folder: &Path, only: Option<&str>) -> anyhow::Result<Totals> {
+    let mut totals = Totals::default();
+    for case in case::list(folder)? {
+        if only.is_some_and(|only| !case.id.contains(only)) {
+            continue;
+        }
+        match verdict(&case).with_context(|| case.id.clone())? {
+            Verdict::Exact => totals.exact += 1,
+            Verdict::Lenient(why) => {
+                totals.lenient += 1;
+                println!("{:<32} lenient: {why}", case.id);
+            }
+            Verdict::Failed(why) => {
+                totals.failed += 1;
+                println!("{:<32} FAILED {why}", case.id);
+            }
+        }
+    }
+    Ok(totals)
+}
+
+fn verdict(case: &Case) -> anyhow::Result<Verdict> {
+    let folder = tempfile::tempdir()?;
+    let file = case.write(folder.path())?;
+    let started = Instant::now();
+    let found = discover(&file);
+    let took = started.elapsed();
+    if case.load.max_seconds.is_some_and(|most| Duration::from_secs(most) < took) {
+        return Ok(Verdict::Failed(format!("discovery took {took:?}")));
+    }
+    let found = match found {
+        Ok(found) => found,
+        Err(error) if case.load.allows(&error.to_string()) => return Ok(Verdict::Exact),
+        Err(error) => return Ok(Verdict::Failed(error.to_string())),
+    };
+    let tools: Vec<&Discovered> = found.inventory.tools.values().collect();
+    let Some(tool) = tools.iter().find(|tool| case.is_about(tool)) else {
+        return Ok(Verdict::Failed(format!("there is no tool: {}", warnings(&found))));
+    };
+    if let Some(fault) = fault_of_names(case, tool, &tools).or_else(|| fault_of_schema(case, tool))
+    {
+        return Ok(Verdict::Failed(fault));
+    }
+    let sent = call::sent(case, tool);
+    Ok(compare::compare(&case.expect, sent.as_ref()))
+}
+
+fn discover(file: &Path) -> Result<Found, DiscoveryError> {
+    let source = "case".parse().expect("this is a slug");
+    openapi::discover(source, &Specification::open(file)?, &Options::default())
+}
+
+fn warnings(found: &Found) -> String {
+    let warnings: Vec<&str> =
+        found.inventory.warnings.iter().map(|warning| &*warning.message).collect();
+    warnings.join("; ")
+}
+
+fn fault_of_names(case: &Case, tool: &Discovered, tools: &[&Discovered]) -> Option<String> {
+    let name = &*tool.manifest.name;
+    if let Some(count) = case.tools_expected.filter(|count| *count != tools.len()) {
+        return Some(format!("{} tools instead of {count}", tools.len()));
+    }
+    if let Some(wanted) = case.tool.name.as_ref().filter(|wanted| *wanted != name) {
+        return Some(format!("the tool is called `{name}` instead of `{wanted}`"));
+    }
+    if let Some(pattern) = &case.tool.name_pattern
+        && let Some(tool) = tools.iter().find(|tool| !case::matches(pattern, &tool.manifest.name))
+    {
+        return Some(format!("the name `{}` does not match `{pattern}`", tool.manifest.name));
+    }
+    let same = tools.iter().filter(|other| other.manifest.name.eq_ignore_ascii_case(name));
+    (case.tool.unique && same.count() != 1).then(|| format!("the name `{name}` is not unique"))
+}
+
+fn fault_of_schema(case: &Case, tool: &Discovered) -> Option<String> {
+    let schema = &listed(tool)["inputSchema"];
+    let properties: Vec<&String> =
+        schema["properties"].as_object().into_iter().flat_map(|all| all.keys()).collect();
+    if let Some(wanted) = &case.tool.properties
+        && !is_same_set(&json!(wanted), &json!(properties))
+    {
+        return Some(format!("properties {properties:?} instead of {wanted:?}"));
+    }
+    if let Some(wanted) = &case.tool.required
+        && !is_same_set(&json!(wanted), schema.get("required").unwrap_or(&json!([])))
+    {
+        return Some(format!("required {} instead of {wanted:?}", schema["required"]));
+    }
+    let validator = match jsonschema::draft202012::new(schema) {
+        Ok(validator) => validator,
+        Err(error) => return Some(format!("the input schema is invalid: {error}")),
+    };
+    let refused = case.schema.accepts.iter().find(|arguments| !validator.is_valid(arguments));
+    if let Some(arguments) = refused {
+        return Some(format!("the input schema refuses {arguments}"));
+    }
+    let taken = case.schema.rejects.iter().find(|arguments| validator.is_valid(arguments));
+    taken.map(|arguments| format!("the input schema takes {arguments}: {schema}"))
+}
+
+fn is_same_set(one: &Value, two: &Value) -> bool {
+    let sorted = |value: &Value| {
+        let mut texts: Vec<String> =
+            value.as_array().into_iter().flatten().map(Value::to_string).collect();
+        texts.sort();
+        texts
+    };
+    sorted(one) == sorted(two)
+}

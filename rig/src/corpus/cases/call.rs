@@ -1,0 +1,62 @@
+//! A case's call becomes a request, by the same steps as an agent's.
+
+use execution::{Arguments, Credentials, Others, Request, RequestTemplate, Security};
+use model::{Discovered, Execution};
+use secrecy::SecretString;
+use serde_json::{Map, Value};
+
+use super::case::{Call, Case, ORIGIN};
+use super::sent::Sent;
+use crate::corpus::checks::listed;
+
+/// What would reach the upstream of the case; nothing if the call is refused or goes elsewhere.
+pub(super) fn sent(case: &Case, tool: &Discovered) -> Option<Sent> {
+    let Execution::SyncHttp(templates) = &tool.manifest.execution else { return None };
+    let schema = &listed(tool)["inputSchema"];
+    let arguments = arguments(&case.call.located, schema);
+    let template = RequestTemplate::compile(&tool.manifest.method, templates).ok()?;
+    let others = if template.takes_rest() { Others::Sent } else { Others::Refused };
+    Arguments::compile(schema, others).check(&arguments).ok()?;
+    let mut request = template.render(&arguments).ok()?;
+    add_credentials(&case.call, tool, &mut request)?;
+    (request.url.origin().ascii_serialization() == ORIGIN).then(|| Sent::from(request))
+}
+
+/// Arguments as our tools take them (requirement O4): a parameter under its name, or `name__in` where that is taken;
+/// the members of a body beside them, or the whole as `body`.
+fn arguments(located: &Map<String, Value>, schema: &Value) -> Map<String, Value> {
+    let is_known = |name: &str| schema["properties"].get(name).is_some();
+    let mut arguments = Map::new();
+    for (location, values) in located {
+        match (location.as_str(), values) {
+            ("body", Value::Object(members)) if !is_known("body") => {
+                arguments.extend(members.clone());
+            }
+            ("body", whole) => {
+                arguments.insert("body".to_owned(), whole.clone());
+            }
+            (_, values) => {
+                for (name, value) in values.as_object().into_iter().flatten() {
+                    let other = format!("{name}__{location}");
+                    let name = if is_known(&other) { other } else { name.clone() };
+                    arguments.insert(name, value.clone());
+                }
+            }
+        }
+    }
+    arguments
+}
+
+fn add_credentials(call: &Call, tool: &Discovered, request: &mut Request) -> Option<()> {
+    let secret = |value: &Value| match value {
+        Value::String(secret) => SecretString::from(secret.as_str()),
+        pair => {
+            let part = |key: &str| pair[key].as_str().unwrap_or_default();
+            SecretString::from(format!("{}:{}", part("username"), part("password")))
+        }
+    };
+    let credentials: Credentials =
+        call.credentials.iter().map(|(name, value)| (name.clone(), secret(value))).collect();
+    let security = Security::parse(tool.manifest.security.as_ref()).ok()?;
+    security.apply(&credentials, request).ok()?.then_some(())
+}

@@ -1,0 +1,94 @@
+//! Texts of addresses in a form in which equal ones are equal (RFC 3986, 6.2.2).
+
+use std::collections::BTreeMap;
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+/// What stands in an address only percent-encoded.
+const ENCODED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}')
+    .add(b'[')
+    .add(b']');
+
+/// Values by name, in their order.
+pub(super) type Pairs = BTreeMap<String, Vec<String>>;
+
+/// Unreserved characters decoded, hexadecimal digits in upper case, and encoded what must be.
+pub(super) fn normal(text: &str) -> String {
+    let unreserved = |c: char| c.is_ascii_alphanumeric() || "-._~".contains(c);
+    utf8_percent_encode(&with_some_decoded(text, unreserved), ENCODED).to_string()
+}
+
+/// Decoded but for `/`, `?`, `#` and `%`, which would be read as something else.
+pub(super) fn readable_path(text: &str) -> String {
+    with_some_decoded(&normal(text), |c| !"/?#%".contains(c))
+}
+
+/// Every `%XX` that stands for one of these ASCII characters is that character.
+fn with_some_decoded(text: &str, decoded: impl Fn(char) -> bool) -> String {
+    let mut pieces = text.split('%');
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let code = piece.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let rest = piece.get(2..).unwrap_or_default();
+        match code {
+            Some(code) if code.is_ascii() && decoded(char::from(code)) => {
+                out.push(char::from(code));
+                out.push_str(rest);
+            }
+            Some(code) => out.push_str(&format!("%{code:02X}{rest}")),
+            None => out.push_str(&format!("%{piece}")),
+        }
+    }
+    out
+}
+
+/// The pairs of a query, normalised.
+pub(super) fn normal_pairs(query: &str) -> Pairs {
+    pairs(query, normal)
+}
+
+/// The pairs of a query, decoded; `+` is a space.
+pub(super) fn decoded_pairs(query: &str) -> Pairs {
+    pairs(query, |text| decoded(&text.replace('+', " ")))
+}
+
+pub(super) fn decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+fn pairs(query: &str, read: impl Fn(&str) -> String) -> Pairs {
+    let mut pairs = Pairs::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        pairs.entry(read(name)).or_default().push(read(value));
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_are_equal_when_normalised() {
+        assert_eq!(normal("%7ea%2f[b]%C3%BC"), "~a%2F%5Bb%5D%C3%BC");
+        assert_eq!(normal("ü|100%"), "%C3%BC%7C100%");
+        assert_eq!(readable_path("a%2Cb%2fc"), "a,b%2Fc");
+    }
+
+    #[test]
+    fn a_plus_is_a_space_only_when_decoded() {
+        assert_eq!(normal_pairs("a=1+1&a=%32")["a"], ["1+1", "2"]);
+        assert_eq!(decoded_pairs("a=1+1&b")["a"], ["1 1"]);
+    }
+}

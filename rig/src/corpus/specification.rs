@@ -1,0 +1,86 @@
+//! The specifications of a folder and what is known of them.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A specification, and what an independent reader found in it.
+pub(crate) struct Known {
+    pub id: String,
+    pub file: PathBuf,
+    pub expected: Option<Expected>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Expected {
+    pub n_ops: usize,
+    pub ops: Vec<ExpectedOperation>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ExpectedOperation {
+    pub method: String,
+    pub path: String,
+    pub parameters: Vec<ExpectedParameter>,
+    pub body: Option<ExpectedBody>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ExpectedParameter {
+    pub name: String,
+    #[serde(rename = "in")]
+    pub location: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct ExpectedBody {
+    #[serde(default)]
+    pub takes_input: bool,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+    file: PathBuf,
+}
+
+/// The specifications `corpus.json` lists, or else every JSON and YAML file right in the folder.
+pub(super) fn list(folder: &Path) -> anyhow::Result<Vec<Known>> {
+    let listed: Vec<Listed> = match std::fs::read(folder.join("corpus.json")) {
+        Ok(text) => serde_json::from_slice(&text).context("corpus.json")?,
+        Err(_) => files(folder)?,
+    };
+    let known = |listed: Listed| {
+        let expected =
+            std::fs::read(folder.join("expected").join(format!("{}.json", listed.id))).ok();
+        let expected = expected.map(|text| serde_json::from_slice(&text)).transpose();
+        let expected = expected.with_context(|| format!("expected/{}.json", listed.id))?;
+        Ok(Known { file: folder.join(&listed.file), id: listed.id, expected })
+    };
+    listed.into_iter().map(known).collect()
+}
+
+fn files(folder: &Path) -> anyhow::Result<Vec<Listed>> {
+    let mut listed = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let file = entry?.path();
+        let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        if file.is_file() && matches!(ending, "json" | "yaml" | "yml") {
+            let id = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            listed.push(Listed { id, file: file.file_name().unwrap_or_default().into() });
+        }
+    }
+    listed.sort_by(|one, two| one.id.cmp(&two.id));
+    Ok(listed)
+}
+
+/// The same document with the operations in the opposite order.
+pub(super) fn turned_round(mut document: Value) -> Value {
+    if let Some(Value::Object(paths)) = document.get_mut("paths") {
+        let turned: Vec<_> = std::mem::take(paths).into_iter().rev().collect();
+        *paths = turned.into_iter().collect();
+    }
+    document
+}
