@@ -65,6 +65,7 @@ impl Arguments {
     /// All that is wrong with these arguments, up to a sensible number.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<Problem>> {
         let mut problems = names::unknown(&self.schema, self.others, arguments);
+        problems.extend(top::too_large(&self.schema, arguments));
         problems.extend(self.misfits(arguments));
         problems.truncate(PROBLEMS);
         if problems.is_empty() { Ok(()) } else { Err(problems) }

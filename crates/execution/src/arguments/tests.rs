@@ -198,3 +198,33 @@ fn it_is_shared_between_threads() {
     fn shared<T: Send + Sync>(_: &T) {}
     shared(&Arguments::compile(&pet(), Others::Refused));
 }
+
+#[test]
+fn an_integer_that_was_rounded_is_not_sent() {
+    let huge: Value = serde_json::from_str("12345678901234567890123").unwrap();
+    assert_eq!(
+        problems(&pet(), json!({"name": "Mia", "limit": huge})),
+        ["/limit: it is too large to be sent exactly"]
+    );
+    assert_eq!(problems(&pet(), json!({"name": "Mia", "limit": u64::MAX})), [""; 0]);
+}
+
+#[test]
+fn a_costly_pattern_is_not_tried_on_a_long_text() {
+    let schema = json!({"type": "object", "properties": {"bits": {"type": "string", "pattern": "^[01]*1[01]{300}[23]"}}});
+    let start = Instant::now();
+    assert_eq!(problems(&schema, json!({"bits": "01".repeat(1_000_000)})), [""; 0]);
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+#[test]
+fn very_many_unknown_names_are_told_in_part() {
+    let properties: Map<String, Value> =
+        (0..200).map(|at| (format!("{}{at}", "n".repeat(50)), json!({}))).collect();
+    let arguments: Map<String, Value> =
+        (0..2_000).map(|at| (format!("{}{at}", "m".repeat(50)), json!(1))).collect();
+    let start = Instant::now();
+    let schema = json!({"type": "object", "properties": properties});
+    assert_eq!(problems(&schema, Value::Object(arguments)).len(), 20);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}

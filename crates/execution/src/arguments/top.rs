@@ -12,10 +12,25 @@ pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<Pr
         .map(|name| Problem::new("", &format!("\"{name}\" is a required property")));
     let wrong = arguments.iter().filter_map(|(name, value)| {
         let types = schema.get("properties")?.get(name)?.get("type")?;
-        let path = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        (!is_of(types, value)).then(|| Problem::new(&path, &format!("it is not of type {types}")))
+        let message = || format!("it is not of type {types}");
+        (!is_of(types, value)).then(|| Problem::new(&path(name), &message()))
     });
     missing.chain(wrong).collect()
+}
+
+/// Integers beyond 64 bits were rounded when they were read: sent on, they would mean something else.
+pub(super) fn too_large(schema: &Value, arguments: &Map<String, Value>) -> Vec<Problem> {
+    let is_integer = |name: &str| {
+        let property = schema.get("properties").and_then(|properties| properties.get(name));
+        property.and_then(|property| property.get("type")).is_some_and(|word| word == "integer")
+    };
+    let rounded = |value: &Value| value.is_f64() && value.as_f64().is_some_and(|n| 9e15 < n.abs());
+    let large = arguments.iter().filter(|(name, value)| rounded(value) && is_integer(name));
+    large.map(|(name, _)| Problem::new(&path(name), "it is too large to be sent exactly")).collect()
+}
+
+fn path(name: &str) -> String {
+    format!("/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 fn is_of(types: &Value, value: &Value) -> bool {
