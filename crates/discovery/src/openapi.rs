@@ -25,6 +25,7 @@ use self::name::Wish;
 use self::operation::{Converter, Operation};
 pub use self::read::{Address, Specification};
 use self::schema::{DefinitionNames, Direction, Schemas};
+use self::security::security;
 use self::server::Servers;
 use crate::DiscoveryError;
 use crate::text::Object;
@@ -40,7 +41,7 @@ const SCHEMAS_LIMIT: usize = 48 * 1024 * 1024;
 /// How much of a JSON pointer a warning repeats, in characters.
 const AT_LIMIT: usize = 1000;
 /// What a definition takes in every schema that refers to it.
-const SHARED_DEFINITION: usize = 64;
+const SHARED_DEFINITION: usize = 256;
 
 /// What an admin may say about how a specification is read.
 #[derive(Clone, Debug, Default)]
@@ -115,6 +116,7 @@ fn discover_within(
         servers: Servers::new(options.base_url.as_ref(), specification.url().cloned(), root),
         requests: Schemas::new(documents, &definition_names, Direction::Request),
         responses: Schemas::new(documents, &definition_names, Direction::Response),
+        security: security(documents, root),
     };
     let mut gathering = Gathering::new(source.clone());
     let (mut homeless, mut written) = (0_usize, 0_usize);

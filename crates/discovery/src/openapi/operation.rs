@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use model::{BodyEncoding, Describe, Execution, HttpRequest, Manifest, RawJson, Schema};
 use serde_json::{Map, Value, json};
+use upstream::egress::MAX_URL;
 
 use super::address::{self, Address, path_names};
 use super::body::{self, Body, Field, Shape};
@@ -60,6 +61,8 @@ pub(super) struct Converter<'a> {
     pub servers: Servers,
     pub requests: Schemas<'a>,
     pub responses: Schemas<'a>,
+    /// What the specification asks for where an operation says nothing.
+    pub security: Option<RawJson>,
 }
 
 /// An argument: its name, its schema, whether it must be there.
@@ -76,6 +79,10 @@ impl<'a> Converter<'a> {
         operation: &Operation<'a>,
         name: &str,
     ) -> Result<(Manifest, Vec<Finding>), Finding> {
+        if MAX_URL < operation.path.len() {
+            let message = "the operation is left out: its path is too long to be sent";
+            return Err(Finding::new("unusable_operation", &operation.at, message));
+        }
         let mut findings = Vec::new();
         let broken = |dangling: Dangling| Finding::dangling(&operation.at, &dangling);
         let (parameters, body_parameters) = self.parameters(operation, &mut findings)?;
@@ -107,7 +114,10 @@ impl<'a> Converter<'a> {
             output_schema,
             execution: Execution::SyncHttp(request),
             deprecated: operation.place.is_true("deprecated"),
-            security: security(self.documents, operation.place),
+            security: match operation.place.get("security") {
+                Some(_) => security(self.documents, operation.place),
+                None => self.security.clone(),
+            },
             extra: annotations(operation.method),
         };
         Ok((manifest, findings))

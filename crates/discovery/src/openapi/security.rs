@@ -7,11 +7,10 @@ use serde_json::{Map, Value, json};
 use super::documents::{Documents, Place};
 use crate::text::{Node, Object};
 
-/// The requirements of an operation, or of the specification if it has none of its own. An empty list says that no
-/// credential is wanted; `None` says nothing.
-pub(super) fn security(documents: &Documents<'_>, operation: Place<'_>) -> Option<RawJson> {
-    let root = documents.root();
-    let said = operation.get("security").or_else(|| root.get("security"))?;
+/// The requirements of an operation or of the specification. An empty list says that no credential is wanted; `None`
+/// says nothing.
+pub(super) fn security(documents: &Documents<'_>, place: Place<'_>) -> Option<RawJson> {
+    let said = place.get("security")?;
     let alternatives = said.value.as_list()?;
     let alternative = |requirement: &Node<'_>| {
         let schemes = requirement.as_object().into_iter().flat_map(Object::iter);
