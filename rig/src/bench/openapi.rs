@@ -88,7 +88,7 @@ pub(crate) fn run(report: &mut Report, folder: Option<&Path>) -> anyhow::Result<
     for (id, smallest, loses) in PEERS {
         let Some(costs) = all.iter().find(|costs| costs.id == *id) else { continue };
         let bound = if *loses { Bound::None } else { Bound::AtMost(1.0) };
-        let note = if *loses { ", which leaves parameters out" } else { "" };
+        let note = if *loses { ", which leaves content out" } else { "" };
         let what = format!("`tools/list` of {id}, against the smallest peer{note}");
         report.add(what, costs.list as f64 / 1e3, *smallest as f64 / 1e3, "kB", bound);
     }
