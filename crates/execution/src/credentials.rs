@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use model::RawJson;
+use model::header::is_token;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::Origin;
 
 use crate::Request;
-use crate::template::{cookie_encoded, is_header_text, is_token, percent_encoded};
+use crate::template::{cookie_encoded, is_header_text, percent_encoded};
 
 /// The credentials of a source, by the name of the scheme. For `basic` it is `user:password`.
 pub type Credentials = BTreeMap<String, SecretString>;

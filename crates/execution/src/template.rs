@@ -36,7 +36,7 @@ use body::{Body, Sent};
 use context::{context, shared};
 pub use error::TemplateError;
 use header::Header;
-pub(crate) use header::{is_header_text, is_token};
+pub(crate) use header::is_header_text;
 pub(crate) use style::{cookie_encoded, percent_encoded};
 
 /// The templates of one request, taken apart and checked once. Their expressions are kept as text: see `text.rs`.
@@ -50,7 +50,7 @@ pub struct RequestTemplate {
 impl RequestTemplate {
     /// Refuses templates that could send arguments where they do not belong.
     pub fn compile(method: &str, request: &HttpRequest) -> Result<Self, TemplateError> {
-        if !is_token(method) {
+        if !model::header::is_token(method) {
             return Err(TemplateError::Method { method: method.escape_debug().collect() });
         }
         let headers = request.headers_template.iter();

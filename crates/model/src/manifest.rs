@@ -69,6 +69,9 @@ pub enum Execution {
     Custom,
 }
 
+/// The longest template, in bytes.
+pub const TEMPLATE_LIMIT: usize = 64 * 1024;
+
 /// Templates of an HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRequest {

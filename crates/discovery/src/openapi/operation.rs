@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use model::{BodyEncoding, Describe, Execution, HttpRequest, Manifest, RawJson, Schema};
+use model::{
+    BodyEncoding, Describe, Execution, HttpRequest, Manifest, RawJson, Schema, TEMPLATE_LIMIT,
+};
 use serde_json::{Map, Value, json};
 use upstream::egress::MAX_URL;
 
@@ -24,8 +26,6 @@ const BYTES: &str = "Text, or bytes as `data:<type>;base64,<data>`.";
 
 /// The most parameters that are looked at.
 const PARAMETER_LIMIT: usize = 1_000;
-/// The longest template that is used, in bytes.
-const TEMPLATE_LIMIT: usize = 64 * 1024;
 
 /// An operation, where it stands.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! Parameters of an operation, of Swagger 2.0 and OpenAPI 3: what they are called, where they go, how they are written.
 
 use model::BodyEncoding;
+use model::header::{is_ours, is_token};
 
 use super::body::encoding;
 use super::documents::{Dangling, Documents, Place};
@@ -79,33 +80,13 @@ pub(super) struct Parameter<'a> {
 /// Headers that OpenAPI says are not parameters (3.1, 4.8.12.2).
 const NO_PARAMETERS: [&str; 3] = ["accept", "content-type", "authorization"];
 
-/// Headers that decide where a request goes, whose it is or how long.
-const NOT_FOR_AGENTS: [&str; 12] = [
-    "connection",
-    "content-length",
-    "cookie",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-real-ip",
-];
-
 /// Why a header is no argument.
 fn withheld_header(name: &str) -> Option<&'static str> {
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if !name.bytes().all(is_token) {
+    if !is_token(name) {
         return Some("no header can have its name");
     }
-    let name = name.to_ascii_lowercase();
-    let is_not_for_agents = NOT_FOR_AGENTS.contains(&name.as_str())
-        || name.starts_with("x-forwarded-")
-        || name.starts_with("proxy-");
-    is_not_for_agents.then_some("agents do not set this header")
+    let is_withheld = is_ours(name) || name.eq_ignore_ascii_case("cookie");
+    is_withheld.then_some("agents do not set this header")
 }
 
 /// What a list entry turned out to be.

@@ -2,6 +2,7 @@
 //! know the specification.
 
 use model::RawJson;
+use model::header::is_ours;
 use serde_json::{Map, Value, json};
 
 use super::documents::{Documents, Place};
@@ -35,12 +36,9 @@ fn scheme(documents: &Documents<'_>, name: &str, scopes: &Node<'_>) -> Value {
     let Some(found) = found.filter(|found| is_complete(*found)) else {
         return json!({"type": "unknown"});
     };
-    let decides = ["host", "content-length", "transfer-encoding", "connection", "cookie"];
-    if found.text("in") == Some("header")
-        && found
-            .text("name")
-            .is_some_and(|name| decides.iter().any(|other| name.eq_ignore_ascii_case(other)))
-    {
+    // A specification does not send a secret as the host.
+    let is_misplaced = |name: &str| is_ours(name) && !name.eq_ignore_ascii_case("authorization");
+    if found.text("in") == Some("header") && found.text("name").is_some_and(is_misplaced) {
         return json!({"type": "unknown"});
     }
     let mut scheme = Map::new();

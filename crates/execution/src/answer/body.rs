@@ -66,7 +66,7 @@ impl Body {
 /// `text/html` of `Text/HTML; charset=utf-8`, or nothing if it is no type at all.
 fn essence(content_type: &str) -> String {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_part = |part: &str| crate::template::is_token(part) && part.len() <= 127;
+    let is_part = |part: &str| model::header::is_token(part) && part.len() <= 127;
     match essence.split_once('/') {
         Some((kind, name)) if is_part(kind) && is_part(name) => essence,
         Some(_) | None => String::new(),

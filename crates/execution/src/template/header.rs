@@ -1,6 +1,7 @@
 //! A header of a request: whether it may be set from arguments, and what it holds.
 
 use minijinja::Value;
+use model::header::{is_ours, is_token};
 
 use super::TemplateError;
 use super::piece::{Piece, Place};
@@ -8,23 +9,6 @@ use super::text::{Stretch, Text};
 
 /// How many bytes of arguments a header may hold.
 pub(super) const LIMIT: usize = 64 * 1024;
-
-/// Credentials are ours to give, and these others say who is asking and where a message ends. `Cookie` is a case of
-/// its own. So are all that begin with `x-forwarded-` or `proxy-`.
-const OURS: [&str; 12] = [
-    "authorization",
-    "connection",
-    "content-length",
-    "expect",
-    "forwarded",
-    "host",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-real-ip",
-];
 
 pub(super) struct Header {
     pub(super) name: Box<str>,
@@ -69,17 +53,6 @@ impl Header {
         }
         Ok(Some(value))
     }
-}
-
-fn is_ours(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    OURS.contains(&name.as_str()) || name.starts_with("x-forwarded-") || name.starts_with("proxy-")
-}
-
-/// RFC 9110, 5.6.2.
-pub(crate) fn is_token(text: &str) -> bool {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(allowed)
 }
 
 /// Visible ASCII and spaces.

@@ -4,6 +4,7 @@
 //! of a large catalog, and compiling one again takes a few microseconds.
 
 use minijinja::{Error, Value};
+use model::TEMPLATE_LIMIT;
 
 use super::TemplateError;
 use super::context::ARGUMENTS;
@@ -11,8 +12,6 @@ use super::functions::{VOCABULARY, is_known};
 use super::piece::{Piece, Place};
 use super::scan::{Span, spans};
 
-/// How long a template may be, in bytes.
-const LIMIT: usize = 64 * 1024;
 /// How much of an expression an error repeats, in characters.
 const SHOWN: usize = 80;
 
@@ -33,8 +32,8 @@ pub(super) struct Formula {
 
 impl Text {
     pub(super) fn compile(template: &str, place: Place) -> Result<Self, TemplateError> {
-        if LIMIT < template.len() {
-            return Err(TemplateError::TooLong { limit: LIMIT });
+        if TEMPLATE_LIMIT < template.len() {
+            return Err(TemplateError::TooLong { limit: TEMPLATE_LIMIT });
         }
         let mut stretches: Vec<Stretch> = Vec::new();
         for span in spans(template)? {

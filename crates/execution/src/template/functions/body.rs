@@ -17,8 +17,8 @@ pub(super) fn register(environment: &mut Environment<'_>) {
     environment.add_function("text", text);
     environment.add_function("bytes", bytes);
     environment.add_function("join", join);
-    environment.add_function("part", part);
-    environment.add_function("file", file);
+    environment.add_function("part", parts_of(multipart::fields));
+    environment.add_function("file", parts_of(multipart::files));
     environment.add_function("multipart", multipart);
     environment.add_function(Place::Body(BodyEncoding::Json).function(), in_json);
     environment.add_function(Place::Body(BodyEncoding::Form).function(), in_form);
@@ -75,22 +75,20 @@ fn join(state: &State<'_, '_>, pieces: Rest<Value>) -> Result<Value, Error> {
     Ok(Value::from_safe_string(joined))
 }
 
-fn part(state: &State<'_, '_>, name: &str, value: Value, options: Kwargs) -> Result<Piece, Error> {
-    let content_type = options.get::<Option<String>>("type")?;
-    options.assert_all_used()?;
-    Ok(Piece::Part(match given(state, &value)? {
-        Some(value) => multipart::fields(name, &value, content_type.as_deref()).map_err(failed)?,
-        None => Vec::new(),
-    }))
-}
+/// How the value of a field becomes parts: as fields, or as files.
+type Making = fn(&str, &serde_json::Value, Option<&str>) -> Result<Vec<Part>, &'static str>;
 
-fn file(state: &State<'_, '_>, name: &str, value: Value, options: Kwargs) -> Result<Piece, Error> {
-    let content_type = options.get::<Option<String>>("type")?;
-    options.assert_all_used()?;
-    Ok(Piece::Part(match given(state, &value)? {
-        Some(value) => multipart::files(name, &value, content_type.as_deref()).map_err(failed)?,
-        None => Vec::new(),
-    }))
+fn parts_of(
+    making: Making,
+) -> impl Fn(&State<'_, '_>, &str, Value, Kwargs) -> Result<Piece, Error> {
+    move |state, name, value, options| {
+        let content_type = options.get::<Option<String>>("type")?;
+        options.assert_all_used()?;
+        Ok(Piece::Part(match given(state, &value)? {
+            Some(value) => making(name, &value, content_type.as_deref()).map_err(failed)?,
+            None => Vec::new(),
+        }))
+    }
 }
 
 fn multipart(pieces: Rest<Value>) -> Result<Piece, Error> {

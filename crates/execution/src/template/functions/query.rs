@@ -14,38 +14,19 @@ use crate::template::style::{Encoding, NOT_IN_QUERIES, Shape, text};
 const NESTED: usize = 1024 * 1024;
 
 pub(super) fn register(environment: &mut Environment<'_>) {
-    environment.add_function("form", form);
-    environment.add_function("space_delimited", space_delimited);
-    environment.add_function("pipe_delimited", pipe_delimited);
+    let delimited = |separator: &'static str, explode: bool| {
+        move |state: &State<'_, '_>, name: &str, value: Value, options: Kwargs| {
+            let explode = flag(&options, "explode", explode)?;
+            delimited(state, Parameter { name, value, separator, explode }, &options)
+        }
+    };
+    environment.add_function("form", delimited(",", true));
+    environment.add_function("space_delimited", delimited("%20", false));
+    environment.add_function("pipe_delimited", delimited("%7C", false));
     environment.add_function("deep_object", deep_object);
     environment.add_function("json_pair", json_pair);
     environment.add_function("query", query);
     environment.add_function("pairs", pairs);
-}
-
-fn form(state: &State<'_, '_>, name: &str, value: Value, options: Kwargs) -> Result<Piece, Error> {
-    let explode = flag(&options, "explode", true)?;
-    delimited(state, Parameter { name, value, separator: ",", explode }, &options)
-}
-
-fn space_delimited(
-    state: &State<'_, '_>,
-    name: &str,
-    value: Value,
-    options: Kwargs,
-) -> Result<Piece, Error> {
-    let explode = flag(&options, "explode", false)?;
-    delimited(state, Parameter { name, value, separator: "%20", explode }, &options)
-}
-
-fn pipe_delimited(
-    state: &State<'_, '_>,
-    name: &str,
-    value: Value,
-    options: Kwargs,
-) -> Result<Piece, Error> {
-    let explode = flag(&options, "explode", false)?;
-    delimited(state, Parameter { name, value, separator: "%7C", explode }, &options)
 }
 
 struct Parameter<'a> {
