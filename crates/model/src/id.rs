@@ -176,6 +176,11 @@ impl ToolId {
         &self.0
     }
 
+    /// The id of its source.
+    pub fn source(&self) -> &str {
+        self.0.split_once(':').expect("a tool id holds a colon").0
+    }
+
     /// The key the upstream gave the operation.
     pub fn key(&self) -> &str {
         self.0.split_once(':').expect("a tool id holds a colon").1

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::{Arguments, Others};
 
 static NOTHING: Credentials = Credentials::new();
 
@@ -30,7 +31,13 @@ fn answered(content_type: &str, body: &[u8]) -> Outcome {
 
 /// The tool result an MCP client would be given, as JSON.
 fn told(outcome: &Outcome) -> Value {
-    serde_json::to_value(tool_result(outcome)).unwrap()
+    let mut result = serde_json::to_value(tool_result(outcome, None)).unwrap();
+    let meta = result.as_object_mut().unwrap().shift_remove("_meta").unwrap();
+    assert_eq!(
+        meta,
+        json!({"toolcrib/source": outcome.tool_id.source(), "toolcrib/untrusted": true})
+    );
+    result
 }
 
 fn text(outcome: &Outcome) -> String {
@@ -291,4 +298,24 @@ mod from_an_http_manifest {
         let outcome = outcome_of_tool_result(asked(), &answer(500, "application/json", body));
         assert_eq!(outcome.status, CallStatus::Failed);
     }
+}
+
+#[test]
+fn a_result_that_breaks_the_promise_of_the_tool_is_text_only() {
+    let outcome = Outcome {
+        tool_id: "pizzeria:menu".parse().unwrap(),
+        status: CallStatus::Completed,
+        result: Some(json!({"pizzas": "none"})),
+        content: Vec::new(),
+        error: None,
+        execution_time_ms: 1,
+        upstream_status: Some(200),
+    };
+    let promise = |kind: &str| {
+        let schema = json!({"type": "object", "properties": {"pizzas": {"type": kind}}});
+        Arguments::compile(&schema, Others::Sent)
+    };
+    let broken = tool_result(&outcome, Some(&promise("array")));
+    assert_eq!((broken.structured_content, broken.content.len()), (None, 1));
+    assert!(tool_result(&outcome, Some(&promise("string"))).structured_content.is_some());
 }

@@ -4,19 +4,28 @@ use model::{Content, ErrorCode, Failure, Outcome, ToolResult};
 use serde_json::{Map, Value};
 
 use super::{Asked, Read, beginning, plain};
+use crate::Arguments;
 
-/// What an MCP client is told of an outcome.
-pub fn tool_result(outcome: &Outcome) -> ToolResult {
+/// What an MCP client is told of an outcome. A result that does not fit what the tool promised (`output`, its output
+/// schema) is text only: clients refuse structured content that breaks the promise. All of it are the words of a source,
+/// and says so: nobody should take them for instructions.
+pub fn tool_result(outcome: &Outcome, output: Option<&Arguments>) -> ToolResult {
+    let meta = Map::from_iter([
+        ("toolcrib/source".to_owned(), Value::from(outcome.tool_id.source())),
+        ("toolcrib/untrusted".to_owned(), Value::Bool(true)),
+    ]);
     if let Some(failure) = &outcome.error {
         let content = vec![Content::Text { text: failure.message.clone() }];
-        return ToolResult { content, structured_content: None, is_error: true };
+        return ToolResult { content, structured_content: None, is_error: true, meta };
     }
     let content = match (&outcome.result, outcome.content.as_slice()) {
         (Some(result), []) => vec![Content::Text { text: plain::json(result) }],
         (_, content) => content.to_vec(),
     };
-    let structured_content = outcome.result.as_ref().and_then(Value::as_object).cloned();
-    ToolResult { content, structured_content, is_error: false }
+    let fits =
+        |object: &&Map<String, Value>| output.is_none_or(|output| output.check(object).is_ok());
+    let structured_content = outcome.result.as_ref().and_then(Value::as_object).filter(fits);
+    ToolResult { content, structured_content: structured_content.cloned(), is_error: false, meta }
 }
 
 /// What a tool result says, or none if the answer is not one. Its content is passed on, and its word on failure is
