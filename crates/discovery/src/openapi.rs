@@ -37,7 +37,7 @@ const METHODS: [(&str, &str); 5] =
 const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 
 /// How much all tools may take, in bytes. A small specification can use one large schema or text everywhere.
-const SCHEMAS_LIMIT: usize = 48 * 1024 * 1024;
+const TOOLS_LIMIT: usize = 48 * 1024 * 1024;
 /// How much of a JSON pointer a warning repeats, in characters.
 const AT_LIMIT: usize = 1000;
 /// What a definition takes in every schema that refers to it.
@@ -95,14 +95,14 @@ pub fn discover(
     specification: &Specification,
     options: &Options,
 ) -> Result<Found, DiscoveryError> {
-    discover_within(source, specification, options, SCHEMAS_LIMIT)
+    discover_within(source, specification, options, TOOLS_LIMIT)
 }
 
 fn discover_within(
     source: SourceId,
     specification: &Specification,
     options: &Options,
-    schemas_limit: usize,
+    tools_limit: usize,
 ) -> Result<Found, DiscoveryError> {
     let (documents, mut warnings) = specification.parse()?;
     let documents = &documents;
@@ -122,7 +122,7 @@ fn discover_within(
     let (mut homeless, mut written) = (0_usize, 0_usize);
     for named in named(&source, &operations, &mut warnings) {
         let operation = named.operation;
-        if schemas_limit < written {
+        if tools_limit < written {
             let message = "the operation is left out: the tools before it are too large together";
             warnings.push(Finding::new("too_large", &operation.at, message));
             continue;
@@ -221,8 +221,7 @@ fn check_version(root: Place<'_>) -> Result<(), DiscoveryError> {
     }
 }
 
-/// All operations that can be tools, in the order of the document.
-/// And how many there are with those that were left out.
+/// All operations that can be tools, in the order of the document; and how many there are with those that were left out.
 fn operations<'a>(
     documents: &'a Documents<'a>,
     warnings: &mut Vec<Finding>,

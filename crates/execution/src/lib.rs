@@ -11,8 +11,7 @@
 //! ```
 //!
 //! Everything but `http.rs`, which walks this way, is pure: no connection, no clock. What comes from a manifest is
-//! checked when it is compiled, once;
-//! what comes from an agent or an upstream is data, whatever it says.
+//! checked once, when it is compiled; what comes from an agent or an upstream is data, whatever it says.
 
 mod answer;
 mod arguments;

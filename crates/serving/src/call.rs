@@ -3,6 +3,8 @@
 mod arguments;
 mod shown;
 
+use std::collections::BTreeSet;
+
 use execution::{
     Answers, CredentialError, Credentials, HttpTool, HttpToolError, Request, TemplateError,
     distance,
@@ -37,6 +39,7 @@ pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
         tool: given.tool.clone(),
         problems: problems.iter().map(ToString::to_string).collect(),
     })?;
+    warn_of_unknown_schemes(&tool, &credentials);
     let request = tool.request(&arguments).map_err(Failure::Request)?;
     if given.dry_run {
         return dry_run(given, &tool, request, credentials, target.origin.as_ref());
@@ -89,6 +92,18 @@ fn authorised(
         ));
     }
     Ok(request)
+}
+
+/// A credential under a name the tool does not know is never sent: most likely the name is wrong.
+fn warn_of_unknown_schemes(tool: &HttpTool, credentials: &Credentials) {
+    let known: BTreeSet<&str> = tool.security().alternatives().flatten().collect();
+    for scheme in credentials.keys().filter(|scheme| !known.contains(scheme.as_str())) {
+        let known = match known.is_empty() {
+            true => "it asks for none".to_owned(),
+            false => format!("it has {}", known.iter().copied().collect::<Vec<_>>().join(", ")),
+        };
+        out::note(&format!("note: the tool has no security scheme `{scheme}`: {known}"));
+    }
 }
 
 /// The values of `SCHEME=REF`s. A value that is no reference may be the secret itself and is not repeated.
