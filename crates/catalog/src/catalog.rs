@@ -179,6 +179,17 @@ impl Catalog {
         context: Context,
         key: Option<&str>,
     ) -> Result<Executed, CommandError> {
+        self.execute_if(command, |_| Ok(()), context, key).await
+    }
+
+    /// Carries out a command if a condition on what it is mainly about still holds when it is stored.
+    pub async fn execute_if(
+        &self,
+        command: Command,
+        condition: impl Fn(&Snapshot) -> Result<(), Refusal> + Send,
+        context: Context,
+        key: Option<&str>,
+    ) -> Result<Executed, CommandError> {
         // An actor holds no line break, so two of them cannot share a key.
         let asked = key.map(|key| Asked {
             key: format!("{}\n{key}", context.actor).into(),
@@ -196,7 +207,7 @@ impl Catalog {
                 return Ok(before);
             }
             let snapshot = self.snapshot();
-            let decision = command.decide(&snapshot);
+            let decision = condition(&snapshot).and_then(|()| command.decide(&snapshot));
             // Somebody else may have changed what makes it refused or needless: look once before saying so.
             if !is_sure && decision.as_ref().map_or(true, |decision| decision.streams.is_empty()) {
                 is_sure = true;

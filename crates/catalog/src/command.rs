@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::{
-    Digest, Document, GroupId, Inventory, LabelId, PolicyId, PolicyRules, SourceId, ToolId,
+    Digest, Document, GroupId, Inventory, KeyId, LabelId, PolicyId, PolicyRules, SourceId, ToolId,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use crate::event;
 use crate::group::{Group, GroupCommand};
 use crate::ingest;
 use crate::journal::{StreamAppend, StreamName, Version};
+use crate::key::{Key, KeyCommand};
 use crate::label::{Label, LabelCommand};
 use crate::policy::{Policy, PolicyCommand};
 use crate::refusal::Refusal;
@@ -32,6 +33,8 @@ pub enum Command {
     Policy(PolicyId, PolicyCommand),
     /// Of a label. Deleting one takes it off all tools in the same step.
     Label(LabelId, LabelCommand),
+    /// Of an API key.
+    Key(KeyId, KeyCommand),
     /// Take in what a discovery found: the source and all its tools in one step.
     Ingest {
         /// What was found.
@@ -83,6 +86,7 @@ impl Command {
             Self::Group(id, _) => StreamName::group(id),
             Self::Policy(id, _) => StreamName::policy(id),
             Self::Label(id, _) => StreamName::label(id),
+            Self::Key(id, _) => StreamName::key(id),
             Self::Ingest { inventory, .. } => StreamName::source(&inventory.source),
         }
     }
@@ -95,6 +99,7 @@ impl Command {
             Self::Group(id, command) => json!(["group", id, command]),
             Self::Policy(id, command) => json!(["policy", id, command]),
             Self::Label(id, command) => json!(["label", id, command]),
+            Self::Key(id, command) => json!(["key", id, command]),
             Self::Ingest { inventory, force } => {
                 json!(["ingest", inventory.source, inventory.fingerprint, force])
             }
@@ -114,6 +119,7 @@ impl Command {
             Self::Group(id, command) => decide_group(snapshot, &id, command, &mut decision)?,
             Self::Policy(id, command) => decide_policy(snapshot, &id, command, &mut decision)?,
             Self::Label(id, command) => decide_label(snapshot, &id, command, &mut decision)?,
+            Self::Key(id, command) => decide_key(snapshot, &id, command, &mut decision)?,
             Self::Ingest { .. } => {}
         }
         Ok(decision)
@@ -213,6 +219,19 @@ fn check_groups(snapshot: &Snapshot, rules: &PolicyRules) -> Result<(), Refusal>
     let unknown = rules.groups().iter().filter(|group| snapshot.group(group).is_none());
     let groups: Vec<_> = unknown.cloned().collect();
     if groups.is_empty() { Ok(()) } else { Err(Refusal::NoSuchGroups { groups }) }
+}
+
+fn decide_key(
+    snapshot: &Snapshot,
+    id: &KeyId,
+    command: KeyCommand,
+    decision: &mut Decision,
+) -> Result<(), Refusal> {
+    let known = snapshot.key(id).map(|key| &**key);
+    let events = Key::decide(id, known, command)?;
+    let living = known.map(|key| key.version);
+    decision.record(snapshot, StreamName::key(id), living, id.as_str(), &events);
+    Ok(())
 }
 
 fn decide_label(

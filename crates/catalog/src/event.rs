@@ -6,13 +6,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use model::{GroupId, LabelId, PolicyId, SourceId, ToolId};
+use model::{GroupId, KeyId, LabelId, PolicyId, SourceId, ToolId};
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, VariantAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::group::GroupEvent;
 use crate::journal::{NewEvent, Recorded, StreamName};
+use crate::key::KeyEvent;
 use crate::label::LabelEvent;
 use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
@@ -31,6 +32,8 @@ pub enum Event {
     Policy(PolicyId, PolicyEvent),
     /// To a label.
     Label(LabelId, LabelEvent),
+    /// To an API key.
+    Key(KeyId, KeyEvent),
 }
 
 /// Why an event says nothing to this program.
@@ -63,6 +66,9 @@ impl Event {
         }
         if let Some(id) = stream.strip_prefix(StreamName::LABEL) {
             return Ok(Self::Label(parse(id)?, LabelEvent::deserialize(stored)?));
+        }
+        if let Some(id) = stream.strip_prefix(StreamName::KEY) {
+            return Ok(Self::Key(parse(id)?, KeyEvent::deserialize(stored)?));
         }
         Err(NotUnderstood::UnknownType)
     }

@@ -12,6 +12,7 @@ use crate::catalog::Recent;
 use crate::event::Event;
 use crate::group::Group;
 use crate::journal::{Journal, JournalError, Position, Recorded, StreamName, Version};
+use crate::key::Key;
 use crate::label::Label;
 use crate::policy::Policy;
 use crate::snapshot::{CataloguedGroup, CataloguedSource, OwnedEntry, Snapshot};
@@ -57,6 +58,9 @@ impl Fold {
             }
             OwnedEntry::Label(label) => {
                 Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), Arc::new(label));
+            }
+            OwnedEntry::Key(key) => {
+                Arc::make_mut(&mut self.snapshot.keys).insert(key.id.clone(), Arc::new(key));
             }
             OwnedEntry::Ended(stream, version) => {
                 Arc::make_mut(&mut self.snapshot.ended).insert(stream, version);
@@ -128,6 +132,14 @@ impl Fold {
                 labels.extend(known.map(|label| (id, Arc::new(label))));
                 self.note_end(recorded, gone);
             }
+            Ok(Event::Key(id, event)) => {
+                let keys = Arc::make_mut(&mut self.snapshot.keys);
+                let mut known = keys.remove(&id).map(Arc::unwrap_or_clone);
+                Key::evolve(&mut known, &id, event, at, version);
+                let gone = known.is_none();
+                keys.extend(known.map(|key| (id, Arc::new(key))));
+                self.note_end(recorded, gone);
+            }
             Err(reason) => {
                 let (position, kind) = (recorded.position, &*recorded.kind);
                 // What comes from a journal may hold control characters.
@@ -182,6 +194,10 @@ impl Fold {
         {
             let label = Arc::new(Label { version, ..Label::clone(label) });
             Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), label);
+            return;
+        } else if let Some(key) = id(StreamName::KEY).and_then(|id| self.snapshot.keys.get(id)) {
+            let key = Arc::new(Key { version, ..Key::clone(key) });
+            Arc::make_mut(&mut self.snapshot.keys).insert(key.id.clone(), key);
             return;
         }
         Arc::make_mut(&mut self.snapshot.ended).insert(stream.clone(), version);

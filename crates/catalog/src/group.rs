@@ -42,6 +42,8 @@ pub enum GroupCommand {
     Create(Box<NewGroup>),
     /// Change what is said of it.
     Update(GroupProfile),
+    /// Be exactly like this; the switch stays as it is.
+    Replace(Box<NewGroup>),
     /// Have exactly these selectors.
     ReplaceSelectors(Vec<Selector>),
     /// Add explicit tools.
@@ -113,41 +115,64 @@ impl Group {
         };
         let events = match command {
             GroupCommand::Create(_) => return Err(Refusal::already_exists("group", id)),
-            GroupCommand::Update(profile) => {
-                only_if(profile != group.profile, GroupEvent::Updated { profile })
-            }
-            GroupCommand::ReplaceSelectors(selectors) => {
-                only_if(selectors != group.selectors, GroupEvent::SelectorsReplaced { selectors })
-            }
+            GroupCommand::Update(profile) => group.update(profile),
+            GroupCommand::ReplaceSelectors(selectors) => group.replace_selectors(selectors),
+            GroupCommand::Replace(new) => group.replace(*new),
             GroupCommand::AddTools(tools) => group.add(&tools),
             GroupCommand::RemoveTools(tools) => group.remove(&tools),
-            GroupCommand::ReplaceTools(tools) => {
-                let gone = group.tools.difference(&tools).cloned().collect();
-                [group.remove(&gone), group.add(&tools)].concat()
-            }
-            GroupCommand::ExcludeTools(excluded) => {
-                // The last reason counts, as it does in `evolve`.
-                let wanted: BTreeMap<_, _> =
-                    excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
-                let is_new =
-                    |(tool, reason): &(ToolId, Box<str>)| group.excluded.get(tool) != Some(reason);
-                let excluded: Vec<_> = wanted
-                    .into_iter()
-                    .filter(is_new)
-                    .map(|(tool, reason)| Exclusion { tool, reason })
-                    .collect();
-                only_if(!excluded.is_empty(), GroupEvent::ToolsExcluded { excluded })
-            }
-            GroupCommand::IncludeTools(tools) => {
-                let tools: BTreeSet<_> =
-                    tools.into_iter().filter(|tool| group.excluded.contains_key(tool)).collect();
-                only_if(!tools.is_empty(), GroupEvent::ToolsIncluded { tools })
-            }
+            GroupCommand::ReplaceTools(tools) => group.replace_tools(&tools),
+            GroupCommand::ExcludeTools(excluded) => group.exclude(excluded),
+            GroupCommand::IncludeTools(tools) => group.include(tools),
             GroupCommand::Activate => only_if(!group.active, GroupEvent::Activated {}),
             GroupCommand::Deactivate => only_if(group.active, GroupEvent::Deactivated {}),
             GroupCommand::Delete => vec![GroupEvent::Deleted {}],
         };
         Ok(events)
+    }
+
+    fn update(&self, profile: GroupProfile) -> Vec<GroupEvent> {
+        only_if(profile != self.profile, GroupEvent::Updated { profile })
+    }
+
+    fn replace(&self, new: NewGroup) -> Vec<GroupEvent> {
+        let kept: BTreeSet<_> = new.excluded.iter().map(|entry| entry.tool.clone()).collect();
+        let included = self.excluded.keys().filter(|tool| !kept.contains(*tool)).cloned().collect();
+        [
+            self.update(new.profile),
+            self.replace_selectors(new.selectors),
+            self.replace_tools(&new.tools),
+            self.include(included),
+            self.exclude(new.excluded),
+        ]
+        .concat()
+    }
+
+    fn replace_selectors(&self, selectors: Vec<Selector>) -> Vec<GroupEvent> {
+        only_if(selectors != self.selectors, GroupEvent::SelectorsReplaced { selectors })
+    }
+
+    fn replace_tools(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {
+        let gone = self.tools.difference(tools).cloned().collect();
+        [self.remove(&gone), self.add(tools)].concat()
+    }
+
+    fn exclude(&self, excluded: Vec<Exclusion>) -> Vec<GroupEvent> {
+        // The last reason counts, as it does in `evolve`.
+        let wanted: BTreeMap<_, _> =
+            excluded.into_iter().map(|entry| (entry.tool, entry.reason)).collect();
+        let is_new = |(tool, reason): &(ToolId, Box<str>)| self.excluded.get(tool) != Some(reason);
+        let excluded: Vec<_> = wanted
+            .into_iter()
+            .filter(is_new)
+            .map(|(tool, reason)| Exclusion { tool, reason })
+            .collect();
+        only_if(!excluded.is_empty(), GroupEvent::ToolsExcluded { excluded })
+    }
+
+    fn include(&self, tools: BTreeSet<ToolId>) -> Vec<GroupEvent> {
+        let tools: BTreeSet<_> =
+            tools.into_iter().filter(|tool| self.excluded.contains_key(tool)).collect();
+        only_if(!tools.is_empty(), GroupEvent::ToolsIncluded { tools })
     }
 
     fn add(&self, tools: &BTreeSet<ToolId>) -> Vec<GroupEvent> {

@@ -10,6 +10,7 @@ mod fold;
 pub mod group;
 mod ingest;
 pub mod journal;
+pub mod key;
 pub mod label;
 pub mod policy;
 mod refusal;

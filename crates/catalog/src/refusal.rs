@@ -39,6 +39,20 @@ pub enum Refusal {
         /// The tool.
         id: String,
     },
+    /// A revoked key opens nothing for good.
+    #[error("key `{id}` is revoked: make a new one")]
+    KeyIsRevoked {
+        /// The key.
+        id: String,
+    },
+    /// Somebody was faster.
+    #[error("{what} `{id}` has changed since you read it: read it again")]
+    HasChanged {
+        /// `source`, `tool`, …
+        what: &'static str,
+        /// The id.
+        id: String,
+    },
     /// Not while it is disabled.
     #[error("source `{id}` is disabled: enable it first")]
     SourceIsDisabled {

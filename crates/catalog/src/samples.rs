@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::group::GroupEvent;
+use crate::key::KeyEvent;
 use crate::label::LabelEvent;
 use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
@@ -247,6 +248,20 @@ pub(crate) fn policy_events() -> Vec<PolicyEvent> {
         PolicyEvent::Deactivated {},
         PolicyEvent::Activated {},
         PolicyEvent::Deleted {},
+    ]
+}
+
+/// Every event of an API key.
+pub(crate) fn key_events() -> Vec<KeyEvent> {
+    let full = json!({
+        "name": "Nightly build", "description": "For CI", "claims": {"team": "build"}, "admin": true,
+        "expires_at": "2027-01-01T00:00:00Z",
+    });
+    vec![
+        KeyEvent::Created { profile: from_json(json!({"name": "CI"})), hash: Digest::of(b"a key") },
+        KeyEvent::Updated { profile: from_json(full) },
+        KeyEvent::Revoked {},
+        KeyEvent::Deleted {},
     ]
 }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, Facts, GroupId, LabelId, PolicyId, Primitive, SourceId, ToolId};
+use model::{Digest, Facts, GroupId, KeyId, LabelId, PolicyId, Primitive, SourceId, ToolId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::group::Group;
 use crate::journal::{Position, StreamName, Version};
+use crate::key::Key;
 use crate::label::Label;
 use crate::policy::Policy;
 use crate::source::Source;
@@ -27,6 +28,7 @@ pub struct Snapshot {
     pub(crate) groups: Arc<BTreeMap<GroupId, Arc<CataloguedGroup>>>,
     pub(crate) policies: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
     pub(crate) labels: Arc<BTreeMap<LabelId, Arc<Label>>>,
+    pub(crate) keys: Arc<BTreeMap<KeyId, Arc<Key>>>,
     /// Enabled, active, approved, complete, of an enabled source.
     pub(crate) served: ToolSet,
     /// Last versions of streams whose aggregate is gone: the next life continues there.
@@ -144,6 +146,16 @@ impl Snapshot {
         self.labels.get(id)
     }
 
+    /// All API keys, by id.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &Arc<Key>> {
+        self.keys.values()
+    }
+
+    /// One API key.
+    pub fn key(&self, id: &KeyId) -> Option<&Arc<Key>> {
+        self.keys.get(id)
+    }
+
     /// All tools that can be served to somebody.
     pub fn served(&self) -> &ToolSet {
         &self.served
@@ -189,9 +201,10 @@ impl Snapshot {
         let groups = self.groups.values().map(|entry| Entry::Group(&entry.group));
         let policies = self.policies.values().map(|policy| Entry::Policy(policy));
         let labels = self.labels.values().map(|label| Entry::Label(label));
+        let keys = self.keys.values().map(|key| Entry::Key(key));
         let tools = tools.into_iter().map(Entry::Tool);
         let ended = ended.into_iter().map(|(stream, version)| Entry::Ended(stream, *version));
-        sources.chain(labels).chain(tools).chain(groups).chain(policies).chain(ended)
+        sources.chain(labels).chain(tools).chain(groups).chain(policies).chain(keys).chain(ended)
     }
 
     /// SHA-256 over everything known and everything derived from it. Equal exactly when two snapshots say the same.
@@ -232,6 +245,7 @@ pub(crate) enum Entry<'a> {
     Group(&'a Group),
     Policy(&'a Policy),
     Label(&'a Label),
+    Key(&'a Key),
     Ended(&'a StreamName, Version),
 }
 
@@ -244,5 +258,6 @@ pub(crate) enum OwnedEntry {
     Group(Group),
     Policy(Policy),
     Label(Label),
+    Key(Key),
     Ended(StreamName, Version),
 }

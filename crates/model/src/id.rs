@@ -18,6 +18,8 @@ pub type GroupId = Slug<kind::Group>;
 pub type PolicyId = Slug<kind::Policy>;
 /// Names a label: `pii`.
 pub type LabelId = Slug<kind::Label>;
+/// Names an API key: `nightly-build`.
+pub type KeyId = Slug<kind::Key>;
 
 /// What a [`Slug`] names. These types have no values; they keep one id from standing in for another.
 pub mod kind {
@@ -33,6 +35,9 @@ pub mod kind {
     /// Marks the id of a label.
     #[derive(Debug)]
     pub enum Label {}
+    /// Marks the id of an API key.
+    #[derive(Debug)]
+    pub enum Key {}
 }
 
 /// The longest slug, in bytes.

@@ -9,6 +9,7 @@ mod group;
 pub mod header;
 pub mod id;
 mod inventory;
+mod key;
 mod label;
 mod manifest;
 mod matcher;
@@ -27,8 +28,9 @@ pub use call::{Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outco
 pub use claims::{ClaimPath, Claims, InvalidClaimPath};
 pub use digest::{Digest, InvalidDigest};
 pub use group::{Exclusion, GroupProfile, NewGroup, SelectorMode};
-pub use id::{GroupId, InvalidId, LabelId, PolicyId, SourceId, ToolId};
+pub use id::{GroupId, InvalidId, KeyId, LabelId, PolicyId, SourceId, ToolId};
 pub use inventory::{Discovered, Gathering, Inventory, InventoryError, Warning};
+pub use key::KeyProfile;
 pub use label::{Colour, InvalidColour, LabelProfile};
 pub use manifest::{BodyEncoding, Execution, HttpRequest, Manifest, Polling, TEMPLATE_LIMIT};
 pub use matcher::{InvalidMatcher, Matcher, Operator};

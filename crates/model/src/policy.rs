@@ -1,4 +1,4 @@
-//! A policy: if its matchers match, it grants its groups.
+//! A policy: if its matchers match, it grants its groups, and may make the caller an admin.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Claims, GroupId, Matcher, Name};
 
-/// What a policy says. It has at least one matcher and one group: a policy without matchers would be "everyone".
+/// What a policy says. It has at least one matcher, as one without would be for everyone, and grants at least one group
+/// or makes admins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct PolicyRules {
@@ -18,7 +19,10 @@ pub struct PolicyRules {
     /// Order of evaluation and of explanation, highest first. It never changes what is granted.
     pub priority: u32,
     matchers: Vec<Matcher>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     groups: BTreeSet<GroupId>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    admin: bool,
 }
 
 #[derive(Deserialize)]
@@ -32,6 +36,8 @@ struct Unchecked {
     matchers: Vec<Matcher>,
     #[serde(default)]
     groups: BTreeSet<GroupId>,
+    #[serde(default)]
+    admin: bool,
 }
 
 /// Rules that would grant to everyone, or nothing.
@@ -41,7 +47,7 @@ pub enum InvalidPolicy {
     #[error("a policy has at least one matcher: without one it would be for everyone")]
     NoMatcher,
     /// It would grant nothing.
-    #[error("a policy grants at least one group")]
+    #[error("a policy grants at least one group, or makes admins")]
     NoGroup,
 }
 
@@ -52,7 +58,8 @@ impl PolicyRules {
         matchers: Vec<Matcher>,
         groups: BTreeSet<GroupId>,
     ) -> Result<Self, InvalidPolicy> {
-        Unchecked { name, description: "".into(), priority: 0, matchers, groups }.try_into()
+        let (description, priority, admin) = ("".into(), 0, false);
+        Unchecked { name, description, priority, matchers, groups, admin }.try_into()
     }
 
     /// All must match.
@@ -65,6 +72,11 @@ impl PolicyRules {
         &self.groups
     }
 
+    /// Whether it makes an admin of whoever it matches.
+    pub fn makes_admins(&self) -> bool {
+        self.admin
+    }
+
     /// Whether it grants to an agent with these claims.
     pub fn matches(&self, claims: &Claims) -> bool {
         self.matchers.iter().all(|matcher| matcher.matches(claims))
@@ -75,14 +87,14 @@ impl TryFrom<Unchecked> for PolicyRules {
     type Error = InvalidPolicy;
 
     fn try_from(unchecked: Unchecked) -> Result<Self, InvalidPolicy> {
-        let Unchecked { name, description, priority, matchers, groups } = unchecked;
+        let Unchecked { name, description, priority, matchers, groups, admin } = unchecked;
         if matchers.is_empty() {
             return Err(InvalidPolicy::NoMatcher);
         }
-        if groups.is_empty() {
+        if groups.is_empty() && !admin {
             return Err(InvalidPolicy::NoGroup);
         }
-        Ok(Self { name, description, priority, matchers, groups })
+        Ok(Self { name, description, priority, matchers, groups, admin })
     }
 }
 
@@ -103,5 +115,7 @@ mod tests {
                 .contains("at least one group")
         );
         assert!(read(&format!(r#"{{"name":"p","matchers":{matcher},"groups":["g"]}}"#)).is_ok());
+        assert!(read(r#"{"name":"p","admin":true}"#).unwrap_err().contains("everyone"));
+        assert!(read(&format!(r#"{{"name":"p","matchers":{matcher},"admin":true}}"#)).is_ok());
     }
 }

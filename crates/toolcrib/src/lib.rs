@@ -13,10 +13,14 @@
 //! ```
 #![warn(missing_docs)]
 
+mod api_key;
+mod crib;
+mod identity;
 mod place;
 mod refresh;
 mod secrets;
 
+pub use api_key::new_key;
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
 pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,
@@ -25,7 +29,9 @@ pub use catalog::{
     Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
     TransferError, Verification, collect_documents, export, snapshot_at, verify,
 };
-pub use catalog::{group, label, policy, source, tool};
+pub use catalog::{group, key, label, policy, source, tool};
+pub use crib::{Options, Toolcrib};
+pub use identity::{Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::journal::{Position, Version};
 use crate::samples::{
-    group_events, label_events, parsed, policy_events, source_events, time, tool_events,
+    group_events, key_events, label_events, parsed, policy_events, source_events, time, tool_events,
 };
 
 /// One line for each event: its type, and its data exactly as stored.
@@ -56,6 +56,9 @@ fn group_stream() -> StreamName {
 }
 fn policy_stream() -> StreamName {
     StreamName::new("access_policy-staff")
+}
+fn key_stream() -> StreamName {
+    StreamName::new("api_key-ci")
 }
 fn label_stream() -> StreamName {
     StreamName::new("label-pii")
@@ -134,6 +137,16 @@ fn label_events_are_stored_like_this() {
     "##);
 }
 
+#[test]
+fn key_events_are_stored_like_this() {
+    insta::assert_snapshot!(stored(&key_events()), @r##"
+    KeyCreated {"profile":{"name":"CI","claims":{}},"hash":"8fa3aab2faa9b79e0a0398da5b5abd0780142442a5be80b9a64608d718cb1fcd"}
+    KeyUpdated {"profile":{"name":"Nightly build","description":"For CI","claims":{"team":"build"},"admin":true,"expires_at":"2027-01-01T00:00:00Z"}}
+    KeyRevoked {}
+    KeyDeleted {}
+    "##);
+}
+
 /// The words an enum is written with, from what serde says to a word that is none of them.
 fn words<E: DeserializeOwned + Debug>(nonsense: Value) -> BTreeSet<String> {
     let complaint = serde_json::from_value::<E>(nonsense).unwrap_err().to_string();
@@ -155,6 +168,7 @@ fn no_type_of_event_is_missing_above() {
     assert_eq!(types_of(&group_events()), types::<GroupEvent>());
     assert_eq!(types_of(&policy_events()), types::<PolicyEvent>());
     assert_eq!(types_of(&label_events()), types::<LabelEvent>());
+    assert_eq!(types_of(&key_events()), types::<KeyEvent>());
 }
 
 #[test]
@@ -218,6 +232,7 @@ fn the_stream_of_an_aggregate_is_named_after_its_kind_and_id() {
     assert_eq!(StreamName::group(&parsed("readers")), group_stream());
     assert_eq!(StreamName::policy(&parsed("staff")), policy_stream());
     assert_eq!(StreamName::label(&parsed("pii")), label_stream());
+    assert_eq!(StreamName::key(&parsed("ci")), key_stream());
 }
 
 #[test]
@@ -236,6 +251,9 @@ fn what_was_written_is_read_back() {
     }
     for event in label_events() {
         assert_eq!(round_trip(&label_stream(), &event), Event::Label(parsed("pii"), event));
+    }
+    for event in key_events() {
+        assert_eq!(round_trip(&key_stream(), &event), Event::Key(parsed("ci"), event));
     }
 }
 
@@ -399,6 +417,7 @@ fn modernised(stream: &StreamName, kind: &str, data: &Value) -> String {
         Event::Group(_, event) => stored(&[event]),
         Event::Policy(_, event) => stored(&[event]),
         Event::Label(_, event) => stored(&[event]),
+        Event::Key(_, event) => stored(&[event]),
     }
 }
 

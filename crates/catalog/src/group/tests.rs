@@ -175,6 +175,35 @@ fn an_update_is_recorded_if_it_changes_something() {
 }
 
 #[test]
+fn a_group_is_replaced_as_a_whole_and_keeps_its_switch() {
+    let wish = |name: &str, pattern: &str, keys: &[&str], excluded: &[(&str, &str)]| {
+        GroupCommand::Replace(Box::new(NewGroup {
+            id: id(),
+            profile: profile(name, SelectorMode::Any),
+            selectors: named(&[pattern]),
+            tools: tools(keys),
+            excluded: exclusions(excluded),
+        }))
+    };
+    let first = GroupCommand::Create(Box::new(from_json(json!({
+        "id": "readers", "profile": {"name": "Readers"}, "tools": ["pets:a", "pets:b"],
+        "excluded": [{"tool": "pets:x", "reason": "old"}, {"tool": "pets:y"}],
+    }))));
+    let second = wish("Writers", "set_*", &["b", "c"], &[("y", "new"), ("z", "")]);
+    let events = after(&[], &[first, GroupCommand::Deactivate, second.clone()]);
+    let group = given(&events).unwrap();
+    assert_eq!(group.profile, profile("Writers", SelectorMode::Any));
+    assert_eq!(
+        (group.selectors.clone(), group.tools.clone()),
+        (named(&["set_*"]), tools(&["b", "c"]))
+    );
+    let excluded: Vec<_> = group.excluded.iter().map(|(tool, why)| (tool.key(), &**why)).collect();
+    assert_eq!(excluded, [("y", "new"), ("z", "")]);
+    assert!(!group.active);
+    assert_eq!(decide(&Some(group), second), Ok(vec![]));
+}
+
+#[test]
 fn selectors_are_replaced_as_a_whole() {
     let group = given(&[created(), selecting(&["a", "b"])]);
     let replace = |patterns: &[&str]| GroupCommand::ReplaceSelectors(named(patterns));

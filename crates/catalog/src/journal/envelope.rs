@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Actor, Digest, GroupId, LabelId, PolicyId, SourceId, ToolId};
+use model::{Actor, Digest, GroupId, KeyId, LabelId, PolicyId, SourceId, ToolId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -59,6 +59,8 @@ impl StreamName {
     pub const POLICY: &str = "access_policy-";
     /// The prefix of a label's stream.
     pub const LABEL: &str = "label-";
+    /// The prefix of an API key's stream.
+    pub const KEY: &str = "api_key-";
 
     /// Any name; streams of future kinds are kept too.
     pub fn new(name: &str) -> Self {
@@ -83,6 +85,10 @@ impl StreamName {
     /// The stream of a label.
     pub fn label(id: &LabelId) -> Self {
         Self(format!("{}{id}", Self::LABEL).into())
+    }
+    /// The stream of an API key.
+    pub fn key(id: &KeyId) -> Self {
+        Self(format!("{}{id}", Self::KEY).into())
     }
     /// The name.
     pub fn as_str(&self) -> &str {

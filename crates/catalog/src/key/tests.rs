@@ -1,0 +1,71 @@
+//! What may happen to a key, and what is known of it afterwards.
+
+use serde_json::json;
+
+use super::*;
+use crate::samples::{from_json, parsed, time};
+
+fn id() -> KeyId {
+    parsed("ci")
+}
+
+fn profile(name: &str) -> KeyProfile {
+    from_json(json!({"name": name, "claims": {"team": "build"}}))
+}
+
+fn create() -> KeyCommand {
+    KeyCommand::Create { profile: profile("CI"), hash: Digest::of(b"one") }
+}
+
+fn given(events: &[KeyEvent]) -> Option<Key> {
+    let mut known = None;
+    for (count, event) in (1_u32..).zip(events) {
+        Key::evolve(&mut known, &id(), event.clone(), time(count), Version(count.into()));
+    }
+    known
+}
+
+fn created() -> KeyEvent {
+    KeyEvent::Created { profile: profile("CI"), hash: Digest::of(b"one") }
+}
+
+#[test]
+fn a_key_is_created_once() {
+    assert_eq!(Key::decide(&id(), None, create()), Ok(vec![created()]));
+    let key = given(&[created()]);
+    let refusal = Refusal::AlreadyExists { what: "key", id: "ci".into() };
+    assert_eq!(Key::decide(&id(), key.as_ref(), create()), Err(refusal));
+}
+
+#[test]
+fn a_key_that_is_not_there_refuses_everything_but_creation() {
+    let refusal = Refusal::NotFound { what: "key", id: "ci".into() };
+    for command in [KeyCommand::Update(profile("x")), KeyCommand::Revoke, KeyCommand::Delete] {
+        assert_eq!(Key::decide(&id(), None, command), Err(refusal.clone()));
+    }
+}
+
+#[test]
+fn a_revoked_key_stays_revoked_and_cannot_be_changed() {
+    let key = given(&[created(), KeyEvent::Revoked {}]);
+    assert!(!key.as_ref().unwrap().is_good_at(time(9)));
+    assert_eq!(Key::decide(&id(), key.as_ref(), KeyCommand::Revoke), Ok(vec![]));
+    let refusal = Refusal::KeyIsRevoked { id: "ci".into() };
+    assert_eq!(Key::decide(&id(), key.as_ref(), KeyCommand::Update(profile("x"))), Err(refusal));
+    assert!(given(&[created(), KeyEvent::Revoked {}, KeyEvent::Deleted {}]).is_none());
+}
+
+#[test]
+fn a_key_ends_at_its_time_and_not_before() {
+    let mut ending = profile("CI");
+    ending.expires_at = Some(time(5));
+    let key = given(&[created(), KeyEvent::Updated { profile: ending }]).unwrap();
+    assert!(key.is_good_at(time(4)));
+    assert!(!key.is_good_at(time(5)));
+}
+
+#[test]
+fn the_hash_does_not_make_another_request() {
+    let other = KeyCommand::Create { profile: profile("CI"), hash: Digest::of(b"two") };
+    assert_eq!(serde_json::to_value(create()).unwrap(), serde_json::to_value(other).unwrap());
+}

@@ -1,0 +1,25 @@
+//! An API key: claims for whoever presents it. The key itself is not here; only its holder has it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Claims, Name};
+
+/// What an admin says of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyProfile {
+    /// For people, and for the record of who did what.
+    pub name: Name,
+    /// For people.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub description: Box<str>,
+    /// What policies see of its holder, as if a token said so.
+    #[serde(default)]
+    pub claims: Claims,
+    /// Whether its holder is an admin, whatever policies say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admin: bool,
+    /// When it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}

@@ -1,0 +1,40 @@
+//! API keys: made here, shown once, known only by their hash afterwards.
+//!
+//! A key is `tcrib_ID_SECRET`. The secret has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess.
+
+use aws_lc_rs::constant_time;
+use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use catalog::Snapshot;
+use catalog::key::{Key, KeyCommand};
+use jiff::Timestamp;
+use model::{Digest, KeyId, KeyProfile};
+use secrecy::SecretString;
+
+const PREFIX: &str = "tcrib_";
+const SECRET_BYTES: usize = 32;
+
+/// Makes a key: what to tell its holder, once, and what to tell the catalog.
+pub fn new_key(id: &KeyId, profile: KeyProfile) -> (SecretString, KeyCommand) {
+    let mut secret = [0; SECRET_BYTES];
+    rand::fill(&mut secret).expect("the machine has random numbers");
+    let text = format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret));
+    let hash = Digest::of(&text);
+    (text.into(), KeyCommand::Create { profile, hash })
+}
+
+/// Whether a bearer credential is meant to be one of our keys.
+pub(crate) fn is_key(bearer: &str) -> bool {
+    bearer.starts_with(PREFIX)
+}
+
+/// The key that was presented, if it is one and still good. Which of the two it is not, nobody is told.
+pub(crate) fn find<'a>(snapshot: &'a Snapshot, bearer: &str, now: Timestamp) -> Option<&'a Key> {
+    // An id holds no underscore.
+    let (id, _) = bearer.strip_prefix(PREFIX)?.split_once('_')?;
+    let key = snapshot.key(&id.parse().ok()?)?;
+    let presented = Digest::of(bearer);
+    let same = constant_time::verify_slices_are_equal(presented.as_bytes(), key.hash.as_bytes());
+    (same.is_ok() && key.is_good_at(now)).then_some(key)
+}

@@ -1,0 +1,82 @@
+//! The crib: one catalog with everything that works on it. What doors and embedders hold.
+
+use std::sync::Arc;
+
+use catalog::Catalog;
+use catalog::clock::Clock;
+use upstream::http::HttpClient;
+
+use crate::api_key;
+use crate::identity::{Identity, Means, NotIdentified};
+use crate::refresh::Refresher;
+
+/// One catalog with everything that works on it; cheap to clone.
+#[derive(Clone)]
+pub struct Toolcrib(Arc<Inner>);
+
+struct Inner {
+    catalog: Arc<Catalog>,
+    refresher: Refresher,
+    clock: Arc<dyn Clock>,
+    options: Options,
+}
+
+/// How a crib behaves.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether a caller that shows nothing gets in, with the claims `{"anonymous": true}`.
+    pub anonymous: bool,
+}
+
+impl Toolcrib {
+    /// Over a catalog; everything is fetched through this client.
+    pub fn new(
+        catalog: Arc<Catalog>,
+        client: HttpClient,
+        clock: impl Clock + 'static,
+        options: Options,
+    ) -> Self {
+        let refresher = Refresher::new(Arc::clone(&catalog), client);
+        Self(Arc::new(Inner { catalog, refresher, clock: Arc::new(clock), options }))
+    }
+
+    /// Everything known, and the way to change it.
+    pub fn catalog(&self) -> &Catalog {
+        &self.0.catalog
+    }
+
+    /// Asks sources what they offer.
+    pub fn refresher(&self) -> &Refresher {
+        &self.0.refresher
+    }
+
+    /// Who shows this bearer credential, or nothing.
+    pub async fn identify(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
+        match bearer {
+            None if self.0.options.anonymous => Ok(Identity::anonymous()),
+            None => Err(NotIdentified::NoCredential),
+            Some(bearer) if api_key::is_key(bearer) => {
+                let snapshot = self.0.catalog.snapshot();
+                let key = api_key::find(&snapshot, bearer, self.0.clock.now());
+                key.map(Identity::of_key).ok_or(NotIdentified::Key)
+            }
+            Some(_) => Err(NotIdentified::Key),
+        }
+    }
+
+    /// Whether the caller may administer. Nobody is an admin without showing a credential.
+    pub fn is_admin(&self, identity: &Identity) -> bool {
+        match &identity.means {
+            Means::Nothing => false,
+            Means::Key { admin: true, .. } => true,
+            Means::Key { admin: false, .. } | Means::Token => {
+                let snapshot = self.0.catalog.snapshot();
+                snapshot.policies().any(|policy| {
+                    policy.active
+                        && policy.rules.makes_admins()
+                        && policy.rules.matches(&identity.agent.claims)
+                })
+            }
+        }
+    }
+}
