@@ -1,5 +1,7 @@
 //! Access: claims → grant. Pure: nothing is read here, not even the clock; what is needed is handed in.
 
-mod resolve;
+mod explain;
+mod policies;
 
-pub use resolve::{Grant, resolve};
+pub use explain::{MatcherVerdict, PolicyVerdict, explain};
+pub use policies::{Grant, Key, Policies};

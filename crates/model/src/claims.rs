@@ -70,6 +70,11 @@ impl ClaimPath {
         found
     }
 
+    /// The claim at the top that the path starts from. The path sees nothing outside it.
+    pub fn first(&self) -> &str {
+        &self.first
+    }
+
     fn segments(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.first).chain(&self.rest).map(AsRef::as_ref)
     }

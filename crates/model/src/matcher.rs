@@ -164,7 +164,11 @@ impl Matcher {
 
     /// Whether the claims satisfy the condition.
     pub fn matches(&self, claims: &Claims) -> bool {
-        let found = self.claim.find(claims);
+        self.judge(&self.claim.find(claims))
+    }
+
+    /// Whether the values that its path finds satisfy the condition.
+    pub fn judge(&self, found: &[&Value]) -> bool {
         let holds = found.iter().any(|value| self.test.holds(value));
         match self.operator {
             Operator::Equals

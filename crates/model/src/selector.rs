@@ -77,15 +77,35 @@ pub struct Selector {
 impl Selector {
     /// Whether every given part holds.
     pub fn matches(&self, facts: &Facts<'_>) -> bool {
-        self.kind == facts.kind
-            && (holds(self.source.as_ref(), facts.source_id)
-                || holds(self.source.as_ref(), facts.source_name))
-            && holds(self.name.as_ref(), facts.name)
-            && holds(self.path.as_ref(), facts.path)
-            && holds(self.method.as_ref(), facts.method)
-            && self.required_tags.iter().all(|tag| facts.tags.contains(tag))
-            && !self.excluded_tags.iter().any(|tag| facts.tags.contains(tag))
-            && self.required_labels.is_subset(facts.labels)
+        self.failing(facts).is_none()
+    }
+
+    /// The first part that does not hold.
+    pub fn failing(&self, facts: &Facts<'_>) -> Option<&'static str> {
+        if self.kind != facts.kind {
+            return Some("kind");
+        }
+        let source = self.source.as_ref();
+        if !holds(source, facts.source_id) && !holds(source, facts.source_name) {
+            return Some("source");
+        }
+        if !holds(self.name.as_ref(), facts.name) {
+            return Some("name");
+        }
+        if !holds(self.path.as_ref(), facts.path) {
+            return Some("path");
+        }
+        if !holds(self.method.as_ref(), facts.method) {
+            return Some("method");
+        }
+        if !self.required_tags.iter().all(|tag| facts.tags.contains(tag)) {
+            return Some("required_tags");
+        }
+        if self.excluded_tags.iter().any(|tag| facts.tags.contains(tag)) {
+            return Some("excluded_tags");
+        }
+        let labelled = self.required_labels.is_subset(facts.labels);
+        (!labelled).then_some("required_labels")
     }
 }
 

@@ -1,0 +1,169 @@
+//! Why a policy does or does not match: each of its conditions, with what it found (requirement G7).
+
+use model::{Claims, Matcher, Operator, PolicyRules};
+use serde::Serialize;
+use serde_json::Value;
+
+/// What a policy says to some claims.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PolicyVerdict {
+    /// Whether all of its matchers match.
+    pub matches: bool,
+    /// Each of them.
+    pub matchers: Vec<MatcherVerdict>,
+}
+
+/// What a matcher says to some claims.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MatcherVerdict {
+    /// Where it looks.
+    pub claim: String,
+    /// How it judges.
+    pub operator: Operator,
+    /// What it compares with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// What is there.
+    pub found: Vec<Value>,
+    /// Whether it matches.
+    pub matches: bool,
+    /// In words.
+    pub why: String,
+}
+
+/// Judges each matcher, also after one that does not match.
+pub fn explain(rules: &PolicyRules, claims: &Claims) -> PolicyVerdict {
+    let matchers: Vec<_> = rules.matchers().iter().map(|matcher| judge(matcher, claims)).collect();
+    PolicyVerdict { matches: matchers.iter().all(|verdict| verdict.matches), matchers }
+}
+
+fn judge(matcher: &Matcher, claims: &Claims) -> MatcherVerdict {
+    let found = matcher.claim().find(claims);
+    let matches = matcher.judge(&found);
+    MatcherVerdict {
+        claim: matcher.claim().to_string(),
+        operator: matcher.operator(),
+        value: matcher.value(),
+        why: why(matcher, &found, matches),
+        found: found.into_iter().cloned().collect(),
+        matches,
+    }
+}
+
+fn why(matcher: &Matcher, found: &[&Value], matches: bool) -> String {
+    let claim = matcher.claim();
+    let operator = matcher.operator();
+    if found.is_empty() {
+        return match operator {
+            Operator::NotExists => format!("the claim `{claim}` is missing, as asked"),
+            Operator::NotEquals | Operator::NotContains | Operator::NotIn if matches => {
+                format!("the claim `{claim}` is missing, and `missing` lets that match")
+            }
+            _ => format!("the claim `{claim}` is missing"),
+        };
+    }
+    let found = shown(found);
+    let value = matcher.value().map(|value| format!(" {value}")).unwrap_or_default();
+    let relation = match (operator, matches) {
+        (Operator::Equals, true) => "equals",
+        (Operator::Equals, false) => "does not equal",
+        (Operator::NotEquals, true) => "does not equal",
+        (Operator::NotEquals, false) => "equals, or cannot be compared with,",
+        (Operator::Contains, true) => "contains",
+        (Operator::Contains, false) => "does not contain",
+        (Operator::NotContains, true) => "does not contain",
+        (Operator::NotContains, false) => "contains, or cannot be searched for,",
+        (Operator::Matches, true) => "matches",
+        (Operator::Matches, false) => "does not match as a whole",
+        (Operator::In, true) => "is one of",
+        (Operator::In, false) => "is none of",
+        (Operator::NotIn, true) => "is none of",
+        (Operator::NotIn, false) => "is one of, or cannot be compared with,",
+        (Operator::Exists, _) => "is there",
+        (Operator::NotExists, _) => "is there",
+    };
+    format!("`{claim}` is {found}: it {relation}{value}")
+}
+
+/// The longest value that is repeated in words, in characters.
+const SHOWN: usize = 80;
+
+fn shown(found: &[&Value]) -> String {
+    let text = found.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.split_at(end).0),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn verdict(matchers: Value, claims: Value) -> PolicyVerdict {
+        let rules = json!({"name": "p", "matchers": matchers, "groups": ["g"]});
+        let rules: PolicyRules = serde_json::from_value(rules).unwrap();
+        explain(&rules, &serde_json::from_value(claims).unwrap())
+    }
+
+    fn why(operator: &str, value: Value, claims: Value) -> String {
+        let matcher = match value.is_null() {
+            true => json!({"claim": "role", "operator": operator}),
+            false => json!({"claim": "role", "operator": operator, "value": value}),
+        };
+        let verdict = verdict(json!([matcher]), claims);
+        format!("{} {}", verdict.matches, verdict.matchers[0].why)
+    }
+
+    #[test]
+    fn every_matcher_is_judged_also_after_one_that_does_not_match() {
+        let verdict = verdict(
+            json!([
+                {"claim": "team", "operator": "equals", "value": "a"},
+                {"claim": "role", "operator": "exists"},
+            ]),
+            json!({"team": "b", "role": "x"}),
+        );
+        assert!(!verdict.matches);
+        assert_eq!(
+            verdict.matchers.iter().map(|one| one.matches).collect::<Vec<_>>(),
+            [false, true]
+        );
+        assert_eq!(verdict.matchers[0].found, [json!("b")]);
+    }
+
+    #[test]
+    fn the_reason_is_said_in_words() {
+        let staff = || json!({"role": "staff"});
+        assert_eq!(
+            why("equals", json!("staff"), staff()),
+            "true `role` is \"staff\": it equals \"staff\""
+        );
+        assert_eq!(
+            why("equals", json!(1), json!({"role": "1"})),
+            "false `role` is \"1\": it does not equal 1"
+        );
+        assert_eq!(why("equals", json!("x"), json!({})), "false the claim `role` is missing");
+        assert_eq!(
+            why("not_exists", json!(null), json!({})),
+            "true the claim `role` is missing, as asked"
+        );
+        assert_eq!(
+            why("not_equals", json!("x"), json!({"role": 7})),
+            "false `role` is 7: it equals, or cannot be compared with, \"x\""
+        );
+        assert_eq!(why("exists", json!(null), staff()), "true `role` is \"staff\": it is there");
+        assert_eq!(
+            why("contains", json!("admin"), json!({"role": "administrator"})),
+            "false `role` is \"administrator\": it does not contain \"admin\""
+        );
+    }
+
+    #[test]
+    fn a_long_claim_is_cut_in_the_words() {
+        let long = why("equals", json!("x"), json!({"role": "é".repeat(300)}));
+        assert!(long.len() < 300 && long.contains('…'), "{long}");
+    }
+}

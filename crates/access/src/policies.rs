@@ -1,0 +1,127 @@
+//! Who may use what: the claims of one agent against all active policies (requirement G3).
+//!
+//! Any policy that matches grants; nothing takes away. So priority only orders the explanation and never the answer, and
+//! one more policy can never leave an agent with less.
+//!
+//! Policies are compiled when they change: each path is walked once and each condition judged once, however many
+//! policies share them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use model::{ClaimPath, Claims, GroupId, Matcher, PolicyId, PolicyRules};
+use serde_json::Value;
+
+/// All active policies, ready to be asked.
+#[derive(Debug, Default)]
+pub struct Policies {
+    /// The claims that are looked at, by name.
+    read: Vec<Box<str>>,
+    paths: Vec<ClaimPath>,
+    conditions: Vec<Condition>,
+    policies: Vec<Compiled>,
+    groups: Vec<GroupId>,
+}
+
+#[derive(Debug)]
+struct Condition {
+    path: usize,
+    matcher: Matcher,
+}
+
+#[derive(Debug)]
+struct Compiled {
+    id: PolicyId,
+    conditions: Box<[usize]>,
+    groups: Box<[usize]>,
+    admin: bool,
+}
+
+/// What an agent has right now, and from whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grant {
+    /// The granted groups, by id.
+    pub groups: Vec<GroupId>,
+    /// The policies that match: highest priority first, then by id.
+    pub policies: Vec<PolicyId>,
+    /// Whether one of them makes admins.
+    pub admin: bool,
+}
+
+impl Policies {
+    /// Prepares policies. Each is handed in once, and only if it is active.
+    pub fn compile<'a>(policies: impl Iterator<Item = (&'a PolicyId, &'a PolicyRules)>) -> Self {
+        let mut ordered: Vec<_> = policies.collect();
+        ordered.sort_by_key(|(id, rules)| (Reverse(rules.priority), *id));
+        let granted: BTreeSet<&GroupId> =
+            ordered.iter().flat_map(|(_, rules)| rules.groups()).collect();
+        let groups: Vec<GroupId> = granted.into_iter().cloned().collect();
+        let mut compiled = Self { groups, ..Self::default() };
+        let mut known = Known::default();
+        for (id, rules) in ordered {
+            let group = |id| compiled.groups.binary_search(id).expect("all groups were collected");
+            let groups = rules.groups().iter().map(group).collect();
+            let conditions =
+                rules.matchers().iter().map(|matcher| compiled.condition(matcher, &mut known));
+            let conditions = conditions.collect();
+            let (id, admin) = (id.clone(), rules.makes_admins());
+            compiled.policies.push(Compiled { id, conditions, groups, admin });
+        }
+        let read: BTreeSet<&str> = compiled.paths.iter().map(ClaimPath::first).collect();
+        compiled.read = read.into_iter().map(Into::into).collect();
+        compiled
+    }
+
+    /// The place of a condition; the same condition has one place.
+    fn condition(&mut self, matcher: &Matcher, known: &mut Known) -> usize {
+        let text = serde_json::to_string(matcher).expect("a matcher is JSON");
+        *known.conditions.entry(text).or_insert_with(|| {
+            let path = *known.paths.entry(matcher.claim().to_string()).or_insert_with(|| {
+                self.paths.push(matcher.claim().clone());
+                self.paths.len() - 1
+            });
+            self.conditions.push(Condition { path, matcher: matcher.clone() });
+            self.conditions.len() - 1
+        })
+    }
+
+    /// What they grant to an agent with these claims.
+    pub fn resolve(&self, claims: &Claims) -> Grant {
+        let found: Vec<Vec<&Value>> = self.paths.iter().map(|path| path.find(claims)).collect();
+        let judge = |condition: &Condition| condition.matcher.judge(&found[condition.path]);
+        let holds: Vec<bool> = self.conditions.iter().map(judge).collect();
+        let mut granted = vec![false; self.groups.len()];
+        let mut grant = Grant::default();
+        // A policy without conditions cannot be made; one that came about all the same is not for everyone.
+        let matching = self.policies.iter().filter(|policy| {
+            !policy.conditions.is_empty() && policy.conditions.iter().all(|place| holds[*place])
+        });
+        for policy in matching {
+            policy.groups.iter().for_each(|group| granted[*group] = true);
+            grant.policies.push(policy.id.clone());
+            grant.admin |= policy.admin;
+        }
+        let groups = self.groups.iter().zip(granted).filter(|(_, granted)| *granted);
+        grant.groups = groups.map(|(group, _)| group.clone()).collect();
+        grant
+    }
+
+    /// Everything in the claims that can make a difference to [`resolve`](Self::resolve): equal keys, equal grants.
+    pub fn key(&self, claims: &Claims) -> Key {
+        Key::of(self.read.iter().map(|name| claims.get(name)))
+    }
+}
+
+/// Places of what was met before, by text.
+#[derive(Default)]
+struct Known {
+    paths: BTreeMap<String, usize>,
+    conditions: HashMap<String, usize>,
+}
+
+pub use key::Key;
+
+mod key;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What a cached decision is kept under: the claims that policies read, whole. Nothing is cut to a shorter hash, so two
+//! agents share a decision only if no policy could tell them apart.
+
+use model::Digest;
+use serde_json::Value;
+
+/// Longer ones are kept by their SHA-256.
+const KEPT_WHOLE: usize = 256;
+
+/// What a decision is kept under.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Key(Box<[u8]>);
+
+impl Key {
+    pub(super) fn of<'a>(claims: impl Iterator<Item = Option<&'a Value>>) -> Self {
+        let mut text = Vec::with_capacity(KEPT_WHOLE);
+        for claim in claims {
+            match claim {
+                None => text.push(b'-'),
+                Some(value) => write(&mut text, value),
+            }
+        }
+        if KEPT_WHOLE < text.len() {
+            // No whole key starts like this.
+            text = [&b"#"[..], Digest::of(&text).as_bytes()].concat();
+        }
+        Self(text.into())
+    }
+
+    /// How much memory it takes, in bytes.
+    pub fn size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// Each value says its type and its length before its content, so no two texts of values are alike.
+fn write(text: &mut Vec<u8>, value: &Value) {
+    let mut sized = |mark: u8, size: usize| {
+        text.push(mark);
+        text.extend_from_slice(&(size as u64).to_le_bytes());
+    };
+    match value {
+        Value::Null => text.push(b'0'),
+        Value::Bool(false) => text.push(b'f'),
+        Value::Bool(true) => text.push(b't'),
+        Value::Number(number) => {
+            let number = number.to_string();
+            sized(b'n', number.len());
+            text.extend_from_slice(number.as_bytes());
+        }
+        Value::String(string) => {
+            sized(b's', string.len());
+            text.extend_from_slice(string.as_bytes());
+        }
+        Value::Array(elements) => {
+            sized(b'[', elements.len());
+            elements.iter().for_each(|element| write(text, element));
+        }
+        Value::Object(members) => {
+            sized(b'{', members.len());
+            for (name, member) in members {
+                text.extend_from_slice(&(name.len() as u64).to_le_bytes());
+                text.extend_from_slice(name.as_bytes());
+                write(text, member);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn key(claims: &[Option<Value>]) -> Key {
+        Key::of(claims.iter().map(Option::as_ref))
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<bool>().prop_map(Value::from),
+            (-2_i64..3).prop_map(Value::from),
+            "[a0-]{0,3}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::btree_map("[ab]{0,2}", inner, 0..3)
+                    .prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_equal_exactly_when_the_claims_are(
+            one in prop::collection::vec(prop::option::of(any_value()), 0..4),
+            two in prop::collection::vec(prop::option::of(any_value()), 0..4),
+        ) {
+            prop_assert_eq!(key(&one) == key(&two), one == two);
+            prop_assert_eq!(key(&one), key(&one.clone()));
+        }
+    }
+
+    #[test]
+    fn a_long_claim_is_kept_by_its_digest_and_still_told_apart() {
+        let long = |end: &str| key(&[Some(json!(format!("{}{end}", "x".repeat(1000))))]);
+        assert_eq!(long("a"), long("a"));
+        assert_ne!(long("a"), long("b"));
+        assert!(long("a").size() < 64);
+    }
+}
