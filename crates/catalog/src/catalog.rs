@@ -283,6 +283,21 @@ impl Catalog {
         }
     }
 
+    /// Everything as it would be after these commands, one after the other. Nothing is stored.
+    pub async fn what_if(
+        &self,
+        snapshot: &Snapshot,
+        commands: &[Command],
+    ) -> Result<Snapshot, CommandError> {
+        let mut fold = Fold::from(snapshot.clone());
+        for command in commands {
+            let decision = command.decide(fold.snapshot())?;
+            fold.suppose(&decision);
+            fold.settle(&*self.shared.journal, &self.shared.recent).await?;
+        }
+        Ok(fold.snapshot().clone())
+    }
+
     /// Everything that was known at an earlier moment.
     pub async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
         snapshot_at(&*self.shared.journal, moment).await

@@ -5,13 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::{Digest, GroupId, RawJson, Schema, SourceId, ToolId};
+use model::{Digest, GroupId, RawJson, Schema, SourceId, ToolId, Visibility};
 
 use crate::catalog::Recent;
+use crate::command::Decision;
 use crate::event::Event;
 use crate::group::Group;
-use crate::journal::{Journal, JournalError, Position, Recorded, StreamName, Version};
+use crate::journal::{
+    Journal, JournalError, Position, Recorded, StreamAppend, StreamName, Version,
+};
 use crate::key::Key;
 use crate::label::Label;
 use crate::policy::Policy;
@@ -26,8 +30,13 @@ use crate::tool_table::CataloguedTool;
 pub(crate) struct Fold {
     snapshot: Snapshot,
     touched_tools: BTreeMap<ToolId, Tool>,
+    /// Selectors may see them differently now.
     moved_tools: BTreeSet<Slot>,
+    /// Only a switch: they are in the same groups as before.
+    switched_tools: BTreeSet<Slot>,
     touched_groups: BTreeSet<GroupId>,
+    /// A policy changed, or something is gone.
+    changed_otherwise: bool,
     /// Texts in use, so that tools share them; and how many tools let go of theirs since the last look.
     documents: HashMap<Digest, RawJson>,
     let_go: usize,
@@ -35,6 +44,12 @@ pub(crate) struct Fold {
 
 /// The most documents that are asked for at once.
 const DOCUMENTS_AT_ONCE: usize = 2000;
+
+impl From<Snapshot> for Fold {
+    fn from(snapshot: Snapshot) -> Self {
+        Self { snapshot, ..Self::default() }
+    }
+}
 
 impl Fold {
     pub(crate) fn position(&self) -> Position {
@@ -44,6 +59,29 @@ impl Fold {
     /// What is known so far; only after `settle` does it hold together.
     pub(crate) fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// Takes in what was decided as if it had been stored now.
+    pub(crate) fn suppose(&mut self, decision: &Decision) {
+        let time = self.snapshot.time.unwrap_or_default();
+        for StreamAppend { stream, expected, events } in &decision.streams {
+            let mut version = *expected;
+            for event in events {
+                version = version.next();
+                let position = Position(self.snapshot.position.0 + 1);
+                self.apply(&Recorded {
+                    position,
+                    stream: stream.clone(),
+                    version,
+                    kind: event.kind.clone(),
+                    time,
+                    actor: "what-if".into(),
+                    correlation_id: None,
+                    causation_id: None,
+                    data: event.data.clone(),
+                });
+            }
+        }
     }
 
     /// Continues from a checkpoint.
@@ -112,6 +150,7 @@ impl Fold {
                     Some(group) => self.put_group(group),
                     None => {
                         Arc::make_mut(&mut self.snapshot.groups).remove(&id);
+                        self.changed_otherwise = true;
                     }
                 }
                 self.note_end(recorded, gone);
@@ -122,6 +161,7 @@ impl Fold {
                 Policy::evolve(&mut known, &id, event, at, version);
                 let gone = known.is_none();
                 policies.extend(known.map(|policy| (id, Arc::new(policy))));
+                self.changed_otherwise = true;
                 self.note_end(recorded, gone);
             }
             Ok(Event::Label(id, event)) => {
@@ -212,10 +252,13 @@ impl Fold {
             tools.filter(|entry| entry.tool.source == source.id).map(|entry| entry.slot).collect()
         };
         let tools = before.map_or_else(waiting, |entry| entry.tools.clone());
-        // Selectors see the name, and the switch decides what is served.
-        let seen = |source: &Source| (source.profile.name.clone(), source.enabled);
-        if before.is_none_or(|entry| seen(&entry.source) != seen(&source)) {
+        // Selectors see the name; the switch and the visibility only decide what is served where.
+        let renamed = |entry: &CataloguedSource| entry.source.profile.name != source.profile.name;
+        let switch = |source: &Source| (source.enabled, source.profile.visibility);
+        if before.is_none_or(|entry| renamed(entry)) {
             self.moved_tools.extend(tools.iter());
+        } else if before.is_some_and(|entry| switch(&entry.source) != switch(&source)) {
+            self.switched_tools.extend(tools.iter());
         }
         sources.insert(source.id.clone(), Arc::new(CataloguedSource { source, tools }));
     }
@@ -239,10 +282,16 @@ impl Fold {
     }
 
     fn remove_tool(&mut self, id: &ToolId) {
-        let Some(slot) = self.snapshot.tools.remove(id) else { return };
+        let Some(entry) = self.snapshot.tool(id).cloned() else { return };
+        let slot = entry.slot;
+        self.snapshot.tools.remove(id);
+        self.snapshot.names.remove(slot, &entry.tool);
         self.moved_tools.remove(&slot);
+        self.switched_tools.remove(&slot);
         self.let_go += 1;
+        self.changed_otherwise = true;
         self.snapshot.served.set(slot, false);
+        self.show(slot, None, false);
         for entry in Arc::make_mut(&mut self.snapshot.groups).values_mut() {
             if entry.members.contains(slot) {
                 Arc::make_mut(entry).members.set(slot, false);
@@ -262,6 +311,13 @@ impl Fold {
         recent: &Recent,
     ) -> Result<(), JournalError> {
         self.load_documents(journal, recent).await?;
+        let tools_change = !self.touched_tools.is_empty()
+            || !self.moved_tools.is_empty()
+            || !self.switched_tools.is_empty();
+        if tools_change || !self.touched_groups.is_empty() || self.changed_otherwise {
+            self.snapshot.generation = next_generation();
+            self.changed_otherwise = false;
+        }
         self.place_tools();
         self.resolve_groups();
         if self.documents.len() < 4 * self.let_go {
@@ -310,14 +366,27 @@ impl Fold {
             if manifest.is_some() && input_schema.is_none() {
                 tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
             }
-            let before = self.snapshot.tool_at(slot).map(|entry| entry.tool.source.clone());
-            if before.as_ref() != Some(&tool.source) {
-                self.put_under_source(slot, before.as_ref(), false);
+            let before = self.snapshot.tool_at(slot).cloned();
+            let source = before.as_ref().map(|entry| &entry.tool.source);
+            if source != Some(&tool.source) {
+                self.put_under_source(slot, source, false);
                 self.put_under_source(slot, Some(&tool.source), true);
             }
-            self.let_go += usize::from(self.snapshot.tool_at(slot).is_some());
+            let renamed = |entry: &CataloguedTool| {
+                (entry.tool.name(), &entry.tool.source) != (tool.name(), &tool.source)
+            };
+            if before.as_deref().is_none_or(renamed) {
+                if let Some(entry) = &before {
+                    self.snapshot.names.remove(slot, &entry.tool);
+                }
+                self.snapshot.names.add(slot, &tool);
+            }
+            match before.as_deref().is_some_and(|entry| look_alike(&entry.tool, &tool)) {
+                true => self.switched_tools.insert(slot),
+                false => self.moved_tools.insert(slot),
+            };
+            self.let_go += usize::from(before.is_some());
             self.snapshot.tools.put(CataloguedTool { slot, tool, input_schema, output_schema });
-            self.moved_tools.insert(slot);
         }
     }
 
@@ -328,6 +397,14 @@ impl Fold {
         {
             Arc::make_mut(entry).tools.set(slot, member);
         }
+    }
+
+    /// Where agents meet a tool; nowhere if it is gone.
+    fn show(&mut self, slot: Slot, visibility: Option<Visibility>, fixed: bool) {
+        let sets = &mut self.snapshot.visibility;
+        sets.listed.set(slot, visibility == Some(Visibility::Listed));
+        sets.searchable.set(slot, visibility == Some(Visibility::Searchable));
+        sets.fixed.set(slot, fixed);
     }
 
     /// Which moved tools belong to which group and are served; which tools belong to touched groups.
@@ -352,11 +429,18 @@ impl Fold {
                     .for_each(|tool| judge(tool));
             }
         }
-        let served: Vec<_> = moved.iter().filter_map(|slot| snapshot.tool_at(*slot)).collect();
-        let served: Vec<_> =
-            served.iter().map(|tool| (tool.slot, snapshot.can_be_served(tool))).collect();
-        for (slot, member) in served {
-            self.snapshot.served.set(slot, member);
+        let switched = std::mem::take(&mut self.switched_tools);
+        let changed = moved.union(&switched).filter_map(|slot| snapshot.tool_at(*slot));
+        let changed: Vec<_> = changed
+            .map(|entry| {
+                let visibility = snapshot.own_visibility(&entry.tool);
+                let fixed = entry.tool.overridden.visibility.is_some();
+                (entry.slot, snapshot.can_be_served(entry), visibility, fixed)
+            })
+            .collect();
+        for (slot, served, visibility, fixed) in changed {
+            self.snapshot.served.set(slot, served);
+            self.show(slot, Some(visibility), fixed);
         }
         if !changes.is_empty() {
             let groups = Arc::make_mut(&mut self.snapshot.groups);
@@ -368,4 +452,17 @@ impl Fold {
             }
         }
     }
+}
+
+/// Whether selectors cannot tell two states of a tool apart.
+fn look_alike(before: &Tool, after: &Tool) -> bool {
+    let (one, two) = (before.shown_manifest(), after.shown_manifest());
+    (&before.source, before.name(), &before.labels) == (&after.source, after.name(), &after.labels)
+        && (&one.path, &one.method, &one.tags) == (&two.path, &two.method, &two.tags)
+}
+
+/// Never the same twice in one process, so that decisions cached for one snapshot are never used for another.
+fn next_generation() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -247,5 +247,9 @@ impl Group {
     }
 }
 
+mod verdict;
+
+pub use verdict::{DecidedBy, Membership, SelectorVerdict};
+
 #[cfg(test)]
 mod tests;

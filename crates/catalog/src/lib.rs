@@ -12,6 +12,7 @@ mod ingest;
 pub mod journal;
 pub mod key;
 pub mod label;
+mod names;
 pub mod policy;
 mod refusal;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod verify;
 
 pub use catalog::{Catalog, CommandError, Executed, Moment, snapshot_at};
 pub use command::Command;
+pub use names::NAME_LIMIT;
 pub use refusal::Refusal;
 pub use snapshot::{CataloguedGroup, CataloguedSource, Snapshot};
 pub use tool_table::CataloguedTool;

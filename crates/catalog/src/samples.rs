@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{BodyEncoding, Digest, Execution, HttpRequest, Polling};
+use model::{BodyEncoding, Digest, Execution, HttpRequest, Polling, ToolId};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::group::GroupEvent;
+use crate::journal::Version;
 use crate::key::KeyEvent;
 use crate::label::LabelEvent;
 use crate::policy::PolicyEvent;
 use crate::source::SourceEvent;
-use crate::tool::{StoredManifest, ToolEvent};
+use crate::tool::{StoredManifest, Tool, ToolEvent};
 
 /// An id, a name, a digest, …
 pub(crate) fn parsed<T: FromStr<Err: Debug>>(text: &str) -> T {
@@ -91,6 +93,18 @@ pub(crate) fn other_manifest() -> StoredManifest {
         security: Some(from_json(json!([]))),
         extra: from_json(json!({"icons": []})),
     }
+}
+
+/// A tool under an id, with a name.
+pub(crate) fn tool_called(id: &str, name: &str) -> Tool {
+    let id: ToolId = parsed(id);
+    let manifest = Arc::new(StoredManifest { name: name.into(), ..full_manifest() });
+    let source = parsed(id.source());
+    let (fingerprint, awaits_review) = (Digest::of(name), false);
+    let event = ToolEvent::Registered { source, manifest, fingerprint, awaits_review };
+    let mut tool = None;
+    Tool::evolve(&mut tool, &id, event, time(1), Version(1));
+    tool.unwrap()
 }
 
 /// Every event of a source.

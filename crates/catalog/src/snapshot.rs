@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, Facts, GroupId, KeyId, LabelId, PolicyId, Primitive, SourceId, ToolId};
+use model::{
+    Digest, Facts, GroupId, KeyId, LabelId, PolicyId, Primitive, SourceId, ToolId, Visibility,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -12,6 +14,7 @@ use crate::group::Group;
 use crate::journal::{Position, StreamName, Version};
 use crate::key::Key;
 use crate::label::Label;
+use crate::names::Names;
 use crate::policy::Policy;
 use crate::source::Source;
 use crate::tool::{Status, Tool};
@@ -31,9 +34,23 @@ pub struct Snapshot {
     pub(crate) keys: Arc<BTreeMap<KeyId, Arc<Key>>>,
     /// Enabled, active, approved, complete, of an enabled source.
     pub(crate) served: ToolSet,
+    pub(crate) visibility: VisibilitySets,
+    pub(crate) names: Names,
+    pub(crate) generation: u64,
     /// Last versions of streams whose aggregate is gone: the next life continues there.
     pub(crate) ended: Arc<HashMap<StreamName, Version>>,
     pub(crate) not_understood: u64,
+}
+
+/// Where agents meet tools, unless a group that grants them says otherwise.
+#[derive(Clone, Debug, Default)]
+pub struct VisibilitySets {
+    /// In their list.
+    pub listed: ToolSet,
+    /// Only through search. What is in neither is found only by name.
+    pub searchable: ToolSet,
+    /// Said of the tool itself: no group changes it.
+    pub fixed: ToolSet,
 }
 
 /// A source in the snapshot.
@@ -161,8 +178,39 @@ impl Snapshot {
         &self.served
     }
 
+    /// Where agents meet tools, unless a group that grants them says otherwise.
+    pub fn visibility(&self) -> &VisibilitySets {
+        &self.visibility
+    }
+
+    /// Moves on whenever anything changes that decides who may use which tool, or what a tool is. No two snapshots of
+    /// one process that differ in that have the same.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// All policies, to be compared with those of another snapshot: the same pointer, the same policies.
+    pub fn policies_by_id(&self) -> &Arc<BTreeMap<PolicyId, Arc<Policy>>> {
+        &self.policies
+    }
+
+    /// The tools that are called so, in one form or another, served or not.
+    pub fn tools_called<'a>(
+        &'a self,
+        text: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<CataloguedTool>> {
+        let found = self.names.find(text).iter().filter_map(|slot| self.tool_at(*slot));
+        found.filter(move |entry| entry.tool.is_called(text))
+    }
+
+    /// Where agents meet a tool, as it or its source says.
+    pub(crate) fn own_visibility(&self, tool: &Tool) -> Visibility {
+        let of_source = || Some(self.source(&tool.source)?.source.profile.visibility);
+        tool.overridden.visibility.or_else(of_source).unwrap_or_default()
+    }
+
     /// What selectors see of a tool.
-    pub(crate) fn facts<'a>(&'a self, tool: &'a Tool) -> Facts<'a> {
+    pub fn facts<'a>(&'a self, tool: &'a Tool) -> Facts<'a> {
         let manifest = tool.shown_manifest();
         let source_name =
             self.source(&tool.source).map_or("", |source| source.source.profile.name.as_str());
@@ -232,6 +280,8 @@ impl Snapshot {
             line(&format!("tools of {}: {}", entry.source.id, ids(&entry.tools)));
         }
         line(&format!("served: {}", ids(&self.served)));
+        line(&format!("listed: {}", ids(&self.visibility.listed)));
+        line(&format!("searchable: {}", ids(&self.visibility.searchable)));
         Digest::from_bytes(&hash.finalize()).expect("SHA-256 has 32 bytes")
     }
 }

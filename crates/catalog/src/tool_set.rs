@@ -86,6 +86,51 @@ impl ToolSet {
         either
     }
 
+    /// The tools in this set and not in the other.
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut rest = Self::default();
+        for (index, one) in self.pieces.iter().enumerate() {
+            match (one, other.pieces.get(index).and_then(Option::as_ref)) {
+                (None, _) => rest.pieces.push(None),
+                (Some(one), None) => {
+                    rest.len += count(one);
+                    rest.pieces.push(Some(Arc::clone(one)));
+                }
+                (Some(one), Some(two)) => {
+                    rest.push(std::array::from_fn(|word| one[word] & !two[word]));
+                }
+            }
+        }
+        rest
+    }
+
+    /// The tools in any of the sets and in the limit, piece by piece: a thousand sets cost one pass over each.
+    pub fn any_within(sets: &[&Self], limit: &Self) -> Self {
+        let mut any = Self::default();
+        for (index, limit) in limit.pieces.iter().enumerate() {
+            let Some(limit) = limit else {
+                any.pieces.push(None);
+                continue;
+            };
+            let mut sum: Piece = [0; WORDS];
+            for piece in sets.iter().filter_map(|set| set.pieces.get(index)?.as_deref()) {
+                for (word, bits) in sum.iter_mut().zip(piece) {
+                    *word |= bits;
+                }
+            }
+            for (word, bits) in sum.iter_mut().zip(&**limit) {
+                *word &= bits;
+            }
+            any.push(sum);
+        }
+        any
+    }
+
+    /// How much memory it takes if nothing is shared, in bytes.
+    pub fn size(&self) -> usize {
+        self.pieces.iter().flatten().count() * size_of::<Piece>() + self.pieces.len() * 8
+    }
+
     fn push(&mut self, piece: Piece) {
         let members = count(&piece);
         self.len += members;
@@ -151,6 +196,22 @@ mod tests {
             let either = a.union(&b);
             prop_assert_eq!(either.iter().collect::<BTreeSet<_>>(), &one | &two);
             prop_assert_eq!(either.len(), (&one | &two).len());
+            let rest = a.difference(&b);
+            prop_assert_eq!(rest.iter().collect::<BTreeSet<_>>(), &one - &two);
+            prop_assert_eq!(rest.len(), (&one - &two).len());
+        }
+
+        #[test]
+        fn many_sets_within_one_are_their_union_cut_to_it(
+            sets in proptest::collection::vec(slots(), 0..5), limit in slots(),
+        ) {
+            let given: Vec<ToolSet> =
+                sets.iter().map(|set| set.iter().copied().collect()).collect();
+            let cut = limit.iter().copied().collect();
+            let any = ToolSet::any_within(&given.iter().collect::<Vec<_>>(), &cut);
+            let expected: BTreeSet<_> = sets.into_iter().flatten().filter(|slot| limit.contains(slot)).collect();
+            prop_assert_eq!(any.len(), expected.len());
+            prop_assert_eq!(any.iter().collect::<BTreeSet<_>>(), expected);
         }
 
         #[test]

@@ -105,7 +105,10 @@ fn includes(group: &Option<Group>, key: &str) -> bool {
         tags: &[],
         labels: &BTreeSet::new(),
     };
-    group.as_ref().unwrap().includes(&tool(key), &facts)
+    let group = group.as_ref().unwrap();
+    let includes = group.includes(&tool(key), &facts);
+    assert_eq!(group.explain(&tool(key), &facts).member, includes);
+    includes
 }
 
 #[test]

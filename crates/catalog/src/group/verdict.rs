@@ -1,0 +1,69 @@
+//! Why a tool belongs to a group or does not (requirement G7).
+
+use model::{Facts, SelectorMode, ToolId};
+use serde::Serialize;
+
+use super::Group;
+
+/// Whether a tool belongs to a group, and what decided that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Membership {
+    /// Whether it does.
+    pub member: bool,
+    /// What decided.
+    pub decided_by: DecidedBy,
+    /// Why it is excluded, in the words of whoever excluded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Box<str>>,
+    /// What each selector says.
+    pub selectors: Vec<SelectorVerdict>,
+}
+
+/// What decides whether a tool belongs to a group. The first of these that applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecidedBy {
+    /// It is kept out.
+    Exclusion,
+    /// It is named.
+    ExplicitEntry,
+    /// It is selected, or not.
+    Selectors,
+    /// Nothing speaks for it.
+    NoSelectors,
+}
+
+/// What one selector says of a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SelectorVerdict {
+    /// Whether every part of it holds.
+    pub matches: bool,
+    /// The first part that does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failing: Option<&'static str>,
+}
+
+impl Group {
+    /// Whether a tool belongs to the group, and why. Says the same as [`includes`](Self::includes).
+    pub fn explain(&self, tool: &ToolId, facts: &Facts<'_>) -> Membership {
+        let verdict = |failing: Option<_>| SelectorVerdict { matches: failing.is_none(), failing };
+        let failing = self.selectors.iter().map(|selector| selector.failing(facts));
+        let selectors: Vec<_> = failing.map(verdict).collect();
+        let reason = self.excluded.get(tool).cloned();
+        let mut verdicts = selectors.iter().map(|verdict| verdict.matches);
+        let (decided_by, member) = if reason.is_some() {
+            (DecidedBy::Exclusion, false)
+        } else if self.tools.contains(tool) {
+            (DecidedBy::ExplicitEntry, true)
+        } else if selectors.is_empty() {
+            (DecidedBy::NoSelectors, false)
+        } else {
+            let selected = match self.profile.selector_mode {
+                SelectorMode::All => verdicts.all(|matches| matches),
+                SelectorMode::Any => verdicts.any(|matches| matches),
+            };
+            (DecidedBy::Selectors, selected)
+        };
+        Membership { member, decided_by, reason, selectors }
+    }
+}
