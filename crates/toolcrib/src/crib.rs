@@ -4,11 +4,15 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use catalog::clock::Clock;
+use model::Agent;
 use upstream::http::HttpClient;
 
 use crate::api_key;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::refresh::Refresher;
+use crate::resolver::{CacheLimits, Resolver, resolve};
+use crate::secrets::Secrets;
+use crate::view::AgentView;
 
 /// One catalog with everything that works on it; cheap to clone.
 #[derive(Clone)]
@@ -17,15 +21,21 @@ pub struct Toolcrib(Arc<Inner>);
 struct Inner {
     catalog: Arc<Catalog>,
     refresher: Refresher,
+    client: HttpClient,
+    resolver: Resolver,
     clock: Arc<dyn Clock>,
     options: Options,
 }
 
 /// How a crib behaves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Whether a caller that shows nothing gets in, with the claims `{"anonymous": true}`.
     pub anonymous: bool,
+    /// How long resolved toolsets are kept.
+    pub cache: CacheLimits,
+    /// Reads the secrets that sources refer to.
+    pub secrets: Option<Arc<Secrets>>,
 }
 
 impl Toolcrib {
@@ -36,8 +46,9 @@ impl Toolcrib {
         clock: impl Clock + 'static,
         options: Options,
     ) -> Self {
-        let refresher = Refresher::new(Arc::clone(&catalog), client);
-        Self(Arc::new(Inner { catalog, refresher, clock: Arc::new(clock), options }))
+        let refresher = Refresher::new(Arc::clone(&catalog), client.clone());
+        let (resolver, clock) = (Resolver::new(options.cache), Arc::new(clock));
+        Self(Arc::new(Inner { catalog, refresher, client, resolver, clock, options }))
     }
 
     /// Everything known, and the way to change it.
@@ -48,6 +59,28 @@ impl Toolcrib {
     /// Asks sources what they offer.
     pub fn refresher(&self) -> &Refresher {
         &self.0.refresher
+    }
+
+    pub(crate) fn client(&self) -> &HttpClient {
+        &self.0.client
+    }
+
+    pub(crate) fn secrets(&self) -> Option<&Secrets> {
+        self.0.options.secrets.as_deref()
+    }
+
+    /// What an agent sees now.
+    pub fn view(&self, agent: &Agent) -> AgentView {
+        let snapshot = self.0.catalog.snapshot();
+        let toolset = self.0.resolver.toolset(&snapshot, &agent.claims);
+        AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
+    }
+
+    /// The same, decided anew: nothing that is kept is used.
+    pub fn fresh_view(&self, agent: &Agent) -> AgentView {
+        let snapshot = self.0.catalog.snapshot();
+        let toolset = Arc::new(resolve(&snapshot, &agent.claims));
+        AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
     /// Who shows this bearer credential, or nothing.
@@ -71,11 +104,7 @@ impl Toolcrib {
             Means::Key { admin: true, .. } => true,
             Means::Key { admin: false, .. } | Means::Token => {
                 let snapshot = self.0.catalog.snapshot();
-                snapshot.policies().any(|policy| {
-                    policy.active
-                        && policy.rules.makes_admins()
-                        && policy.rules.matches(&identity.agent.claims)
-                })
+                self.0.resolver.toolset(&snapshot, &identity.agent.claims).grant().admin
             }
         }
     }

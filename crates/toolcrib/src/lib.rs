@@ -17,8 +17,12 @@ mod api_key;
 mod crib;
 mod identity;
 mod place;
+mod provider;
 mod refresh;
+mod resolver;
 mod secrets;
+mod toolset;
+mod view;
 
 pub use api_key::new_key;
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
@@ -35,7 +39,11 @@ pub use identity::{Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};
+pub use provider::{Calling, ProvidedTool, ProviderError, ToolProvider};
 pub use refresh::{RefreshResult, RefreshedTool, Refresher};
+pub use resolver::CacheLimits;
 pub use secrets::{SealingKey, SecretError, Secrets};
+pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
+pub use view::{AgentView, CallError, Hit, NotFound, ViewedTool};

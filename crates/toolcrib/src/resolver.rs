@@ -1,0 +1,93 @@
+//! The one place that decides which tools an agent has, and keeps the answer for as long as nothing changes.
+//!
+//! An answer is kept under the claims that policies read and the snapshot's generation. So it cannot be stale: what
+//! changes a decision changes the key. The time to live only bounds how long an answer is kept for nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use access::{Key, Policies};
+use arc_swap::ArcSwap;
+use catalog::Snapshot;
+use catalog::policy::Policy;
+use model::{Claims, PolicyId};
+use moka::sync::Cache;
+
+use crate::toolset::Toolset;
+
+/// How much is kept, and for how long at most.
+#[derive(Clone, Copy, Debug)]
+pub struct CacheLimits {
+    /// Of a resolved toolset. It is never used after a change, however long this is.
+    pub time_to_live: Duration,
+    /// Of all resolved toolsets together, in bytes.
+    pub max_bytes: u64,
+}
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self { time_to_live: Duration::from_secs(300), max_bytes: 64 << 20 }
+    }
+}
+
+/// Decides which tools agents have.
+pub(crate) struct Resolver {
+    compiled: ArcSwap<Compiled>,
+    kept: Cache<(u64, Key), Arc<Toolset>>,
+}
+
+/// Policies as they are in a snapshot, and ready to be asked.
+#[derive(Default)]
+struct Compiled {
+    from: Arc<BTreeMap<PolicyId, Arc<Policy>>>,
+    policies: Policies,
+}
+
+impl Resolver {
+    pub(crate) fn new(limits: CacheLimits) -> Self {
+        let weight = |(_, key): &(u64, Key), toolset: &Arc<Toolset>| {
+            u32::try_from(toolset.size() + key.size() + 64).unwrap_or(u32::MAX)
+        };
+        let kept = Cache::builder()
+            .max_capacity(limits.max_bytes)
+            .weigher(weight)
+            .time_to_live(limits.time_to_live)
+            .build();
+        Self { compiled: ArcSwap::default(), kept }
+    }
+
+    /// The tools of an agent with these claims.
+    pub(crate) fn toolset(&self, snapshot: &Snapshot, claims: &Claims) -> Arc<Toolset> {
+        let compiled = self.compiled(snapshot);
+        let key = (snapshot.generation(), compiled.policies.key(claims));
+        self.kept.get(&key).unwrap_or_else(|| {
+            let toolset = Arc::new(Toolset::resolve(snapshot, compiled.policies.resolve(claims)));
+            self.kept.insert(key, Arc::clone(&toolset));
+            toolset
+        })
+    }
+
+    fn compiled(&self, snapshot: &Snapshot) -> Arc<Compiled> {
+        let now = self.compiled.load();
+        if Arc::ptr_eq(&now.from, snapshot.policies_by_id()) {
+            return Arc::clone(&now);
+        }
+        let fresh = Arc::new(Compiled::of(snapshot));
+        self.compiled.store(Arc::clone(&fresh));
+        fresh
+    }
+}
+
+impl Compiled {
+    fn of(snapshot: &Snapshot) -> Self {
+        let active = snapshot.policies().filter(|policy| policy.active);
+        let policies = Policies::compile(active.map(|policy| (&policy.id, &policy.rules)));
+        Self { from: Arc::clone(snapshot.policies_by_id()), policies }
+    }
+}
+
+/// The same, with nothing kept and nothing used again: for other moments than now, and for what might be.
+pub(crate) fn resolve(snapshot: &Snapshot, claims: &Claims) -> Toolset {
+    Toolset::resolve(snapshot, Compiled::of(snapshot).policies.resolve(claims))
+}

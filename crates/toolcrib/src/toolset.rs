@@ -1,0 +1,117 @@
+//! A toolset: the tools an agent has right now, and where it meets them.
+//!
+//! Everything is bits: the groups of the grant are joined and cut to what can be served, however many tools there are.
+
+use std::sync::OnceLock;
+
+use access::Grant;
+use catalog::tool_set::{Slot, ToolSet};
+use catalog::{CataloguedGroup, CataloguedTool, Snapshot};
+use model::Visibility;
+
+/// The tools an agent has right now.
+#[derive(Debug)]
+pub struct Toolset {
+    grant: Grant,
+    all: ToolSet,
+    listed: ToolSet,
+    searchable: ToolSet,
+    /// Of the listed tools, by id. Worked out when it is first asked for.
+    names: OnceLock<Vec<(Slot, Box<str>)>>,
+}
+
+impl Toolset {
+    /// What a grant gives: the tools of its groups that can be served.
+    pub(crate) fn resolve(snapshot: &Snapshot, grant: Grant) -> Self {
+        let groups = grant.groups.iter().filter_map(|id| snapshot.group(id));
+        let groups: Vec<&CataloguedGroup> =
+            groups.map(AsRef::as_ref).filter(|entry| entry.group.active).collect();
+        let members: Vec<&ToolSet> = groups.iter().map(|entry| &entry.members).collect();
+        let all = ToolSet::any_within(&members, snapshot.served());
+        let (listed, searchable) = shown(snapshot, &groups, &all);
+        Self { grant, all, listed, searchable, names: OnceLock::new() }
+    }
+
+    /// The groups and policies behind it.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// All tools of the agent.
+    pub fn tools(&self) -> &ToolSet {
+        &self.all
+    }
+
+    /// Those in its list.
+    pub fn listed(&self) -> &ToolSet {
+        &self.listed
+    }
+
+    /// Where the agent meets a tool; nowhere if it is not granted.
+    pub fn visibility(&self, slot: Slot) -> Option<Visibility> {
+        if !self.all.contains(slot) {
+            None
+        } else if self.listed.contains(slot) {
+            Some(Visibility::Listed)
+        } else if self.searchable.contains(slot) {
+            Some(Visibility::Searchable)
+        } else {
+            Some(Visibility::Hidden)
+        }
+    }
+
+    /// The listed tools with their names, in the order of their ids. The snapshot is the one it was resolved from.
+    pub(crate) fn list(&self, snapshot: &Snapshot) -> &[(Slot, Box<str>)] {
+        self.names.get_or_init(|| {
+            let tools = self.listed.iter().filter_map(|slot| snapshot.tool_at(slot));
+            let mut tools: Vec<&CataloguedTool> = tools.map(AsRef::as_ref).collect();
+            tools.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
+            tools.into_iter().map(|entry| (entry.slot, self.name(snapshot, entry))).collect()
+        })
+    }
+
+    /// The name this agent is shown: the first form that none of its other tools goes by (requirement A5).
+    pub(crate) fn name(&self, snapshot: &Snapshot, entry: &CataloguedTool) -> Box<str> {
+        let is_free = |form: &str| {
+            snapshot.tools_called(form).all(|other| {
+                other.slot == entry.slot
+                    || !self.all.contains(other.slot)
+                    || (other.tool.name() != form && other.tool.qualified_name() != form)
+            })
+        };
+        if is_free(entry.tool.name()) {
+            return entry.tool.name().into();
+        }
+        let qualified = entry.tool.qualified_name();
+        if is_free(&qualified) { qualified.into() } else { entry.tool.unique_name().into() }
+    }
+
+    /// How much memory it takes, about, in bytes.
+    pub(crate) fn size(&self) -> usize {
+        let ids = (self.grant.groups.len() + self.grant.policies.len()) * 16;
+        let sets = self.all.size() + self.listed.size() + self.searchable.size();
+        size_of::<Self>() + sets + ids + self.listed.len() * 56
+    }
+}
+
+/// Of a tool's visibility its own word counts first, then the most open word of the agent's groups it is in, then that
+/// of its source (requirement A6).
+fn shown(snapshot: &Snapshot, groups: &[&CataloguedGroup], all: &ToolSet) -> (ToolSet, ToolSet) {
+    let own = snapshot.visibility();
+    let of_groups = |visibility| {
+        let saying =
+            groups.iter().filter(|entry| entry.group.profile.visibility == Some(visibility));
+        let members: Vec<&ToolSet> = saying.map(|entry| &entry.members).collect();
+        ToolSet::any_within(&members, all).difference(&own.fixed)
+    };
+    let (mut listed, mut searchable) =
+        (own.listed.intersection(all), own.searchable.intersection(all));
+    if groups.iter().any(|entry| entry.group.profile.visibility.is_some()) {
+        let [by_list, by_search, by_name] =
+            [Visibility::Listed, Visibility::Searchable, Visibility::Hidden].map(of_groups);
+        let said = by_list.union(&by_search).union(&by_name);
+        listed = listed.difference(&said).union(&by_list);
+        searchable = searchable.difference(&said).union(&by_search.difference(&by_list));
+    }
+    (listed, searchable)
+}

@@ -1,0 +1,90 @@
+//! Search among an agent's own tools, by the table of requirement A7.
+//!
+//! Nothing outside the toolset is looked at, so nothing about it can be learnt from what is found, how often or how fast.
+
+use execution::distance;
+use model::Visibility;
+
+use super::{AgentView, ViewedTool};
+
+/// The most that is found at once.
+const MOST: usize = 100;
+/// Words less alike than this are not alike.
+const ALIKE: f64 = 0.6;
+/// What a word that is nearly right is worth, times how alike it is.
+const FUZZY: f64 = 0.4;
+
+/// A tool that was found.
+#[derive(Clone)]
+pub struct Hit {
+    /// Which.
+    pub tool: ViewedTool,
+    /// How well it fits, from 0 to 1.
+    pub score: f64,
+}
+
+impl AgentView {
+    /// The listed and the searchable tools that fit, best first. An empty query finds them all.
+    pub fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
+        let query = query.trim().to_lowercase();
+        let mut found: Vec<Hit> = self
+            .searchable()
+            .map(|tool| Hit { score: score(&query, &tool), tool })
+            .filter(|hit| query.is_empty() || 0.0 < hit.score)
+            .collect();
+        // The tools come in a fixed order, and a sort that is stable keeps it among equals.
+        found.sort_by(|one, two| two.score.total_cmp(&one.score));
+        found.truncate(limit.min(MOST));
+        found
+    }
+
+    fn searchable(&self) -> impl Iterator<Item = ViewedTool> {
+        let tools = self.toolset.tools().iter().filter(|slot| {
+            self.toolset.visibility(*slot).is_some_and(|seen| seen != Visibility::Hidden)
+        });
+        let mut tools: Vec<_> = tools.filter_map(|slot| self.snapshot.tool_at(slot)).collect();
+        tools.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
+        tools.into_iter().map(|entry| self.viewed(entry)).chain(self.provided())
+    }
+}
+
+/// The whole query as one word, or the mean of its words.
+fn score(query: &str, tool: &ViewedTool) -> f64 {
+    let name = tool.name().to_lowercase();
+    let description = tool.description().to_lowercase();
+    let keywords: Vec<String> = tool.keywords().iter().map(|word| word.to_lowercase()).collect();
+    let words: Vec<&str> = query.split_whitespace().collect();
+    let mean = |words: &[&str]| {
+        let sum: f64 =
+            words.iter().map(|word| word_score(word, &name, &keywords, &description)).sum();
+        sum / words.len() as f64
+    };
+    match words[..] {
+        [] => 0.0,
+        [word] => word_score(word, &name, &keywords, &description),
+        [..] => mean(&words),
+    }
+}
+
+fn word_score(word: &str, name: &str, keywords: &[String], description: &str) -> f64 {
+    let in_description = || description.split(|c: char| !c.is_alphanumeric()).any(|w| w == word);
+    if name == word {
+        1.0
+    } else if name.starts_with(word) {
+        0.9
+    } else if keywords.iter().any(|keyword| keyword == word) {
+        0.85
+    } else if name.contains(word) {
+        0.8
+    } else if keywords.iter().any(|keyword| keyword.contains(word)) {
+        0.7
+    } else if in_description() {
+        0.6
+    } else if description.contains(word) {
+        0.5
+    } else {
+        let longer = word.chars().count().max(name.chars().count()).max(1);
+        let alike = 1.0 - distance(word, name) as f64 / longer as f64;
+        if alike < ALIKE { 0.0 } else { FUZZY * alike }
+    }
+}
