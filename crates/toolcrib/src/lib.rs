@@ -15,6 +15,7 @@
 
 mod api_key;
 mod crib;
+mod explain;
 mod identity;
 mod place;
 mod provider;
@@ -23,6 +24,7 @@ mod resolver;
 mod secrets;
 mod toolset;
 mod view;
+mod what_if;
 
 pub use api_key::new_key;
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
@@ -35,6 +37,10 @@ pub use catalog::{
 };
 pub use catalog::{group, key, label, policy, source, tool};
 pub use crib::{Options, Toolcrib};
+pub use explain::{
+    Explanation, GroupExplanation, GroupOfTool, PolicyExplanation, Stop, StopCode, ToolExplanation,
+    explain,
+};
 pub use identity::{Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
@@ -47,3 +53,4 @@ pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
 pub use view::{AgentView, CallError, Hit, NotFound, ViewedTool};
+pub use what_if::{Effect, Extent, Renamed, effects};

@@ -1,0 +1,153 @@
+//! Why an agent has a tool, or has it not (requirement G7): every policy with each of its matchers, every group with what
+//! decided, and every switch that stops a tool.
+//!
+//! Nothing is decided here. Whether a tool is granted is asked of the same toolset that serves agents; the reasons are
+//! collected beside it.
+
+mod tool;
+
+use std::cmp::Reverse;
+
+use access::PolicyVerdict;
+use catalog::journal::{JournalError, Position};
+use catalog::{Moment, Snapshot};
+use jiff::Timestamp;
+use model::{Claims, GroupId, PolicyId};
+use serde::Serialize;
+
+use crate::crib::Toolcrib;
+use crate::resolver::resolve;
+use crate::toolset::Toolset;
+
+pub use tool::{GroupOfTool, Stop, StopCode, ToolExplanation};
+
+/// What an agent with some claims has, and why.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// Of the last event that was known.
+    pub position: Position,
+    /// When that was recorded.
+    pub time: Option<Timestamp>,
+    /// Whether a policy makes an admin of the agent.
+    pub admin: bool,
+    /// How many tools the agent has.
+    pub tool_count: usize,
+    /// Every policy, highest priority first.
+    pub policies: Vec<PolicyExplanation>,
+    /// Every group that is granted.
+    pub groups: Vec<GroupExplanation>,
+    /// The tools that were asked about; without a question, none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolExplanation>,
+}
+
+/// What a policy says to the claims.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyExplanation {
+    /// Which.
+    pub id: PolicyId,
+    /// For people.
+    pub name: String,
+    /// Highest first.
+    pub priority: u32,
+    /// The admin's switch.
+    pub is_active: bool,
+    /// Whether it grants: it is active and matches.
+    pub grants: bool,
+    /// What it would grant.
+    pub groups: Vec<GroupId>,
+    /// Whether it makes admins.
+    pub admin: bool,
+    /// Each of its matchers.
+    #[serde(flatten)]
+    pub verdict: PolicyVerdict,
+}
+
+/// A granted group.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupExplanation {
+    /// Which.
+    pub id: GroupId,
+    /// For people; none if the group is not there.
+    pub name: Option<String>,
+    /// The admin's switch; a group that is off gives nothing.
+    pub is_active: bool,
+    /// Who grants it, highest priority first.
+    pub granted_by: Vec<PolicyId>,
+    /// How many tools of it can be served.
+    pub tool_count: usize,
+}
+
+impl Toolcrib {
+    /// What an agent with these claims has and why, now or at an earlier moment; and why it has or has not a tool, by
+    /// id or by any form of its name.
+    pub async fn explain(
+        &self,
+        claims: &Claims,
+        tool: Option<&str>,
+        at: Option<Moment>,
+    ) -> Result<Explanation, JournalError> {
+        match at {
+            Some(moment) => Ok(explain(&self.catalog().snapshot_at(moment).await?, claims, tool)),
+            None => Ok(explain(&self.catalog().snapshot(), claims, tool)),
+        }
+    }
+}
+
+/// What an agent with these claims has in a snapshot, and why.
+pub fn explain(snapshot: &Snapshot, claims: &Claims, tool: Option<&str>) -> Explanation {
+    let toolset = resolve(snapshot, claims);
+    let policies = policies(snapshot, claims);
+    let tools = tool.map(|text| tool::explain(snapshot, &toolset, &policies, text));
+    Explanation {
+        position: snapshot.position(),
+        time: snapshot.time(),
+        admin: toolset.grant().admin,
+        tool_count: toolset.tools().len(),
+        groups: groups(snapshot, &toolset, &policies),
+        policies,
+        tools: tools.unwrap_or_default(),
+    }
+}
+
+fn policies(snapshot: &Snapshot, claims: &Claims) -> Vec<PolicyExplanation> {
+    let mut policies: Vec<_> = snapshot.policies().collect();
+    policies.sort_by_key(|policy| (Reverse(policy.rules.priority), &policy.id));
+    let explained = policies.into_iter().map(|policy| {
+        let verdict = access::explain(&policy.rules, claims);
+        PolicyExplanation {
+            id: policy.id.clone(),
+            name: policy.rules.name.to_string(),
+            priority: policy.rules.priority,
+            is_active: policy.active,
+            grants: policy.active && verdict.matches,
+            groups: policy.rules.groups().iter().cloned().collect(),
+            admin: policy.rules.makes_admins(),
+            verdict,
+        }
+    });
+    explained.collect()
+}
+
+fn groups(
+    snapshot: &Snapshot,
+    toolset: &Toolset,
+    policies: &[PolicyExplanation],
+) -> Vec<GroupExplanation> {
+    let explained = toolset.grant().groups.iter().map(|id| {
+        let entry = snapshot.group(id);
+        GroupExplanation {
+            id: id.clone(),
+            name: entry.map(|entry| entry.group.profile.name.to_string()),
+            is_active: entry.is_some_and(|entry| entry.group.active),
+            granted_by: granted_by(policies, id),
+            tool_count: snapshot.group_tools(id).map_or(0, |tools| tools.len()),
+        }
+    });
+    explained.collect()
+}
+
+fn granted_by(policies: &[PolicyExplanation], group: &GroupId) -> Vec<PolicyId> {
+    let granting = policies.iter().filter(|policy| policy.grants && policy.groups.contains(group));
+    granting.map(|policy| policy.id.clone()).collect()
+}

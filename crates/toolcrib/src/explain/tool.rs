@@ -1,0 +1,276 @@
+//! Why an agent has one tool, or has it not.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use catalog::group::{DecidedBy, Membership};
+use catalog::tool::{Review, Status};
+use catalog::{CataloguedTool, Snapshot};
+use model::{GroupId, PolicyId, ToolId, Visibility};
+use serde::Serialize;
+
+use super::{PolicyExplanation, granted_by};
+use crate::toolset::Toolset;
+
+/// Why an agent has a tool, or has it not.
+#[derive(Clone, Debug, Serialize)]
+pub struct ToolExplanation {
+    /// Which; if there is none, what was asked for.
+    pub tool: String,
+    /// Whether the agent has it.
+    pub granted: bool,
+    /// What the agent calls it, if it has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<Box<str>>,
+    /// Where the agent meets it, if it has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visibility: Option<Visibility>,
+    /// In words.
+    pub why: String,
+    /// Everything that stops it.
+    pub stopped_by: Vec<Stop>,
+    /// Every group it is in, is kept out of, or could be granted by.
+    pub groups: Vec<GroupOfTool>,
+}
+
+/// Something that stops a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stop {
+    /// For programs.
+    pub code: StopCode,
+    /// For people.
+    pub message: String,
+}
+
+/// What stops a tool, in one stable word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopCode {
+    /// It does not exist.
+    NoSuchTool,
+    /// Its source is not there.
+    NoSource,
+    /// Its source is switched off.
+    SourceDisabled,
+    /// It is switched off.
+    ToolDisabled,
+    /// Its source no longer offers it.
+    ToolDeprecated,
+    /// No version of it was approved yet.
+    AwaitsReview,
+    /// Its only version was rejected.
+    Rejected,
+    /// Part of it is missing from the journal.
+    Incomplete,
+    /// No group has it.
+    InNoGroup,
+    /// Every group that would have it keeps it out, or does not select it.
+    NotInGrantedGroups,
+    /// The groups that have it are switched off.
+    GroupInactive,
+    /// No policy that matches grants a group that has it.
+    NoPolicyMatches,
+}
+
+/// What a group says of a tool.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupOfTool {
+    /// Which.
+    pub id: GroupId,
+    /// The admin's switch.
+    pub is_active: bool,
+    /// The policies that grant it to this agent.
+    pub granted_by: Vec<PolicyId>,
+    /// Whether the tool is in it, and what decided.
+    #[serde(flatten)]
+    pub membership: Membership,
+}
+
+/// The tools that may be meant: by id, or by any form of the name.
+pub(super) fn explain(
+    snapshot: &Snapshot,
+    toolset: &Toolset,
+    policies: &[PolicyExplanation],
+    text: &str,
+) -> Vec<ToolExplanation> {
+    let by_id = text.parse::<ToolId>().ok().and_then(|id| snapshot.tool(&id));
+    let mut meant: Vec<&Arc<CataloguedTool>> = by_id.into_iter().collect();
+    if meant.is_empty() {
+        meant = snapshot.tools_called(text).collect();
+        meant.sort_by(|one, two| one.tool.id.cmp(&two.tool.id));
+    }
+    if meant.is_empty() {
+        return vec![nothing(text)];
+    }
+    meant.into_iter().map(|entry| one(snapshot, toolset, policies, entry)).collect()
+}
+
+fn nothing(text: &str) -> ToolExplanation {
+    let stop = stop(StopCode::NoSuchTool, "there is no such tool".to_owned());
+    ToolExplanation {
+        tool: text.to_owned(),
+        granted: false,
+        name: None,
+        visibility: None,
+        why: stop.message.clone(),
+        stopped_by: vec![stop],
+        groups: Vec::new(),
+    }
+}
+
+fn one(
+    snapshot: &Snapshot,
+    toolset: &Toolset,
+    policies: &[PolicyExplanation],
+    entry: &Arc<CataloguedTool>,
+) -> ToolExplanation {
+    let visibility = toolset.visibility(entry.slot);
+    let granted = visibility.is_some();
+    let groups = groups(snapshot, policies, entry);
+    let mut stopped_by = switches(snapshot, entry);
+    stopped_by.extend(access_stop(policies, &groups));
+    let why = match (granted, stopped_by.first()) {
+        (true, _) => {
+            let giving = groups.iter().find(|group| gives(group));
+            giving.map_or_else(String::new, |group| {
+                format!(
+                    "policy {} grants group `{}`, {}",
+                    quoted(&group.granted_by),
+                    group.id,
+                    by(group)
+                )
+            })
+        }
+        (false, Some(stop)) => stop.message.clone(),
+        (false, None) => "nothing grants it".to_owned(),
+    };
+    ToolExplanation {
+        tool: entry.tool.id.to_string(),
+        granted,
+        name: granted.then(|| toolset.name(snapshot, entry)),
+        visibility,
+        why,
+        stopped_by: if granted { Vec::new() } else { stopped_by },
+        groups,
+    }
+}
+
+/// Whether the agent has the tool through this group.
+fn gives(group: &GroupOfTool) -> bool {
+    group.membership.member && group.is_active && !group.granted_by.is_empty()
+}
+
+fn by(group: &GroupOfTool) -> &'static str {
+    match group.membership.decided_by {
+        DecidedBy::ExplicitEntry => "which names the tool",
+        DecidedBy::Exclusion | DecidedBy::NoSelectors | DecidedBy::Selectors => "which selects it",
+    }
+}
+
+/// What stops the tool whoever asks.
+fn switches(snapshot: &Snapshot, entry: &CataloguedTool) -> Vec<Stop> {
+    let tool = &entry.tool;
+    let source = snapshot.source(&tool.source).map(|entry| &entry.source);
+    let mut stops = Vec::new();
+    let mut add = |code, message: String| stops.push(stop(code, message));
+    match source {
+        None => add(StopCode::NoSource, format!("source `{}` is not there", tool.source)),
+        Some(source) if !source.enabled => {
+            add(StopCode::SourceDisabled, format!("source `{}` is disabled", tool.source));
+        }
+        Some(_) => {}
+    }
+    if !tool.enabled {
+        add(StopCode::ToolDisabled, "the tool is disabled".to_owned());
+    }
+    if tool.status == Status::Deprecated {
+        let message = format!("source `{}` no longer offers the tool", tool.source);
+        add(StopCode::ToolDeprecated, message);
+    }
+    match (tool.served_manifest(), tool.review) {
+        (None, Review::Rejected) => add(StopCode::Rejected, "its version was rejected".to_owned()),
+        (None, _) => add(StopCode::AwaitsReview, "it waits for an admin's approval".to_owned()),
+        (Some(_), _) if entry.input_schema.is_none() => {
+            add(StopCode::Incomplete, "its schema is missing from the journal".to_owned());
+        }
+        (Some(_), _) => {}
+    }
+    stops
+}
+
+/// What keeps the tool from this agent, as far as groups and policies go.
+fn access_stop(policies: &[PolicyExplanation], groups: &[GroupOfTool]) -> Option<Stop> {
+    if groups.iter().any(gives) {
+        return None;
+    }
+    let having: Vec<&GroupOfTool> = groups.iter().filter(|group| group.membership.member).collect();
+    let off = having.iter().filter(|group| !group.granted_by.is_empty()).map(|group| &group.id);
+    let off: Vec<&GroupId> = off.collect();
+    if !off.is_empty() {
+        return Some(stop(
+            StopCode::GroupInactive,
+            format!("group {} is not active", quoted(&off)),
+        ));
+    }
+    let excluding = groups.iter().find(|group| {
+        group.membership.decided_by == DecidedBy::Exclusion && !group.granted_by.is_empty()
+    });
+    if let Some(group) = excluding {
+        let reason = group.membership.reason.as_deref().filter(|reason| !reason.is_empty());
+        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let message = format!("group `{}` excludes it{reason}", group.id);
+        return Some(stop(StopCode::NotInGrantedGroups, message));
+    }
+    if having.is_empty() {
+        let granted = policies.iter().any(|policy| policy.grants && !policy.groups.is_empty());
+        return Some(match granted {
+            true => stop(StopCode::NotInGrantedGroups, "no group of the agent has it".to_owned()),
+            false => stop(StopCode::InNoGroup, "no group has it".to_owned()),
+        });
+    }
+    let ids: Vec<&GroupId> = having.iter().map(|group| &group.id).collect();
+    let wanted: BTreeSet<&PolicyId> = policies
+        .iter()
+        .filter(|policy| ids.iter().any(|id| policy.groups.contains(id)))
+        .map(|policy| &policy.id)
+        .collect();
+    let message = match wanted.is_empty() {
+        true => format!("no policy grants group {}", quoted(&ids)),
+        false => {
+            let wanted: Vec<_> = wanted.into_iter().collect();
+            let who = format!("policy {}, which would grant it,", quoted(&wanted));
+            format!("it is in group {}, but {who} is not active or does not match", quoted(&ids))
+        }
+    };
+    Some(stop(StopCode::NoPolicyMatches, message))
+}
+
+/// What each group says that has the tool, keeps it out, or is granted.
+fn groups(
+    snapshot: &Snapshot,
+    policies: &[PolicyExplanation],
+    entry: &CataloguedTool,
+) -> Vec<GroupOfTool> {
+    let facts = snapshot.facts(&entry.tool);
+    let explained = snapshot.groups().map(|group| GroupOfTool {
+        id: group.group.id.clone(),
+        is_active: group.group.active,
+        granted_by: granted_by(policies, &group.group.id),
+        membership: group.group.explain(&entry.tool.id, &facts),
+    });
+    let says_something = |group: &GroupOfTool| {
+        let membership = &group.membership;
+        let excluded = membership.decided_by == DecidedBy::Exclusion;
+        membership.member || excluded || !group.granted_by.is_empty()
+    };
+    explained.filter(says_something).collect()
+}
+
+fn quoted<T: ToString>(ids: &[T]) -> String {
+    let quoted: Vec<_> = ids.iter().map(|id| format!("`{}`", id.to_string())).collect();
+    quoted.join(", ")
+}
+
+fn stop(code: StopCode, message: String) -> Stop {
+    Stop { code, message }
+}

@@ -1,0 +1,121 @@
+//! Why an agent has a tool or has it not: each reason is said, now and for an earlier moment.
+
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use catalog::tool::ToolCommand;
+use serde_json::{Value, json};
+use toolcrib::{Command, Explanation, Moment, StopCode, explain};
+
+use crate::world::{World, from_json};
+
+/// `get_pet` for the staff, with `add_pet` kept out.
+async fn world() -> World {
+    let world = World::with_tools(&[("pets", &["get_pet", "add_pet", "rare"])]).await;
+    let readers = json!({
+        "selectors": [{"name": "*_pet"}], "excluded": [{"tool": "pets:add_pet", "reason": "only by hand"}],
+    });
+    world.group("readers", readers).await;
+    world.policy("staff", json!({"role": "staff"}), &["readers"]).await;
+    world
+}
+
+fn ask(world: &World, claims: Value, tool: &str) -> Explanation {
+    explain(&world.crib.catalog().snapshot(), &from_json(claims), Some(tool))
+}
+
+fn why(world: &World, claims: Value, tool: &str) -> (bool, Vec<StopCode>, String) {
+    let tool = ask(world, claims, tool).tools.remove(0);
+    let codes = tool.stopped_by.iter().map(|stop| stop.code).collect();
+    (tool.granted, codes, tool.why)
+}
+
+fn staff() -> Value {
+    json!({"role": "staff"})
+}
+
+#[tokio::test]
+async fn a_granted_tool_names_its_policy_and_group() {
+    let world = world().await;
+    let said = "policy `staff` grants group `readers`, which selects it";
+    for name in ["pets:get_pet", "get_pet", "pets__get_pet"] {
+        assert_eq!(why(&world, staff(), name), (true, vec![], said.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn what_stops_a_tool_is_said() {
+    let world = world().await;
+    let stopped = |claims: Value, tool: &str, code, said: &str| {
+        assert_eq!(why(&world, claims, tool), (false, vec![code], said.to_owned()));
+    };
+    stopped(staff(), "nothing", StopCode::NoSuchTool, "there is no such tool");
+    stopped(
+        staff(),
+        "add_pet",
+        StopCode::NotInGrantedGroups,
+        "group `readers` excludes it: only by hand",
+    );
+    stopped(staff(), "rare", StopCode::NotInGrantedGroups, "no group of the agent has it");
+    stopped(
+        json!({"role": "guest"}),
+        "get_pet",
+        StopCode::NoPolicyMatches,
+        "it is in group `readers`, but policy `staff`, which would grant it, is not active or does not match",
+    );
+}
+
+#[tokio::test]
+async fn every_switch_is_said_by_its_name() {
+    let world = world().await;
+    let tool = |command| Command::Tool("pets:get_pet".parse().unwrap(), command);
+    let source = |command| Command::Source("pets".parse().unwrap(), command);
+    let group = |command| Command::Group("readers".parse().unwrap(), command);
+    let policy = |command| Command::Policy("staff".parse().unwrap(), command);
+    let switches = [
+        (tool(ToolCommand::Disable), tool(ToolCommand::Enable), StopCode::ToolDisabled),
+        (source(SourceCommand::Disable), source(SourceCommand::Enable), StopCode::SourceDisabled),
+        (group(GroupCommand::Deactivate), group(GroupCommand::Activate), StopCode::GroupInactive),
+        (
+            policy(PolicyCommand::Deactivate),
+            policy(PolicyCommand::Activate),
+            StopCode::NoPolicyMatches,
+        ),
+    ];
+    for (off, on, code) in switches {
+        world.execute(off).await;
+        let (granted, codes, said) = why(&world, staff(), "get_pet");
+        assert_eq!((granted, codes), (false, vec![code]), "{said}");
+        world.execute(on).await;
+    }
+    assert!(why(&world, staff(), "get_pet").0);
+}
+
+#[tokio::test]
+async fn every_policy_is_explained_with_each_matcher() {
+    let world = world().await;
+    let explained = ask(&world, json!({"role": "guest"}), "get_pet");
+    let policy = &explained.policies[0];
+    assert!(!policy.grants && policy.is_active);
+    assert_eq!(policy.verdict.matchers[0].why, "`role` is \"guest\": it does not equal \"staff\"");
+    assert!(explained.groups.is_empty());
+    let explained = ask(&world, staff(), "add_pet");
+    assert_eq!((explained.tool_count, explained.groups[0].tool_count), (1, 1));
+    let group = &explained.tools[0].groups[0];
+    assert_eq!(group.membership.selectors[0].failing, None);
+    assert_eq!(group.membership.reason.as_deref(), Some("only by hand"));
+}
+
+#[tokio::test]
+async fn an_earlier_moment_is_answered_from_the_journal() {
+    let world = world().await;
+    let before = world.crib.catalog().snapshot().position();
+    world.execute(Command::Policy("staff".parse().unwrap(), PolicyCommand::Delete)).await;
+    let claims = from_json(staff());
+    let now = world.crib.explain(&claims, Some("get_pet"), None).await.unwrap();
+    assert!(!now.tools[0].granted);
+    let moment = Some(Moment::Position(before));
+    let then = world.crib.explain(&claims, Some("get_pet"), moment).await.unwrap();
+    assert!(then.tools[0].granted);
+    assert_eq!(then.position, before);
+}

@@ -1,0 +1,10 @@
+//! Access, end to end in one process: identities, views, explanations, and what never is stale.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod explain;
+#[path = "../../../upstream/tests/support/upstream.rs"]
+mod server;
+mod stale;
+mod view;
+mod what_if;
+mod world;

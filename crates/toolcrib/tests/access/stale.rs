@@ -1,0 +1,92 @@
+//! After a change has returned, no answer is older than it: not from a cache, and not in a race.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use catalog::policy::PolicyCommand;
+use catalog::tool::ToolCommand;
+use serde_json::json;
+use toolcrib::Command;
+
+use crate::world::{World, agent};
+
+const CHANGES: u64 = 300;
+
+/// One writer takes a grant away and gives it back; readers never see it after it was taken, nor miss it after it was
+/// given.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
+    let world = Arc::new(World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await);
+    world.group("all", json!({"selectors": [{}]})).await;
+    world.policy("p", json!({"role": "x"}), &["all"]).await;
+    // Twice the number of acknowledged changes; odd while one is under way. Granted after an even number of them.
+    let clock = Arc::new(AtomicU64::new(0));
+    let done = Arc::new(AtomicBool::new(false));
+    let readers: Vec<_> = (0..3)
+        .map(|number| {
+            let (world, clock, done) = (Arc::clone(&world), Arc::clone(&clock), Arc::clone(&done));
+            tokio::spawn(async move {
+                let mut judged = 0_u64;
+                while !done.load(Ordering::SeqCst) {
+                    let before = clock.load(Ordering::SeqCst);
+                    let claims = json!({"role": "x", "iat": judged, "reader": number});
+                    let view = world.crib.view(&agent(claims));
+                    let found = view.find("get_pet").is_ok();
+                    assert_eq!(found, view.list().iter().any(|tool| tool.name() == "get_pet"));
+                    // Only what was not interrupted by a change has one right answer.
+                    if clock.load(Ordering::SeqCst) == before && before % 2 == 0 {
+                        assert_eq!(found, (before / 2) % 2 == 0, "after {} changes", before / 2);
+                        judged += 1;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                judged
+            })
+        })
+        .collect();
+    for change in 0..CHANGES {
+        let policy = |command| Command::Policy("p".parse().unwrap(), command);
+        let tool = |command| Command::Tool("pets:get_pet".parse().unwrap(), command);
+        let command = match change % 4 {
+            0 => policy(PolicyCommand::Deactivate),
+            1 => policy(PolicyCommand::Activate),
+            2 => tool(ToolCommand::Disable),
+            _ => tool(ToolCommand::Enable),
+        };
+        clock.fetch_add(1, Ordering::SeqCst);
+        world.execute(command).await;
+        clock.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+    }
+    done.store(true, Ordering::SeqCst);
+    let mut judged = 0;
+    for reader in readers {
+        judged += reader.await.unwrap();
+    }
+    assert!(CHANGES < judged, "only {judged} answers were judged");
+}
+
+/// Claims that no policy reads make no difference; every claim that one reads does (AUZ-12).
+#[tokio::test]
+async fn agents_that_differ_only_in_a_claim_that_policies_read_are_told_apart() {
+    let world = World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await;
+    world.group("readers", json!({"tools": ["pets:get_pet"]})).await;
+    for claim in ["auth_time", "nonce", "session_state", "iat", "jti"] {
+        world.policy(&claim.replace('_', "-"), json!({claim: 7}), &["readers"]).await;
+        let count = |value: u32| world.view(json!({"sub": "me", claim: value})).list().len();
+        assert_eq!([count(7), count(8), count(7)], [1, 0, 1], "{claim}");
+    }
+}
+
+/// A policy that begins to read a claim is obeyed at once, also for agents whose answer is kept already.
+#[tokio::test]
+async fn a_new_policy_that_reads_another_claim_counts_at_once() {
+    let world = World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await;
+    world.group("readers", json!({"tools": ["pets:get_pet"]})).await;
+    world.group("writers", json!({"tools": ["pets:add_pet"]})).await;
+    world.policy("p", json!({"role": "x"}), &["readers"]).await;
+    let count = |team: &str| world.view(json!({"role": "x", "team": team})).list().len();
+    assert_eq!([count("a"), count("b")], [1, 1]);
+    world.policy("q", json!({"team": "a"}), &["writers"]).await;
+    assert_eq!([count("a"), count("b")], [2, 1]);
+}

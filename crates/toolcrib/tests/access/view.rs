@@ -1,0 +1,211 @@
+//! What an agent sees: its own tools under names that tell them apart, and no trace of the others.
+
+use std::sync::Arc;
+
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use catalog::tool::ToolCommand;
+use model::{CallStatus, Content, ToolResult, Visibility};
+use serde_json::{Map, Value, json};
+use toolcrib::{Calling, Command, NotFound, ProvidedTool, ProviderError, ToolProvider, ViewedTool};
+
+use crate::server::{Upstream, answer};
+use crate::world::World;
+
+fn names(tools: &[ViewedTool]) -> Vec<&str> {
+    tools.iter().map(ViewedTool::name).collect()
+}
+
+#[tokio::test]
+async fn an_agent_sees_the_tools_of_its_groups_and_no_others() {
+    let world = World::with_tools(&[("pets", &["get_pet", "add_pet"]), ("bills", &["pay"])]).await;
+    world.group("readers", json!({"selectors": [{"name": "get_*"}]})).await;
+    world.policy("staff", json!({"role": "staff"}), &["readers"]).await;
+    let staff = world.view(json!({"role": "staff", "iat": 7}));
+    assert_eq!(names(&staff.list()), ["get_pet"]);
+    assert!(staff.find("get_pet").is_ok());
+    assert!(world.view(json!({"role": "guest"})).list().is_empty());
+    assert!(world.view(json!({})).list().is_empty());
+}
+
+#[tokio::test]
+async fn an_unknown_tool_and_one_that_is_not_granted_look_the_same() {
+    let world = World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await;
+    world.group("readers", json!({"tools": ["pets:get_pet"]})).await;
+    world.policy("staff", json!({"role": "staff"}), &["readers"]).await;
+    let view = world.view(json!({"role": "staff"}));
+    for name in ["add_pet", "no_pet", "pets__add_pet", "GET_PET", "get_pet ", "get_pet\u{200b}"] {
+        let same = NotFound::NoSuchTool { name: name.into() };
+        assert_eq!(view.find(name).err(), Some(same), "{name}");
+    }
+    for id in ["pets:add_pet", "pets:no_pet", "bills:pay"] {
+        let same = NotFound::NoSuchTool { name: id.into() };
+        assert_eq!(view.find_id(&id.parse().unwrap()).err(), Some(same), "{id}");
+        let called = view.call_id(&id.parse().unwrap(), Map::new()).await;
+        assert_eq!(called.unwrap_err().to_string(), format!("Tool not found: {id}"));
+    }
+    assert!(view.search("add", 10).is_empty());
+}
+
+#[tokio::test]
+async fn a_clash_between_sources_is_told_apart_for_those_who_have_both() {
+    let world =
+        World::with_tools(&[("github", &["search", "merge"]), ("gitlab", &["search"])]).await;
+    world.group("both", json!({"selectors": [{}]})).await;
+    world.group("one", json!({"selectors": [{"source": "github"}]})).await;
+    world.policy("both", json!({"role": "both"}), &["both"]).await;
+    world.policy("one", json!({"role": "one"}), &["one"]).await;
+    let one = world.view(json!({"role": "one"}));
+    assert_eq!(names(&one.list()), ["merge", "search"]);
+    assert_eq!(one.find("github__search").unwrap().name(), "search");
+    let both = world.view(json!({"role": "both"}));
+    assert_eq!(names(&both.list()), ["merge", "github__search", "gitlab__search"]);
+    let Err(NotFound::Ambiguous { names, .. }) = both.find("search") else {
+        panic!("it is ambiguous")
+    };
+    assert_eq!(names, ["github__search", "gitlab__search"]);
+    assert_eq!(both.find("gitlab__search").unwrap().id().unwrap().as_str(), "gitlab:search");
+    assert_eq!(both.find("github__merge").unwrap().name(), "merge");
+}
+
+#[tokio::test]
+async fn two_tools_of_one_source_that_were_given_one_name_are_still_told_apart() {
+    let world = World::with_tools(&[("pets", &["a", "b"])]).await;
+    world.group("all", json!({"selectors": [{}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    for id in ["pets:a", "pets:b"] {
+        world.rename(id, "same").await;
+    }
+    let view = world.view(json!({"role": "x"}));
+    let list = view.list();
+    assert_eq!(list.len(), 2);
+    for tool in &list {
+        assert!(tool.name().starts_with("pets__same_"), "{}", tool.name());
+        assert_eq!(view.find(tool.name()).unwrap().id(), tool.id());
+    }
+    assert_ne!(list[0].name(), list[1].name());
+}
+
+#[tokio::test]
+async fn every_switch_stops_a_tool_at_once() {
+    let world = World::with_tools(&[("pets", &["get_pet"])]).await;
+    world.group("all", json!({"tools": ["pets:get_pet"]})).await;
+    world.policy("p", json!({"role": "x"}), &["all"]).await;
+    let count = || world.view(json!({"role": "x"})).list().len();
+    let tool = |command| Command::Tool("pets:get_pet".parse().unwrap(), command);
+    let source = |command| Command::Source("pets".parse().unwrap(), command);
+    let group = |command| Command::Group("all".parse().unwrap(), command);
+    let policy = |command| Command::Policy("p".parse().unwrap(), command);
+    let exclusion = serde_json::from_value(json!([{"tool": "pets:get_pet"}])).unwrap();
+    let switches = [
+        (tool(ToolCommand::Disable), tool(ToolCommand::Enable)),
+        (source(SourceCommand::Disable), source(SourceCommand::Enable)),
+        (group(GroupCommand::Deactivate), group(GroupCommand::Activate)),
+        (policy(PolicyCommand::Deactivate), policy(PolicyCommand::Activate)),
+        (
+            group(GroupCommand::ExcludeTools(exclusion)),
+            group(GroupCommand::IncludeTools(["pets:get_pet".parse().unwrap()].into())),
+        ),
+    ];
+    for (off, on) in switches {
+        assert_eq!(count(), 1, "before {off:?}");
+        world.execute(off.clone()).await;
+        assert_eq!(count(), 0, "after {off:?}");
+        world.execute(on).await;
+    }
+    assert_eq!(count(), 1);
+}
+
+#[tokio::test]
+async fn the_tool_speaks_of_its_visibility_before_groups_and_groups_before_the_source() {
+    let world = World::with_tools(&[("pets", &["a", "b", "c"])]).await;
+    world.group("quiet", json!({"visibility": "searchable", "selectors": [{}]})).await;
+    world.group("loud", json!({"visibility": "listed", "tools": ["pets:b"]})).await;
+    world.policy("quiet", json!({"role": "x"}), &["quiet"]).await;
+    world.policy("loud", json!({"team": "y"}), &["loud"]).await;
+    world.show("pets:c", Visibility::Hidden).await;
+    let view = world.view(json!({"role": "x", "team": "y"}));
+    assert_eq!(names(&view.list()), ["b"]);
+    let found: Vec<_> =
+        view.search("", 10).into_iter().map(|hit| hit.tool.name().to_owned()).collect();
+    assert_eq!(found, ["a", "b"]);
+    assert_eq!(view.visibility(&view.find("c").unwrap()), Visibility::Hidden);
+    assert_eq!(names(&world.view(json!({"team": "y"})).list()), ["b"]);
+}
+
+#[tokio::test]
+async fn the_best_fit_comes_first_by_the_table() {
+    let world = World::with_tools(&[(
+        "pets",
+        &["order", "order_pizza", "reorder", "cancel", "orders_old", "odrer"],
+    )])
+    .await;
+    world.group("all", json!({"selectors": [{}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let hits = world.view(json!({"role": "x"})).search("Order", 10);
+    let shown: Vec<_> = hits.iter().map(|hit| (hit.tool.name(), hit.score)).collect();
+    assert_eq!(
+        shown[..4],
+        [("order", 1.0), ("order_pizza", 0.9), ("orders_old", 0.9), ("reorder", 0.8)]
+    );
+    assert_eq!(shown.len(), 5);
+    assert!(shown[4].0 == "odrer" && shown[4].1 < 0.4);
+    assert_eq!(world.view(json!({"role": "x"})).search("", 3).len(), 3);
+}
+
+#[tokio::test]
+async fn a_granted_tool_is_called_at_its_upstream() {
+    let json = "content-type: application/json\r\n";
+    let upstream = Upstream::replying(move |_| answer("200 OK", json, br#"{"name":"Rex"}"#));
+    let world = World::with_tools_at(&upstream.url(""), &[("pets", &["get_pet"])]).await;
+    world.group("all", json!({"selectors": [{}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let outcome = world.view(json!({"role": "x"})).call("get_pet", Map::new()).await.unwrap();
+    assert_eq!(outcome.status, CallStatus::Completed, "{outcome:?}");
+    assert_eq!(outcome.result, Some(json!({"name": "Rex"})));
+    let refused = world.view(json!({"role": "y"})).call("get_pet", Map::new()).await;
+    assert_eq!(refused.unwrap_err().to_string(), "Tool not found: get_pet");
+    assert_eq!(upstream.requests().len(), 1);
+}
+
+/// Offers a tool that repeats its arguments, and one that is in the catalog too.
+struct Echo;
+
+impl ToolProvider for Echo {
+    fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+        let tool = |name: &str| ProvidedTool {
+            name: name.into(),
+            description: "Says it again".into(),
+            input_schema: json!({"type": "object"}),
+            keywords: vec!["parrot".into()],
+        };
+        vec![Arc::new(tool("echo")), Arc::new(tool("get_pet")), Arc::new(tool("echo"))]
+    }
+
+    fn call_tool<'a>(&'a self, name: &'a str, arguments: Map<String, Value>) -> Calling<'a> {
+        Box::pin(async move {
+            if name != "echo" {
+                return Err(ProviderError::ToolNotFound { name: name.into() });
+            }
+            let text = Value::Object(arguments).to_string();
+            let (content, meta) = (vec![Content::Text { text }], Map::new());
+            Ok(ToolResult { content, structured_content: None, is_error: false, meta })
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_provider_adds_tools_for_one_request_and_shadows_none() {
+    let world = World::with_tools(&[("pets", &["get_pet"])]).await;
+    world.group("all", json!({"selectors": [{}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"})).with_provider(Arc::new(Echo));
+    assert_eq!(names(&view.list()), ["get_pet", "echo"]);
+    assert!(view.find("get_pet").unwrap().id().is_some());
+    assert_eq!(view.search("parrot", 5).len(), 1);
+    let arguments = Map::from_iter([("a".to_owned(), json!(1))]);
+    let outcome = view.call("echo", arguments).await.unwrap();
+    assert_eq!(outcome.content, [Content::Text { text: r#"{"a":1}"#.into() }]);
+    assert_eq!(names(&world.view(json!({"role": "x"})).list()), ["get_pet"]);
+}

@@ -1,0 +1,95 @@
+//! What would change for agents, before anything is changed.
+
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::tool::ToolCommand;
+use serde_json::{Value, json};
+use toolcrib::{Command, CommandError, Effect, Refusal};
+
+use crate::world::{World, from_json};
+
+async fn world() -> World {
+    let world =
+        World::with_tools(&[("github", &["search", "merge"]), ("gitlab", &["search"])]).await;
+    world.group("hub", json!({"selectors": [{"source": "github"}]})).await;
+    world.policy("dev", json!({"role": "dev"}), &["hub"]).await;
+    world
+}
+
+fn group(id: &str, selectors: Value) -> Command {
+    let new = json!({"id": id, "profile": {"name": id}, "selectors": selectors});
+    Command::Group(id.parse().unwrap(), GroupCommand::Create(Box::new(from_json(new))))
+}
+
+fn policy(id: &str, role: &str, groups: &[&str]) -> PolicyCommand {
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": role}]);
+    let rules = json!({"name": id, "matchers": matchers, "groups": groups});
+    PolicyCommand::Define(from_json(rules))
+}
+
+async fn effects(world: &World, commands: &[Command]) -> Vec<Effect> {
+    let agents = [json!({"role": "dev"}), json!({"role": "guest"})].map(from_json);
+    world.crib.what_if(commands, &agents).await.unwrap()
+}
+
+fn ids(tools: &[model::ToolId]) -> Vec<&str> {
+    tools.iter().map(model::ToolId::as_str).collect()
+}
+
+#[tokio::test]
+async fn what_would_be_gained_lost_and_renamed_is_said_for_each_agent() {
+    let world = world().await;
+    let commands = [
+        group("lab", json!([{"source": "gitlab"}])),
+        Command::Policy("all".parse().unwrap(), policy("all", "dev", &["lab"])),
+        Command::Tool("github:merge".parse().unwrap(), ToolCommand::Disable),
+    ];
+    let effects = effects(&world, &commands).await;
+    let dev = &effects[0];
+    assert_eq!((ids(&dev.gained), ids(&dev.lost)), (vec!["gitlab:search"], vec!["github:merge"]));
+    assert_eq!((&*dev.renamed[0].before, &*dev.renamed[0].after), ("search", "github__search"));
+    assert_eq!((dev.before.tools, dev.after.tools), (2, 2));
+    let change =
+        i64::try_from(dev.after.tokens).unwrap() - i64::try_from(dev.before.tokens).unwrap();
+    assert!(dev.tokens_change == change && 0 < dev.before.tokens);
+    let guest = &effects[1];
+    assert!(guest.gained.is_empty() && guest.lost.is_empty() && guest.tokens_change == 0);
+}
+
+#[tokio::test]
+async fn nothing_is_changed_by_asking() {
+    let world = world().await;
+    let before = world.crib.catalog().snapshot();
+    effects(&world, &[group("lab", json!([{}]))]).await;
+    let after = world.crib.catalog().snapshot();
+    assert_eq!(before.position(), after.position());
+    assert_eq!(before.digest(), after.digest());
+    let head = world.crib.catalog().journal().head().await.unwrap();
+    assert_eq!(head, after.position());
+}
+
+#[tokio::test]
+async fn what_would_be_refused_is_refused() {
+    let world = world().await;
+    let grant = Command::Policy("p".parse().unwrap(), policy("p", "dev", &["nowhere"]));
+    let refused = world.crib.what_if(&[grant], &[]).await;
+    assert!(matches!(refused, Err(CommandError::Refused(Refusal::NoSuchGroups { .. }))));
+}
+
+#[tokio::test]
+async fn what_comes_true_is_what_was_said() {
+    let world = world().await;
+    let commands = [
+        group("lab", json!([{"name": "s*"}])),
+        Command::Policy("guests".parse().unwrap(), policy("guests", "guest", &["lab"])),
+    ];
+    let said = effects(&world, &commands).await;
+    assert_eq!(ids(&said[1].gained), ["github:search", "gitlab:search"]);
+    for command in commands {
+        world.execute(command).await;
+    }
+    let view = world.view(json!({"role": "guest"}));
+    let list = view.list();
+    let has: Vec<_> = list.iter().map(|tool| tool.id().unwrap().as_str()).collect();
+    assert_eq!(has, ids(&said[1].gained));
+}
