@@ -1,5 +1,6 @@
 //! Benchmarks: ours and the bare driver by turns in one run, so that a noisy machine disturbs both alike.
 
+mod access;
 mod bare;
 mod journal;
 pub(crate) mod openapi;
@@ -14,7 +15,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: journal, openapi. Both, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, journal, openapi. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -28,7 +29,7 @@ pub(crate) struct Orders {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["journal", "openapi"];
+    let all = ["access", "journal", "openapi"];
     let (names, folders): (Vec<&String>, Vec<&String>) =
         orders.names.iter().partition(|name| all.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
@@ -41,6 +42,14 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         );
     }
     let asked = |name: &str| names.is_empty() || names.iter().any(|asked| *asked == name);
+    if asked("access") {
+        let mut report = Report::new("access");
+        access::run(&mut report, &orders).await?;
+        report.print()?;
+        if !orders.quick {
+            report.keep()?;
+        }
+    }
     if asked("journal") {
         let mut report = Report::new("journal");
         journal::run(&mut report, &orders).await?;

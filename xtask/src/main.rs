@@ -39,8 +39,8 @@ Commands:
                       tests, and the search for golden files that no test refers to
         -- OPTION…    handed to `cargo nextest run`, or without nextest to the test programs
   bench [NAME…] [DIR] [OPTION…]
-        Measures, and writes the section of docs/benchmarks.md. NAME is `journal`, which has a PostgreSQL of its
-        own, or `openapi`; without one, both. DIR has the specifications that `openapi` measures; without it,
+        Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `journal`, which has a
+        PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi` measures; without it,
         `openapi` makes two of its own and writes nothing.
   corpus DIR [--only NAME] [--verbose] [--dump FOLDER]
         Discovers every specification of a folder, makes the calls of its request cases, and compares both

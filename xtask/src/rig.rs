@@ -39,7 +39,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     match name {
         // Without a name, all benchmarks run.
-        "bench" => says("journal") || !says("openapi"),
+        "bench" => says("journal") || !(says("openapi") || says("access")),
         "crash" => says("postgres") || says("--store=postgres"),
         _ => false,
     }
@@ -67,6 +67,7 @@ mod tests {
         assert!(needs("bench folder"));
         assert!(needs("bench journal openapi folder"));
         assert!(!needs("bench openapi"));
+        assert!(!needs("bench access"));
         assert!(!needs("bench openapi folder --quick"));
         assert!(needs("crash --kills 200 --store postgres"));
         assert!(needs("crash --store=postgres"));

@@ -4,12 +4,13 @@
 //! one more policy can never leave an agent with less.
 //!
 //! Policies are compiled when they change: each path is walked once and each condition judged once, however many
-//! policies share them.
+//! policies share them. Conditions that ask for one text are looked up by it, so that a token with a thousand roles is
+//! not compared with a thousand policies one by one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use model::{ClaimPath, Claims, GroupId, Matcher, PolicyId, PolicyRules};
+use model::{ClaimPath, Claims, GroupId, Matcher, Operator, PolicyId, PolicyRules};
 use serde_json::Value;
 
 /// All active policies, ready to be asked.
@@ -17,16 +18,22 @@ use serde_json::Value;
 pub struct Policies {
     /// The claims that are looked at, by name.
     read: Vec<Box<str>>,
-    paths: Vec<ClaimPath>,
-    conditions: Vec<Condition>,
+    paths: Vec<Looked>,
+    conditions: usize,
     policies: Vec<Compiled>,
     groups: Vec<GroupId>,
 }
 
+/// The conditions on what one path finds, each with its place among all conditions.
 #[derive(Debug)]
-struct Condition {
-    path: usize,
-    matcher: Matcher,
+struct Looked {
+    path: ClaimPath,
+    /// `equals` a text.
+    equal: HashMap<Box<str>, usize>,
+    /// `contains` a text.
+    contained: HashMap<Box<str>, usize>,
+    /// All others.
+    judged: Vec<(usize, Matcher)>,
 }
 
 #[derive(Debug)]
@@ -67,7 +74,8 @@ impl Policies {
             let (id, admin) = (id.clone(), rules.makes_admins());
             compiled.policies.push(Compiled { id, conditions, groups, admin });
         }
-        let read: BTreeSet<&str> = compiled.paths.iter().map(ClaimPath::first).collect();
+        let read: BTreeSet<&str> =
+            compiled.paths.iter().map(|looked| looked.path.first()).collect();
         compiled.read = read.into_iter().map(Into::into).collect();
         compiled
     }
@@ -77,19 +85,19 @@ impl Policies {
         let text = serde_json::to_string(matcher).expect("a matcher is JSON");
         *known.conditions.entry(text).or_insert_with(|| {
             let path = *known.paths.entry(matcher.claim().to_string()).or_insert_with(|| {
-                self.paths.push(matcher.claim().clone());
+                self.paths.push(Looked::new(matcher.claim().clone()));
                 self.paths.len() - 1
             });
-            self.conditions.push(Condition { path, matcher: matcher.clone() });
-            self.conditions.len() - 1
+            self.paths[path].add(self.conditions, matcher);
+            self.conditions += 1;
+            self.conditions - 1
         })
     }
 
     /// What they grant to an agent with these claims.
     pub fn resolve(&self, claims: &Claims) -> Grant {
-        let found: Vec<Vec<&Value>> = self.paths.iter().map(|path| path.find(claims)).collect();
-        let judge = |condition: &Condition| condition.matcher.judge(&found[condition.path]);
-        let holds: Vec<bool> = self.conditions.iter().map(judge).collect();
+        let mut holds = vec![false; self.conditions];
+        self.paths.iter().for_each(|looked| looked.judge(claims, &mut holds));
         let mut granted = vec![false; self.groups.len()];
         let mut grant = Grant::default();
         // A policy without conditions cannot be made; one that came about all the same is not for everyone.
@@ -109,6 +117,50 @@ impl Policies {
     /// Everything in the claims that can make a difference to [`resolve`](Self::resolve): equal keys, equal grants.
     pub fn key(&self, claims: &Claims) -> Key {
         Key::of(self.read.iter().map(|name| claims.get(name)))
+    }
+}
+
+impl Looked {
+    fn new(path: ClaimPath) -> Self {
+        Self { path, equal: HashMap::new(), contained: HashMap::new(), judged: Vec::new() }
+    }
+
+    fn add(&mut self, place: usize, matcher: &Matcher) {
+        match (matcher.operator(), matcher.value()) {
+            (Operator::Equals, Some(Value::String(text))) => {
+                self.equal.insert(text.into(), place);
+            }
+            (Operator::Contains, Some(Value::String(text))) => {
+                self.contained.insert(text.into(), place);
+            }
+            (_, _) => self.judged.push((place, matcher.clone())),
+        }
+    }
+
+    /// Notes which conditions hold. What is looked up says the same as [`Matcher::judge`].
+    fn judge(&self, claims: &Claims, holds: &mut [bool]) {
+        let found = self.path.find(claims);
+        let mut note = |known: &HashMap<Box<str>, usize>, text: &str| {
+            if let Some(place) = known.get(text) {
+                holds[*place] = true;
+            }
+        };
+        for value in &found {
+            match value {
+                Value::String(text) => {
+                    note(&self.equal, text);
+                    text.split(' ').for_each(|word| note(&self.contained, word));
+                }
+                Value::Array(elements) => {
+                    let texts = elements.iter().filter_map(Value::as_str);
+                    texts.for_each(|text| note(&self.contained, text));
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {}
+            }
+        }
+        for (place, matcher) in &self.judged {
+            holds[*place] = matcher.judge(&found);
+        }
     }
 }
 

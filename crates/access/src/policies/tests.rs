@@ -22,6 +22,7 @@ struct Written {
 enum Condition {
     Equals(&'static str, Value),
     NotEquals(&'static str, Value, bool),
+    Contains(&'static str, &'static str),
     Exists(&'static str),
 }
 
@@ -38,6 +39,9 @@ fn rules(written: &Written) -> PolicyRules {
         }
         Condition::NotEquals(claim, value, missing) => {
             json!({"claim": claim, "operator": "not_equals", "value": value, "missing": missing})
+        }
+        Condition::Contains(claim, value) => {
+            json!({"claim": claim, "operator": "contains", "value": value})
         }
         Condition::Exists(claim) => json!({"claim": claim, "operator": "exists"}),
     };
@@ -81,8 +85,14 @@ fn oracle(written: &[Written], claims: &BTreeMap<&'static str, Value>) -> Shown 
                 found != value
                     && found.is_string() == value.is_string()
                     && found.is_number() == value.is_number()
+                    && found.is_array() == value.is_array()
             }
             None => *missing,
+        },
+        Condition::Contains(claim, word) => match claims.get(claim) {
+            Some(Value::Array(elements)) => elements.contains(&json!(word)),
+            Some(Value::String(text)) => text.split(' ').any(|part| part == *word),
+            _ => false,
         },
         Condition::Exists(claim) => claims.contains_key(claim),
     };
@@ -101,7 +111,15 @@ fn oracle(written: &[Written], claims: &BTreeMap<&'static str, Value>) -> Shown 
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
-    prop::sample::select(vec![json!("1"), json!(1), json!("staff"), json!(true)])
+    prop::sample::select(vec![
+        json!("1"),
+        json!(1),
+        json!("staff"),
+        json!("staff 1"),
+        json!(["staff", 1]),
+        json!([["staff"], "staff 1"]),
+        json!(true),
+    ])
 }
 
 fn any_condition() -> impl Strategy<Value = Condition> {
@@ -110,6 +128,8 @@ fn any_condition() -> impl Strategy<Value = Condition> {
         (claim(), any_value()).prop_map(|(claim, value)| Condition::Equals(claim, value)),
         (claim(), any_value(), any::<bool>())
             .prop_map(|(claim, value, missing)| Condition::NotEquals(claim, value, missing)),
+        (claim(), prop::sample::select(vec!["1", "staff", "staff 1"]))
+            .prop_map(|(claim, word)| Condition::Contains(claim, word)),
         claim().prop_map(Condition::Exists),
     ]
 }
