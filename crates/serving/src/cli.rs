@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::show::At;
-use crate::{call, discover, journal, secret};
+use crate::{call, discover, explain, journal, secret};
 
 /// How a verb ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,7 @@ pub(crate) enum Ended {
 Examples:
   toolcrib discover api.yaml              # the tools of an API, without a server
   toolcrib call api.yaml get_pet id=7     # call one of them
+  toolcrib explain --claims token.json    # which tools an identity has, and why
   toolcrib journal show                   # what the catalog knows now
   toolcrib journal tail --follow          # watch it change
   toolcrib journal verify                 # check every event ever recorded
@@ -84,6 +85,17 @@ Examples:
   toolcrib call api.yaml add_pet --args @pet.json
   TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN")]
     Call(target::Call),
+    /// Say which tools an identity has, and why
+    #[command(after_help = "\
+Reads the journal; a server may be running. Without --tool it lists the tools of the identity. With
+--tool it says what grants the tool or what stops it, and the exit code is 0 if it is granted and 3
+if it is not.
+
+Examples:
+  toolcrib explain --claims '{\"role\":\"staff\"}'
+  toolcrib explain --claims token.json --tool get_pet
+  toolcrib explain --claims token.json --tool pets:get_pet --at 2026-05-01T12:00:00Z")]
+    Explain(Explain),
     /// Look into the journal, check it, move it
     #[command(subcommand)]
     Journal(JournalVerb),
@@ -166,6 +178,21 @@ pub(crate) struct Show {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// The claims as JSON, a file with them, or `-` for standard input
+    #[arg(long, value_name = "CLAIMS")]
+    pub(crate) claims: String,
+    /// Only this tool, by its id or any form of its name
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) tool: Option<String>,
+    /// A position, a time or a date instead of now
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) at: Option<At>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Tail {
     /// How many events
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
@@ -236,6 +263,7 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
     match cli.verb {
         Verb::Discover(arguments) => discover::discover(&arguments).await,
         Verb::Call(arguments) => call::call(&arguments).await,
+        Verb::Explain(arguments) => explain::explain(place, &arguments).await,
         Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
         Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,
         Verb::Journal(JournalVerb::Verify(format)) => journal::verify::verify(place, &format).await,

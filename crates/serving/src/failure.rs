@@ -86,6 +86,10 @@ pub(crate) enum Failure {
     StdinTwice,
     #[error("--args is not a JSON object")]
     ArgsNotAnObject(#[source] serde_json::Error),
+    #[error(
+        "the claims are not a JSON object: give one like '{{\"role\":\"staff\"}}', or a file with one"
+    )]
+    ClaimsNotAnObject(#[source] serde_json::Error),
     #[error("the arguments of `{tool}` are wrong\n{}", problems.join("\n"))]
     Arguments { tool: String, problems: Vec<String> },
     #[error(transparent)]

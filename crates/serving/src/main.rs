@@ -7,6 +7,7 @@ mod call;
 mod cli;
 mod config;
 mod discover;
+mod explain;
 mod failure;
 mod journal;
 mod out;

@@ -3,6 +3,7 @@
 mod bad_input;
 mod call;
 mod discover;
+mod explain;
 mod export_import;
 mod help;
 mod look;

@@ -16,6 +16,7 @@ fn the_program() {
     Commands:
       discover  List the tools of an API, without a server
       call      Call a tool of an API, without a server
+      explain   Say which tools an identity has, and why
       journal   Look into the journal, check it, move it
       secret    Keep the secrets that sources need
       help      Print this message or the help of the given subcommand(s)
@@ -29,6 +30,7 @@ fn the_program() {
     Examples:
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
+      toolcrib explain --claims token.json    # which tools an identity has, and why
       toolcrib journal show                   # what the catalog knows now
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded

@@ -12,7 +12,7 @@ use access::PolicyVerdict;
 use catalog::journal::{JournalError, Position};
 use catalog::{Moment, Snapshot};
 use jiff::Timestamp;
-use model::{Claims, GroupId, PolicyId};
+use model::{Claims, GroupId, PolicyId, ToolId, Visibility};
 use serde::Serialize;
 
 use crate::crib::Toolcrib;
@@ -36,9 +36,23 @@ pub struct Explanation {
     pub policies: Vec<PolicyExplanation>,
     /// Every group that is granted.
     pub groups: Vec<GroupExplanation>,
+    /// Everything the agent has, by id; left out if one tool was asked about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has: Option<Vec<HeldTool>>,
     /// The tools that were asked about; without a question, none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolExplanation>,
+}
+
+/// A tool that the agent has.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeldTool {
+    /// Which.
+    pub tool: ToolId,
+    /// What the agent calls it.
+    pub name: Box<str>,
+    /// Where the agent meets it.
+    pub visibility: Visibility,
 }
 
 /// What a policy says to the claims.
@@ -106,8 +120,20 @@ pub fn explain(snapshot: &Snapshot, claims: &Claims, tool: Option<&str>) -> Expl
         tool_count: toolset.tools().len(),
         groups: groups(snapshot, &toolset, &policies),
         policies,
+        has: tool.is_none().then(|| has(snapshot, &toolset)),
         tools: tools.unwrap_or_default(),
     }
+}
+
+fn has(snapshot: &Snapshot, toolset: &Toolset) -> Vec<HeldTool> {
+    let held = toolset.tools().iter().filter_map(|slot| {
+        let entry = snapshot.tool_at(slot)?;
+        let (tool, name) = (entry.tool.id.clone(), toolset.name(snapshot, entry));
+        Some(HeldTool { tool, name, visibility: toolset.visibility(slot)? })
+    });
+    let mut held: Vec<_> = held.collect();
+    held.sort_by(|one, two| one.tool.cmp(&two.tool));
+    held
 }
 
 fn policies(snapshot: &Snapshot, claims: &Claims) -> Vec<PolicyExplanation> {

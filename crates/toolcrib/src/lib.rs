@@ -38,8 +38,8 @@ pub use catalog::{
 pub use catalog::{group, key, label, policy, source, tool};
 pub use crib::{Options, Toolcrib};
 pub use explain::{
-    Explanation, GroupExplanation, GroupOfTool, PolicyExplanation, Stop, StopCode, ToolExplanation,
-    explain,
+    Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
+    ToolExplanation, explain,
 };
 pub use identity::{Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -17,25 +18,30 @@ use crate::out::{self, counted};
 use crate::table::section;
 
 pub(crate) async fn show(place: &JournalPlace, arguments: &cli::Show) -> Result<Ended, Failure> {
-    let journal = open_to_read(place).await?;
-    let shown = match &arguments.at {
-        None => Shown::of(&Catalog::open(journal).await?.snapshot()),
-        Some(At(moment)) => {
-            let end = journal.head().await?.0;
-            match moment {
-                Moment::Position(Position(asked)) if end < *asked => {
-                    return Err(Failure::NotThereYet { asked: *asked, end });
-                }
-                Moment::Position(_) | Moment::Time(_) => {}
-            }
-            Shown::of(&toolcrib::snapshot_at(&*journal, *moment).await?)
-        }
-    };
+    let snapshot = snapshot(place, arguments.at.as_ref()).await?;
+    let shown = Shown::of(&snapshot);
     match arguments.json.json {
         true => out::print_json(&shown)?,
         false => out::print(&shown.text())?,
     }
     Ok(Ended::Fine)
+}
+
+/// What the catalog knows, now or at a moment.
+pub(crate) async fn snapshot(
+    place: &JournalPlace,
+    at: Option<&At>,
+) -> Result<Arc<Snapshot>, Failure> {
+    let journal = open_to_read(place).await?;
+    let Some(At(moment)) = at else { return Ok(Catalog::open(journal).await?.snapshot()) };
+    let end = journal.head().await?.0;
+    match moment {
+        Moment::Position(Position(asked)) if end < *asked => {
+            return Err(Failure::NotThereYet { asked: *asked, end });
+        }
+        Moment::Position(_) | Moment::Time(_) => {}
+    }
+    Ok(Arc::new(toolcrib::snapshot_at(&*journal, *moment).await?))
 }
 
 /// A moment as it is written on the command line.

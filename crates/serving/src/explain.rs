@@ -1,0 +1,148 @@
+//! `toolcrib explain`: which tools an identity has, and what grants or stops one of them.
+
+use std::path::Path;
+
+use model::{Claims, Visibility};
+use toolcrib::{
+    Explanation, GroupOfTool, HeldTool, JournalPlace, PolicyExplanation, ToolExplanation,
+};
+
+use crate::cli::{self, Ended};
+use crate::failure::Failure;
+use crate::journal::show::snapshot;
+use crate::out::{self, counted, plain};
+use crate::table::section;
+use crate::target;
+
+/// As much as a token may hold, and some more.
+const LIMIT: u64 = 1 << 20;
+
+pub(crate) async fn explain(
+    place: &JournalPlace,
+    arguments: &cli::Explain,
+) -> Result<Ended, Failure> {
+    let claims = claims(&arguments.claims).await?;
+    let snapshot = snapshot(place, arguments.at.as_ref()).await?;
+    let explained = toolcrib::explain(&snapshot, &claims, arguments.tool.as_deref());
+    match arguments.json.json {
+        true => out::print_json(&explained)?,
+        false => out::print(&text(&explained))?,
+    }
+    let granted = explained.tools.is_empty() || explained.tools.iter().any(|tool| tool.granted);
+    Ok(if granted { Ended::Fine } else { Ended::ProblemsFound })
+}
+
+async fn claims(given: &str) -> Result<Claims, Failure> {
+    let bytes = match given {
+        "-" => target::from_stdin(LIMIT).await?,
+        json if json.trim_start().starts_with('{') => json.as_bytes().to_vec(),
+        path => target::from_file(Path::new(path), LIMIT)?,
+    };
+    serde_json::from_slice(&bytes).map_err(Failure::ClaimsNotAnObject)
+}
+
+fn text(explained: &Explanation) -> String {
+    let mut text = match explained.time {
+        Some(time) => format!("As of event {} of {time:.3}\n", explained.position),
+        None => "The catalog is empty\n".to_owned(),
+    };
+    if explained.admin {
+        text += "A policy makes this identity an admin.\n";
+    }
+    for tool in &explained.tools {
+        text += &tool_text(tool);
+    }
+    text += "\nPolicies\n";
+    if explained.policies.is_empty() {
+        text += "  there are none, so nobody has a tool\n";
+    }
+    for policy in &explained.policies {
+        text += &policy_text(policy);
+    }
+    if let Some(has) = &explained.has {
+        text += &held_text(has);
+    }
+    text
+}
+
+fn policy_text(policy: &PolicyExplanation) -> String {
+    let groups = policy.groups.iter().map(|group| format!("`{group}`"));
+    let mut gives: Vec<String> = groups.collect();
+    if policy.admin {
+        gives.push("admin rights".to_owned());
+    }
+    let off = if policy.is_active { "" } else { ", which is not active" };
+    let gives = gives.join(", ");
+    let mut text = match policy.grants {
+        true => format!("  yes  {} grants {gives}\n", policy.id),
+        false => format!("  no   {}{off} would grant {gives}\n", policy.id),
+    };
+    for matcher in &policy.verdict.matchers {
+        let mark = if matcher.matches { "yes" } else { "no " };
+        text += &format!("         {mark}  {}\n", plain(&matcher.why));
+    }
+    text
+}
+
+fn tool_text(tool: &ToolExplanation) -> String {
+    let verdict = match (&tool.name, tool.visibility) {
+        (Some(name), Some(visibility)) => {
+            format!("granted as `{}`, {}", plain(name), seen(visibility))
+        }
+        _ => "not granted".to_owned(),
+    };
+    let mut text = format!("\n{}: {verdict}\n  {}\n", plain(&tool.tool), plain(&tool.why));
+    for stop in tool.stopped_by.iter().skip(1) {
+        text += &format!("  and: {}\n", plain(&stop.message));
+    }
+    for group in &tool.groups {
+        text += &format!("  group {}\n", group_text(group));
+    }
+    text
+}
+
+fn group_text(group: &GroupOfTool) -> String {
+    let membership = &group.membership;
+    let has = if membership.member { "has it" } else { "does not have it" };
+    let why = match (&membership.reason, membership.decided_by) {
+        (Some(reason), _) if !reason.is_empty() => format!("excluded, {}", plain(reason)),
+        (_, toolcrib::group::DecidedBy::Exclusion) => "excluded".to_owned(),
+        (_, toolcrib::group::DecidedBy::ExplicitEntry) => "named".to_owned(),
+        (_, toolcrib::group::DecidedBy::NoSelectors) => "no selectors".to_owned(),
+        (_, toolcrib::group::DecidedBy::Selectors) => {
+            let failing = membership.selectors.iter().enumerate();
+            let failing = failing.filter_map(|(number, verdict)| {
+                Some(format!("selector {} fails at `{}`", number + 1, verdict.failing?))
+            });
+            let failing: Vec<_> = failing.collect();
+            if failing.is_empty() { "selected".to_owned() } else { failing.join(", ") }
+        }
+    };
+    let off = if group.is_active { "" } else { ", not active" };
+    let granted: Vec<_> = group.granted_by.iter().map(|policy| format!("`{policy}`")).collect();
+    let granted = match granted.is_empty() {
+        true => "not granted".to_owned(),
+        false => format!("granted by {}", granted.join(", ")),
+    };
+    format!("`{}` {has} ({why}); {granted}{off}", group.id)
+}
+
+fn held_text(has: &[HeldTool]) -> String {
+    let row = |held: &HeldTool| {
+        vec![
+            plain(&held.name).into_owned(),
+            plain(held.tool.as_str()).into_owned(),
+            seen(held.visibility).to_owned(),
+        ]
+    };
+    let rows = has.iter().map(row).collect();
+    section(&counted(has.len(), "tool", "tools"), &["NAME", "ID", "VISIBILITY"], rows)
+}
+
+fn seen(visibility: Visibility) -> &'static str {
+    match visibility {
+        Visibility::Listed => "listed",
+        Visibility::Searchable => "searchable",
+        Visibility::Hidden => "hidden",
+    }
+}
