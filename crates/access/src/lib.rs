@@ -1,5 +1,18 @@
-//! Access: claims → grant. Pure: nothing is read here, not even the clock; what is needed is handed in.
+//! Access: token → claims → grant. Pure: nothing is read here, not even the clock; what is needed is handed in.
 
+mod algorithm;
+mod keys;
 mod resolve;
+mod signed;
+mod strict_json;
+mod token_error;
 
+pub use algorithm::Algorithm;
+pub use keys::{InvalidKeys, KeySet};
 pub use resolve::{Grant, resolve};
+pub use signed::verify_signature;
+pub use token_error::TokenError;
+
+#[cfg(test)]
+#[path = "../tests/support/signer.rs"]
+mod signer;
