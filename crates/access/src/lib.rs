@@ -1,16 +1,21 @@
 //! Access: token → claims → grant. Pure: nothing is read here, not even the clock; what is needed is handed in.
 
 mod algorithm;
+mod claims;
+mod issuer;
 mod keys;
 mod resolve;
 mod signed;
 mod strict_json;
+mod token;
 mod token_error;
 
 pub use algorithm::Algorithm;
+pub use issuer::{InvalidIssuer, Issuer, TokenType};
 pub use keys::{InvalidKeys, KeySet};
 pub use resolve::{Grant, resolve};
 pub use signed::verify_signature;
+pub use token::{Token, Verified};
 pub use token_error::TokenError;
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ const UNSUPPORTED: [&str; 4] = ["crit", "b64", "zip", "enc"];
 pub(crate) struct Signed<'a> {
     algorithm: Algorithm,
     kid: Option<String>,
+    pub(crate) media_type: Option<String>,
     /// Header and payload as they were written.
     input: &'a str,
     /// Not to be trusted until [`Signed::check`] says so.
@@ -47,12 +48,12 @@ impl<'a> Signed<'a> {
         if let Some(member) = UNSUPPORTED.into_iter().find(|member| header.contains_key(*member)) {
             return Err(TokenError::Unsupported { member });
         }
-        text_member(&header, "typ")?;
         let algorithm = text_member(&header, "alg")?;
         let algorithm = algorithm.as_deref().and_then(Algorithm::named);
         Ok(Self {
             algorithm: algorithm.ok_or(TokenError::Algorithm)?,
             kid: text_member(&header, "kid")?,
+            media_type: text_member(&header, "typ")?,
             input,
             payload: decode(payload)?,
             signature: decode(signature)?,
@@ -72,7 +73,8 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// The payload of a signed text, whatever it is, if the signature is of one of the keys. No claim is read.
+/// The payload of a signed text, whatever it is, if the signature is of one of the keys. For tokens there is
+/// [`Token`](crate::Token), which also reads what they claim.
 pub fn verify_signature(
     text: &str,
     keys: &KeySet,
