@@ -14,7 +14,7 @@ pub use algorithm::Algorithm;
 pub use issuer::{InvalidIssuer, Issuer, TokenType};
 pub use keys::{InvalidKeys, KeySet};
 pub use resolve::{Grant, resolve};
-pub use signed::verify_signature;
+pub use signed::{MAX_TOKEN, verify_signature};
 pub use token::{Token, Verified};
 pub use token_error::TokenError;
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::{Algorithm, KeySet, TokenError, strict_json};
 
 /// The longest token, in bytes.
-const LIMIT: usize = 16 << 10;
+pub const MAX_TOKEN: usize = 16 << 10;
 
 /// Members of a header after which nothing is as it seems: extensions we would have to understand, unencoded or
 /// compressed payloads, encryption.
@@ -29,8 +29,8 @@ pub(crate) struct Signed<'a> {
 
 impl<'a> Signed<'a> {
     pub(crate) fn parse(text: &'a str) -> Result<Self, TokenError> {
-        if LIMIT < text.len() {
-            return Err(TokenError::TooLong { limit: LIMIT });
+        if MAX_TOKEN < text.len() {
+            return Err(TokenError::TooLong { limit: MAX_TOKEN });
         }
         let three = TokenError::Malformed { rule: "it has three parts with dots between" };
         let (input, signature) = text.rsplit_once('.').ok_or(three)?;

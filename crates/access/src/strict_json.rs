@@ -15,7 +15,7 @@ pub(crate) struct NotStrict;
 /// Reads a whole object.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, NotStrict> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict.deserialize(&mut reader).map_err(|_| NotStrict)?;
+    let value = Strict { room: MEMBERS }.deserialize(&mut reader).map_err(|_| NotStrict)?;
     reader.end().map_err(|_| NotStrict)?;
     match value {
         Value::Object(object) => Ok(object),
@@ -26,7 +26,15 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, NotStrict> {
 }
 
 /// One value at any depth.
-struct Strict;
+struct Strict {
+    /// How many members an object is made for.
+    room: usize,
+}
+
+/// As many as a token has claims, so that the object does not grow again and again.
+const MEMBERS: usize = 16;
+
+const INSIDE: Strict = Strict { room: 0 };
 
 impl<'de> DeserializeSeed<'de> for Strict {
     type Value = Value;
@@ -73,16 +81,16 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        while let Some(element) = elements.next_element_seed(Self)? {
+        while let Some(element) = elements.next_element_seed(INSIDE)? {
             array.push(element);
         }
         Ok(Value::Array(array))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
+        let mut object = Map::with_capacity(self.room);
         while let Some(name) = members.next_key::<String>()? {
-            if object.insert(name, members.next_value_seed(Self)?).is_some() {
+            if object.insert(name, members.next_value_seed(INSIDE)?).is_some() {
                 return Err(A::Error::custom("a member stands there twice"));
             }
         }
