@@ -13,10 +13,15 @@
 //! ```
 #![warn(missing_docs)]
 
+mod authenticate;
 mod place;
 mod refresh;
 mod secrets;
 
+pub use access::{Algorithm, InvalidIssuer, InvalidKeys, TokenError, TokenType};
+pub use authenticate::{
+    Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
+};
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
 pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,
