@@ -42,18 +42,18 @@ impl<'a> Signed<'a> {
             return Err(TokenError::Malformed { rule: "it has a signature" });
         }
         let header = strict_json::object(&decode(header)?);
-        let header = header.map_err(|_| TokenError::Malformed {
+        let mut header = header.map_err(|_| TokenError::Malformed {
             rule: "its header is a JSON object without a member twice",
         })?;
         if let Some(member) = UNSUPPORTED.into_iter().find(|member| header.contains_key(*member)) {
             return Err(TokenError::Unsupported { member });
         }
-        let algorithm = text_member(&header, "alg")?;
+        let algorithm = take_text(&mut header, "alg")?;
         let algorithm = algorithm.as_deref().and_then(Algorithm::named);
         Ok(Self {
             algorithm: algorithm.ok_or(TokenError::Algorithm)?,
-            kid: text_member(&header, "kid")?,
-            media_type: text_member(&header, "typ")?,
+            kid: take_text(&mut header, "kid")?,
+            media_type: take_text(&mut header, "typ")?,
             input,
             payload: decode(payload)?,
             signature: decode(signature)?,
@@ -91,10 +91,10 @@ fn decode(part: &str) -> Result<Vec<u8>, TokenError> {
     decoded.map_err(|_| TokenError::Malformed { rule: "its parts are base64url without padding" })
 }
 
-fn text_member(header: &Map<String, Value>, name: &str) -> Result<Option<String>, TokenError> {
-    match header.get(name) {
+fn take_text(header: &mut Map<String, Value>, name: &str) -> Result<Option<String>, TokenError> {
+    match header.remove(name) {
         None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => {
             Err(TokenError::Malformed { rule: "its header's `alg`, `kid`, `typ` are texts" })
         }

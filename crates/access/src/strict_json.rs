@@ -15,7 +15,8 @@ pub(crate) struct NotStrict;
 /// Reads a whole object.
 pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, NotStrict> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { room: MEMBERS }.deserialize(&mut reader).map_err(|_| NotStrict)?;
+    let room = (bytes.len() / MEMBER).min(MEMBERS);
+    let value = Strict { room }.deserialize(&mut reader).map_err(|_| NotStrict)?;
     reader.end().map_err(|_| NotStrict)?;
     match value {
         Value::Object(object) => Ok(object),
@@ -31,8 +32,10 @@ struct Strict {
     room: usize,
 }
 
-/// As many as a token has claims, so that the object does not grow again and again.
-const MEMBERS: usize = 16;
+/// The bytes a claim takes, roughly: an object with room for all of them does not grow again and again.
+const MEMBER: usize = 32;
+/// The most members room is made for before they come.
+const MEMBERS: usize = 32;
 
 const INSIDE: Strict = Strict { room: 0 };
 
