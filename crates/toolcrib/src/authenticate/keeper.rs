@@ -130,6 +130,7 @@ impl Keeper {
 
     /// For a token whose key is not in the set: a newer one, if there is one or it is time to ask.
     pub(super) async fn newer_than(self: &Arc<Self>, known: &Arc<Held>) -> Option<Arc<Held>> {
+        self.place.as_ref()?;
         self.other_than(Some(known)).await
     }
 
