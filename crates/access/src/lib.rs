@@ -1,7 +1,25 @@
-//! Access: claims → grant. Pure: nothing is read here, not even the clock; what is needed is handed in.
+//! Access: token → claims → grant. Pure: nothing is read here, not even the clock; what is needed is handed in.
 
+mod algorithm;
+mod claims;
 mod explain;
+mod issuer;
+mod keys;
 mod policies;
+mod signed;
+mod strict_json;
+mod token;
+mod token_error;
 
+pub use algorithm::Algorithm;
 pub use explain::{MatcherVerdict, PolicyVerdict, explain};
+pub use issuer::{InvalidIssuer, Issuer, TokenType};
+pub use keys::{InvalidKeys, KeySet};
 pub use policies::{Grant, Key, Policies};
+pub use signed::{MAX_TOKEN, verify_signature};
+pub use token::{Token, Verified};
+pub use token_error::TokenError;
+
+#[cfg(test)]
+#[path = "../tests/support/signer.rs"]
+mod signer;

@@ -14,6 +14,7 @@
 #![warn(missing_docs)]
 
 mod api_key;
+mod authenticate;
 mod crib;
 mod explain;
 mod identity;
@@ -26,7 +27,11 @@ mod toolset;
 mod view;
 mod what_if;
 
+pub use access::{Algorithm, InvalidIssuer, InvalidKeys, TokenError, TokenType};
 pub use api_key::new_key;
+pub use authenticate::{
+    Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
+};
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
 pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,

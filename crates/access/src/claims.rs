@@ -1,0 +1,126 @@
+//! What the claims of an access token must say (RFC 7519, section 4.1; RFC 9068; RFC 8725).
+//!
+//! A claim that is not what it must be is never taken for one that is not there.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::{Issuer, TokenError, TokenType};
+
+/// Only id tokens and logout tokens have them.
+const OF_OTHER_TOKENS: [&str; 3] = ["nonce", "at_hash", "events"];
+/// An access token has at least one of them.
+const OF_ACCESS_TOKENS: [&str; 4] = ["scope", "scp", "client_id", "azp"];
+/// What Keycloak writes into the claims of other tokens, all of which are `JWT` by their headers.
+const OTHER_TYPES: [&str; 4] = ["ID", "Refresh", "Offline", "Logout"];
+
+pub(crate) fn check_type(
+    media_type: Option<&str>,
+    claims: &Map<String, Value>,
+    wanted: TokenType,
+) -> Result<(), TokenError> {
+    // Media types are compared without regard to case (RFC 7515, section 4.1.9).
+    let lower = media_type.map(str::to_ascii_lowercase);
+    let short = lower.as_deref().map(|name| name.strip_prefix("application/").unwrap_or(name));
+    match (wanted, short) {
+        (TokenType::AccessToken, Some("at+jwt")) => Ok(()),
+        (TokenType::Any, None | Some("jwt" | "at+jwt")) => looks_like_access_token(claims),
+        (TokenType::AccessToken | TokenType::Any, _) => {
+            Err(TokenError::Type { rule: "its header's `typ` must be `at+jwt`" })
+        }
+    }
+}
+
+fn looks_like_access_token(claims: &Map<String, Value>) -> Result<(), TokenError> {
+    let other_type = claims.get("typ").and_then(Value::as_str);
+    let of_others = OF_OTHER_TOKENS.iter().any(|name| claims.contains_key(*name));
+    if of_others || other_type.is_some_and(|name| OTHER_TYPES.contains(&name)) {
+        return Err(TokenError::Type { rule: "it has claims of an id token or a logout token" });
+    }
+    let stands = |name: &&str| claims.get(*name).is_some_and(|claim| !claim.is_null());
+    if !OF_ACCESS_TOKENS.iter().any(stands) {
+        return Err(TokenError::Type {
+            rule: "it must have a `scope`, `scp`, `client_id` or `azp`",
+        });
+    }
+    Ok(())
+}
+
+/// Once more, now that the claims are read strictly.
+pub(crate) fn check_issuer(claims: &Map<String, Value>, issuer: &Issuer) -> Result<(), TokenError> {
+    match claims.get("iss") {
+        Some(Value::String(name)) if **name == *issuer.name => Ok(()),
+        _ => Err(TokenError::UnknownIssuer),
+    }
+}
+
+pub(crate) fn check_audience(
+    claims: &Map<String, Value>,
+    issuer: &Issuer,
+) -> Result<(), TokenError> {
+    let is_ours = |name: &str| issuer.audiences.iter().any(|audience| **audience == *name);
+    let malformed = TokenError::Claim { claim: "aud", rule: "must be a text or a list of texts" };
+    let ours = match claims.get("aud") {
+        Some(Value::String(name)) => is_ours(name),
+        Some(Value::Array(names)) => {
+            let names: Option<Vec<&str>> = names.iter().map(Value::as_str).collect();
+            names.ok_or(malformed)?.into_iter().any(is_ours)
+        }
+        Some(_) => return Err(malformed),
+        None => false,
+    };
+    if ours { Ok(()) } else { Err(TokenError::Audience) }
+}
+
+/// Gives back when the token expires.
+pub(crate) fn check_times(
+    claims: &Map<String, Value>,
+    issuer: &Issuer,
+    now: Timestamp,
+) -> Result<Timestamp, TokenError> {
+    let missing = TokenError::Claim { claim: "exp", rule: "is missing" };
+    let expires_at = time(claims, "exp")?.ok_or(missing)?;
+    let (earliest, latest) = (now.saturating_sub(issuer.skew), now.saturating_add(issuer.skew));
+    let (Ok(earliest), Ok(latest)) = (earliest, latest) else { return Err(TokenError::Expired) };
+    if expires_at <= earliest {
+        return Err(TokenError::Expired);
+    }
+    for claim in ["nbf", "iat"] {
+        if time(claims, claim)?.is_some_and(|time| latest < time) {
+            return Err(TokenError::NotYet);
+        }
+    }
+    Ok(expires_at)
+}
+
+/// Seconds since 1970, whole or not.
+fn time(claims: &Map<String, Value>, claim: &'static str) -> Result<Option<Timestamp>, TokenError> {
+    let Some(value) = claims.get(claim) else { return Ok(None) };
+    let seconds = value.as_i64().or_else(|| value.as_f64().and_then(whole_seconds));
+    let time = seconds.filter(|seconds| 0 <= *seconds).map(Timestamp::from_second);
+    match time {
+        Some(Ok(time)) => Ok(Some(time)),
+        Some(Err(_)) | None => {
+            Err(TokenError::Claim { claim, rule: "must be a number of seconds since 1970" })
+        }
+    }
+}
+
+fn whole_seconds(seconds: f64) -> Option<i64> {
+    // The fraction is dropped. What is beyond an `i64` stays at its end, where no time is.
+    (0.0 <= seconds).then_some(seconds as i64)
+}
+
+/// `sub`, or the client: one that acts for itself is its own subject.
+pub(crate) fn subject(claims: &Map<String, Value>) -> Result<Arc<str>, TokenError> {
+    for claim in ["sub", "client_id", "azp"] {
+        match claims.get(claim) {
+            None => {}
+            Some(Value::String(name)) if !name.is_empty() => return Ok(name.as_str().into()),
+            Some(_) => return Err(TokenError::Claim { claim, rule: "must be a text" }),
+        }
+    }
+    Err(TokenError::Claim { claim: "sub", rule: "is missing: a token says whom it is for" })
+}

@@ -1,0 +1,151 @@
+//! What an admin writes about an issuer.
+
+use std::path::PathBuf;
+
+use access::{Algorithm, InvalidIssuer, InvalidKeys, Issuer, TokenType};
+use jiff::SignedDuration;
+use model::SecretRef;
+use serde::Deserialize;
+use upstream::egress::Allowed;
+use upstream::http::Url;
+
+use crate::SecretError;
+
+/// An issuer whose tokens are taken.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IssuerConfig {
+    /// Exactly as in the `iss` of its tokens.
+    pub issuer: Box<str>,
+    /// What its tokens for this server have in `aud`.
+    pub audience: Audience,
+    /// Where its keys are.
+    #[serde(default)]
+    pub keys: KeySource,
+    /// What it may sign with: `RS256`, `PS256`, `ES256`, `ES384` and `EdDSA`, or `HS256` with a secret.
+    pub algorithms: Option<Vec<Algorithm>>,
+    /// How its access tokens are told from others.
+    #[serde(default)]
+    pub token_type: TokenType,
+    /// How far its clock may be from ours, in seconds.
+    pub clock_skew: Option<u32>,
+    /// What may be reached for its keys although it is not public: addresses, networks, host names.
+    #[serde(default)]
+    pub allow: Vec<Allowed>,
+}
+
+/// One or several: any of them will do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Audience {
+    /// One.
+    One(Box<str>),
+    /// Several.
+    Several(Vec<Box<str>>),
+}
+
+/// Where the keys of an issuer are.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeySource {
+    /// The issuer is a url and says it there: OpenID Connect Discovery, or else RFC 8414.
+    #[default]
+    Discovery,
+    /// A JWK set on the web.
+    JwksUrl(Url),
+    /// A JWK set right here.
+    Jwks(serde_json::Value),
+    /// A JWK set in a file the server can read.
+    JwksFile(PathBuf),
+    /// Public keys in PEM right here.
+    Pem(Box<str>),
+    /// Public keys in PEM in a file the server can read.
+    PemFile(PathBuf),
+    /// A shared secret, for `HS256` and the like.
+    Secret(SecretRef),
+}
+
+/// Why an issuer cannot be trusted as it is written.
+#[derive(Debug, thiserror::Error)]
+pub enum IssuerError {
+    /// A rule on issuers.
+    #[error(transparent)]
+    Rule(#[from] InvalidIssuer),
+    /// It would not be clear which of them is meant.
+    #[error("issuer `{issuer}` is there twice: name all audiences in one place")]
+    Twice {
+        /// The issuer.
+        issuer: String,
+    },
+    /// Secrets are for one kind of algorithm, public keys for the other.
+    #[error(
+        "issuer `{issuer}` has a `secret` and no algorithm for it, or the other way round: `HS256`, `HS384` and `HS512` need a secret, and nothing else does"
+    )]
+    SecretAndAlgorithm {
+        /// The issuer.
+        issuer: String,
+    },
+    /// Nowhere to ask for its keys.
+    #[error("issuer `{issuer}` is not a url, so say where its keys are: `keys: {{jwks_url: …}}`")]
+    NoUrl {
+        /// The issuer.
+        issuer: String,
+    },
+    /// The keys are not keys.
+    #[error("the keys of issuer `{issuer}` cannot be used")]
+    Keys {
+        /// The issuer.
+        issuer: String,
+        /// Why.
+        source: InvalidKeys,
+    },
+    /// No token could be verified.
+    #[error(
+        "no key of issuer `{issuer}` is for its algorithms, or its secret is too short for them"
+    )]
+    NoSuitableKey {
+        /// The issuer.
+        issuer: String,
+    },
+    /// The file with its keys.
+    #[error("the keys of issuer `{issuer}` cannot be read")]
+    File {
+        /// The issuer.
+        issuer: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Its secret.
+    #[error("the secret of issuer `{issuer}` cannot be had")]
+    Secret {
+        /// The issuer.
+        issuer: String,
+        /// Why.
+        source: SecretError,
+    },
+}
+
+impl IssuerConfig {
+    /// What its tokens must say.
+    pub(super) fn rules(&self) -> Result<Issuer, IssuerError> {
+        let audiences = match &self.audience {
+            Audience::One(audience) => vec![audience.clone()],
+            Audience::Several(audiences) => audiences.clone(),
+        };
+        let has_secret = matches!(self.keys, KeySource::Secret(_));
+        let mut rules = Issuer::new(self.issuer.clone(), audiences)?;
+        rules = rules.with_token_type(self.token_type);
+        if let Some(skew) = self.clock_skew {
+            rules = rules.with_skew(SignedDuration::from_secs(skew.into()))?;
+        }
+        match &self.algorithms {
+            Some(algorithms) => rules = rules.with_algorithms(algorithms.clone())?,
+            None if has_secret => rules = rules.with_algorithms(vec![Algorithm::HS256])?,
+            None => {}
+        }
+        if rules.algorithms().iter().any(|algorithm| algorithm.needs_secret() != has_secret) {
+            return Err(IssuerError::SecretAndAlgorithm { issuer: self.issuer.to_string() });
+        }
+        Ok(rules)
+    }
+}

@@ -1,0 +1,196 @@
+//! The keys of an issuer, read from where they are: whole and within limits, or not at all.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use access::{InvalidKeys, KeySet};
+use serde::Deserialize;
+use upstream::http::{HttpClient, HttpError, Limits, Url};
+use upstream::limits::{self, LimitError};
+
+use super::config::IssuerError;
+
+/// The largest key set or document about an issuer, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Where keys are.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// Wherever the issuer says.
+    Discovery {
+        issuer: Box<str>,
+        url: Url,
+    },
+    Jwks(Url),
+    JwksFile(PathBuf),
+    PemFile(PathBuf),
+}
+
+/// Why keys could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FetchError {
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("`{what}` answered with status {status}")]
+    Status { what: String, status: u16 },
+    #[error("it was not all there within {deadline:?}")]
+    TooSlow { deadline: Duration },
+    #[error("the issuer's document is not JSON with an `issuer` and a `jwks_uri`")]
+    NotADocument,
+    #[error("the issuer's document is of another issuer: the names must be exactly the same")]
+    OtherIssuer,
+    #[error("the issuer's `jwks_uri` is not an `https` url")]
+    NotSecure,
+    #[error("the file `{path}` cannot be read")]
+    File { path: String, source: LimitError },
+    #[error(transparent)]
+    Keys(#[from] InvalidKeys),
+}
+
+/// What an issuer says about itself (OpenID Connect Discovery 1.0, section 3; RFC 8414, section 2).
+#[derive(Deserialize)]
+struct Document {
+    issuer: String,
+    jwks_uri: Url,
+}
+
+impl Place {
+    pub(super) fn discovery(issuer: &str) -> Result<Self, IssuerError> {
+        let url: Option<Url> = issuer.parse().ok();
+        let url = url.filter(|url| matches!(url.scheme(), "https" | "http"));
+        let url = url.ok_or_else(|| IssuerError::NoUrl { issuer: issuer.to_owned() })?;
+        Ok(Self::Discovery { issuer: issuer.into(), url })
+    }
+
+    /// All of it before the deadline.
+    pub(super) async fn read(
+        &self,
+        client: &HttpClient,
+        deadline: Duration,
+    ) -> Result<KeySet, FetchError> {
+        let read = async {
+            match self {
+                Self::Discovery { issuer, url } => {
+                    let keys = discover(issuer, url, client, deadline).await?;
+                    Ok(KeySet::from_jwks(&get(client, &keys, deadline).await?)?)
+                }
+                Self::Jwks(url) => Ok(KeySet::from_jwks(&get(client, url, deadline).await?)?),
+                Self::JwksFile(path) => Ok(KeySet::from_jwks(&open(path).await?)?),
+                Self::PemFile(path) => {
+                    let bytes = open(path).await?;
+                    let text = str::from_utf8(&bytes).map_err(|_| InvalidKeys::NotPem)?;
+                    Ok(KeySet::from_pem(text)?)
+                }
+            }
+        };
+        let read = tokio::time::timeout(deadline, read).await;
+        read.unwrap_or(Err(FetchError::TooSlow { deadline }))
+    }
+}
+
+async fn open(path: &Path) -> Result<Vec<u8>, FetchError> {
+    let path = path.to_owned();
+    let shown = path.display().to_string();
+    let read = tokio::task::spawn_blocking(move || limits::read_file(&path, MAX_BYTES)).await;
+    let read = read.expect("reading a file does not panic");
+    read.map_err(|source| FetchError::File { path: shown, source })
+}
+
+async fn get(client: &HttpClient, url: &Url, deadline: Duration) -> Result<Vec<u8>, FetchError> {
+    let answer = client.get_document(url, Limits { deadline, max_bytes: MAX_BYTES }).await?;
+    match answer.status {
+        200 => Ok(answer.body),
+        status => Err(FetchError::Status { what: shown(url), status }),
+    }
+}
+
+/// Without the query, which may hold secrets.
+fn shown(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
+/// Where the issuer says its keys are. It must be itself that says so, or anyone could speak for it.
+async fn discover(
+    issuer: &str,
+    url: &Url,
+    client: &HttpClient,
+    deadline: Duration,
+) -> Result<Url, FetchError> {
+    let [openid, oauth] = well_known(url);
+    let document = match get(client, &openid, deadline).await {
+        Err(FetchError::Status { status: 404, .. }) => get(client, &oauth, deadline).await?,
+        other => other?,
+    };
+    let document: Document =
+        serde_json::from_slice(&document).map_err(|_| FetchError::NotADocument)?;
+    if document.issuer != issuer {
+        return Err(FetchError::OtherIssuer);
+    }
+    let keys = document.jwks_uri;
+    // An issuer without TLS, on this machine or in a test, has its keys beside it.
+    let beside = url.scheme() == "http" && keys.scheme() == "http" && keys.host() == url.host();
+    if keys.scheme() != "https" && !beside {
+        return Err(FetchError::NotSecure);
+    }
+    Ok(keys)
+}
+
+/// OpenID Connect writes it after the path, RFC 8414 before.
+fn well_known(issuer: &Url) -> [Url; 2] {
+    let path = issuer.path().trim_end_matches('/');
+    let at = |path: String| {
+        let mut url = issuer.clone();
+        url.set_path(&path);
+        url.set_query(None);
+        url.set_fragment(None);
+        url
+    };
+    [
+        at(format!("{path}/.well-known/openid-configuration")),
+        at(format!("/.well-known/oauth-authorization-server{path}")),
+    ]
+}
+
+/// The error and its causes in one sentence. None of them holds a secret.
+pub(super) fn sentence(error: &dyn Error) -> String {
+    let mut sentence = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !sentence.contains(&more) {
+            sentence = format!("{sentence}: {more}");
+        }
+        cause = error.source();
+    }
+    sentence
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issuer_is_asked_at_two_well_known_places() {
+        let places = |url: &str| well_known(&url.parse().unwrap()).map(String::from);
+        let root = [
+            "https://id.example/.well-known/openid-configuration",
+            "https://id.example/.well-known/oauth-authorization-server",
+        ];
+        assert_eq!(places("https://id.example"), root);
+        assert_eq!(places("https://id.example/?a#b"), root);
+        let below = [
+            "https://id.example/realms/a/.well-known/openid-configuration",
+            "https://id.example/.well-known/oauth-authorization-server/realms/a",
+        ];
+        assert_eq!(places("https://id.example/realms/a"), below);
+        assert_eq!(places("https://id.example/realms/a/"), below);
+    }
+
+    #[test]
+    fn only_a_url_of_the_web_can_be_asked() {
+        for issuer in ["accounts.example", "urn:example:id", "file:///etc/passwd", ""] {
+            assert!(matches!(Place::discovery(issuer), Err(IssuerError::NoUrl { .. })), "{issuer}");
+        }
+    }
+}

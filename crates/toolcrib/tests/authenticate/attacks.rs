@@ -1,0 +1,149 @@
+//! What strangers try: floods of made-up keys, keys of their own, key sets that never end.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+use toolcrib::{Timing, TokenError};
+
+use crate::server::{Upstream, answer};
+use crate::signer::{Signer, encode, jwks};
+use crate::world::{ISSUER, World, alice, clock, good, issuer, ok, signed, subject, trusting};
+
+#[tokio::test]
+async fn a_key_that_a_token_points_to_is_never_asked_for() {
+    let world = World::new().await;
+    let attacker = Signer::p256();
+    let keys = jwks(&[attacker.jwk("k")]);
+    let theirs = Upstream::replying(move |_| ok(&keys));
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    world.pass(30);
+    for member in ["jku", "x5u"] {
+        let places = [
+            theirs.url("/jwks"),
+            "http://169.254.169.254/latest".to_owned(),
+            "file:///etc/passwd".to_owned(),
+        ];
+        for place in places {
+            for kid in ["k", "unknown"] {
+                let header = json!({"kid": kid, member: place});
+                let refused = world.ask(&signed(&attacker, header, json!({}))).await;
+                let expected =
+                    if kid == "k" { TokenError::Signature } else { TokenError::UnknownKey };
+                assert_eq!(refused, Err(expected));
+            }
+        }
+    }
+    assert_eq!(theirs.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_flood_of_made_up_keys_costs_one_fetch() {
+    let world = World::new().await;
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    world.pass(30);
+    let payload = encode(json!({"iss": ISSUER}).to_string().as_bytes());
+    let signature = encode(&[7; 64]);
+    for count in 0..10_000 {
+        let header = json!({"alg": "ES256", "typ": "at+jwt", "kid": format!("made-up-{count}")});
+        let token = format!("{}.{payload}.{signature}", encode(header.to_string().as_bytes()));
+        assert_eq!(world.ask(&token).await, Err(TokenError::UnknownKey));
+        if count % 500 == 0 {
+            assert_eq!(world.ask(&world.fresh()).await, alice());
+        }
+    }
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn strange_key_names_are_only_names() {
+    let world = World::new().await;
+    let long = "k".repeat(10_000);
+    for kid in ["../../dev/null", "' OR 1=1--", &long, "k\0", "k\r\nX: y", "🔑", ""] {
+        let refused = world.ask(&good(&world.signer, kid)).await;
+        assert_eq!(refused, Err(TokenError::UnknownKey), "{kid}");
+    }
+    assert_eq!(world.fetches(), 1);
+}
+
+/// Sends the head of an answer, and then a byte now and then.
+fn drip() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            thread::spawn(move || {
+                drop(connection.read(&mut [0; 1024]));
+                drop(connection.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"));
+                while connection.write_all(b" ").is_ok() {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+        }
+    });
+    format!("http://127.0.0.1:{port}/jwks")
+}
+
+fn zipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[tokio::test]
+async fn a_key_set_that_is_too_much_changes_nothing() {
+    let world = World::new().await;
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    let elsewhere = Upstream::replying(|_| ok(&jwks(&[])));
+    let padded = format!(r#"{{"keys":[],"x":"{}"}}"#, "x".repeat(2 << 20));
+    let bomb = zipped(format!(r#"{{"keys":[],"x":"{}"}}"#, "x".repeat(64 << 20)).as_bytes());
+    assert!(bomb.len() < 1 << 20);
+    let many = vec![world.signer.jwk("n"); 65];
+    let location = format!("Location: {}\r\n", elsewhere.url("/jwks"));
+    for (reply, complaint) in [
+        (ok(&padded), "too large"),
+        (answer("200 OK", "Content-Encoding: gzip\r\n", &bomb), "too large"),
+        (ok(&jwks(&many)), "at most 64 keys"),
+        (answer("302 Found", &location, b""), "moved"),
+        (ok(r#"{"keys":[],"keys":[]}"#), "not a JWK set"),
+    ] {
+        world.serve(reply);
+        world.pass(30);
+        let state = world.authenticator.refresh_keys().await.remove(0);
+        assert!(state.last_error.as_ref().unwrap().contains(complaint), "{state:?}");
+        assert_eq!((state.keys, state.degraded), (1, true), "{complaint}");
+        assert_eq!(world.ask(&world.fresh()).await, alice(), "{complaint}");
+    }
+    assert_eq!(elsewhere.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_key_set_that_drips_is_given_up_at_the_deadline() {
+    let timing = Timing { deadline: Duration::from_millis(200), ..Timing::default() };
+    let config = issuer(json!({"keys": {"jwks_url": drip()}}));
+    let authenticator = trusting(&[config], &clock(), timing).await.unwrap();
+    let start = Instant::now();
+    let refused = authenticator.token(&good(&Signer::p256(), "k")).await;
+    assert_eq!(subject(refused), Err(TokenError::KeysUnavailable));
+    assert!(start.elapsed() < Duration::from_secs(5));
+    let state = authenticator.issuers().remove(0);
+    assert!(state.degraded && state.last_error.unwrap().contains("200ms"));
+}
+
+#[tokio::test]
+async fn what_is_no_token_is_nobody_and_asks_for_nothing() {
+    let world = World::new().await;
+    for text in ["", "Bearer", "a.b.c", "null", "anonymous", "..", "\0", "e30.e30.e30"] {
+        assert!(world.ask(text).await.is_err(), "{text}");
+    }
+    let long = "a".repeat(1 << 20);
+    assert_eq!(world.ask(&long).await, Err(TokenError::TooLong { limit: 16 << 10 }));
+    let other = signed(&world.signer, json!({"kid": "k"}), json!({"iss": "https://other.example"}));
+    assert_eq!(world.ask(&other).await, Err(TokenError::UnknownIssuer));
+    assert_eq!(world.fetches(), 0);
+}

@@ -1,0 +1,133 @@
+//! What an admin may write about issuers, and what is refused before anybody asks.
+
+use serde_json::{Value, json};
+use toolcrib::{Authenticator, IssuerConfig, IssuerError, Timing, TokenError};
+
+use crate::signer::{Signer, jwks};
+use crate::world::{alice, clock, good, issuer, signed, subject, trusting};
+
+async fn trusted(changed: Value) -> Result<Authenticator, IssuerError> {
+    trusting(&[issuer(changed)], &clock(), Timing::default()).await
+}
+
+async fn ask(authenticator: &Authenticator, token: &str) -> Result<String, TokenError> {
+    subject(authenticator.token(token).await)
+}
+
+#[tokio::test]
+async fn keys_can_be_given_right_here_or_in_a_file() {
+    let signer = Signer::p256();
+    let folder = tempfile::tempdir().unwrap();
+    let (set, pem) = (folder.path().join("jwks.json"), folder.path().join("keys.pem"));
+    std::fs::write(&set, jwks(&[signer.jwk("k")])).unwrap();
+    std::fs::write(&pem, signer.pem()).unwrap();
+    for keys in [
+        json!({"jwks": {"keys": [signer.jwk("k")]}}),
+        json!({"jwks_file": set}),
+        json!({"pem": signer.pem()}),
+        json!({"pem_file": pem}),
+    ] {
+        let authenticator = trusted(json!({"keys": keys})).await.unwrap();
+        assert_eq!(authenticator.issuers()[0].keys, 1, "{keys}");
+        assert_eq!(ask(&authenticator, &good(&signer, "k")).await, alice(), "{keys}");
+        let stranger = ask(&authenticator, &good(&Signer::p256(), "k")).await;
+        assert_eq!(stranger, Err(TokenError::Signature), "{keys}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_with_keys_is_read_again() {
+    let (signer, newer) = (Signer::p256(), Signer::p256());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jwks.json");
+    std::fs::write(&file, jwks(&[signer.jwk("k")])).unwrap();
+    let authenticator = trusted(json!({"keys": {"jwks_file": file}})).await.unwrap();
+    assert_eq!(ask(&authenticator, &good(&signer, "k")).await, alice());
+    std::fs::write(&file, jwks(&[newer.jwk("n")])).unwrap();
+    authenticator.refresh_keys().await;
+    assert_eq!(ask(&authenticator, &good(&newer, "n")).await, alice());
+}
+
+#[tokio::test]
+async fn a_secret_is_given_by_reference() {
+    let authenticator = trusted(json!({"keys": {"secret": "env:LONG"}})).await.unwrap();
+    let signer = Signer::Secret("x".repeat(48).into_bytes());
+    let token = signed(&signer, json!({"alg": "HS256"}), json!({}));
+    assert_eq!(ask(&authenticator, &token).await, alice());
+    let other = signed(&signer, json!({"alg": "HS384"}), json!({}));
+    assert_eq!(ask(&authenticator, &other).await, Err(TokenError::Algorithm));
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_used_are_refused_at_the_start() {
+    let pem = Signer::p256().pem();
+    for (changed, complaint) in [
+        (json!({"issuer": "not a url"}), "is not a url"),
+        (json!({"issuer": ""}), "has a name"),
+        (json!({"audience": ""}), "needs an audience"),
+        (json!({"audience": []}), "needs an audience"),
+        (json!({"algorithms": []}), "needs an algorithm"),
+        (json!({"algorithms": ["HS256"]}), "need a secret"),
+        (json!({"algorithms": ["HS256", "RS256"]}), "mixes"),
+        (json!({"keys": {"secret": "env:LONG"}, "algorithms": ["RS256"]}), "need a secret"),
+        (json!({"keys": {"secret": "env:LONG"}, "algorithms": ["HS512"]}), "too short"),
+        (json!({"keys": {"secret": "env:SHORT"}}), "cannot be used"),
+        (json!({"keys": {"secret": "env:MISSING"}}), "cannot be had"),
+        (json!({"keys": {"pem": "hello"}}), "cannot be used"),
+        (json!({"keys": {"pem": pem}, "algorithms": ["RS256"]}), "no key"),
+        (json!({"keys": {"jwks": {"keys": []}}}), "no key"),
+        (json!({"keys": {"jwks_file": "/not/there"}}), "cannot be read"),
+        (json!({"clock_skew": 301}), "clock skew"),
+    ] {
+        let error = trusted(changed.clone()).await.err().unwrap().to_string();
+        assert!(error.contains(complaint), "{changed}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn two_issuers_of_one_name_are_refused() {
+    let keys = json!({"keys": {"pem": Signer::p256().pem()}});
+    let twice = [issuer(keys.clone()), issuer(keys)];
+    let refused = trusting(&twice, &clock(), Timing::default()).await;
+    assert!(matches!(refused.err().unwrap(), IssuerError::Twice { .. }));
+}
+
+#[tokio::test]
+async fn each_issuer_speaks_for_itself() {
+    let (one, two) = (Signer::p256(), Signer::p256());
+    let of = |name: &str, signer: &Signer| {
+        issuer(json!({"issuer": name, "keys": {"jwks": {"keys": [signer.jwk("k")]}}}))
+    };
+    let both = [of("one", &one), of("two", &two)];
+    let authenticator = trusting(&both, &clock(), Timing::default()).await.unwrap();
+    let token =
+        |signer: &Signer, name: &str| signed(signer, json!({"kid": "k"}), json!({"iss": name}));
+    assert_eq!(ask(&authenticator, &token(&one, "one")).await, alice());
+    assert_eq!(ask(&authenticator, &token(&two, "two")).await, alice());
+    assert_eq!(ask(&authenticator, &token(&one, "two")).await, Err(TokenError::Signature));
+    assert_eq!(ask(&authenticator, &token(&one, "three")).await, Err(TokenError::UnknownIssuer));
+}
+
+#[test]
+fn what_is_misspelt_is_refused() {
+    for wrong in [
+        json!({"audiences": "a"}),
+        json!({"keys": "discover"}),
+        json!({"keys": {"jwks_uri": "https://id.example/jwks"}}),
+        json!({"keys": {"jwks_url": "https://id.example/jwks", "pem": "x"}}),
+        json!({"keys": {"secret": "my-secret"}}),
+        json!({"algorithms": ["none"]}),
+        json!({"algorithms": ["rs256"]}),
+        json!({"token_type": "id_token"}),
+        json!({"clock_skew": -1}),
+        json!({"allow": ["http://10.0.0.1/"]}),
+    ] {
+        assert!(serde_json::from_value::<IssuerConfig>(issuer(wrong.clone())).is_err(), "{wrong}");
+    }
+    for fine in [
+        json!({"audience": ["a", "b"], "keys": "discovery"}),
+        json!({"token_type": "any", "clock_skew": 0, "algorithms": ["ES256"], "allow": ["10.0.0.0/8"]}),
+    ] {
+        assert!(serde_json::from_value::<IssuerConfig>(issuer(fine.clone())).is_ok(), "{fine}");
+    }
+}

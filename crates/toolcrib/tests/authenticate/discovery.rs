@@ -1,0 +1,133 @@
+//! An issuer says where its keys are, and only an issuer says so about itself.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{Authenticator, Timing, TokenError};
+
+use crate::server::{Upstream, answer};
+use crate::signer::{Signer, jwks};
+use crate::world::{alice, clock, issuer, ok, signed, subject, trusting, trusting_through};
+
+const OPENID: &str = "/.well-known/openid-configuration";
+const OAUTH: &str = "/.well-known/oauth-authorization-server";
+
+/// An issuer with one key, below `/realm`. Its document is served at one place; it is made from the issuer's address.
+struct Provider {
+    server: Upstream,
+    signer: Signer,
+}
+
+impl Provider {
+    fn new(place: &'static str, document: impl Fn(&str) -> Value + Send + 'static) -> Self {
+        let signer = Signer::p256();
+        let keys = jwks(&[signer.jwk("k")]);
+        let origin = Arc::new(Mutex::new(String::new()));
+        let known = Arc::clone(&origin);
+        let server = Upstream::replying(move |request| {
+            let path = request.split(' ').nth(1).unwrap_or_default();
+            match path {
+                "/jwks" => ok(&keys),
+                path if path == place => ok(&document(&known.lock().unwrap()).to_string()),
+                _ => answer("404 Not Found", "", b""),
+            }
+        });
+        *origin.lock().unwrap() = server.url("");
+        Self { server, signer }
+    }
+
+    fn name(&self) -> String {
+        self.server.url("/realm")
+    }
+
+    fn config(&self) -> Value {
+        issuer(json!({"issuer": self.name()}))
+    }
+
+    async fn trusted(&self) -> Authenticator {
+        trusting(&[self.config()], &clock(), Timing::default()).await.unwrap()
+    }
+
+    async fn ask(&self, authenticator: &Authenticator) -> Result<String, TokenError> {
+        let token = signed(&self.signer, json!({"kid": "k"}), json!({"iss": self.name()}));
+        subject(authenticator.token(&token).await)
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let requests = self.server.requests();
+        requests.iter().map(|request| request.split(' ').nth(1).unwrap().to_owned()).collect()
+    }
+}
+
+fn honest(origin: &str) -> Value {
+    json!({"issuer": format!("{origin}/realm"), "jwks_uri": format!("{origin}/jwks"), "more": 1})
+}
+
+#[tokio::test]
+async fn an_issuer_is_asked_where_its_keys_are() {
+    let provider = Provider::new("/realm/.well-known/openid-configuration", honest);
+    let authenticator = provider.trusted().await;
+    assert_eq!(provider.ask(&authenticator).await, alice());
+    assert_eq!(provider.paths(), [&format!("/realm{OPENID}"), "/jwks"]);
+}
+
+#[tokio::test]
+async fn an_issuer_that_knows_only_oauth_is_asked_there() {
+    let provider = Provider::new("/.well-known/oauth-authorization-server/realm", honest);
+    let authenticator = provider.trusted().await;
+    assert_eq!(provider.ask(&authenticator).await, alice());
+    assert_eq!(
+        provider.paths(),
+        [format!("/realm{OPENID}"), format!("{OAUTH}/realm"), "/jwks".to_owned()]
+    );
+}
+
+#[tokio::test]
+async fn a_document_that_is_not_of_this_issuer_is_not_believed() {
+    type Document = fn(&str) -> Value;
+    let documents: [(Document, &str); 7] = [
+        (
+            |origin| json!({"issuer": origin, "jwks_uri": format!("{origin}/jwks")}),
+            "another issuer",
+        ),
+        (
+            |origin| json!({"issuer": format!("{origin}/realm/"), "jwks_uri": format!("{origin}/jwks")}),
+            "another issuer",
+        ),
+        (|origin| json!({"jwks_uri": format!("{origin}/jwks")}), "not JSON with"),
+        (|origin| json!({"issuer": format!("{origin}/realm")}), "not JSON with"),
+        (
+            |origin| json!({"issuer": format!("{origin}/realm"), "jwks_uri": "http://other.example/jwks"}),
+            "`https`",
+        ),
+        (
+            |origin| json!({"issuer": format!("{origin}/realm"), "jwks_uri": "file:///etc/jwks"}),
+            "`https`",
+        ),
+        (|_| json!([]), "not JSON with"),
+    ];
+    for (document, complaint) in documents {
+        let provider = Provider::new("/realm/.well-known/openid-configuration", document);
+        let authenticator = provider.trusted().await;
+        assert_eq!(provider.ask(&authenticator).await, Err(TokenError::KeysUnavailable));
+        let error = authenticator.issuers().remove(0).last_error.unwrap();
+        assert!(error.contains(complaint), "{error}");
+        assert_eq!(provider.paths(), [format!("/realm{OPENID}")]);
+    }
+}
+
+#[tokio::test]
+async fn an_issuer_on_a_private_address_is_reached_only_if_it_is_allowed() {
+    let provider = Provider::new("/realm/.well-known/openid-configuration", honest);
+    let guarded = HttpClient::new(Egress::default());
+    let mut config = provider.config();
+    let shut = trusting_through(&guarded, &[config.clone()], &clock(), Timing::default()).await;
+    let shut = shut.unwrap();
+    assert_eq!(provider.ask(&shut).await, Err(TokenError::KeysUnavailable));
+    assert_eq!(provider.paths(), Vec::<String>::new());
+    config["allow"] = json!(["127.0.0.1"]);
+    let open = trusting_through(&guarded, &[config], &clock(), Timing::default()).await.unwrap();
+    assert_eq!(provider.ask(&open).await, alice());
+}

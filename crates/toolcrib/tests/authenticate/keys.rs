@@ -1,0 +1,218 @@
+//! Keys are fetched once, kept, and replaced; an issuer that is down does not lock its agents out at once.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use toolcrib::{Timing, TokenError};
+
+use crate::server::answer;
+use crate::signer::{Signer, jwks};
+use crate::world::{World, alice, good, ok};
+
+const HOUR: i64 = 3600;
+
+#[tokio::test]
+async fn keys_are_fetched_when_they_are_first_needed() {
+    let world = World::new().await;
+    assert_eq!((world.fetches(), world.state().keys), (0, 0));
+    for _ in 0..5 {
+        assert_eq!(world.ask(&world.fresh()).await, alice());
+    }
+    let state = world.state();
+    assert_eq!((world.fetches(), state.keys, state.degraded), (1, 1, false));
+    assert!(state.fetched_at.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_hundred_first_requests_make_one_fetch() {
+    let world = Arc::new(World::new().await);
+    let mut requests = JoinSet::new();
+    for _ in 0..100 {
+        let world = Arc::clone(&world);
+        requests.spawn(async move { world.ask(&world.fresh()).await });
+    }
+    for result in requests.join_all().await {
+        assert_eq!(result, alice());
+    }
+    assert_eq!(world.fetches(), 1);
+}
+
+#[tokio::test]
+async fn a_new_key_is_picked_up_by_one_fetch() {
+    let world = World::new().await;
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    let newer = Signer::p256();
+    world.serve_keys(&[world.signer.jwk("k"), newer.jwk("n")]);
+    assert_eq!(world.ask(&good(&newer, "n")).await, Err(TokenError::UnknownKey));
+    assert_eq!(world.fetches(), 1, "30 seconds have not passed");
+    world.pass(30);
+    assert_eq!(world.ask(&good(&newer, "n")).await, alice());
+    assert_eq!(world.ask(&good(&newer, "n")).await, alice());
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    assert_eq!((world.fetches(), world.state().keys), (2, 2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn all_who_have_the_new_key_wait_for_one_fetch() {
+    let world = Arc::new(World::new().await);
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    let newer = Arc::new(Signer::p256());
+    world.serve_keys(&[newer.jwk("n")]);
+    world.pass(30);
+    let mut requests = JoinSet::new();
+    for _ in 0..50 {
+        let (world, newer) = (Arc::clone(&world), Arc::clone(&newer));
+        requests.spawn(async move { world.ask(&good(&newer, "n")).await });
+    }
+    for result in requests.join_all().await {
+        assert_eq!(result, alice());
+    }
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn keys_that_are_getting_old_are_fetched_while_they_serve() {
+    let world = World::new().await;
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    let first = world.state().fetched_at;
+    world.pass(599);
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    assert_eq!(world.fetches(), 1);
+    world.pass(1);
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    world.until(|state| state.fetched_at != first).await;
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn an_issuer_that_is_down_is_remembered_for_a_day() {
+    let replies = [
+        answer("500 Internal Server Error", "", b""),
+        ok("<html>We will be back soon</html>"),
+        answer("204 No Content", "", b""),
+        Vec::new(),
+    ];
+    for reply in replies {
+        let shown = String::from_utf8_lossy(&reply).into_owned();
+        let world = World::new().await;
+        let old = world.fresh();
+        assert_eq!(world.ask(&old).await, alice());
+        world.serve(reply);
+        world.pass(HOUR);
+        assert_eq!(world.ask(&world.fresh()).await, alice(), "{shown}");
+        world.until(|state| state.degraded).await;
+        assert_eq!(world.fetches(), 2);
+        assert_eq!(world.ask(&world.fresh()).await, alice(), "{shown}");
+        let unknown = good(&Signer::p256(), "n");
+        assert_eq!(world.ask(&unknown).await, Err(TokenError::UnknownKey), "{shown}");
+        assert_eq!(world.fetches(), 2, "a failure counts as a fetch");
+        assert_eq!(world.state().keys, 1);
+        world.pass(23 * HOUR - 1);
+        assert_eq!(world.ask(&world.fresh()).await, alice(), "{shown}");
+        world.until(|_| world.fetches() == 3).await;
+        world.pass(1);
+        for token in [old, world.fresh(), unknown] {
+            assert_eq!(world.ask(&token).await, Err(TokenError::KeysUnavailable), "{shown}");
+        }
+        world.serve_keys(&[world.signer.jwk("k")]);
+        world.pass(30);
+        assert_eq!(world.ask(&world.fresh()).await, alice(), "{shown}");
+        assert!(!world.state().degraded);
+    }
+}
+
+#[tokio::test]
+async fn without_keys_nobody_is_anybody() {
+    let world = World::new().await;
+    world.serve(answer("503 Service Unavailable", "", b""));
+    for _ in 0..20 {
+        assert_eq!(world.ask(&world.fresh()).await, Err(TokenError::KeysUnavailable));
+    }
+    assert_eq!(world.fetches(), 1);
+    let state = world.state();
+    assert!(state.degraded && state.last_error.unwrap().contains("status 503"));
+    world.serve_keys(&[world.signer.jwk("k")]);
+    assert_eq!(world.ask(&world.fresh()).await, Err(TokenError::KeysUnavailable));
+    world.pass(30);
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+}
+
+#[tokio::test]
+async fn a_key_that_was_removed_is_refused_when_its_keys_get_old() {
+    let world = World::new().await;
+    let token = world.fresh();
+    assert_eq!(world.ask(&token).await, alice());
+    world.serve_keys(&[Signer::p256().jwk("n")]);
+    world.pass(600);
+    drop(world.ask(&token).await);
+    world.until(|state| state.fetched_at.unwrap().as_second() == crate::world::START + 600).await;
+    assert_eq!(world.ask(&token).await, Err(TokenError::UnknownKey));
+    assert_eq!(world.ask(&world.fresh()).await, Err(TokenError::UnknownKey));
+}
+
+#[tokio::test]
+async fn a_key_that_was_removed_is_refused_right_after_an_admin_asks() {
+    let world = World::new().await;
+    let token = world.fresh();
+    assert_eq!(world.ask(&token).await, alice());
+    assert_eq!(world.ask(&token).await, alice());
+    world.serve_keys(&[]);
+    let states = world.authenticator.refresh_keys().await;
+    assert_eq!((states[0].keys, states[0].degraded), (0, true));
+    assert_eq!(world.ask(&token).await, Err(TokenError::UnknownKey));
+}
+
+#[tokio::test]
+async fn an_admin_may_ask_once_a_second() {
+    let world = World::new().await;
+    for _ in 0..10 {
+        world.authenticator.refresh_keys().await;
+    }
+    assert_eq!(world.fetches(), 1);
+    world.pass(1);
+    world.authenticator.refresh_keys().await;
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn whoever_hangs_up_does_not_end_a_fetch() {
+    let world = World::with(Timing::default()).await;
+    let token = world.fresh();
+    {
+        let mut asked = Box::pin(world.ask(&token));
+        // Far enough to start the fetch, and not one step further.
+        let once = std::future::poll_fn(|context| {
+            drop(asked.as_mut().poll(context));
+            std::task::Poll::Ready(())
+        });
+        once.await;
+    }
+    world.until(|state| state.keys == 1).await;
+    assert_eq!(world.ask(&token).await, alice());
+    assert_eq!(world.fetches(), 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_does_not_stop_fetching() {
+    let world = World::new().await;
+    assert_eq!(world.ask(&world.fresh()).await, alice());
+    world.pass(-HOUR);
+    let newer = Signer::p256();
+    world.serve_keys(&[newer.jwk("n")]);
+    assert_eq!(world.ask(&good(&newer, "n")).await, alice());
+}
+
+#[tokio::test]
+async fn a_state_can_be_shown() {
+    let world = World::new().await;
+    world.serve(ok(&jwks(&[world.signer.jwk("k"), json!({"kty": "new"})])));
+    let states = serde_json::to_value(world.authenticator.refresh_keys().await).unwrap();
+    assert_eq!(
+        states,
+        json!([{
+            "issuer": "https://id.example", "keys": 1, "skipped": 1,
+            "fetched_at": "2027-01-15T08:00:00Z", "last_error": null, "degraded": false,
+        }])
+    );
+}

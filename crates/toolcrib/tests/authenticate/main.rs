@@ -1,0 +1,13 @@
+//! Tokens become agents while their issuers' keys come, change, go, or cannot be had (JWT-04 to JWT-24).
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod attacks;
+mod config;
+mod discovery;
+mod keys;
+mod remembered;
+#[path = "../../../upstream/tests/support/upstream.rs"]
+mod server;
+#[path = "../../../access/tests/support/signer.rs"]
+mod signer;
+mod world;

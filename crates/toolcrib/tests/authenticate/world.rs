@@ -1,0 +1,154 @@
+//! A server that trusts one issuer, whose keys are on the web and can be changed.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use toolcrib::model::Agent;
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{
+    Authenticator, IssuerError, IssuerState, JournalPlace, ManualClock, Secrets, SystemClock,
+    Timing, TokenError,
+};
+
+use crate::server::{Upstream, answer};
+use crate::signer::{Signer, jwks};
+
+pub(crate) const ISSUER: &str = "https://id.example";
+pub(crate) const AUDIENCE: &str = "https://gw.example.com/mcp";
+/// When the tests begin.
+pub(crate) const START: i64 = 1_800_000_000;
+
+pub(crate) struct World {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) authenticator: Arc<Authenticator>,
+    pub(crate) server: Upstream,
+    reply: Arc<Mutex<Vec<u8>>>,
+    pub(crate) signer: Signer,
+}
+
+impl World {
+    /// The issuer has one key, `k`.
+    pub(crate) async fn new() -> Self {
+        Self::with(Timing::default()).await
+    }
+
+    pub(crate) async fn with(timing: Timing) -> Self {
+        let signer = Signer::p256();
+        let reply = Arc::new(Mutex::new(ok(&jwks(&[signer.jwk("k")]))));
+        let now = Arc::clone(&reply);
+        let server = Upstream::replying(move |_| now.lock().unwrap().clone());
+        let clock = clock();
+        let issuer = issuer(json!({"keys": {"jwks_url": server.url("/jwks")}}));
+        let authenticator = trusting(&[issuer], &clock, timing).await.unwrap().into();
+        Self { clock, authenticator, server, reply, signer }
+    }
+
+    /// What the issuer says from now on.
+    pub(crate) fn serve(&self, reply: Vec<u8>) {
+        *self.reply.lock().unwrap() = reply;
+    }
+
+    pub(crate) fn serve_keys(&self, keys: &[Value]) {
+        self.serve(ok(&jwks(keys)));
+    }
+
+    /// A good token, unlike any other.
+    pub(crate) fn fresh(&self) -> String {
+        good(&self.signer, "k")
+    }
+
+    pub(crate) async fn ask(&self, token: &str) -> Result<String, TokenError> {
+        subject(self.authenticator.token(token).await)
+    }
+
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.clock.advance(SignedDuration::from_secs(seconds));
+    }
+
+    pub(crate) fn fetches(&self) -> usize {
+        self.server.requests().len()
+    }
+
+    pub(crate) fn state(&self) -> IssuerState {
+        self.authenticator.issuers().remove(0)
+    }
+
+    /// Until a fetch that nobody waits for has ended, which shows in the state.
+    pub(crate) async fn until(&self, there: impl Fn(&IssuerState) -> bool) {
+        let start = Instant::now();
+        while !there(&self.state()) {
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.state());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+pub(crate) fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(Timestamp::from_second(START).unwrap()))
+}
+
+/// An issuer's configuration: what is usual here, and what the test says.
+pub(crate) fn issuer(changed: Value) -> Value {
+    let mut config = json!({"issuer": ISSUER, "audience": AUDIENCE});
+    for (name, value) in changed.as_object().unwrap() {
+        config[name] = value.clone();
+    }
+    config
+}
+
+pub(crate) async fn trusting(
+    issuers: &[Value],
+    clock: &Arc<ManualClock>,
+    timing: Timing,
+) -> Result<Authenticator, IssuerError> {
+    let egress = Egress { allow_private: true, allowed: Vec::new() };
+    trusting_through(&HttpClient::new(egress), issuers, clock, timing).await
+}
+
+pub(crate) async fn trusting_through(
+    client: &HttpClient,
+    issuers: &[Value],
+    clock: &Arc<ManualClock>,
+    timing: Timing,
+) -> Result<Authenticator, IssuerError> {
+    let issuers = serde_json::from_value(Value::from(issuers.to_vec())).unwrap();
+    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+    let secrets = Secrets::new(journal, None, |name| {
+        (name == "LONG").then(|| "x".repeat(48)).or((name == "SHORT").then(|| "x".repeat(31)))
+    });
+    Authenticator::new(issuers, client, &secrets, clock.clone(), timing).await
+}
+
+/// A good token of this signer, unlike any other.
+pub(crate) fn good(signer: &Signer, kid: &str) -> String {
+    signed(signer, json!({"kid": kid}), json!({}))
+}
+
+/// A good token but for these members of its header and these claims.
+pub(crate) fn signed(signer: &Signer, header: Value, claims: Value) -> String {
+    let mut whole_header = json!({"alg": "ES256", "typ": "at+jwt"});
+    let mut whole = json!({
+        "iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": START + 1_000_000,
+    });
+    for (target, changed) in [(&mut whole_header, header), (&mut whole, claims)] {
+        for (name, value) in changed.as_object().unwrap() {
+            target[name] = value.clone();
+        }
+    }
+    signer.token(&whole_header, &whole)
+}
+
+pub(crate) fn subject(agent: Result<Agent, TokenError>) -> Result<String, TokenError> {
+    agent.map(|agent| agent.subject.to_string())
+}
+
+pub(crate) fn alice() -> Result<String, TokenError> {
+    Ok("alice".to_owned())
+}
+
+pub(crate) fn ok(body: &str) -> Vec<u8> {
+    answer("200 OK", "Content-Type: application/json\r\n", body.as_bytes())
+}
