@@ -8,6 +8,7 @@ use model::Agent;
 use upstream::http::HttpClient;
 
 use crate::api_key;
+use crate::authenticate::Authenticator;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve};
@@ -32,6 +33,8 @@ struct Inner {
 pub struct Options {
     /// Whether a caller that shows nothing gets in, with the claims `{"anonymous": true}`.
     pub anonymous: bool,
+    /// Turns tokens into agents; without it, no token is taken.
+    pub authenticator: Option<Arc<Authenticator>>,
     /// How long resolved toolsets are kept.
     pub cache: CacheLimits,
     /// Reads the secrets that sources refer to.
@@ -65,6 +68,11 @@ impl Toolcrib {
         &self.0.client
     }
 
+    /// The issuers whose tokens are taken, if there are any.
+    pub fn authenticator(&self) -> Option<&Authenticator> {
+        self.0.options.authenticator.as_deref()
+    }
+
     pub(crate) fn secrets(&self) -> Option<&Secrets> {
         self.0.options.secrets.as_deref()
     }
@@ -93,7 +101,10 @@ impl Toolcrib {
                 let key = api_key::find(&snapshot, bearer, self.0.clock.now());
                 key.map(Identity::of_key).ok_or(NotIdentified::Key)
             }
-            Some(_) => Err(NotIdentified::Key),
+            Some(bearer) => match &self.0.options.authenticator {
+                Some(authenticator) => Ok(Identity::of_token(authenticator.token(bearer).await?)),
+                None => Err(NotIdentified::NoIssuer),
+            },
         }
     }
 

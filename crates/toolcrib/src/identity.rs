@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use access::TokenError;
 use catalog::key::Key;
 use model::{Agent, Claims, KeyId};
 use serde_json::{Map, Value};
@@ -37,6 +38,12 @@ pub enum NotIdentified {
     /// Nothing was shown.
     #[error("a credential is needed: send `Authorization: Bearer …` with a token or an API key")]
     NoCredential,
+    /// No token is taken.
+    #[error("no issuer of tokens is trusted here: use an API key")]
+    NoIssuer,
+    /// The token is refused.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// It is not one of our keys, or no longer.
     #[error("the API key is unknown, revoked or expired")]
     Key,
@@ -48,6 +55,11 @@ impl Identity {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
         let agent = Agent { subject: "anonymous".into(), claims: Arc::new(Claims::from(claims)) };
         Self { agent, means: Means::Nothing }
+    }
+
+    /// Whoever the token speaks of.
+    pub(crate) fn of_token(agent: Agent) -> Self {
+        Self { agent, means: Means::Token }
     }
 
     /// Whoever holds this key.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod explain;
+mod identity;
 #[path = "../../../upstream/tests/support/upstream.rs"]
 mod server;
 mod stale;

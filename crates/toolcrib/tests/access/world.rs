@@ -17,6 +17,8 @@ use toolcrib::{
 
 pub(crate) struct World {
     pub(crate) crib: Toolcrib,
+    catalog: Arc<Catalog>,
+    client: HttpClient,
 }
 
 pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> T {
@@ -32,8 +34,14 @@ impl World {
         let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
         let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        let crib = Toolcrib::new(catalog, client, SystemClock, Options::default());
-        Self { crib }
+        let crib =
+            Toolcrib::new(Arc::clone(&catalog), client.clone(), SystemClock, Options::default());
+        Self { crib, catalog, client }
+    }
+
+    /// Another crib over the same catalog.
+    pub(crate) fn with_options(&self, options: Options) -> Toolcrib {
+        Toolcrib::new(Arc::clone(&self.catalog), self.client.clone(), SystemClock, options)
     }
 
     /// With sources that have tools.

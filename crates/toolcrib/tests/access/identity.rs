@@ -1,0 +1,112 @@
+//! Who gets in: API keys while they are good, and nobody without a credential unless that is allowed.
+
+use catalog::key::KeyCommand;
+use jiff::SignedDuration;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use toolcrib::{
+    Clock as _, Command, Means, NotIdentified, Options, SystemClock, Toolcrib, new_key,
+};
+
+use crate::world::{World, from_json};
+
+/// Makes a key and gives it back as its holder has it.
+async fn key(world: &World, id: &str, mut profile: Value) -> String {
+    profile["name"] = json!(id);
+    let (key, create) = new_key(&id.parse().unwrap(), from_json(profile));
+    world.execute(Command::Key(id.parse().unwrap(), create)).await;
+    key.expose_secret().to_owned()
+}
+
+async fn refused(crib: &Toolcrib, bearer: Option<&str>) -> String {
+    crib.identify(bearer).await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_key_brings_its_claims_until_it_is_revoked() {
+    let world = World::with_tools(&[("pets", &["get_pet"])]).await;
+    world.group("all", json!({"selectors": [{}]})).await;
+    world.policy("ci", json!({"team": "build"}), &["all"]).await;
+    let bearer = key(&world, "ci", json!({"claims": {"team": "build"}})).await;
+    let identity = world.crib.identify(Some(&bearer)).await.unwrap();
+    assert_eq!((&*identity.agent.subject, identity.actor().as_str()), ("key:ci", "key:ci"));
+    assert_eq!(identity.means, Means::Key { id: "ci".parse().unwrap(), admin: false });
+    assert_eq!(world.crib.view(&identity.agent).list().len(), 1);
+    assert!(!world.crib.is_admin(&identity));
+    world.execute(Command::Key("ci".parse().unwrap(), KeyCommand::Revoke)).await;
+    let said = "the API key is unknown, revoked or expired";
+    assert_eq!(refused(&world.crib, Some(&bearer)).await, said);
+}
+
+#[tokio::test]
+async fn a_key_with_one_character_changed_opens_nothing() {
+    let world = World::empty().await;
+    let bearer = key(&world, "ci", json!({"admin": true})).await;
+    assert!(world.crib.identify(Some(&bearer)).await.is_ok());
+    for place in 0..bearer.len() {
+        let mut other = bearer.clone().into_bytes();
+        other[place] = if other[place] == b'x' { b'y' } else { b'x' };
+        let other = String::from_utf8(other).unwrap();
+        assert!(world.crib.identify(Some(&other)).await.is_err(), "{place}");
+    }
+    for other in ["tcrib_", "tcrib_ci", "tcrib_ci_", "tcrib__x", &format!("{bearer}x"), ""] {
+        assert!(world.crib.identify(Some(other)).await.is_err(), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_has_ended_opens_nothing() {
+    let world = World::empty().await;
+    let hour = SignedDuration::from_hours(1);
+    let [past, future] = [SystemClock.now() - hour, SystemClock.now() + hour];
+    let old = key(&world, "old", json!({"expires_at": past})).await;
+    let new = key(&world, "new", json!({"expires_at": future})).await;
+    assert!(world.crib.identify(Some(&old)).await.is_err());
+    assert!(world.crib.identify(Some(&new)).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_journal_never_sees_a_key() {
+    let world = World::empty().await;
+    let bearer = key(&world, "ci", json!({})).await;
+    let secret = bearer.rsplit_once('_').unwrap().1;
+    let events = world.crib.catalog().journal().read_after(Default::default(), 100).await.unwrap();
+    assert!(!events.is_empty() && events.iter().all(|event| !event.data.contains(secret)));
+}
+
+#[tokio::test]
+async fn admins_are_made_by_keys_and_policies_and_never_of_nobody() {
+    let world = World::empty().await;
+    let is_admin = async |bearer: &str| {
+        let identity = world.crib.identify(Some(bearer)).await.unwrap();
+        world.crib.is_admin(&identity)
+    };
+    let admin = key(&world, "admin", json!({"admin": true})).await;
+    let root = key(&world, "root", json!({"claims": {"role": "root"}})).await;
+    assert!(is_admin(&admin).await && !is_admin(&root).await);
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": "root"}]);
+    let rules = from_json(json!({"name": "p", "matchers": matchers, "admin": true}));
+    let define = catalog::policy::PolicyCommand::Define(rules);
+    world.execute(Command::Policy("p".parse().unwrap(), define)).await;
+    assert!(is_admin(&root).await);
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_credential_unless_that_is_allowed() {
+    let world = World::empty().await;
+    let said = world.crib.identify(None).await.unwrap_err();
+    assert!(matches!(said, NotIdentified::NoCredential));
+    let open = world.with_options(Options { anonymous: true, ..Options::default() });
+    let nobody = open.identify(None).await.unwrap();
+    let claims = serde_json::to_value(&*nobody.agent.claims).unwrap();
+    assert_eq!(claims, json!({"anonymous": true}));
+    // Not even a policy for everyone who is anonymous makes an admin of nobody.
+    let matchers = json!([{"claim": "anonymous", "operator": "exists"}]);
+    let rules = from_json(json!({"name": "p", "matchers": matchers, "admin": true}));
+    let define = catalog::policy::PolicyCommand::Define(rules);
+    world.execute(Command::Policy("p".parse().unwrap(), define)).await;
+    assert!(!open.is_admin(&nobody));
+    // A credential that is wrong is wrong, also where none is needed.
+    assert!(open.identify(Some("tcrib_x_y")).await.is_err());
+    assert!(open.identify(Some("not.a.token")).await.is_err());
+}
