@@ -8,6 +8,7 @@ pub(crate) mod opened;
 mod peers;
 mod report;
 mod synthetic;
+mod tokens;
 
 use std::path::Path;
 
@@ -45,6 +46,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     if asked("access") {
         let mut report = Report::new("access");
         access::run(&mut report, &orders).await?;
+        tokens::run(&mut report).await?;
         report.print()?;
         if !orders.quick {
             report.keep()?;

@@ -85,7 +85,7 @@ impl Authenticator {
         if let Some(agent) = self.remembered(&digest) {
             return Ok(agent);
         }
-        let token = Token::parse(text)?;
+        let mut token = Token::parse(text)?;
         let found = self.issuers.iter().position(|issuer| issuer.rules.name() == token.issuer());
         let place = found.ok_or(TokenError::UnknownIssuer)?;
         let Trusted { rules, keeper } = &self.issuers[place];

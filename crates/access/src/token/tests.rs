@@ -80,7 +80,7 @@ fn a_good_token_is_who_it_says() {
 fn before_it_is_verified_a_token_says_its_issuer_and_nothing_else() {
     let world = World::new();
     let text = world.signer.token(&json!({"alg": "ES256"}), &json!({"iss": "someone", "exp": "x"}));
-    let token = Token::parse(&text).unwrap();
+    let mut token = Token::parse(&text).unwrap();
     assert_eq!(token.issuer(), "someone");
     let now = Timestamp::from_second(NOW).unwrap();
     let refused = token.verify(&world.issuer, &world.keys, now);
@@ -96,9 +96,6 @@ fn the_signature_comes_before_the_claims() {
         let refused = world.verify(&stranger.token(&header, &wrong));
         assert_eq!(refused, Err(TokenError::Signature));
     }
-    let twice = format!(r#"{{"iss":"{ISSUER}","a":1,"a":2}}"#);
-    let refused = world.verify(&stranger.text(&header.to_string(), twice.as_bytes()));
-    assert_eq!(refused, Err(TokenError::Signature));
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! Tokens: a verification against the bare check of its signature, and one that was verified before.
+
+#[path = "../../../crates/access/tests/support/signer.rs"]
+mod signer;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use access::{Issuer, KeySet, Token};
+use aws_lc_rs::signature::{self, ParsedPublicKey, VerificationAlgorithm};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{Authenticator, Clock as _, JournalPlace, Secrets, SystemClock, Timing};
+
+use super::report::{Bound, Report};
+use signer::{RSA, Signer};
+
+const ISSUER: &str = "https://id.example.com/realms/acme";
+const AUDIENCE: &str = "https://crib.example.com/mcp";
+/// Rounds by turns, and verifications in each.
+const ROUNDS: usize = 15;
+const EACH: usize = 300;
+
+pub(super) async fn run(report: &mut Report) -> anyhow::Result<()> {
+    let rsa: &dyn VerificationAlgorithm = &signature::RSA_PKCS1_2048_8192_SHA256;
+    one(report, "RS256", &RSA, rsa)?;
+    one(report, "ES256", &Signer::p256(), &signature::ECDSA_P256_SHA256_FIXED)?;
+    one(report, "EdDSA", &Signer::ed25519(), &signature::ED25519)?;
+    seen_before(report).await
+}
+
+/// As identity providers make them.
+fn token(algorithm: &str, signer: &Signer) -> String {
+    let now = SystemClock.now().as_second();
+    let claims = json!({
+        "iss": ISSUER, "aud": [AUDIENCE, "account"], "sub": "f3a1c2d4-0b5e-4a77-9a77-5b8f5a1f0c11",
+        "exp": now + 3600, "iat": now, "jti": "0c2f8f7e-58d2-4f0a-9d3f-5c1b9b8a7d6e", "scope": "openid profile tools",
+        "client_id": "crib-agent", "email": "ada@example.com", "preferred_username": "ada",
+        "realm_access": {"roles": ["staff", "offline_access", "uma_authorization"]},
+    });
+    signer.token(&json!({"alg": algorithm, "typ": "at+jwt", "kid": "one"}), &claims)
+}
+
+fn one(
+    report: &mut Report,
+    algorithm: &str,
+    signer: &Signer,
+    bare: &'static dyn VerificationAlgorithm,
+) -> anyhow::Result<()> {
+    let text = token(algorithm, signer);
+    let keys = KeySet::from_jwks(json!({"keys": [signer.jwk("one")]}).to_string().as_bytes())?;
+    let issuer = Issuer::new(ISSUER, [AUDIENCE])?;
+    let now = SystemClock.now();
+    let (input, signature) = text.rsplit_once('.').expect("a token has dots");
+    let signature = URL_SAFE_NO_PAD.decode(signature)?;
+    let key = ParsedPublicKey::new(bare, signer.der())?;
+    let (mut ours, mut theirs) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..ROUNDS {
+        ours = ours.min(each(|| {
+            let mut token = Token::parse(std::hint::black_box(&text)).expect("it is a token");
+            std::hint::black_box(token.verify(&issuer, &keys, now)).expect("it is a good one");
+        }));
+        theirs = theirs.min(each(|| {
+            let input = std::hint::black_box(input.as_bytes());
+            key.verify_sig(input, &signature).expect("the signature fits");
+        }));
+    }
+    let what = format!("{algorithm}: a token verified, against the bare check of its signature");
+    report.add(what, ours, theirs, "µs", Bound::AtMost(1.2));
+    Ok(())
+}
+
+async fn seen_before(report: &mut Report) -> anyhow::Result<()> {
+    let journal = JournalPlace::Memory.open(SystemClock).await?;
+    let secrets = Secrets::new(journal, None, |_| None);
+    let issuer: Value = json!({
+        "issuer": ISSUER, "audience": AUDIENCE, "keys": {"jwks": {"keys": [RSA.jwk("one")]}},
+    });
+    let authenticator = Authenticator::new(
+        vec![serde_json::from_value(issuer)?],
+        &HttpClient::new(Egress::default()),
+        &secrets,
+        Arc::new(SystemClock),
+        Timing::default(),
+    )
+    .await?;
+    let text = token("RS256", &RSA);
+    let mut best = f64::INFINITY;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        for _ in 0..EACH {
+            std::hint::black_box(authenticator.token(std::hint::black_box(&text)).await?);
+        }
+        best = best.min(start.elapsed().as_secs_f64() * 1e6 / EACH as f64);
+    }
+    let what = format!("a token of {} bytes that was verified before, against 2 µs", text.len());
+    report.add(what, best, 2.0, "µs", Bound::AtMost(1.0));
+    Ok(())
+}
+
+fn each(mut once: impl FnMut()) -> f64 {
+    let start = Instant::now();
+    (0..EACH).for_each(|_| once());
+    start.elapsed().as_secs_f64() * 1e6 / EACH as f64
+}
