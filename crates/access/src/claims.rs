@@ -48,14 +48,6 @@ fn looks_like_access_token(claims: &Map<String, Value>) -> Result<(), TokenError
     Ok(())
 }
 
-/// Once more, now that the claims are read strictly.
-pub(crate) fn check_issuer(claims: &Map<String, Value>, issuer: &Issuer) -> Result<(), TokenError> {
-    match claims.get("iss") {
-        Some(Value::String(name)) if **name == *issuer.name => Ok(()),
-        _ => Err(TokenError::UnknownIssuer),
-    }
-}
-
 pub(crate) fn check_audience(
     claims: &Map<String, Value>,
     issuer: &Issuer,
