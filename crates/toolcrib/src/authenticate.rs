@@ -27,6 +27,27 @@ use seen::{Seen, SeenToken};
 use crate::Secrets;
 
 /// Turns tokens into agents.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::sync::Arc;
+/// use toolcrib::upstream::{egress::Egress, http::HttpClient};
+/// use toolcrib::{Authenticator, IssuerConfig, JournalPlace, Secrets, SystemClock, Timing, TokenError};
+///
+/// let issuer: IssuerConfig = serde_json::from_str(
+///     r#"{"issuer": "https://id.example/realms/main", "audience": "https://tools.example/mcp"}"#,
+/// )?;
+/// let client = HttpClient::new(Egress::default());
+/// let secrets = Secrets::new(JournalPlace::Memory.open(SystemClock).await?, None, |_| None);
+/// let clock = Arc::new(SystemClock);
+/// let authenticator =
+///     Authenticator::new(vec![issuer], &client, &secrets, clock, Timing::default()).await?;
+/// let stranger = authenticator.token("not a token").await;
+/// assert!(matches!(stranger, Err(TokenError::Malformed { .. })));
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
 pub struct Authenticator {
     issuers: Vec<Trusted>,
     seen: Seen,

@@ -143,6 +143,7 @@ fn a_point_is_on_its_curve_and_written_in_full() {
         json!({"x": encode(&[0; 32]), "y": encode(&[0; 32])}),
         json!({"x": padded}),
         json!({"y": encode(&point[34..])}),
+        json!({"x": encode(&point[1..32]), "y": encode(&point[32..])}),
         json!({"y": null}),
         json!({"x": format!("{}=", jwk["x"].as_str().unwrap())}),
         json!({"crv": "P-256", "x": jwk["y"], "y": jwk["x"]}),
