@@ -21,7 +21,7 @@ pub(crate) struct Orders {
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
     quick: bool,
-    /// Only this part: appends, refresh, start or memory; writes no figures.
+    /// Only this part: appends, refresh, start or memory; toolsets or tokens. Writes no figures.
     #[arg(long)]
     part: Option<String>,
     /// Only this store: sqlite or postgres; writes no figures.
@@ -45,10 +45,15 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let asked = |name: &str| names.is_empty() || names.iter().any(|asked| *asked == name);
     if asked("access") {
         let mut report = Report::new("access");
-        access::run(&mut report, &orders).await?;
-        tokens::run(&mut report).await?;
+        let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
+        if wanted("toolsets") {
+            access::run(&mut report, &orders).await?;
+        }
+        if wanted("tokens") {
+            tokens::run(&mut report).await?;
+        }
         report.print()?;
-        if !orders.quick {
+        if !orders.quick && orders.part.is_none() {
             report.keep()?;
         }
     }

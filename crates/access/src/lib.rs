@@ -3,6 +3,7 @@
 mod algorithm;
 mod claims;
 mod explain;
+mod header;
 mod issuer;
 mod keys;
 mod policies;

@@ -27,7 +27,8 @@ pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, NotStrict> {
 }
 
 /// One value at any depth.
-struct Strict {
+#[derive(Default)]
+pub(crate) struct Strict {
     /// How many members an object is made for.
     room: usize,
 }

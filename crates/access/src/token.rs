@@ -60,7 +60,7 @@ impl<'a> Token<'a> {
         }
         self.signed.check(keys, &issuer.algorithms)?;
         let claims = std::mem::take(&mut self.claims);
-        claims::check_type(self.signed.media_type.as_deref(), &claims, issuer.token_type)?;
+        claims::check_type(self.signed.header.media_type, &claims, issuer.token_type)?;
         claims::check_audience(&claims, issuer)?;
         let expires_at = claims::check_times(&claims, issuer, now)?;
         let subject = claims::subject(&claims)?;

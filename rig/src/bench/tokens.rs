@@ -22,7 +22,7 @@ const ISSUER: &str = "https://id.example.com/realms/acme";
 const AUDIENCE: &str = "https://crib.example.com/mcp";
 /// Rounds by turns, and verifications in each.
 const ROUNDS: usize = 15;
-const EACH: usize = 300;
+const EACH: usize = 2_000;
 
 pub(super) async fn run(report: &mut Report) -> anyhow::Result<()> {
     let rsa: &dyn VerificationAlgorithm = &signature::RSA_PKCS1_2048_8192_SHA256;

@@ -1,0 +1,123 @@
+//! The header of a signed text, read strictly and without a copy of what is not used.
+//!
+//! Only `alg`, `kid` and `typ` are used. Keys that a header brings along or points to (`jwk`, `jku`, `x5c`, `x5u`) are
+//! not looked at: a key is the issuer's because we got it from there, not because a token says so.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
+
+use crate::strict_json::Strict;
+use crate::{Algorithm, TokenError};
+
+/// Members after which nothing is as it seems: extensions we would have to understand, unencoded or compressed
+/// payloads, encryption.
+const UNSUPPORTED: [&str; 4] = ["crit", "b64", "zip", "enc"];
+
+pub(crate) struct Header {
+    pub(crate) algorithm: Algorithm,
+    pub(crate) kid: Option<Box<str>>,
+    pub(crate) media_type: MediaType,
+}
+
+/// What `typ` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MediaType {
+    /// Nothing.
+    None,
+    /// `JWT`
+    Jwt,
+    /// `at+jwt` (RFC 9068).
+    AccessToken,
+    /// Something else.
+    Other,
+}
+
+/// The texts of a header, where they stand.
+#[derive(Default)]
+struct Read<'a> {
+    alg: Option<Text<'a>>,
+    kid: Option<Text<'a>>,
+    typ: Option<Text<'a>>,
+    unsupported: Option<&'static str>,
+}
+
+/// Borrowed unless something in it is escaped.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl Header {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, TokenError> {
+        let malformed = TokenError::Malformed {
+            rule: "its header is a JSON object without a member twice, with texts as `alg`, `kid`, `typ`",
+        };
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        let read = reader.deserialize_map(Members).map_err(|_| malformed)?;
+        reader.end().map_err(|_| malformed)?;
+        if let Some(member) = read.unsupported {
+            return Err(TokenError::Unsupported { member });
+        }
+        let algorithm = read.alg.and_then(|Text(name)| Algorithm::named(&name));
+        Ok(Self {
+            algorithm: algorithm.ok_or(TokenError::Algorithm)?,
+            kid: read.kid.map(|Text(kid)| kid.into()),
+            media_type: read.typ.map_or(MediaType::None, |Text(name)| MediaType::named(&name)),
+        })
+    }
+}
+
+impl MediaType {
+    /// Media types are compared without regard to case, and `application/` may be left out (RFC 7515, section 4.1.9).
+    fn named(name: &str) -> Self {
+        let is = |known: &str| {
+            let short = name.get(..12).filter(|start| start.eq_ignore_ascii_case("application/"));
+            let short = short.and_then(|_| name.get(12..)).unwrap_or(name);
+            short.eq_ignore_ascii_case(known)
+        };
+        if is("at+jwt") {
+            Self::AccessToken
+        } else if is("jwt") {
+            Self::Jwt
+        } else {
+            Self::Other
+        }
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Read<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Read<'de>, A::Error> {
+        let mut read = Read::default();
+        let mut seen: Vec<Cow<'de, str>> = Vec::with_capacity(8);
+        while let Some(Text(name)) = members.next_key()? {
+            if seen.contains(&name) || MEMBERS < seen.len() {
+                return Err(A::Error::custom("a member stands there twice, or there are too many"));
+            }
+            match &*name {
+                "alg" => read.alg = Some(members.next_value()?),
+                "kid" => read.kid = Some(members.next_value()?),
+                "typ" => read.typ = Some(members.next_value()?),
+                other => {
+                    let unsupported = UNSUPPORTED.into_iter().find(|known| *known == other);
+                    read.unsupported = read.unsupported.or(unsupported);
+                    members.next_value_seed(Strict::default())?;
+                }
+            }
+            seen.push(name);
+        }
+        Ok(read)
+    }
+}
+
+/// More than any header has; comparing each with each stays cheap.
+const MEMBERS: usize = 64;
