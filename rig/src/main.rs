@@ -1,10 +1,11 @@
-//! The test rig: benchmarks, the corpus, crash runs and the durability trace. Started by `cargo xtask`.
+//! The test rig: agreement, benchmarks, the corpus, crash runs and the durability trace. Started by `cargo xtask`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program of our own")]
 #![expect(
     clippy::disallowed_methods,
     reason = "it starts and kills processes and reads its orders from the environment"
 )]
 
+mod agreement;
 mod bench;
 mod corpus;
 mod crash;
@@ -28,6 +29,8 @@ struct Orders {
 
 #[derive(Subcommand)]
 enum Order {
+    /// Makes up worlds and compares what agents are told with an independent oracle.
+    Agreement(agreement::Orders),
     /// Measures, side by side with the bare driver, and writes docs/benchmarks.md.
     Bench(bench::Orders),
     /// Kills a writing process again and again and counts what is lost.
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         match Orders::parse().order {
+            Order::Agreement(orders) => agreement::run(&orders),
             Order::Bench(orders) => bench::run(orders).await,
             Order::Crash(orders) => crash::run(orders).await,
             Order::Durability(orders) => durability::run(orders).await,

@@ -38,6 +38,9 @@ Commands:
         FILTER        only the tests whose name contains it; leaves out what needs all tests: documentation
                       tests, and the search for golden files that no test refers to
         -- OPTION…    handed to `cargo nextest run`, or without nextest to the test programs
+  agreement [--worlds N] [--seed S] [OPTION…]
+        Makes up N worlds (20,000 unless given) and compares what agents are told with an independent oracle.
+        Exit code 1 if they differ; then --seed S --worlds 1 repeats the world.
   bench [NAME…] [DIR] [OPTION…]
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `journal`, which has a
         PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi` measures; without it,
@@ -75,7 +78,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match command.as_str() {
         "test" if rest.iter().any(|argument| argument == "--help") => help(),
         "test" => checks::run(Selection::parse(rest)?),
-        "bench" | "corpus" | "crash" | "durability" => rig::run(command, rest),
+        "agreement" | "bench" | "corpus" | "crash" | "durability" => rig::run(command, rest),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),
         _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),

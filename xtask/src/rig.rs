@@ -1,4 +1,4 @@
-//! The crate `rig`: benchmarks, corpus and crash runs, handed the throw-away PostgreSQL they need.
+//! The crate `rig`: agreement, benchmarks, corpus and crash runs, handed the throw-away PostgreSQL they need.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -74,5 +74,6 @@ mod tests {
         assert!(!needs("crash --store sqlite --kills 200"));
         assert!(!needs("durability"));
         assert!(!needs("corpus folder"));
+        assert!(!needs("agreement --worlds 10"));
     }
 }

@@ -1,0 +1,225 @@
+//! The oracle: what an agent must be told, worked out slowly from the words of the requirements (G1–G5, A5, A6).
+//!
+//! It shares no code with the product. Where it and the product differ, one of them is wrong.
+
+mod claims;
+mod names;
+mod patterns;
+mod selection;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+pub(super) use self::names::{forms, unique as unique_name};
+use super::world::{Rules, Tool, Visibility, World};
+
+/// What is true in one state of a world, whoever asks.
+pub(super) struct Oracle<'a> {
+    world: &'a World,
+    /// The served tools of each active group.
+    contents: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+/// A tool that an agent may use.
+#[derive(Debug)]
+pub(super) struct Granted<'a> {
+    pub(super) id: &'a str,
+    pub(super) visibility: Visibility,
+    /// Plain, qualified, unique.
+    pub(super) forms: [String; 3],
+    /// One of the forms.
+    pub(super) shown: String,
+}
+
+/// What a name means to an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Tool(String),
+    Ambiguous,
+    Nothing,
+}
+
+/// What a change does to one agent.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) gained: BTreeSet<String>,
+    pub(super) lost: BTreeSet<String>,
+    /// Tool, name before, name after.
+    pub(super) renamed: BTreeSet<(String, String, String)>,
+    /// How many there are afterwards.
+    pub(super) tools: usize,
+    /// How many of them are listed.
+    pub(super) listed: usize,
+    pub(super) is_admin: bool,
+}
+
+/// Why an agent has what it has, and one tool or not.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Reasons {
+    /// Those that grant.
+    pub(super) policies: BTreeSet<String>,
+    /// Those that are granted, active or not.
+    pub(super) groups: BTreeSet<String>,
+    pub(super) tools: usize,
+    pub(super) is_admin: bool,
+    /// What the tool is called and where it is met.
+    pub(super) granted: Option<(String, Visibility)>,
+    /// Whether something is named that stops the tool.
+    pub(super) is_stopped: bool,
+}
+
+/// All tools that one agent may use, in the order of their ids.
+pub(super) struct Toolset<'a>(pub(super) Vec<Granted<'a>>);
+
+impl<'a> Oracle<'a> {
+    pub(super) fn new(world: &'a World) -> Self {
+        let active = world.groups.iter().filter(|(_, group)| group.is_active);
+        let contents = active.map(|(id, group)| {
+            let has = |id: &str, tool: &Tool| {
+                is_served(world, tool) && selection::contains(group, id, &facts(world, tool))
+            };
+            let tools = world.tools.iter().filter(|(id, tool)| has(id, tool));
+            (id.as_str(), tools.map(|(id, _)| id.as_str()).collect())
+        });
+        Self { world, contents: contents.collect() }
+    }
+
+    pub(super) fn toolset(&self, claims: &Value) -> Toolset<'a> {
+        let groups = self.groups_for(claims);
+        let holds = |group: &&str, id: &str| {
+            self.contents.get(group).is_some_and(|contents| contents.contains(id))
+        };
+        let mut granted = Vec::new();
+        for (id, tool) in &self.world.tools {
+            let through: Vec<&str> =
+                groups.iter().copied().filter(|group| holds(group, id)).collect();
+            if !through.is_empty() {
+                let forms = names::forms(id, &tool.source, tool.shown_name());
+                let visibility = self.visibility(tool, &through);
+                granted.push(Granted { id, visibility, forms, shown: String::new() });
+            }
+        }
+        let shown: Vec<String> = granted.iter().map(|tool| names::shown(tool, &granted)).collect();
+        for (tool, shown) in granted.iter_mut().zip(shown) {
+            tool.shown = shown;
+        }
+        Toolset(granted)
+    }
+
+    /// Ids, of whoever's tools.
+    pub(super) fn all_tools(&self) -> Vec<&'a str> {
+        self.world.tools.keys().map(String::as_str).collect()
+    }
+
+    pub(super) fn is_admin(&self, claims: &Value) -> bool {
+        self.policies_for(claims).any(|(_, rules)| rules.admin)
+    }
+
+    pub(super) fn reasons(&self, claims: &Value, toolset: &Toolset<'_>, tool: &str) -> Reasons {
+        let granted = toolset.get(tool).map(|tool| (tool.shown.clone(), tool.visibility));
+        Reasons {
+            policies: self.policies_for(claims).map(|(id, _)| id.clone()).collect(),
+            groups: self.groups_for(claims).into_iter().map(str::to_owned).collect(),
+            tools: toolset.0.len(),
+            is_admin: self.is_admin(claims),
+            is_stopped: granted.is_none(),
+            granted,
+        }
+    }
+
+    fn groups_for(&self, claims: &Value) -> BTreeSet<&'a str> {
+        let policies = self.policies_for(claims);
+        policies.flat_map(|(_, rules)| &rules.groups).map(String::as_str).collect()
+    }
+
+    /// The policies that grant.
+    fn policies_for(&self, claims: &Value) -> impl Iterator<Item = (&'a String, &'a Rules)> {
+        let active = self.world.policies.iter().filter(|(_, policy)| policy.is_active);
+        let matching = |(_, rules): &(&String, &Rules)| {
+            let all = rules.matchers.iter().all(|matcher| claims::is_match(matcher, claims));
+            all && !rules.matchers.is_empty()
+        };
+        active.map(|(id, policy)| (id, &policy.rules)).filter(matching)
+    }
+
+    /// From what an agent had before to what it has here.
+    pub(super) fn change(
+        &self,
+        claims: &Value,
+        before: &Toolset<'_>,
+        after: &Toolset<'_>,
+    ) -> Change {
+        let missing_in = |here: &Toolset<'_>, there: &Toolset<'_>| {
+            let missing = there.0.iter().filter(|tool| here.get(tool.id).is_none());
+            missing.map(|tool| tool.id.to_owned()).collect()
+        };
+        let renamed = after.0.iter().filter_map(|tool| {
+            let before = before.get(tool.id).filter(|before| before.shown != tool.shown)?;
+            Some((tool.id.to_owned(), before.shown.clone(), tool.shown.clone()))
+        });
+        Change {
+            gained: missing_in(before, after),
+            lost: missing_in(after, before),
+            renamed: renamed.collect(),
+            tools: after.0.len(),
+            listed: after.listed().count(),
+            is_admin: self.is_admin(claims),
+        }
+    }
+
+    fn visibility(&self, tool: &Tool, through: &[&str]) -> Visibility {
+        let by_groups = through.iter().filter_map(|group| self.world.groups[*group].visibility);
+        let by_source = self.world.sources[&tool.source].profile.visibility;
+        tool.visibility.or(by_groups.min()).unwrap_or(by_source)
+    }
+}
+
+impl Toolset<'_> {
+    pub(super) fn listed(&self) -> impl Iterator<Item = &Granted<'_>> {
+        self.0.iter().filter(|tool| tool.visibility == Visibility::Listed)
+    }
+
+    pub(super) fn searchable(&self) -> impl Iterator<Item = &Granted<'_>> {
+        self.0.iter().filter(|tool| tool.visibility != Visibility::Hidden)
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&Granted<'_>> {
+        self.0.iter().find(|tool| tool.id == id)
+    }
+
+    pub(super) fn meaning(&self, name: &str) -> Meaning {
+        let named: Vec<_> =
+            self.0.iter().filter(|tool| tool.forms.iter().any(|form| form == name)).collect();
+        let shown: Vec<_> = named.iter().filter(|tool| tool.shown == name).collect();
+        match (&*named, &*shown) {
+            ([], _) => Meaning::Nothing,
+            ([tool], _) => Meaning::Tool(tool.id.to_owned()),
+            (_, [tool]) => Meaning::Tool(tool.id.to_owned()),
+            _ => Meaning::Ambiguous,
+        }
+    }
+}
+
+fn is_served(world: &World, tool: &Tool) -> bool {
+    let source = world.sources.get(&tool.source);
+    tool.is_enabled
+        && tool.is_active
+        && tool.approved.is_some()
+        && source.is_some_and(|source| source.is_enabled)
+}
+
+fn facts<'a>(world: &'a World, tool: &'a Tool) -> selection::Facts<'a> {
+    selection::Facts {
+        source_id: &tool.source,
+        source_name: &world.sources[&tool.source].profile.name,
+        name: tool.shown_name(),
+        path: &tool.shown().path,
+        method: &tool.shown().method,
+        tags: &tool.shown().tags,
+        labels: &tool.labels,
+    }
+}
+
+#[cfg(test)]
+mod tests;

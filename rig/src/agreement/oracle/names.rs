@@ -1,0 +1,35 @@
+//! What tools are called (A5).
+
+use sha2::{Digest as _, Sha256};
+
+use super::Granted;
+
+/// Names are at most this long, except those that a source gave itself.
+const LONGEST: usize = 64;
+/// What is left of a longer one: the rest is `_` and eight hexadecimal digits.
+const KEPT: usize = 55;
+
+/// Plain, qualified, unique.
+pub(in crate::agreement) fn forms(id: &str, source: &str, name: &str) -> [String; 3] {
+    let whole = format!("{source}__{name}");
+    let unique = unique(id, source, name);
+    let qualified = if whole.chars().count() <= LONGEST { whole } else { unique.clone() };
+    [name.to_owned(), qualified, unique]
+}
+
+pub(in crate::agreement) fn unique(id: &str, source: &str, name: &str) -> String {
+    let start: String = format!("{source}__{name}").chars().take(KEPT).collect();
+    let digest = Sha256::digest(id.as_bytes());
+    let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{start}_{digits}")
+}
+
+/// The first form that no other tool has as its plain or qualified one.
+pub(super) fn shown(tool: &Granted<'_>, granted: &[Granted<'_>]) -> String {
+    let is_taken = |form: &String| {
+        let mut others = granted.iter().filter(|other| other.id != tool.id);
+        others.any(|other| other.forms[0] == *form || other.forms[1] == *form)
+    };
+    let free = tool.forms.iter().find(|form| !is_taken(form));
+    free.unwrap_or(&tool.forms[2]).clone()
+}

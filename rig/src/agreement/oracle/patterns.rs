@@ -1,0 +1,64 @@
+//! Patterns of selectors (G2), and whole-text regular expressions.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use regex::Regex;
+
+/// A glob without regard to case, or `regex:` and a regular expression for the whole text.
+pub(super) fn is_match(pattern: &str, text: &str) -> bool {
+    if let Some(expression) = pattern.strip_prefix("regex:") {
+        return is_whole(expression, text);
+    }
+    let lower = |text: &str| text.to_lowercase().chars().collect::<Vec<char>>();
+    glob(&lower(pattern), &lower(text))
+}
+
+/// Whether a regular expression matches the text from its first character to its last.
+pub(super) fn is_whole(expression: &str, text: &str) -> bool {
+    thread_local! {
+        static COMPILED: RefCell<HashMap<String, Regex>> = RefCell::default();
+    }
+    COMPILED.with_borrow_mut(|compiled| {
+        if !compiled.contains_key(expression) {
+            let whole = format!(r"\A(?:{expression})\z");
+            let regex = Regex::new(&whole).expect("worlds have valid expressions only");
+            compiled.insert(expression.to_owned(), regex);
+        }
+        compiled[expression].is_match(text)
+    })
+}
+
+/// Braces without a comma are braces: paths have them, `/orders/{id}`.
+fn glob(pattern: &[char], text: &[char]) -> bool {
+    let Some((first, rest)) = pattern.split_first() else { return text.is_empty() };
+    match first {
+        '*' => (0..=text.len()).any(|skipped| glob(rest, &text[skipped..])),
+        '?' => !text.is_empty() && glob(rest, &text[1..]),
+        '[' => {
+            let (class, rest) = up_to(']', rest);
+            !text.is_empty() && is_in_class(class, text[0]) && glob(rest, &text[1..])
+        }
+        '{' if up_to('}', rest).0.contains(&',') => {
+            let (choices, rest) = up_to('}', rest);
+            choices.split(|c| *c == ',').any(|choice| glob(&[choice, rest].concat(), text))
+        }
+        literal => text.first() == Some(literal) && glob(rest, &text[1..]),
+    }
+}
+
+fn up_to(end: char, pattern: &[char]) -> (&[char], &[char]) {
+    let place = pattern.iter().position(|c| *c == end).expect("worlds have valid patterns only");
+    (&pattern[..place], &pattern[place + 1..])
+}
+
+fn is_in_class(class: &[char], c: char) -> bool {
+    if let ['!', others @ ..] = class {
+        return !is_in_class(others, c);
+    }
+    match class {
+        [] => false,
+        [from, '-', to, others @ ..] => (from..=to).contains(&&c) || is_in_class(others, c),
+        [one, others @ ..] => *one == c || is_in_class(others, c),
+    }
+}

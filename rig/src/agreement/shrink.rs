@@ -1,0 +1,116 @@
+//! The smallest world in which they still differ: whatever can be left out is.
+//!
+//! A case is JSON, so one way of leaving things out does for wishes, claims, tools, selectors and the rest. What is no
+//! case any more, or no valid one, is passed over.
+
+use serde_json::Value;
+
+use super::compare::{Mismatch, check};
+use super::tally::Tally;
+use super::world::Case;
+
+pub(super) async fn shrink(case: Case, mismatch: Mismatch) -> (Case, Mismatch) {
+    let mut best = (case, mismatch);
+    loop {
+        let before = best.0.clone();
+        let mut place = 0;
+        while let Some(smaller) = without(&best.0, place) {
+            match still_differs(smaller, &best.0).await {
+                Some(smaller) => best = smaller,
+                None => place += 1,
+            }
+        }
+        if best.0 == before {
+            return best;
+        }
+    }
+}
+
+async fn still_differs(smaller: Value, than: &Case) -> Option<(Case, Mismatch)> {
+    let case: Case = serde_json::from_value(smaller).ok()?;
+    // What was left out may be what is meant when nothing is said.
+    if case == *than {
+        return None;
+    }
+    let mismatch = check(&case, &mut Tally::default()).await.ok()??;
+    Some((case, mismatch))
+}
+
+/// The case without the thing at a place, counting from the outside in; none if there are fewer.
+fn without(case: &Case, place: usize) -> Option<Value> {
+    let mut smaller = serde_json::to_value(case).expect("a case is JSON");
+    let wishes = case.wishes.len();
+    let removed = match place.checked_sub(wishes) {
+        // The last first: they need the others.
+        None => {
+            let place = wishes - 1 - place;
+            smaller["made_by"] = (case.made_by - usize::from(place < case.made_by)).into();
+            smaller["wishes"].as_array_mut().is_some_and(|all| {
+                all.remove(place);
+                true
+            })
+        }
+        Some(place) => {
+            let mut left = place;
+            remove(&mut smaller["identities"], &mut left)
+                || remove(&mut smaller["wishes"], &mut left)
+        }
+    };
+    removed.then_some(smaller)
+}
+
+fn remove(value: &mut Value, left: &mut usize) -> bool {
+    let size = match value {
+        Value::Array(elements) => elements.len(),
+        Value::Object(members) => members.len(),
+        _ => return false,
+    };
+    if *left < size {
+        match value {
+            Value::Array(elements) => drop(elements.remove(*left)),
+            Value::Object(members) => {
+                let key = members.keys().nth(*left).cloned().unwrap_or_default();
+                members.shift_remove(&key);
+            }
+            _ => {}
+        }
+        return true;
+    }
+    *left -= size;
+    match value {
+        Value::Array(elements) => elements.iter_mut().any(|element| remove(element, left)),
+        Value::Object(members) => members.values_mut().any(|member| remove(member, left)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_inside_is_left_out_once() {
+        let whole = json!({"a": [1, {"b": 2}], "c": 3});
+        let mut smaller = Vec::new();
+        for place in 0.. {
+            let mut value = whole.clone();
+            let mut left = place;
+            if !remove(&mut value, &mut left) {
+                break;
+            }
+            smaller.push(value.to_string());
+        }
+        assert_eq!(
+            smaller,
+            [
+                r#"{"c":3}"#,
+                r#"{"a":[1,{"b":2}]}"#,
+                r#"{"a":[{"b":2}],"c":3}"#,
+                r#"{"a":[1],"c":3}"#,
+                r#"{"a":[1,{}],"c":3}"#,
+            ]
+        );
+    }
+}

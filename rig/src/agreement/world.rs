@@ -1,0 +1,240 @@
+//! A world in plain words: what there is, as the oracle sees it, and what can be wished of it.
+//!
+//! Nothing here is a type of the product: the oracle must not share a mistake with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Everything there is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct World {
+    pub(super) labels: BTreeSet<String>,
+    pub(super) sources: BTreeMap<String, Source>,
+    pub(super) tools: BTreeMap<String, Tool>,
+    pub(super) groups: BTreeMap<String, Group>,
+    pub(super) policies: BTreeMap<String, Policy>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) profile: SourceProfile,
+    pub(super) is_enabled: bool,
+    /// What was last taken in.
+    pub(super) inventory: Option<BTreeMap<String, Manifest>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SourceProfile {
+    pub(super) name: String,
+    pub(super) is_reviewed: bool,
+    pub(super) visibility: Visibility,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Tool {
+    pub(super) source: String,
+    /// As last seen at the source.
+    pub(super) latest: Manifest,
+    /// What agents get.
+    pub(super) approved: Option<Manifest>,
+    pub(super) is_enabled: bool,
+    /// Whether the source still has it.
+    pub(super) is_active: bool,
+    pub(super) name: Option<String>,
+    pub(super) visibility: Option<Visibility>,
+    pub(super) labels: BTreeSet<String>,
+}
+
+/// What a source says of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    pub(super) name: String,
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) tags: BTreeSet<String>,
+    /// Stands in the description: another number is another version.
+    pub(super) edition: usize,
+}
+
+/// The most visible first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Visibility {
+    Listed,
+    Searchable,
+    Hidden,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Group {
+    pub(super) is_active: bool,
+    pub(super) any: bool,
+    pub(super) visibility: Option<Visibility>,
+    pub(super) selectors: Vec<Selector>,
+    pub(super) tools: BTreeSet<String>,
+    pub(super) excluded: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Selector {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) required_tags: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) excluded_tags: BTreeSet<String>,
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) required_labels: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    pub(super) is_active: bool,
+    pub(super) rules: Rules,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Rules {
+    pub(super) priority: u32,
+    pub(super) matchers: Vec<Matcher>,
+    pub(super) groups: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) admin: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Matcher {
+    pub(super) claim: String,
+    pub(super) operator: Operator,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) value: Option<Value>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) missing: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Operator {
+    Equals,
+    NotEquals,
+    Contains,
+    NotContains,
+    Matches,
+    In,
+    NotIn,
+    Exists,
+    NotExists,
+}
+
+/// A wish concerning one thing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Wish {
+    Label(String, LabelWish),
+    Source(String, SourceWish),
+    Tool(String, ToolWish),
+    Group(String, GroupWish),
+    Policy(String, PolicyWish),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum LabelWish {
+    Create,
+    Rename(String),
+    Delete,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum SourceWish {
+    Register(SourceProfile),
+    Update(SourceProfile),
+    Enable,
+    Disable,
+    Remove,
+    Ingest { tools: BTreeMap<String, Manifest>, force: bool },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ToolWish {
+    Enable,
+    Disable,
+    Override {
+        name: Option<String>,
+        visibility: Option<Visibility>,
+    },
+    Label(BTreeSet<String>),
+    /// The version last seen.
+    Approve,
+    /// The version last seen.
+    Reject,
+    Remove,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum GroupWish {
+    Create(Group),
+    Update { any: bool, visibility: Option<Visibility> },
+    ReplaceSelectors(Vec<Selector>),
+    AddTools(BTreeSet<String>),
+    RemoveTools(BTreeSet<String>),
+    ReplaceTools(BTreeSet<String>),
+    ExcludeTools(BTreeSet<String>),
+    IncludeTools(BTreeSet<String>),
+    Activate,
+    Deactivate,
+    Delete,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PolicyWish {
+    Define(Rules),
+    Update(Rules),
+    Activate,
+    Deactivate,
+    Delete,
+}
+
+/// How a world comes to be, and who looks at it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Case {
+    pub(super) wishes: Vec<Wish>,
+    /// So many wishes make the world; after each later one it is looked at again.
+    pub(super) made_by: usize,
+    /// Claims.
+    pub(super) identities: Vec<Value>,
+}
+
+impl World {
+    /// The id of a tool.
+    pub(super) fn tool_id(source: &str, key: &str) -> String {
+        format!("{source}:{key}")
+    }
+}
+
+impl Tool {
+    /// What agents and selectors see: a tool that waits is not served, so its name does not matter to them.
+    pub(super) fn shown(&self) -> &Manifest {
+        self.approved.as_ref().unwrap_or(&self.latest)
+    }
+
+    /// The admin's name for it, or else the source's.
+    pub(super) fn shown_name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.shown().name)
+    }
+}
