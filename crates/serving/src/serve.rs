@@ -15,6 +15,7 @@ use toolcrib::{Catalog, Clock as _, JournalPlace, SystemClock, Toolcrib};
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
+use self::connections::Limits;
 use crate::app::Options;
 use crate::cli::{Ended, Serve};
 use crate::failure::Failure;
@@ -43,7 +44,7 @@ pub(crate) async fn serve(place: &JournalPlace, arguments: &Serve) -> Result<End
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
     greet(address, admin.as_ref().map(|key| key.expose_secret()))?;
-    connections::serve(listener, router, stopped).await;
+    connections::serve(listener, router, Limits::default(), stopped).await;
     app.stop().await;
     drop(app);
     // Nothing holds it any more: what could not be finished was dropped.
