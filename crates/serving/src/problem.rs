@@ -224,3 +224,6 @@ impl From<RefreshResult> for Problem {
         Self { result: Some(Box::new(result)), ..Self::new(code, detail) }
     }
 }
+
+#[cfg(test)]
+mod tests;

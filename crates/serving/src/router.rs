@@ -2,9 +2,11 @@
 //! tries every route as everybody. See `docs/adr/0013-one-table-of-routes.md`.
 
 use axum::Router;
+use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
+use toolcrib::Toolcrib;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::admin::{groups, keys, labels, policies, sources, tools};
@@ -50,8 +52,11 @@ pub(crate) struct Published {
 }
 
 /// Everything the server does, and what its handlers share.
-pub(crate) fn router(crib: toolcrib::Toolcrib, options: Options) -> (Router, App) {
-    let routes = table();
+pub(crate) fn router(crib: Toolcrib, options: Options) -> (Router, App) {
+    assemble(table(), crib, options)
+}
+
+fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router, App) {
     let problem = Shape::of::<problem::Written>();
     let shapes = routes.iter().flat_map(Route::shapes).chain([problem]);
     let schemas = Schemas::of(shapes.collect::<Vec<_>>());
@@ -74,16 +79,65 @@ pub(crate) fn router(crib: toolcrib::Toolcrib, options: Options) -> (Router, App
     (router, app)
 }
 
-async fn show_openapi(axum::extract::State(app): axum::extract::State<App>) -> Response {
+async fn show_openapi(State(app): State<App>) -> Response {
     let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
     (kind, app.published.openapi.clone()).into_response()
 }
 
-async fn show_docs(axum::extract::State(app): axum::extract::State<App>) -> Response {
+async fn show_docs(State(app): State<App>) -> Response {
     let DocsPage { html, policy } = app.published.docs.clone();
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, policy),
     ];
     (headers, html).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use serde_json::Value;
+    use toolcrib::{Catalog, JournalPlace, SystemClock};
+    use tower::ServiceExt as _;
+    use upstream::egress::Egress;
+    use upstream::http::HttpClient;
+
+    use super::*;
+
+    /// The answer of a route that is not in the table.
+    async fn answer(route: Route) -> (u16, Value) {
+        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let crib = Toolcrib::new(catalog, client, SystemClock, toolcrib::Options::default());
+        let path = route.path;
+        let (router, _) = assemble(vec![route], crib, Options::default());
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_a_problem_without_a_word_of_why() {
+        async fn panics() -> String {
+            panic!("hunter2")
+        }
+        let (status, problem) = answer(Route::get("panics", "/panics", panics)).await;
+        assert_eq!((status, &problem["code"]), (500, &Value::from("internal_error")));
+        assert!(!problem.to_string().contains("hunter2"), "{problem}");
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_takes_too_long_is_given_up() {
+        let route = Route::get("waits", "/waits", std::future::pending::<String>);
+        let (status, problem) = answer(route.within(Duration::from_millis(10))).await;
+        assert_eq!((status, &problem["code"]), (503, &Value::from("deadline_exceeded")));
+    }
 }
