@@ -18,6 +18,7 @@ fn every_answer_has_an_id_and_headers_that_keep_browsers_out_of_trouble() {
         assert_eq!(answer.header("cache-control"), "no-store");
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
         assert_eq!(answer.header("referrer-policy"), "no-referrer");
+        assert!(answer.header("content-security-policy").contains("frame-ancestors 'none'"));
         assert!(!answer.header("x-request-id").is_empty());
     }
 }
