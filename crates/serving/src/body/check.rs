@@ -3,11 +3,14 @@
 //! Not a whole validator: it knows the keywords that our own types lead to. What it lets through is read into its type,
 //! which has the last word.
 
+mod say;
+
 use std::collections::HashMap;
 
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use self::say::{a, article, one_of, quoted, unknown};
 use crate::problem::{FieldError, Problem};
 use crate::schemas::{Schemas, Shape, resolve};
 
@@ -288,53 +291,6 @@ fn fits_type(part: &Map<String, Value>, value: &Value) -> bool {
         Value::Object(_) => *name == "object",
     };
     types.is_empty() || types.iter().any(fits)
-}
-
-fn a(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
-    }
-}
-
-fn article(kind: &str) -> &str {
-    match kind {
-        "boolean" => "a boolean",
-        "integer" => "an integer",
-        "number" => "a number",
-        "string" => "a string",
-        "array" => "an array",
-        "object" => "an object",
-        other => other,
-    }
-}
-
-fn quoted(words: &[&str]) -> String {
-    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
-}
-
-fn one_of(given: Option<&str>, words: &[&str]) -> String {
-    match given {
-        Some(given) => {
-            let given: String = given.chars().take(40).collect();
-            format!("there is no `{given}`; there is {}", quoted(words))
-        }
-        None => format!("is to be one of {}", quoted(words)),
-    }
-}
-
-fn unknown(name: &str, known: &[&str]) -> String {
-    let distance = |known: &&&str| execution::distance(name, known);
-    let near =
-        known.iter().min_by_key(distance).filter(|near| distance(near) <= 1 + near.len() / 3);
-    match near {
-        Some(near) => format!("is not known here; did you mean `{near}`?"),
-        None => format!("is not known here; there is {}", quoted(known)),
-    }
 }
 
 #[cfg(test)]
