@@ -146,6 +146,9 @@ impl Page {
             self.element("h3", "Body");
             self.write_fields(document, schema);
         }
+        if let Some(example) = operation.pointer("/requestBody/content/application~1json/example") {
+            self.element("pre", &format!("{example:#}"));
+        }
         self.element("h3", "Answers");
         self.put("<table>");
         for (status, answer) in members(&operation["responses"]) {
@@ -293,7 +296,7 @@ mod tests {
             "paths": {evil: {evil: {
                 "tags": [evil], "summary": evil, "operationId": evil, "x-toolcrib-for": evil,
                 "parameters": [{"name": evil, "in": evil, "schema": {"type": evil}, "description": evil}],
-                "requestBody": {"content": {"application/json": {"schema": {"$ref": format!("#/x/{evil}")}}}},
+                "requestBody": {"content": {"application/json": {"schema": {"$ref": format!("#/x/{evil}")}, "example": evil}}},
                 "responses": {evil: {"description": evil, "content": {evil: {"schema": {"enum": [evil]}}}}},
             }}},
             "components": {"schemas": {evil: {"description": evil, "properties": {evil: {"const": evil}}, "required": [evil]}}},

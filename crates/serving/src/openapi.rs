@@ -115,6 +115,10 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
             "required": !route.body_is_optional,
             "content": {"application/json": {"schema": schemas.get(body)}},
         });
+        if let Some(example) = route.example {
+            let example: Value = serde_json::from_str(example).expect("an example is JSON");
+            operation["requestBody"]["content"]["application/json"]["example"] = example;
+        }
     }
     operation
 }

@@ -44,6 +44,8 @@ pub(crate) struct Route {
     pub(crate) body: Option<Shape>,
     /// An empty body counts as `{}`.
     pub(crate) body_is_optional: bool,
+    /// A body to copy, as JSON; a test sends every one.
+    pub(crate) example: Option<&'static str>,
     pub(crate) answer: Answer,
     limit: usize,
     deadline: Duration,
@@ -118,6 +120,7 @@ impl Route {
             query: None,
             body: None,
             body_is_optional: false,
+            example: None,
             answer: Answer::Document("text/plain"),
             limit: BODY_LIMIT,
             deadline: DEADLINE,
@@ -145,6 +148,11 @@ impl Route {
     /// Has a body; the handler takes `Body<T>`, or is `New` itself.
     pub(crate) fn takes<T: JsonSchema + 'static>(self) -> Self {
         Self { body: Some(Shape::of::<T>()), ..self }
+    }
+
+    /// Has a body like this one.
+    pub(crate) fn like(self, example: &'static str) -> Self {
+        Self { example: Some(example), ..self }
     }
 
     /// May have a body.

@@ -36,6 +36,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::post("create_group", "/api/groups", create)
             .admin("groups", "Create a group")
             .takes::<New<GroupId, GroupBody>>()
+            .like(r#"{"id": "read-pets", "name": "Read pets", "selectors": [{"source": "pets", "method": "GET"}]}"#)
             .makes::<SeenGroup>(),
         Route::get("get_group", "/api/groups/{id}", get)
             .admin("groups", "Show a group")

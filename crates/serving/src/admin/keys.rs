@@ -31,6 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::post("create_key", "/api/keys", create)
             .admin("keys", "Make an API key; it is shown once, in this answer")
             .takes::<New<KeyId, KeyProfile>>()
+            .like(r#"{"name": "Nightly build", "claims": {"role": "bot"}, "expires_at": "2030-01-01T00:00:00Z"}"#)
             .makes::<MadeKey>(),
         Route::get("get_key", "/api/keys/{id}", get)
             .admin("keys", "Show an API key")

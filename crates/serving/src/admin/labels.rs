@@ -30,6 +30,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::post("create_label", "/api/labels", create)
             .admin("labels", "Create a label")
             .takes::<New<LabelId, LabelProfile>>()
+            .like(r##"{"id": "pii", "name": "Personal data", "colour": "#c02020"}"##)
             .makes::<SeenLabel>(),
         Route::get("get_label", "/api/labels/{id}", get)
             .admin("labels", "Show a label")

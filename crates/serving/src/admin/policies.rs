@@ -30,6 +30,10 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::post("define_policy", "/api/policies", define)
             .admin("policies", "Define a policy")
             .takes::<New<PolicyId, PolicyRules>>()
+            .like(
+                r#"{"name": "Staff may read", "groups": ["read-pets"],
+                    "matchers": [{"claim": "realm_access.roles", "operator": "contains", "value": "staff"}]}"#,
+            )
             .makes::<SeenPolicy>(),
         Route::get("get_policy", "/api/policies/{id}", get)
             .admin("policies", "Show a policy")

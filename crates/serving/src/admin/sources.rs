@@ -42,6 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::post("register_source", "/api/sources", register)
             .admin("sources", "Register a source; its first refresh follows by itself")
             .takes::<New<SourceId, SourceProfile>>()
+            .like(r#"{"name": "Pets", "url": "https://pets.example.com/openapi.json", "settings": {"kind": "openapi"}}"#)
             .makes::<SeenSource>()
             .up_to(BODY_LIMIT),
         Route::get("get_source", "/api/sources/{id}", get)

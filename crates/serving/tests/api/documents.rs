@@ -110,6 +110,21 @@ fn every_reference_of_the_document_leads_somewhere() {
 }
 
 #[test]
+fn every_example_can_be_sent_as_it_is() {
+    let server = Server::start();
+    let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
+    let mut sent = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let example = methods.pointer("/post/requestBody/content/application~1json/example");
+        if let Some(example) = example {
+            server.post(path, example).ok();
+            sent += 1;
+        }
+    }
+    assert_eq!(sent, 5);
+}
+
+#[test]
 fn the_page_shows_every_operation_and_loads_nothing() {
     let server = Server::start();
     let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
