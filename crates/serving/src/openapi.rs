@@ -86,10 +86,10 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
         }));
     }
     parameters.extend(query_parameters(route, schemas));
-    if route.changes() {
-        for name in ["If-Match", "Idempotency-Key"] {
-            parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
-        }
+    let named =
+        [("If-Match", route.changes() && route.has_id()), ("Idempotency-Key", route.takes_key)];
+    for (name, _) in named.into_iter().filter(|(_, holds)| *holds) {
+        parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
     }
     let mut operation = json!({
         "operationId": route.name,
@@ -190,7 +190,10 @@ fn problems(route: &Route) -> Vec<&'static str> {
         statuses.push("404");
     }
     if route.changes() {
-        statuses.extend(["409", "412"]);
+        statuses.push("409");
+    }
+    if route.changes() && route.has_id() {
+        statuses.push("412");
     }
     if route.body.is_some() {
         statuses.extend(["413", "415"]);

@@ -46,6 +46,8 @@ pub(crate) struct Route {
     pub(crate) body_is_optional: bool,
     /// A body to copy, as JSON; a test sends every one.
     pub(crate) example: Option<&'static str>,
+    /// Whether the same request with the same key is carried out once.
+    pub(crate) takes_key: bool,
     pub(crate) answer: Answer,
     limit: usize,
     deadline: Duration,
@@ -110,6 +112,7 @@ impl Route {
         path: &'static str,
         handler: MethodRouter<App>,
     ) -> Self {
+        let takes_key = method != Method::GET;
         Self {
             method,
             name,
@@ -121,6 +124,7 @@ impl Route {
             body: None,
             body_is_optional: false,
             example: None,
+            takes_key,
             answer: Answer::Document("text/plain"),
             limit: BODY_LIMIT,
             deadline: DEADLINE,
@@ -158,6 +162,11 @@ impl Route {
     /// May have a body.
     pub(crate) fn may_take<T: JsonSchema + 'static>(self) -> Self {
         Self { body_is_optional: true, ..self.takes::<T>() }
+    }
+
+    /// Is carried out as often as it is asked for.
+    pub(crate) fn without_key(self) -> Self {
+        Self { takes_key: false, ..self }
     }
 
     /// Answers with what was asked for.

@@ -65,6 +65,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::post("refresh_source", "/api/sources/{id}/refresh", refresh)
             .admin("sources", "Ask a source what it offers, and take that in")
             .may_take::<Force>()
+            .without_key()
             .answers::<RefreshResult>()
             .within(REFRESH_WITHIN),
     ]
