@@ -17,6 +17,8 @@ pub(crate) struct App {
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
     background: Arc<Mutex<JoinSet<()>>>,
+    /// Whoever holds it reads something and changes part of it.
+    pub(crate) patching: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How the server behaves.
@@ -36,7 +38,8 @@ impl App {
         published: Published,
     ) -> Self {
         let (schemas, published) = (Arc::new(schemas), Arc::new(published));
-        Self { crib, options, schemas, published, background: Arc::default() }
+        let (background, patching) = (Arc::default(), Arc::default());
+        Self { crib, options, schemas, published, background, patching }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

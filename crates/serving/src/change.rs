@@ -71,7 +71,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let key = value.to_str().unwrap_or_default();
     let is_good = !key.is_empty()
         && key.len() <= KEY_LIMIT
-        && key.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        && key.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_good || given.next().is_some() {
         let detail = "`Idempotency-Key` is 1 to 255 visible ASCII characters, once";
         return Err(Problem::new(Code::InvalidRequest, detail));

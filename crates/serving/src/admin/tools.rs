@@ -184,6 +184,8 @@ async fn patch(
     change: Change,
     Body(patch): Body<Patch>,
 ) -> Result<Seen<SeenTool>, Problem> {
+    // On one node they take turns, or the fastest would keep all others busy; nodes seldom meet.
+    let _turn = app.patching.lock().await;
     for _ in 0..ATTEMPTS {
         let before = find(&app.snapshot(), &id)?;
         let command = ToolCommand::Override(patch.applied_to(&before.tool.overridden));

@@ -81,6 +81,26 @@ fn a_patch_of_what_was_not_seen_is_refused() {
 }
 
 #[test]
+fn patches_of_different_members_at_once_lose_none() {
+    let server = Server::on(Folder::with_catalog(), "");
+    let path = "/api/tools/petstore:getOwner";
+    let patch = |member: &str| {
+        for round in 0..20 {
+            let value =
+                if member == "visibility" { json!("hidden") } else { json!(format!("r{round}")) };
+            server.send(&server.ask("PATCH", path).json(&json!({member: value}))).ok();
+        }
+    };
+    std::thread::scope(|scope| {
+        for member in ["name", "description", "visibility"] {
+            scope.spawn(move || patch(member));
+        }
+    });
+    let wanted = json!({"name": "r19", "description": "r19", "visibility": "hidden"});
+    assert_eq!(server.get(path).ok()["overridden"], wanted);
+}
+
+#[test]
 fn an_id_with_a_slash_is_percent_encoded() {
     let server = Server::start();
     let manifest = json!({"tools": [{"name": "pets/list all", "inputSchema": {"type": "object"}, "endpoint": "/x", "method": "POST"}]});
