@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 use model::{Digest, Health, SourceId, SourceProfile, Warning};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Version;
@@ -57,7 +58,7 @@ pub struct IngestedInventory {
 }
 
 /// Why a refresh failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SyncError {
     /// A stable word: `spec_fetch_failed`.
     pub code: Box<str>,

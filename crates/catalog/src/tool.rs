@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{Digest, LabelId, Manifest, SchemaRef, SourceId, ToolId, Trust, Visibility};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::Version;
@@ -65,7 +66,7 @@ pub enum Served {
 }
 
 /// Whether an admin has decided about the version last seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Review {
     /// Served.
@@ -77,7 +78,7 @@ pub enum Review {
 }
 
 /// Whether the source still offers a tool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It does.
@@ -87,7 +88,7 @@ pub enum Status {
 }
 
 /// What an admin says instead of the source. It survives refreshes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Override {
     /// Another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -12,8 +13,9 @@ const CLAIM_PATH_LIMIT: usize = 512;
 const CLAIM_PATH_SEGMENTS: usize = 16;
 
 /// The content of a verified token.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline)]
 pub struct Claims(Map<String, Value>);
 
 impl Claims {
@@ -42,8 +44,9 @@ impl From<Map<String, Value>> for Claims {
 /// A path that meets a list goes on in each of its elements: over `{"groups": [{"name": "a"}, {"name": "b"}]}` the path
 /// `groups.name` finds `"a"` and `"b"`. It goes through one level of list; a list directly in a list is not entered. A
 /// number is a name like any other and picks no element, because who comes first in a list should not decide on access.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("minLength" = 1, "maxLength" = 512))]
 pub struct ClaimPath {
     first: Box<str>,
     rest: Box<[Box<str>]>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{GroupId, Name, Selector, ToolId, Visibility};
@@ -25,7 +26,7 @@ pub struct NewGroup {
 }
 
 /// What an admin says of a group, apart from its tools.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GroupProfile {
     /// For people.
     pub name: Name,
@@ -41,7 +42,7 @@ pub struct GroupProfile {
 }
 
 /// Whether a tool must match all selectors or any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SelectorMode {
     /// All of them.
@@ -52,7 +53,7 @@ pub enum SelectorMode {
 }
 
 /// A tool kept out of a group.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Exclusion {
     /// Which.
     pub tool: ToolId,

@@ -1,6 +1,6 @@
 //! Ids: types, not strings. A value that exists is valid; nobody checks it again.
 
-use std::borrow::Borrow;
+use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,6 +8,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Names a source, for ever: `petstore`.
@@ -163,11 +164,31 @@ impl<'de, Kind> Deserialize<'de> for Slug<Kind> {
     }
 }
 
+impl<Kind> JsonSchema for Slug<Kind> {
+    fn schema_name() -> Cow<'static, str> {
+        "Slug".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+        json_schema!({
+            "type": "string",
+            "title": "an id: 1 to 64 of the characters a-z, 0-9 and inner `-`",
+            "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$",
+            "maxLength": SLUG_LIMIT,
+        })
+    }
+}
+
 /// Names a tool, for ever: `{source id}:{operation key}`.
 ///
 /// The key is the upstream's own name of the operation and may hold any printable text; it is never parsed back.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("title" = "the id of a tool, `source:key`", "pattern" = "^[a-z0-9-]+:.+", "maxLength" = 512))]
 pub struct ToolId(Arc<str>);
 
 impl ToolId {

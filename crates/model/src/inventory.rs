@@ -5,6 +5,7 @@ pub(crate) mod published;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::published::PublishedHash;
@@ -51,7 +52,7 @@ impl Discovered {
 }
 
 /// Something a discovery could not use. Never a silent loss.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Warning {
     /// A stable code: `dangling_reference`.
     pub code: Box<str>,

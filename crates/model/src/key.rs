@@ -1,12 +1,13 @@
 //! An API key: claims for whoever presents it. The key itself is not here; only its holder has it.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Claims, Name};
 
 /// What an admin says of a key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyProfile {
     /// For people, and for the record of who did what.
     pub name: Name,

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
 
 /// What an admin says of a label.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LabelProfile {
     /// For people.
     pub name: Name,
@@ -21,8 +22,9 @@ pub struct LabelProfile {
 }
 
 /// `#rrggbb`
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("title" = "a colour, `#rrggbb`", "pattern" = "^#[0-9A-Fa-f]{6}$"))]
 pub struct Colour(u32);
 
 /// A text that is no colour.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Digest, RawJson, Schema, SchemaRef};
@@ -47,7 +48,7 @@ fn none<S>() -> Option<S> {
 }
 
 /// How a call is carried out: the execution mode and what it needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum Execution {
     /// One HTTP request, one answer.
@@ -73,7 +74,7 @@ pub enum Execution {
 pub const TEMPLATE_LIMIT: usize = 64 * 1024;
 
 /// Templates of an HTTP request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HttpRequest {
     /// The address.
     pub url_template: Box<str>,
@@ -89,7 +90,7 @@ pub struct HttpRequest {
 }
 
 /// How a request's body is encoded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BodyEncoding {
     /// `application/json`
@@ -106,7 +107,7 @@ pub enum BodyEncoding {
 }
 
 /// How to ask whether work that was started is done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Polling {
     /// Where to ask; sees the answer to the first request.
     pub status_url_template: Box<str>,

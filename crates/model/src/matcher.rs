@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
@@ -17,7 +18,7 @@ const MATCHER_REGEX_LIMIT: usize = 512;
 const MATCHER_TEXT_LIMIT: usize = 16 * 1024;
 
 /// How a matcher judges the values it finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
     /// The value is the same, of the same type: `1` is `1.0` but not `"1"`. A list is only the same as a list; for one
@@ -64,7 +65,7 @@ impl fmt::Display for Operator {
 }
 
 /// One condition on a claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Matcher {
     claim: ClaimPath,
@@ -84,12 +85,16 @@ enum Test {
 }
 
 /// A matcher as it is written in JSON.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 struct Written {
+    /// Where the claim is.
     claim: ClaimPath,
+    /// How the values found there are judged.
     operator: Operator,
+    /// What they are compared with; `exists` and `not_exists` have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     value: Option<Value>,
+    /// Whether a missing claim matches too: for `not_equals`, `not_contains` and `not_in`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     missing: bool,
 }

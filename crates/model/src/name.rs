@@ -2,14 +2,16 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest name, in bytes.
 const LIMIT: usize = 200;
 
 /// One to 200 bytes of printable text without white space around it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("minLength" = 1, "maxLength" = 200))]
 pub struct Name(Box<str>);
 
 /// A text that cannot be a name.

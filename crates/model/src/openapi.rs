@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{SecretRef, SourceUrl};
 
 /// What an admin says of a specification. Everything has a default, and what is as usual is not written.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OpenapiSettings {
     /// Where the specification is. If it is given, the source's `url` is the base of all calls. If not, the source's
@@ -29,7 +30,7 @@ pub struct OpenapiSettings {
 }
 
 /// Where a specification is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpecificationPlace {
     /// An address on the web.
@@ -41,7 +42,7 @@ pub enum SpecificationPlace {
 }
 
 /// Which text of an operation describes its tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Describe {
     /// The summary, or the description if there is none.

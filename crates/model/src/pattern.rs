@@ -9,6 +9,7 @@ use std::str::{Chars, FromStr};
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The longest pattern, in bytes.
@@ -25,8 +26,9 @@ const REGEX_PREFIX: &str = "regex:";
 ///
 /// After `regex:` comes a regular expression that minds case (begin it with `(?i)` if it should not) and must match from
 /// the first character to the last.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("minLength" = 1, "maxLength" = 1024))]
 pub struct Pattern(Arc<Compiled>);
 
 struct Compiled {

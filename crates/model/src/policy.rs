@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Claims, GroupId, Matcher, Name};
 
 /// What a policy says. It has at least one matcher, as one without would be for everyone, and grants at least one group
 /// or makes admins.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Unchecked")]
 pub struct PolicyRules {
     /// For people.
@@ -25,17 +26,24 @@ pub struct PolicyRules {
     admin: bool,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Unchecked {
+    /// For people.
     name: Name,
+    /// For people.
     #[serde(default)]
     description: Box<str>,
+    /// Order of evaluation and of explanation, highest first. It never changes what is granted.
     #[serde(default)]
     priority: u32,
+    /// All must match. There is at least one: a policy without would be for everyone.
     #[serde(default)]
+    #[schemars(length(min = 1))]
     matchers: Vec<Matcher>,
+    /// What is granted. There is at least one, unless the policy makes admins.
     #[serde(default)]
     groups: BTreeSet<GroupId>,
+    /// Whether it makes an admin of whoever it matches.
     #[serde(default)]
     admin: bool,
 }

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Where a secret is: `env:NAME`, `file:PATH` or `sealed:NAME`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(into = "String")]
+#[schemars(with = "String", inline, extend("title" = "a reference: `env:NAME`, `file:PATH` or `sealed:NAME`", "pattern" = "^(env|file|sealed):"))]
 pub enum SecretRef {
     /// An environment variable of the server.
     Env(Box<str>),

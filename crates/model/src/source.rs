@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -19,7 +20,7 @@ pub struct NewSource {
 }
 
 /// What an admin says of a source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceProfile {
     /// Shown to people; selectors see it.
     pub name: Name,
@@ -59,7 +60,9 @@ fn half() -> u8 {
 }
 
 /// The kinds of source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// An OpenAPI specification.
@@ -117,7 +120,7 @@ impl fmt::Display for Kind {
 }
 
 /// What only one kind of source needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Settings {
     /// An OpenAPI specification.
@@ -156,7 +159,7 @@ impl Settings {
 }
 
 /// A child process that speaks MCP on its standard input and output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StdioCommand {
     /// The program.
     pub program: Box<str>,
@@ -172,7 +175,7 @@ pub struct StdioCommand {
 }
 
 /// How long a connection to an MCP server lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Lifecycle {
     /// As long as one use.
@@ -183,7 +186,7 @@ pub enum Lifecycle {
 }
 
 /// How toolcrib shows itself to an upstream. Secrets are references.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Auth {
     /// Not at all.
@@ -242,7 +245,7 @@ pub enum Auth {
 }
 
 /// Where an API key goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApiKeyLocation {
     /// A request header.
@@ -254,7 +257,7 @@ pub enum ApiKeyLocation {
 }
 
 /// Whether new and changed tools wait for an admin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
     /// They are served at once.
@@ -265,7 +268,9 @@ pub enum Trust {
 }
 
 /// Where agents meet a tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Visibility {
     /// In their list.
@@ -278,7 +283,7 @@ pub enum Visibility {
 }
 
 /// How a source's refreshes went lately.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     /// Not asked yet.
@@ -293,8 +298,9 @@ pub enum Health {
 }
 
 /// An `http` or `https` address without credentials in it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(inline, extend("format" = "uri", "title" = "an `http://` or `https://` URL", "pattern" = "^[Hh][Tt][Tt][Pp][Ss]?://"))]
 pub struct SourceUrl(Url);
 
 /// A text that is no address of a source. Not repeated: it may hold a password.

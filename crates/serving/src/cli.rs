@@ -2,6 +2,7 @@
 
 pub(crate) mod target;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -9,7 +10,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::show::At;
-use crate::{call, discover, explain, journal, secret};
+use crate::{call, discover, explain, journal, secret, serve};
 
 /// How a verb ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub(crate) enum Ended {
 #[command(name = "toolcrib", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
+  toolcrib serve                          # start a server; it says where, and the first key
   toolcrib discover api.yaml              # the tools of an API, without a server
   toolcrib call api.yaml get_pet id=7     # call one of them
   toolcrib explain --claims token.json    # which tools an identity has, and why
@@ -42,6 +44,11 @@ pub(crate) struct Cli {
 impl Cli {
     pub(crate) fn is_verify(&self) -> bool {
         matches!(self.verb, Verb::Journal(JournalVerb::Verify(_)))
+    }
+
+    /// Whether the verb itself ends in good order when it is interrupted.
+    pub(crate) fn ends_by_itself(&self) -> bool {
+        matches!(self.verb, Verb::Serve(_))
     }
 }
 
@@ -62,6 +69,17 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Serve the catalog
+    #[command(after_help = "\
+Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
+and printed once. Callers without a credential are let in only from this machine, unless
+--allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop the server when the
+requests at hand are answered. With -v every request is a line on stderr.
+
+Examples:
+  toolcrib serve
+  toolcrib serve --listen 0.0.0.0:8080 --journal postgres://db.example/crib")]
+    Serve(Serve),
     /// List the tools of an API, without a server
     #[command(after_help = "\
 TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, or the http manifest behind
@@ -159,6 +177,19 @@ Examples:
 Documents are the large parts of tools, such as schemas; they are stored beside the events. Events
 are never removed.")]
     Collect(Json),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: SocketAddr,
+    /// Let callers without a credential in, wherever they are
+    #[arg(long)]
+    pub(crate) allow_anonymous: bool,
+    /// Let admins register MCP servers that are started as child processes
+    #[arg(long)]
+    pub(crate) allow_stdio: bool,
 }
 
 #[derive(Args, Debug)]
@@ -261,6 +292,7 @@ pub(crate) struct SetSecret {
 pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
     let place = &config.journal;
     match cli.verb {
+        Verb::Serve(arguments) => serve::serve(place, &arguments).await,
         Verb::Discover(arguments) => discover::discover(&arguments).await,
         Verb::Call(arguments) => call::call(&arguments).await,
         Verb::Explain(arguments) => explain::explain(place, &arguments).await,

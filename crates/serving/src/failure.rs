@@ -2,12 +2,13 @@
 
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use discovery::DiscoveryError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
-use toolcrib::{InvalidPlace, JournalError, SecretError, TransferError};
+use toolcrib::{CommandError, InvalidPlace, JournalError, SecretError, TransferError};
 
 /// Why a verb failed.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,15 @@ pub(crate) enum Failure {
     Variable { name: &'static str },
     #[error("the program cannot be started")]
     Start(#[source] io::Error),
+    #[error("cannot listen on {address}: give another address with --listen")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error(
+        "nobody could use a server on {address}: there is no API key yet. Start it once on 127.0.0.1 and make one, \
+         or give --allow-anonymous to let everybody in"
+    )]
+    NobodyCanCome { address: SocketAddr },
+    #[error("the key of the first admin cannot be made")]
+    FirstAdmin(#[source] CommandError),
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error(transparent)]

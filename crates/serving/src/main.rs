@@ -3,23 +3,43 @@
 //! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 fine, 1 failed, 2 wrong usage,
 //! 3 problems found, 130 interrupted.
 
+mod admin;
+mod answer;
+mod app;
+mod around;
+mod body;
 mod call;
+mod caller;
+mod change;
 mod cli;
 mod config;
+mod deadline;
 mod discover;
+mod docs_page;
+mod etag;
 mod explain;
 mod failure;
 mod journal;
+mod openapi;
 mod out;
+mod page;
+mod problem;
 mod progress;
+mod query;
+mod route;
+mod router;
+mod schemas;
 mod secret;
+mod serve;
 mod table;
 mod target;
+mod whoami;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser as _;
+use tokio::task::JoinError;
 
 use crate::cli::{Cli, Ended};
 use crate::config::Config;
@@ -48,7 +68,12 @@ fn start(cli: Cli) -> Result<ExitCode, Failure> {
     config.start_logging();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Start)?;
-    let code = runtime.block_on(until_interrupted(cli::run(cli, config)));
+    let ends_by_itself = cli.ends_by_itself();
+    let work = cli::run(cli, config);
+    let code = match ends_by_itself {
+        true => runtime.block_on(async { ended(tokio::spawn(work).await) }),
+        false => runtime.block_on(until_interrupted(work)),
+    };
     runtime.shutdown_background();
     code
 }
@@ -58,15 +83,18 @@ async fn until_interrupted(
     work: impl Future<Output = Result<Ended, Failure>> + Send + 'static,
 ) -> Result<ExitCode, Failure> {
     let mut work = tokio::spawn(work);
-    let ended = tokio::select! {
-        ended = &mut work => ended,
+    tokio::select! {
+        work = &mut work => ended(work),
         Ok(()) = tokio::signal::ctrl_c() => {
             work.abort();
             drop(tokio::time::timeout(LAST_MOMENT, work).await);
-            return Ok(ExitCode::from(130));
+            Ok(ExitCode::from(130))
         }
-    };
-    match ended {
+    }
+}
+
+fn ended(work: Result<Result<Ended, Failure>, JoinError>) -> Result<ExitCode, Failure> {
+    match work {
         Ok(Ok(Ended::Fine)) => Ok(ExitCode::SUCCESS),
         Ok(Ok(Ended::ProblemsFound)) => Ok(ExitCode::from(3)),
         Ok(Err(failure)) => Err(failure),

@@ -1,5 +1,6 @@
 //! The program from the outside: the real binary, run in a folder of its own.
 
+mod api;
 mod bad_input;
 mod call;
 mod discover;

@@ -14,6 +14,7 @@ fn the_program() {
     Usage: toolcrib [OPTIONS] <COMMAND>
 
     Commands:
+      serve     Serve the catalog
       discover  List the tools of an API, without a server
       call      Call a tool of an API, without a server
       explain   Say which tools an identity has, and why
@@ -28,6 +29,7 @@ fn the_program() {
       -V, --version          Print version
 
     Examples:
+      toolcrib serve                          # start a server; it says where, and the first key
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib explain --claims token.json    # which tools an identity has, and why
@@ -35,6 +37,32 @@ fn the_program() {
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded
       toolcrib journal export backup.jsonl    # keep a copy
+    ");
+}
+
+#[test]
+fn serve() {
+    insta::assert_snapshot!(help("serve"), @"
+    Serve the catalog
+
+    Usage: toolcrib serve [OPTIONS]
+
+    Options:
+          --listen <ADDR:PORT>  Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
+          --allow-anonymous     Let callers without a credential in, wherever they are
+          --allow-stdio         Let admins register MCP servers that are started as child processes
+          --journal <PLACE>     Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...          Say more on stderr; twice for even more
+      -h, --help                Print help
+
+    Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
+    and printed once. Callers without a credential are let in only from this machine, unless
+    --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop the server when the
+    requests at hand are answered. With -v every request is a line on stderr.
+
+    Examples:
+      toolcrib serve
+      toolcrib serve --listen 0.0.0.0:8080 --journal postgres://db.example/crib
     ");
 }
 

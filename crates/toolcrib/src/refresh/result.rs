@@ -2,10 +2,11 @@
 
 use catalog::source::{IngestedInventory, SyncError};
 use model::{Discovered, Inventory, SourceId, ToolId, Warning};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What came of a refresh.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RefreshResult {
     /// Which source.
     pub source_id: SourceId,
@@ -50,7 +51,7 @@ pub struct RefreshResult {
 }
 
 /// A tool that a refresh found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefreshedTool {
     /// Ours.
     pub tool_id: ToolId,

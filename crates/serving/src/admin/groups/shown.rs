@@ -1,0 +1,128 @@
+//! How groups and their tools are written and shown.
+
+use std::collections::BTreeSet;
+
+use catalog::group::Group;
+use catalog::tool_set::ToolSet;
+use catalog::{CataloguedGroup, CataloguedTool, Snapshot};
+use jiff::Timestamp;
+use model::{
+    Exclusion, GroupId, GroupProfile, Name, NewGroup, Selector, SelectorMode, SourceId, ToolId,
+    Visibility,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::etag::Tag;
+
+/// What an admin says of a group.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct GroupBody {
+    /// For people.
+    pub(super) name: Name,
+    /// For people.
+    #[serde(default)]
+    description: Box<str>,
+    /// Whether a tool must match all selectors or any.
+    #[serde(default)]
+    selector_mode: SelectorMode,
+    /// Where agents meet its tools, if the group says so.
+    #[serde(default)]
+    visibility: Option<Visibility>,
+    /// Conditions on tools; none selects nothing.
+    #[serde(default)]
+    selectors: Vec<Selector>,
+    /// Tools that belong to it whatever the selectors say.
+    #[serde(default)]
+    tools: BTreeSet<ToolId>,
+    /// Tools that do not belong to it, whatever else is said.
+    #[serde(default)]
+    excluded: Vec<Exclusion>,
+}
+
+impl GroupBody {
+    pub(super) fn under(self, id: GroupId) -> NewGroup {
+        let Self { name, description, selector_mode, visibility, selectors, tools, excluded } =
+            self;
+        let profile = GroupProfile { name, description, selector_mode, visibility };
+        NewGroup { id, profile, selectors, tools, excluded }
+    }
+}
+
+/// A group.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Group")]
+pub(super) struct SeenGroup {
+    /// For ever.
+    id: GroupId,
+    #[serde(flatten)]
+    profile: GroupProfile,
+    /// Conditions on tools; none selects nothing.
+    selectors: Vec<Selector>,
+    /// Tools that belong to it whatever the selectors say.
+    tools: BTreeSet<ToolId>,
+    /// Tools that do not belong to it, whatever else is said.
+    excluded: Vec<Exclusion>,
+    /// The admin's switch.
+    is_active: bool,
+    /// How many tools belong to it.
+    tool_count: usize,
+    /// How many of them are served.
+    served_count: usize,
+    /// When it was created.
+    created_at: Timestamp,
+    /// When it last changed.
+    updated_at: Timestamp,
+}
+
+impl SeenGroup {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedGroup) -> Self {
+        let group = entry.group.clone();
+        let exclusion = |(tool, reason)| Exclusion { tool, reason };
+        Self {
+            tool_count: entry.members.len(),
+            served_count: snapshot.group_tools(&group.id).map_or(0, |served| served.len()),
+            id: group.id,
+            profile: group.profile,
+            selectors: group.selectors,
+            tools: group.tools,
+            excluded: group.excluded.into_iter().map(exclusion).collect(),
+            is_active: group.active,
+            created_at: group.created_at,
+            updated_at: group.updated_at,
+        }
+    }
+}
+
+/// Covers what an admin can edit.
+pub(super) fn tag(group: &Group) -> Tag {
+    Tag::of(&(&group.profile, &group.selectors, &group.tools, &group.excluded, group.active))
+}
+
+/// A tool of a group.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "GroupTool")]
+pub(super) struct Member {
+    /// Which.
+    tool_id: ToolId,
+    /// Whose it is.
+    source_id: SourceId,
+    /// The name agents see.
+    name: String,
+    /// Whether it is named one by one, and not only selected.
+    is_explicit: bool,
+    /// Whether nothing stops it: it is enabled, there, approved, and of an enabled source, and the group is active.
+    is_served: bool,
+}
+
+impl Member {
+    pub(super) fn of(group: &Group, entry: &CataloguedTool, served: &ToolSet) -> Self {
+        Self {
+            tool_id: entry.tool.id.clone(),
+            source_id: entry.tool.source.clone(),
+            name: entry.tool.name().to_owned(),
+            is_explicit: group.tools.contains(&entry.tool.id),
+            is_served: served.contains(entry.slot),
+        }
+    }
+}

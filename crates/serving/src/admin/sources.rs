@@ -1,0 +1,274 @@
+//! `/api/sources`: what offers tools. Registering one starts its first refresh, which may fail without failing it.
+
+mod shown;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use catalog::CataloguedSource;
+use catalog::source::SourceCommand;
+use model::{Health, Kind, Settings, SourceId, SourceProfile, header};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolcrib::{Command, CommandError, Context, Identity, RefreshResult, Snapshot};
+use upstream::egress::Allowed;
+
+use self::shown::{Listed, SeenSource, tag};
+use super::id_for;
+use crate::answer::{Id, Made, Removed, Seen};
+use crate::app::App;
+use crate::body::{Body, New};
+use crate::caller::Admin;
+use crate::change::Change;
+use crate::etag::Tag;
+use crate::page::{Page, Paging};
+use crate::problem::{Code, FieldError, Problem};
+use crate::query::Asked;
+use crate::route::Route;
+
+/// A specification may stand in the body.
+const BODY_LIMIT: usize = 16 << 20;
+/// A large specification from a slow server.
+const REFRESH_WITHIN: Duration = Duration::from_secs(300);
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("list_sources", "/api/sources", list)
+            .admin("sources", "List sources")
+            .asks::<Filter>()
+            .answers::<Page<Listed>>(),
+        Route::post("register_source", "/api/sources", register)
+            .admin("sources", "Register a source; its first refresh follows by itself")
+            .takes::<New<SourceId, SourceProfile>>()
+            .like(r#"{"name": "Pets", "url": "https://pets.example.com/openapi.json", "settings": {"kind": "openapi"}}"#)
+            .makes::<SeenSource>()
+            .up_to(BODY_LIMIT),
+        Route::get("get_source", "/api/sources/{id}", get)
+            .admin("sources", "Show a source")
+            .answers::<SeenSource>(),
+        Route::put("update_source", "/api/sources/{id}", update)
+            .admin("sources", "Change a source; its kind stays")
+            .takes::<SourceProfile>()
+            .answers::<SeenSource>()
+            .up_to(BODY_LIMIT),
+        Route::delete("remove_source", "/api/sources/{id}", remove)
+            .admin("sources", "Remove a source and its tools")
+            .answers::<Removed>(),
+        Route::post("enable_source", "/api/sources/{id}/enable", enable)
+            .admin("sources", "Serve the tools of a source")
+            .answers::<SeenSource>(),
+        Route::post("disable_source", "/api/sources/{id}/disable", disable)
+            .admin("sources", "Do not serve the tools of a source")
+            .answers::<SeenSource>(),
+        Route::post("refresh_source", "/api/sources/{id}/refresh", refresh)
+            .admin("sources", "Ask a source what it offers, and take that in")
+            .may_take::<Force>()
+            .without_key()
+            .answers::<RefreshResult>()
+            .within(REFRESH_WITHIN),
+    ]
+}
+
+/// Which sources.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "SourceFilter")]
+struct Filter {
+    #[serde(flatten)]
+    paging: Paging,
+    /// Only those of this kind.
+    #[serde(default)]
+    kind: Option<Kind>,
+    /// Only those that are enabled, or only the others.
+    #[serde(default)]
+    enabled: Option<bool>,
+    /// Only those of which the last refreshes went so.
+    #[serde(default)]
+    health: Option<Health>,
+}
+
+/// How to refresh.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "Refresh")]
+struct Force {
+    /// Skip nothing, and hold nothing back.
+    #[serde(default)]
+    force: bool,
+}
+
+fn tag_in<'a>(id: &'a SourceId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
+    |snapshot| snapshot.source(id).map(|entry| tag(&entry.source))
+}
+
+fn seen(app: &App, id: &SourceId) -> Result<Seen<SeenSource>, Problem> {
+    let snapshot = app.snapshot();
+    let entry = snapshot.source(id).ok_or_else(|| Problem::not_found("source", id.as_str()))?;
+    Ok(Seen { tag: tag(&entry.source), body: SeenSource::of(&snapshot, entry) })
+}
+
+/// Gives one command and shows what has become of the source.
+async fn changed(
+    app: &App,
+    identity: &Identity,
+    change: &Change,
+    id: &SourceId,
+    command: SourceCommand,
+) -> Result<Seen<SeenSource>, Problem> {
+    change.make(app, identity, Command::Source(id.clone(), command), tag_in(id)).await?;
+    seen(app, id)
+}
+
+/// What a profile must not say, although it can be read.
+fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
+    if let Settings::Mcp { command: Some(_), .. } = &profile.settings
+        && !app.options.allow_stdio
+    {
+        let detail = "this server starts no child processes: start it with --allow-stdio for that";
+        return Err(Problem::new(Code::StdioNotAllowed, detail));
+    }
+    let mut errors = Vec::new();
+    for (number, text) in profile.allow.iter().enumerate() {
+        if let Err(error) = text.parse::<Allowed>() {
+            let field = format!("allow[{number}]");
+            errors.push(FieldError { field, message: error.to_string() });
+        }
+    }
+    for name in &profile.forward_headers {
+        if !header::is_token(name) || header::is_ours(name) || name.eq_ignore_ascii_case("cookie") {
+            let message = format!("`{}` is no header that can be passed on", name.escape_default());
+            errors.push(FieldError { field: "forward_headers".to_owned(), message });
+        }
+    }
+    if 100 < profile.shrink_limit {
+        let message = "is more than 100 per cent".to_owned();
+        errors.push(FieldError { field: "shrink_limit".to_owned(), message });
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
+}
+
+async fn list(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Asked(filter): Asked<Filter>,
+) -> Result<Json<Page<Listed>>, Problem> {
+    let snapshot = app.snapshot();
+    let wanted = snapshot.sources().filter(|entry| {
+        let source = &entry.source;
+        filter.paging.finds(source.id.as_str(), source.profile.name.as_str())
+            && filter.kind.is_none_or(|kind| source.profile.settings.kind() == kind)
+            && filter.enabled.is_none_or(|enabled| source.enabled == enabled)
+            && filter.health.is_none_or(|health| source.health == health)
+    });
+    let show = |entry: &Arc<CataloguedSource>| Listed::of(&snapshot, entry);
+    filter.paging.of(wanted, |entry| entry.source.id.to_string(), show).map(Json)
+}
+
+async fn register(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    change: Change,
+    new: New<SourceId, SourceProfile>,
+) -> Result<Made<SeenSource>, Problem> {
+    let id = id_for(new.id, &new.rest.name)?;
+    check(&app, &new.rest)?;
+    let has_tools_to_find = match new.rest.settings.kind() {
+        Kind::Openapi | Kind::Mcp | Kind::HttpManifest => true,
+        Kind::Workflow | Kind::Builtin | Kind::Custom => false,
+    };
+    let command = Command::Source(id.clone(), SourceCommand::Register(new.rest));
+    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
+    if has_tools_to_find && !executed.repeated {
+        let (app, id, context) = (app.clone(), id.clone(), change.context(&identity));
+        app.clone().later(async move {
+            // What went wrong is recorded at the source.
+            if let Err(error) = app.crib.refresher().refresh(&id, false, &context).await {
+                tracing::warn!(source = %id, %error, "source `{id}` was not refreshed: {error}");
+            }
+        });
+    }
+    Ok(Made { address: format!("/api/sources/{id}"), seen: seen(&app, &id)? })
+}
+
+async fn get(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Id(id): Id<SourceId>,
+) -> Result<Seen<SeenSource>, Problem> {
+    seen(&app, &id)
+}
+
+async fn update(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<SourceId>,
+    change: Change,
+    Body(profile): Body<SourceProfile>,
+) -> Result<Seen<SeenSource>, Problem> {
+    check(&app, &profile)?;
+    changed(&app, &identity, &change, &id, SourceCommand::Update(profile)).await
+}
+
+async fn enable(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<SourceId>,
+    change: Change,
+) -> Result<Seen<SeenSource>, Problem> {
+    changed(&app, &identity, &change, &id, SourceCommand::Enable).await
+}
+
+async fn disable(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<SourceId>,
+    change: Change,
+) -> Result<Seen<SeenSource>, Problem> {
+    changed(&app, &identity, &change, &id, SourceCommand::Disable).await
+}
+
+async fn remove(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<SourceId>,
+    change: Change,
+) -> Result<Json<Removed>, Problem> {
+    let command = Command::Source(id.clone(), SourceCommand::Remove);
+    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
+    Ok(Removed::of(&id, &executed.answer))
+}
+
+async fn refresh(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<SourceId>,
+    change: Change,
+    Body(Force { force }): Body<Force>,
+) -> Result<Json<RefreshResult>, Problem> {
+    let tag = tag_in(&id)(&app.snapshot());
+    if tag.is_some_and(|tag| !change.condition.holds(tag)) {
+        return Err(toolcrib::Refusal::HasChanged { what: "source", id: id.to_string() }.into());
+    }
+    let result = refresh_to_the_end(&app, &id, force, change.context(&identity)).await?;
+    if result.success { Ok(Json(result)) } else { Err(result.into()) }
+}
+
+/// Whoever asked may hang up: a refresh that has begun is carried through.
+async fn refresh_to_the_end(
+    app: &App,
+    id: &SourceId,
+    force: bool,
+    context: Context,
+) -> Result<RefreshResult, Problem> {
+    let (answer, answered) = tokio::sync::oneshot::channel::<Result<_, CommandError>>();
+    let (refreshing, id) = (app.clone(), id.clone());
+    app.later(async move {
+        let result = refreshing.crib.refresher().refresh(&id, force, &context).await;
+        // Whoever asked may have gone.
+        drop(answer.send(result));
+    });
+    match answered.await {
+        Ok(result) => Ok(result?),
+        Err(_) => Err(Problem::internal("a refresh ended without a result")),
+    }
+}

@@ -1,0 +1,166 @@
+//! How sources are shown.
+
+use catalog::source::{Source, SyncError};
+use catalog::tool::{Review, Status};
+use catalog::{CataloguedSource, Snapshot};
+use jiff::Timestamp;
+use model::{Health, Kind, Name, SourceId, SourceProfile, SourceUrl, Warning};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::etag::Tag;
+
+/// A source in a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedSource")]
+pub(super) struct Listed {
+    /// For ever.
+    id: SourceId,
+    /// For people.
+    name: Name,
+    /// For people.
+    description: Box<str>,
+    /// What it is.
+    kind: Kind,
+    /// Where the upstream is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<SourceUrl>,
+    #[serde(flatten)]
+    state: State,
+}
+
+/// A source.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Source")]
+pub(super) struct SeenSource {
+    /// For ever.
+    id: SourceId,
+    #[serde(flatten)]
+    profile: SourceProfile,
+    #[serde(flatten)]
+    state: State,
+    /// What the last successful refresh could not convert.
+    warnings: Vec<Warning>,
+}
+
+/// How a source is doing.
+#[derive(Serialize, JsonSchema)]
+struct State {
+    /// The admin's switch.
+    is_enabled: bool,
+    /// How its refreshes went lately.
+    health: Health,
+    /// Refreshes that failed since the last that succeeded.
+    failures: u32,
+    /// Why the last refresh failed, if it did.
+    last_sync_error: Option<SyncError>,
+    /// When the last refresh began.
+    last_sync_started_at: Option<Timestamp>,
+    /// What the last successful refresh found.
+    inventory: Option<SeenInventory>,
+    /// How many tools it has, and how many of them are what.
+    tools: ToolCounts,
+    /// When it was registered.
+    created_at: Timestamp,
+    /// When an admin last changed it.
+    updated_at: Timestamp,
+}
+
+/// What a refresh found.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Inventory")]
+struct SeenInventory {
+    /// Published: 16 hexadecimal characters.
+    hash: Box<str>,
+    /// How many tools.
+    count: usize,
+    /// When.
+    at: Option<Timestamp>,
+    /// The upstream's own version.
+    version: Option<Box<str>>,
+    /// How many things could not be converted.
+    warning_count: usize,
+}
+
+/// How many tools a source has.
+#[derive(Default, Serialize, JsonSchema)]
+struct ToolCounts {
+    /// All that are known.
+    total: usize,
+    /// Those that nothing stops.
+    served: usize,
+    /// Those an admin switched off.
+    disabled: usize,
+    /// Those the source no longer offers.
+    deprecated: usize,
+    /// Those with a version that waits for an admin.
+    waiting: usize,
+}
+
+impl Listed {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+        let source = &entry.source;
+        Self {
+            id: source.id.clone(),
+            name: source.profile.name.clone(),
+            description: source.profile.description.clone(),
+            kind: source.profile.settings.kind(),
+            url: source.profile.url.clone(),
+            state: State::of(snapshot, entry),
+        }
+    }
+}
+
+impl SeenSource {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+        let source = &entry.source;
+        Self {
+            id: source.id.clone(),
+            profile: source.profile.clone(),
+            state: State::of(snapshot, entry),
+            warnings: source.inventory.as_ref().map(|i| i.warnings.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+impl State {
+    fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+        let source = &entry.source;
+        let inventory = source.inventory.as_ref().map(|inventory| SeenInventory {
+            hash: inventory.inventory_hash.clone(),
+            count: inventory.count,
+            at: inventory.at,
+            version: inventory.source_version.clone(),
+            warning_count: inventory.warnings.len(),
+        });
+        Self {
+            is_enabled: source.enabled,
+            health: source.health,
+            failures: source.failures,
+            last_sync_error: source.last_sync_error.clone(),
+            last_sync_started_at: source.last_sync_started_at,
+            inventory,
+            tools: ToolCounts::of(snapshot, entry),
+            created_at: source.created_at,
+            updated_at: source.updated_at,
+        }
+    }
+}
+
+impl ToolCounts {
+    fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+        let served = entry.tools.intersection(snapshot.served()).len();
+        let mut counts = Self { total: entry.tools.len(), served, ..Self::default() };
+        for tool in entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)) {
+            counts.disabled += usize::from(!tool.tool.enabled);
+            counts.deprecated += usize::from(tool.tool.status == Status::Deprecated);
+            counts.waiting += usize::from(tool.tool.review == Review::Waiting);
+        }
+        counts
+    }
+}
+
+/// Covers what an admin can edit; not how its refreshes go.
+pub(super) fn tag(source: &Source) -> Tag {
+    Tag::of(&(&source.profile, source.enabled))
+}

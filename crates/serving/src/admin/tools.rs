@@ -1,0 +1,262 @@
+//! `/api/tools`: what sources offer, what admins say instead, and what waits for their decision.
+//!
+//! The id of a tool may hold a `/`: in a path it is percent-encoded.
+
+mod diff;
+mod shown;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use catalog::CataloguedTool;
+use catalog::tool::{Review, Status, ToolCommand};
+use model::{Digest, LabelId, ToolId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolcrib::{Command, Identity, Snapshot};
+
+use self::diff::Diff;
+use self::shown::{Listed, Patch, SeenTool, tag};
+use crate::answer::{Id, Seen};
+use crate::app::App;
+use crate::body::Body;
+use crate::caller::Admin;
+use crate::change::Change;
+use crate::etag::Tag;
+use crate::page::{Page, Paging};
+use crate::problem::{Code, Problem};
+use crate::query::Asked;
+use crate::route::Route;
+
+/// How often a patch is put together again when somebody else was faster.
+const ATTEMPTS: usize = 10;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("list_tools", "/api/tools", list)
+            .admin("tools", "List tools")
+            .asks::<Filter>()
+            .answers::<Page<Listed>>(),
+        Route::get("get_tool", "/api/tools/{id}", get)
+            .admin("tools", "Show a tool")
+            .answers::<SeenTool>(),
+        Route::patch("patch_tool", "/api/tools/{id}", patch)
+            .admin("tools", "Say something else of a tool than its source does; null takes it back")
+            .takes::<Patch>()
+            .answers::<SeenTool>(),
+        Route::put("label_tool", "/api/tools/{id}/labels", label)
+            .admin("tools", "Replace the labels of a tool")
+            .takes::<Labels>()
+            .answers::<SeenTool>(),
+        Route::post("enable_tool", "/api/tools/{id}/enable", enable)
+            .admin("tools", "Serve a tool")
+            .answers::<SeenTool>(),
+        Route::post("disable_tool", "/api/tools/{id}/disable", disable)
+            .admin("tools", "Do not serve a tool")
+            .answers::<SeenTool>(),
+        Route::get("diff_tool", "/api/tools/{id}/diff", diff)
+            .admin("tools", "Compare what is served with what was last seen at the source")
+            .answers::<Diff>(),
+        Route::post("approve_tool", "/api/tools/{id}/approve", approve)
+            .admin("tools", "Serve the version that waits")
+            .takes::<Approval>()
+            .answers::<SeenTool>(),
+        Route::post("reject_tool", "/api/tools/{id}/reject", reject)
+            .admin("tools", "Do not serve the version that waits")
+            .takes::<Rejection>()
+            .answers::<SeenTool>(),
+    ]
+}
+
+/// Which tools.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ToolFilter")]
+struct Filter {
+    #[serde(flatten)]
+    paging: Paging,
+    /// Only those of this source.
+    #[serde(default)]
+    source: Option<String>,
+    /// Only those that their source still offers, or only the others.
+    #[serde(default)]
+    status: Option<Status>,
+    /// Only those that are enabled, or only the others.
+    #[serde(default)]
+    enabled: Option<bool>,
+    /// Only those of which the last version is approved, waits or was rejected.
+    #[serde(default)]
+    review: Option<Review>,
+    /// Only those with this label.
+    #[serde(default)]
+    label: Option<String>,
+    /// Only those with this tag.
+    #[serde(default)]
+    tag: Option<String>,
+}
+
+/// All labels of a tool.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ToolLabels")]
+struct Labels {
+    /// Exactly these.
+    labels: BTreeSet<LabelId>,
+}
+
+/// Which version is served from now on.
+#[derive(Deserialize, JsonSchema)]
+struct Approval {
+    /// Of the version that was looked at.
+    fingerprint: Digest,
+}
+
+/// Which version is not served.
+#[derive(Deserialize, JsonSchema)]
+struct Rejection {
+    /// Of the version that was looked at.
+    fingerprint: Digest,
+    /// Why.
+    #[serde(default)]
+    reason: Box<str>,
+}
+
+fn tag_in<'a>(id: &'a ToolId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
+    |snapshot| snapshot.tool(id).map(|entry| tag(&entry.tool))
+}
+
+fn find(snapshot: &Snapshot, id: &ToolId) -> Result<Arc<CataloguedTool>, Problem> {
+    snapshot.tool(id).cloned().ok_or_else(|| Problem::not_found("tool", id.as_str()))
+}
+
+fn seen(app: &App, id: &ToolId) -> Result<Seen<SeenTool>, Problem> {
+    let snapshot = app.snapshot();
+    let entry = find(&snapshot, id)?;
+    Ok(Seen { tag: tag(&entry.tool), body: SeenTool::of(&snapshot, &entry) })
+}
+
+/// Gives one command and shows what has become of the tool.
+async fn changed(
+    app: &App,
+    identity: &Identity,
+    change: &Change,
+    id: &ToolId,
+    command: ToolCommand,
+) -> Result<Seen<SeenTool>, Problem> {
+    change.make(app, identity, Command::Tool(id.clone(), command), tag_in(id)).await?;
+    seen(app, id)
+}
+
+async fn list(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Asked(filter): Asked<Filter>,
+) -> Result<Json<Page<Listed>>, Problem> {
+    let snapshot = app.snapshot();
+    let wanted = snapshot.tools().filter(|entry| {
+        let tool = &entry.tool;
+        let has_label = |id: &String| tool.labels.iter().any(|label| label.as_str() == id);
+        let has_tag = |tag: &String| tool.shown_manifest().tags.iter().any(|t| **t == **tag);
+        filter.source.as_ref().is_none_or(|source| tool.source.as_str() == source)
+            && filter.status.is_none_or(|status| tool.status == status)
+            && filter.enabled.is_none_or(|enabled| tool.enabled == enabled)
+            && filter.review.is_none_or(|review| tool.review == review)
+            && filter.label.as_ref().is_none_or(has_label)
+            && filter.tag.as_ref().is_none_or(has_tag)
+            && filter.paging.finds(tool.id.as_str(), tool.name())
+    });
+    let show = |entry: &Arc<CataloguedTool>| Listed::of(&snapshot, entry);
+    filter.paging.of(wanted, |entry| entry.tool.id.to_string(), show).map(Json)
+}
+
+async fn get(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+) -> Result<Seen<SeenTool>, Problem> {
+    seen(&app, &id)
+}
+
+async fn patch(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+    change: Change,
+    Body(patch): Body<Patch>,
+) -> Result<Seen<SeenTool>, Problem> {
+    // On one node they take turns, or the fastest would keep all others busy; nodes seldom meet.
+    let _turn = app.patching.lock().await;
+    for _ in 0..ATTEMPTS {
+        let before = find(&app.snapshot(), &id)?;
+        let command = ToolCommand::Override(patch.applied_to(&before.tool.overridden));
+        // What the patch leaves as it is must still be as it was when the patch was put together.
+        let (read, asked) = (tag(&before.tool), change.condition.clone());
+        if !asked.holds(read) {
+            return changed(&app, &identity, &change, &id, command).await;
+        }
+        let change = change.only_if(read);
+        match changed(&app, &identity, &change, &id, command).await {
+            Err(problem) if problem.is(Code::PreconditionFailed) => {}
+            done => return done,
+        }
+    }
+    Err(Problem::new(Code::Busy, "others are changing the same tool: try again"))
+}
+
+async fn label(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+    change: Change,
+    Body(Labels { labels }): Body<Labels>,
+) -> Result<Seen<SeenTool>, Problem> {
+    changed(&app, &identity, &change, &id, ToolCommand::Label(labels)).await
+}
+
+async fn enable(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+    change: Change,
+) -> Result<Seen<SeenTool>, Problem> {
+    changed(&app, &identity, &change, &id, ToolCommand::Enable).await
+}
+
+async fn disable(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+    change: Change,
+) -> Result<Seen<SeenTool>, Problem> {
+    changed(&app, &identity, &change, &id, ToolCommand::Disable).await
+}
+
+async fn diff(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+) -> Result<Seen<Diff>, Problem> {
+    let entry = find(&app.snapshot(), &id)?;
+    let body = diff::of(app.crib.catalog().journal(), &entry.tool).await?;
+    Ok(Seen { tag: tag(&entry.tool), body })
+}
+
+async fn approve(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+    change: Change,
+    Body(Approval { fingerprint }): Body<Approval>,
+) -> Result<Seen<SeenTool>, Problem> {
+    changed(&app, &identity, &change, &id, ToolCommand::Approve(fingerprint)).await
+}
+
+async fn reject(
+    Admin(identity): Admin,
+    State(app): State<App>,
+    Id(id): Id<ToolId>,
+    change: Change,
+    Body(Rejection { fingerprint, reason }): Body<Rejection>,
+) -> Result<Seen<SeenTool>, Problem> {
+    changed(&app, &identity, &change, &id, ToolCommand::Reject { fingerprint, reason }).await
+}

@@ -1,0 +1,74 @@
+//! The version that agents get beside the one last seen at the source, field by field (requirement T1).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use catalog::tool::{Review, StoredManifest, Tool};
+use model::{Digest, RawJson, Schema, SchemaRef};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use toolcrib::Journal;
+
+use crate::problem::Problem;
+
+/// What differs between two versions of a tool.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ToolDiff")]
+pub(super) struct Diff {
+    /// Whether an admin has decided about the version last seen.
+    review: Review,
+    /// Of the version that agents get, if there is one.
+    served_fingerprint: Option<Digest>,
+    /// Of the version last seen: what `approve` and `reject` want.
+    fingerprint: Digest,
+    /// The fields that differ; none if agents get what was last seen.
+    changes: Vec<FieldChange>,
+}
+
+/// A field that differs.
+#[derive(Serialize, JsonSchema)]
+struct FieldChange {
+    /// Which.
+    field: String,
+    /// As agents get it; null if they do not.
+    before: Value,
+    /// As it was last seen; null if it was not.
+    after: Value,
+}
+
+pub(super) async fn of(journal: &Arc<dyn Journal>, tool: &Tool) -> Result<Diff, Problem> {
+    let served = tool.served_manifest();
+    let mut digests: Vec<Digest> = tool.manifest.digests().collect();
+    digests.extend(served.into_iter().flat_map(|manifest| manifest.digests()));
+    let documents = journal.documents(digests).await?;
+    let texts: HashMap<Digest, RawJson> =
+        documents.into_iter().map(|document| (document.digest, document.text)).collect();
+    let before = served.map(|manifest| fields(manifest, &texts)).unwrap_or_default();
+    let after = fields(&tool.manifest, &texts);
+    let names = after.keys().chain(before.keys().filter(|name| !after.contains_key(*name)));
+    let side =
+        |fields: &Map<String, Value>, name: &str| fields.get(name).cloned().unwrap_or_default();
+    let change = |name: &String| FieldChange {
+        field: name.clone(),
+        before: side(&before, name),
+        after: side(&after, name),
+    };
+    let changes = names.filter(|name| before.get(*name) != after.get(*name)).map(change).collect();
+    let served_fingerprint = served.map(|manifest| manifest.fingerprint());
+    Ok(Diff { review: tool.review, served_fingerprint, fingerprint: tool.fingerprint, changes })
+}
+
+/// A manifest with its schemas written out.
+fn fields(manifest: &StoredManifest, texts: &HashMap<Digest, RawJson>) -> Map<String, Value> {
+    let whole = |reference: &SchemaRef| {
+        let schema = Schema::resolve(reference, |digest| texts.get(digest).cloned());
+        schema.map(|schema| schema.to_value()).unwrap_or_default()
+    };
+    let Ok(Value::Object(mut fields)) = serde_json::to_value(manifest) else { return Map::new() };
+    fields.insert("input_schema".to_owned(), whole(&manifest.input_schema));
+    if let Some(output) = &manifest.output_schema {
+        fields.insert("output_schema".to_owned(), whole(output));
+    }
+    fields
+}

@@ -1,0 +1,171 @@
+//! How tools are shown, and what admins may say of them.
+
+use std::collections::BTreeSet;
+
+use catalog::tool::{Override, Review, Status, Tool};
+use catalog::{CataloguedTool, Snapshot};
+use jiff::Timestamp;
+use model::{Digest, Execution, LabelId, SourceId, ToolId, Visibility};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::etag::Tag;
+
+/// A tool in a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ListedTool")]
+pub(super) struct Listed {
+    /// For ever.
+    id: ToolId,
+    /// Whose it is.
+    source_id: SourceId,
+    /// The name agents see.
+    name: String,
+    /// The description agents see.
+    description: String,
+    /// Of the request behind it.
+    method: String,
+    /// Of the request behind it.
+    path: String,
+    /// The source's words on it.
+    tags: Vec<Box<str>>,
+    /// Our admins' words on it.
+    labels: BTreeSet<LabelId>,
+    /// Whether the source still offers it.
+    status: Status,
+    /// The admin's switch.
+    is_enabled: bool,
+    /// Whether an admin has decided about the version last seen.
+    review: Review,
+    /// Whether nothing stops it, whoever asks.
+    is_served: bool,
+    /// Of the version last seen.
+    fingerprint: Digest,
+}
+
+impl Listed {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool) -> Self {
+        let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
+        Self {
+            id: tool.id.clone(),
+            source_id: tool.source.clone(),
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            method: manifest.method.to_string(),
+            path: manifest.path.to_string(),
+            tags: manifest.tags.clone(),
+            labels: tool.labels.clone(),
+            status: tool.status,
+            is_enabled: tool.enabled,
+            review: tool.review,
+            is_served: snapshot.served().contains(entry.slot),
+            fingerprint: tool.fingerprint,
+        }
+    }
+}
+
+/// A tool.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Tool")]
+pub(super) struct SeenTool {
+    #[serde(flatten)]
+    listed: Listed,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<Box<str>>,
+    /// What an admin says instead of the source.
+    overridden: Override,
+    /// The arguments, as agents get them.
+    input_schema: Option<Value>,
+    /// The shape of a result, as agents get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output_schema: Option<Value>,
+    /// How a call is carried out.
+    execution: Execution,
+    /// Whether the specification calls it out of date.
+    is_deprecated: bool,
+    /// When it was first seen.
+    created_at: Timestamp,
+    /// When it last changed.
+    updated_at: Timestamp,
+    /// When it was last seen at its source.
+    last_seen_at: Timestamp,
+}
+
+impl SeenTool {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool) -> Self {
+        let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
+        Self {
+            listed: Listed::of(snapshot, entry),
+            title: manifest.title.clone(),
+            overridden: tool.overridden.clone(),
+            input_schema: entry.input_schema.as_ref().map(model::Schema::to_served),
+            output_schema: entry.output_schema.as_ref().map(model::Schema::to_served),
+            execution: manifest.execution.clone(),
+            is_deprecated: manifest.deprecated,
+            created_at: tool.created_at,
+            updated_at: tool.updated_at,
+            last_seen_at: snapshot.last_seen_at(tool),
+        }
+    }
+}
+
+/// Covers what an admin can edit, and the version that the edit is about.
+pub(super) fn tag(tool: &Tool) -> Tag {
+    Tag::of(&(&tool.overridden, &tool.labels, tool.enabled, tool.review, tool.fingerprint))
+}
+
+/// What an admin says of a tool. A member that is left out stays as it is; null takes it back.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ToolPatch")]
+pub(super) struct Patch {
+    /// Another name.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<ToolName>")]
+    name: Option<Option<ToolName>>,
+    /// Another description.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
+    description: Option<Option<Box<str>>>,
+    /// Another place to be met.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<Visibility>")]
+    visibility: Option<Option<Visibility>>,
+}
+
+/// A member that is there, be it null.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+impl Patch {
+    pub(super) fn applied_to(&self, before: &Override) -> Override {
+        let name = self.name.as_ref().map(|name| name.as_ref().map(|name| name.0.clone()));
+        Override {
+            name: name.unwrap_or_else(|| before.name.clone()),
+            description: self.description.clone().unwrap_or_else(|| before.description.clone()),
+            visibility: self.visibility.unwrap_or(before.visibility),
+        }
+    }
+}
+
+/// 1 to 64 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`, so that every model can say it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(inline, extend("title" = "1 to 64 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`", "pattern" = "^[A-Za-z0-9_.-]{1,64}$"))]
+struct ToolName(Box<str>);
+
+impl TryFrom<String> for ToolName {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        match (1..=64).contains(&text.len()) && text.bytes().all(allowed) {
+            true => Ok(Self(text.into())),
+            false => {
+                Err("a tool's name is 1 to 64 of the characters A-Z, a-z, 0-9, `_`, `.` and `-`")
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Bodies: JSON, within a limit, without a member that nobody knows.
+//!
+//! The model's types tolerate unknown members, because later versions may have stored them. A request must not: a
+//! misspelt part of a selector would select everything. So bodies are first held against the published schema.
+
+pub(crate) mod check;
+mod json;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::app::App;
+use crate::problem::{Code, Problem};
+use crate::schemas::Shape;
+
+/// The body of a request.
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// The body of a request for something new: an id, or else one is made from the name.
+pub(crate) struct New<Id, T> {
+    pub(crate) id: Option<Id>,
+    pub(crate) rest: T,
+}
+
+impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let value = json_of(request, app).await?;
+        check::against(&app.schemas, Shape::of::<T>(), &value)?;
+        read(value).map(Self)
+    }
+}
+
+impl<Id, T> FromRequest<App> for New<Id, T>
+where
+    Id: DeserializeOwned + JsonSchema + 'static,
+    T: DeserializeOwned + JsonSchema + 'static,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let mut value = json_of(request, app).await?;
+        check::against(&app.schemas, Shape::of::<Self>(), &value)?;
+        let id = value.as_object_mut().and_then(|members| members.shift_remove("id"));
+        // One after the other, so that each says where it is wrong.
+        let rest = read(value)?;
+        let id = match id {
+            None | Some(Value::Null) => None,
+            Some(id) => Some(
+                serde_json::from_value(id)
+                    .map_err(|error| Problem::field("id", error.to_string()))?,
+            ),
+        };
+        Ok(Self { id, rest })
+    }
+}
+
+impl<Id: JsonSchema, T: JsonSchema> JsonSchema for New<Id, T> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        let name = T::schema_name();
+        let endings = ["Profile", "Rules", "Body"];
+        let short = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+        format!("New{short}").into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = T::json_schema(generator);
+        let mut id = Id::json_schema(generator);
+        id.insert(
+            "description".to_owned(),
+            "For ever; made from the name if it is left out.".into(),
+        );
+        if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+            let others = std::mem::take(properties);
+            properties.insert("id".to_owned(), id.to_value());
+            properties.extend(others);
+        }
+        schema
+    }
+}
+
+/// Reads a value; what is wrong says where.
+pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { "" } else { path.as_str() };
+        Problem::field(field, error.inner().to_string())
+    })
+}
+
+async fn json_of(request: Request, app: &App) -> Result<Value, Problem> {
+    let headers = request.headers().clone();
+    let bytes = Bytes::from_request(request, app).await.map_err(|error| match error {
+        BytesRejection::FailedToBufferBody(error) if error.status() == 413 => too_large(&headers),
+        error => Problem::new(Code::InvalidRequest, error.to_string()),
+    })?;
+    if bytes.is_empty() {
+        return Ok(Value::Object(Map::new()));
+    }
+    if !is_json(&headers) {
+        let detail = "send JSON, with `Content-Type: application/json`";
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
+    json::read(&bytes).map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))
+}
+
+fn too_large(headers: &HeaderMap) -> Problem {
+    let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let length = said.map(|length| format!(" of {length} bytes")).unwrap_or_default();
+    Problem::new(Code::TooLarge, format!("the body{length} is over the limit"))
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}

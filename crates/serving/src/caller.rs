@@ -1,0 +1,145 @@
+//! Who is calling: the one credential of a request, and what it opens.
+//!
+//! A handler that takes neither [`Caller`] nor [`Admin`] is open to everyone. Nothing but `Authorization` is looked at:
+//! no cookie, no query, no header that a proxy or an agent could set.
+
+use axum::extract::FromRequestParts;
+use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
+use axum::http::request::Parts;
+use toolcrib::{Identity, Means};
+
+use crate::app::App;
+use crate::problem::{Code, Problem};
+
+/// The longest `Authorization`, in bytes.
+const CREDENTIAL_LIMIT: usize = 16 << 10;
+
+/// Anybody who may use tools.
+pub(crate) struct Caller(pub(crate) Identity);
+
+/// Somebody who may change the catalog.
+pub(crate) struct Admin(pub(crate) Identity);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let identity = app.crib.identify(bearer(&parts.headers)?).await?;
+        if identity.means == Means::Nothing && app.options.anonymous_is_local {
+            refuse_strangers(parts)?;
+        }
+        Ok(Self(identity))
+    }
+}
+
+impl FromRequestParts<App> for Admin {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Caller(identity) = Caller::from_request_parts(parts, app).await?;
+        if app.crib.is_admin(&identity) {
+            return Ok(Self(identity));
+        }
+        match identity.means {
+            Means::Nothing => Err(Problem::unauthorized("this is for admins: send a key", false)),
+            Means::Key { .. } | Means::Token => {
+                Err(Problem::new(Code::Forbidden, "this is for admins, and you are none"))
+            }
+        }
+    }
+}
+
+/// The credential (RFC 6750, 2.1), if there is one.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else {
+        return match headers.contains_key(AUTHORIZATION) {
+            true => Err(Problem::new(Code::InvalidRequest, "send `Authorization` once")),
+            false => Ok(None),
+        };
+    };
+    if CREDENTIAL_LIMIT < value.len() {
+        return Err(Problem::new(Code::HeaderTooLarge, "`Authorization` has more than 16 KiB"));
+    }
+    let token = value.to_str().ok().and_then(|text| {
+        let (scheme, token) = text.split_once(' ')?;
+        let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+    });
+    match token {
+        Some(token) => Ok(Some(token)),
+        None => Err(Problem::unauthorized("send `Authorization: Bearer …`, with one space", true)),
+    }
+}
+
+/// A web page whose name was pointed at this machine comes from here, but its `Host` or `Origin` says where it is from.
+fn refuse_strangers(parts: &Parts) -> Result<(), Problem> {
+    let text = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let authority = parts.uri.authority().map(|authority| authority.as_str());
+    let is_ours = |origin: &str| origin.split_once("://").is_some_and(|(_, host)| is_local(host));
+    if authority.or(text(HOST)).is_some_and(is_local) && text(ORIGIN).is_none_or(is_ours) {
+        return Ok(());
+    }
+    let detail = "without a credential, only pages and programs on this machine are served";
+    Err(Problem::new(Code::Forbidden, detail))
+}
+
+/// Whether a host, with or without a port, is this machine by name.
+fn is_local(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "[::1]")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+    use axum::response::IntoResponse as _;
+
+    use super::*;
+
+    fn shown(values: &[&str]) -> Result<Option<String>, u16> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+        }
+        match bearer(&headers) {
+            Ok(token) => Ok(token.map(str::to_owned)),
+            Err(problem) => Err(problem.into_response().status().as_u16()),
+        }
+    }
+
+    #[test]
+    fn one_bearer_credential_is_taken_and_nothing_else() {
+        assert_eq!(shown(&[]), Ok(None));
+        assert_eq!(shown(&["Bearer abc"]), Ok(Some("abc".to_owned())));
+        assert_eq!(shown(&["bEARER a.b-c_d~+/="]), Ok(Some("a.b-c_d~+/=".to_owned())));
+        for text in
+            ["", "Bearer", "Bearer ", "Bearer  a", "Bearer a b", "Basic YTpi", "abc", "Bearer\ta"]
+        {
+            assert_eq!(shown(&[text]), Err(401), "{text:?}");
+        }
+        assert_eq!(shown(&["Bearer a", "Bearer a"]), Err(400));
+        assert_eq!(shown(&[&format!("Bearer {}", "a".repeat(20_000))]), Err(431));
+    }
+
+    #[test]
+    fn this_machine_is_known_by_three_names() {
+        for host in ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]", "[::1]:8080"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "127.0.0.2",
+            "::1",
+            "localhost:80@evil",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

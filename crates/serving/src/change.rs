@@ -1,0 +1,92 @@
+//! A change that an admin asks for: under which conditions, as part of what, and at most once if so asked.
+
+use axum::extract::FromRequestParts;
+use axum::http::header::HeaderMap;
+use axum::http::request::Parts;
+use toolcrib::{Command, Context, Executed, Identity, Refusal, Snapshot};
+
+use crate::app::App;
+use crate::around::RequestId;
+use crate::etag::{IfMatch, Tag};
+use crate::problem::{Code, Problem};
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const KEY_LIMIT: usize = 255;
+
+/// What a request says about the change it asks for.
+pub(crate) struct Change {
+    request: RequestId,
+    key: Option<String>,
+    pub(crate) condition: IfMatch,
+}
+
+impl FromRequestParts<App> for Change {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let request = parts.extensions.get::<RequestId>().cloned().unwrap_or_default();
+        let condition = IfMatch::read(&parts.headers)?;
+        Ok(Self { request, key: idempotency_key(&parts.headers)?, condition })
+    }
+}
+
+impl Change {
+    /// Carries out a command if what it is about still has the tag that the caller has seen.
+    pub(crate) async fn make(
+        &self,
+        app: &App,
+        identity: &Identity,
+        command: Command,
+        tag: impl Fn(&Snapshot) -> Option<Tag> + Send + Sync,
+    ) -> Result<Executed, Problem> {
+        let (what, id) = subject(&command);
+        let holds = |snapshot: &Snapshot| match tag(snapshot) {
+            Some(tag) if !self.condition.holds(tag) => {
+                Err(Refusal::HasChanged { what, id: id.clone() })
+            }
+            // What is not there is refused by the command itself.
+            Some(_) | None => Ok(()),
+        };
+        let context = self.context(identity);
+        let catalog = app.crib.catalog();
+        Ok(catalog.execute_if(command, holds, context, self.key.as_deref()).await?)
+    }
+
+    /// The same, if it is about exactly this state.
+    pub(crate) fn only_if(&self, tag: Tag) -> Self {
+        let (request, key) = (self.request.clone(), self.key.clone());
+        Self { request, key, condition: IfMatch::exactly(tag) }
+    }
+
+    /// Who wants it, and as part of what.
+    pub(crate) fn context(&self, identity: &Identity) -> Context {
+        let correlation_id = Some(self.request.as_str().into());
+        Context { correlation_id, ..Context::by(&identity.actor()) }
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let mut given = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = given.next() else { return Ok(None) };
+    let key = value.to_str().unwrap_or_default();
+    let is_good = !key.is_empty()
+        && key.len() <= KEY_LIMIT
+        && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_good || given.next().is_some() {
+        let detail = "`Idempotency-Key` is 1 to 255 visible ASCII characters, once";
+        return Err(Problem::new(Code::InvalidRequest, detail));
+    }
+    Ok(Some(key.to_owned()))
+}
+
+fn subject(command: &Command) -> (&'static str, String) {
+    match command {
+        Command::Source(id, _) => ("source", id.to_string()),
+        Command::Tool(id, _) => ("tool", id.to_string()),
+        Command::Group(id, _) => ("group", id.to_string()),
+        Command::Policy(id, _) => ("policy", id.to_string()),
+        Command::Label(id, _) => ("label", id.to_string()),
+        Command::Key(id, _) => ("key", id.to_string()),
+        Command::Ingest { inventory, .. } => ("source", inventory.source.to_string()),
+    }
+}

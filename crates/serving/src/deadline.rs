@@ -1,0 +1,26 @@
+//! No request takes for ever, not even one whose body comes byte by byte.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use crate::problem::{Code, Problem};
+
+pub(crate) async fn keep(
+    State(deadline): State<Duration>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match tokio::time::timeout(deadline, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let detail = format!(
+                "no answer within {} s; a change may still be made: look, or repeat it with the same idempotency key",
+                deadline.as_secs(),
+            );
+            Problem::new(Code::DeadlineExceeded, detail).into_response()
+        }
+    }
+}

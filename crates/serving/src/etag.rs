@@ -1,0 +1,104 @@
+//! Optimistic locking: a tag for the state that an admin can edit, and the condition that it still is the same.
+
+use axum::http::header::{HeaderMap, HeaderValue, IF_MATCH};
+use model::Digest;
+use serde::Serialize;
+
+use crate::problem::{Code, Problem};
+
+/// A strong entity tag (RFC 9110, 8.8.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(Digest);
+
+impl Tag {
+    /// Of everything an admin can edit, and nothing that changes by itself.
+    pub(crate) fn of(state: &impl Serialize) -> Self {
+        Self(Digest::of_canonical(&serde_json::to_value(state).expect("states are JSON")))
+    }
+
+    pub(crate) fn header(self) -> HeaderValue {
+        HeaderValue::try_from(format!("\"{}\"", self.0)).expect("a digest is hexadecimal")
+    }
+}
+
+/// What a caller has seen and wants unchanged (RFC 9110, 13.1.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IfMatch {
+    /// Nothing was said, or anything will do.
+    Anything,
+    /// One of these. Weak tags are left out: they never match.
+    OneOf(Vec<String>),
+}
+
+impl IfMatch {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self, Problem> {
+        let malformed = || {
+            let detail = "`If-Match` is `*` or a list of tags in quotes, as `ETag` says them";
+            Problem::new(Code::InvalidRequest, detail)
+        };
+        let mut tags = Vec::new();
+        for value in headers.get_all(IF_MATCH) {
+            let text = value.to_str().map_err(|_| malformed())?;
+            if text.trim() == "*" {
+                return Ok(Self::Anything);
+            }
+            for tag in text.split(',').map(str::trim).filter(|tag| !tag.is_empty()) {
+                let opaque = tag.strip_prefix("W/").unwrap_or(tag);
+                let inner = opaque.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+                let inner = inner.filter(|tag| !tag.contains('"')).ok_or_else(malformed)?;
+                if opaque == tag {
+                    tags.push(inner.to_owned());
+                }
+            }
+        }
+        Ok(if headers.contains_key(IF_MATCH) { Self::OneOf(tags) } else { Self::Anything })
+    }
+
+    pub(crate) fn exactly(tag: Tag) -> Self {
+        Self::OneOf(vec![tag.0.to_string()])
+    }
+
+    pub(crate) fn holds(&self, now: Tag) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::OneOf(tags) => tags.contains(&now.0.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(values: &[&'static str]) -> Option<IfMatch> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(IF_MATCH, HeaderValue::from_static(value));
+        }
+        IfMatch::read(&headers).ok()
+    }
+
+    #[test]
+    fn lists_stars_and_weak_tags_are_understood() {
+        let tags = |tags: &[&str]| {
+            Some(IfMatch::OneOf(tags.iter().map(|tag| (*tag).to_owned()).collect()))
+        };
+        assert_eq!(read(&[]), Some(IfMatch::Anything));
+        assert_eq!(read(&["*"]), Some(IfMatch::Anything));
+        assert_eq!(read(&["\"a\", \"b\"", "\"c\""]), tags(&["a", "b", "c"]));
+        assert_eq!(read(&["W/\"a\""]), tags(&[]));
+        for text in ["a", "\"a", "\"a\" \"b\""] {
+            assert_eq!(read(&[text]), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tag_matches_itself() {
+        let tag = Tag::of(&"state");
+        let mut headers = HeaderMap::new();
+        headers.insert(IF_MATCH, tag.header());
+        let condition = IfMatch::read(&headers).unwrap();
+        assert!(condition.holds(tag));
+        assert!(!condition.holds(Tag::of(&"other")));
+    }
+}

@@ -1,0 +1,206 @@
+//! Our own API as OpenAPI 3.1, written from the table of routes.
+
+use serde_json::{Map, Value, json};
+
+use crate::problem::{self, Written};
+use crate::route::{Answer, Route, Who};
+use crate::schemas::{Schemas, Shape};
+
+/// The tags, in the order they are shown.
+const TAGS: [(&str, &str); 7] = [
+    ("about", "This API, and who is calling."),
+    ("sources", "What offers tools."),
+    ("tools", "What sources offer, what admins say instead, and what waits for review."),
+    ("groups", "Curated tools: selected + explicit − excluded."),
+    ("policies", "If all matchers of a policy match an agent's claims, it grants its groups."),
+    ("labels", "Our admins' words on tools."),
+    ("keys", "API keys: claims for whoever presents one."),
+];
+
+const DESCRIPTION: &str = "Everything in the catalog can be read, made, changed and removed here. \
+    An admin sends `Authorization: Bearer …` with an API key, or a token that an admin policy matches.\n\n\
+    Lists come page by page: `next_cursor` is the `cursor` of the next page, and null on the last. \
+    `ETag` stands for what an admin can edit: sent back as `If-Match`, it makes a change fail (412) if somebody else \
+    was faster. With an `Idempotency-Key`, the same request sent again is carried out once. \
+    Members and parameters that are not known are refused.";
+
+/// The whole document.
+pub(crate) fn document(routes: &[Route], schemas: &Schemas) -> Value {
+    let mut paths = Map::new();
+    for route in routes {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(route, schemas);
+    }
+    let tags: Vec<Value> = TAGS
+        .iter()
+        .map(|(name, description)| json!({"name": name, "description": description}))
+        .collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "toolcrib",
+            "summary": "One catalog for the tools of many sources",
+            "description": DESCRIPTION,
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"bearer": []}],
+        "tags": tags,
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": "An API key (`tcrib_…`) or a token."},
+            },
+            "parameters": parameters(),
+            "responses": {"Problem": {
+                "description": "Not done; `code` says why",
+                "content": {problem::MEDIA_TYPE: {"schema": schemas.get(Shape::of::<Written>())}},
+            }},
+            "schemas": schemas.components,
+        },
+    })
+}
+
+fn parameters() -> Value {
+    json!({
+        "If-Match": {
+            "name": "If-Match", "in": "header", "schema": {"type": "string"},
+            "description": "The `ETag` of what was read, in quotes: the change is made only if it still holds.",
+        },
+        "Idempotency-Key": {
+            "name": "Idempotency-Key", "in": "header",
+            "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+            "description": "Another one for each request; the same request with the same key is carried out once.",
+        },
+    })
+}
+
+fn operation(route: &Route, schemas: &Schemas) -> Value {
+    let mut parameters = Vec::new();
+    if route.has_id() {
+        let description =
+            "Its id; what is not a letter, digit or one of `-._~` is percent-encoded.";
+        parameters.push(json!({
+            "name": "id", "in": "path", "required": true, "schema": {"type": "string"}, "description": description,
+        }));
+    }
+    parameters.extend(query_parameters(route, schemas));
+    let named =
+        [("If-Match", route.changes() && route.has_id()), ("Idempotency-Key", route.takes_key)];
+    for (name, _) in named.into_iter().filter(|(_, holds)| *holds) {
+        parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
+    }
+    let mut operation = json!({
+        "operationId": route.name,
+        "summary": route.summary,
+        "tags": [route.tag],
+        "responses": responses(route, schemas),
+        "x-toolcrib-for": match route.who {
+            Who::Open => "everybody",
+            Who::Agent => "agents",
+            Who::Admin => "admins",
+        },
+    });
+    match route.who {
+        Who::Open => operation["security"] = json!([]),
+        Who::Agent => operation["security"] = json!([{"bearer": []}, {}]),
+        Who::Admin => {}
+    }
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    if let Some(body) = route.body {
+        operation["requestBody"] = json!({
+            "required": !route.body_is_optional,
+            "content": {"application/json": {"schema": schemas.get(body)}},
+        });
+        if let Some(example) = route.example {
+            let example: Value = serde_json::from_str(example).expect("an example is JSON");
+            operation["requestBody"]["content"]["application/json"]["example"] = example;
+        }
+    }
+    operation
+}
+
+fn query_parameters(route: &Route, schemas: &Schemas) -> Vec<Value> {
+    let Some(shape) = route.query else { return Vec::new() };
+    let properties = schemas.resolve(schemas.get(shape)).get("properties");
+    let properties = properties.and_then(Value::as_object).into_iter().flatten();
+    let parameter = |(name, schema): (&String, &Value)| {
+        let description = schema.get("description");
+        json!({"name": name, "in": "query", "description": description, "schema": of_parameter(schema)})
+    };
+    properties.map(parameter).collect()
+}
+
+/// A parameter that is not given is left out: there is no null in a query.
+fn of_parameter(schema: &Value) -> Value {
+    let is_null = |schema: &Value| schema.get("type").is_some_and(|name| name == "null");
+    let choices = schema.get("anyOf").and_then(Value::as_array);
+    if let Some(choice) = choices.into_iter().flatten().find(|choice| !is_null(choice)) {
+        return choice.clone();
+    }
+    let mut schema = schema.clone();
+    if let Some(members) = schema.as_object_mut() {
+        members.retain(|name, _| name != "description" && name != "default");
+        let names = members.get("type").and_then(Value::as_array);
+        let name = names.into_iter().flatten().find(|name| *name != "null").cloned();
+        members.extend(name.map(|name| ("type".to_owned(), name)));
+    }
+    schema
+}
+
+fn responses(route: &Route, schemas: &Schemas) -> Value {
+    let (status, mut good) = match route.answer {
+        Answer::Seen(shape) => (
+            "200",
+            json!({"description": "Done", "content": {"application/json": {"schema": schemas.get(shape)}}}),
+        ),
+        Answer::Made(shape) => (
+            "201",
+            json!({"description": "Made", "content": {"application/json": {"schema": schemas.get(shape)}}}),
+        ),
+        Answer::Document(media_type) => {
+            ("200", json!({"description": "The document", "content": {media_type: {}}}))
+        }
+    };
+    let text = json!({"type": "string"});
+    if matches!(route.answer, Answer::Made(_)) {
+        good["headers"]["Location"] = json!({"description": "Its address", "schema": text});
+    }
+    if route.who == Who::Admin && (route.has_id() || matches!(route.answer, Answer::Made(_))) {
+        good["headers"]["ETag"] =
+            json!({"description": "Of what an admin can edit", "schema": text});
+    }
+    let mut responses = json!({status: good});
+    for status in problems(route) {
+        responses[status] = json!({"$ref": "#/components/responses/Problem"});
+    }
+    responses
+}
+
+/// The ways in which a route can fail.
+fn problems(route: &Route) -> Vec<&'static str> {
+    let mut statuses = Vec::new();
+    if route.who != Who::Open {
+        statuses.extend(["400", "401", "403"]);
+    }
+    if route.has_id() {
+        statuses.push("404");
+    }
+    if route.changes() {
+        statuses.push("409");
+    }
+    if route.changes() && route.has_id() {
+        statuses.push("412");
+    }
+    if route.body.is_some() {
+        statuses.extend(["413", "415"]);
+    }
+    if route.body.is_some() || route.query.is_some() || route.changes() {
+        statuses.push("422");
+    }
+    statuses.push("5XX");
+    statuses
+}

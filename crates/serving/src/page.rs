@@ -1,0 +1,77 @@
+//! Lists, page by page. A cursor says after which element to go on, so nothing is skipped or repeated when others come
+//! and go between two pages.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::problem::Problem;
+
+const USUAL: usize = 50;
+
+/// Which page of a list.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct Paging {
+    /// How many elements at most; 50 if it is left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 200))]
+    limit: Option<usize>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+    /// Part of the id or the name, in lower or upper case.
+    #[serde(default)]
+    q: Option<String>,
+}
+
+/// One page of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PageOf{T}")]
+pub(crate) struct Page<T> {
+    /// In order.
+    pub(crate) data: Vec<T>,
+    /// Where the next page begins, if there is one.
+    pub(crate) next_cursor: Option<String>,
+}
+
+impl Paging {
+    /// Whether an element has the text that is looked for.
+    pub(crate) fn finds(&self, id: &str, name: &str) -> bool {
+        let Some(wanted) = &self.q else { return true };
+        let wanted = wanted.to_lowercase();
+        id.to_lowercase().contains(&wanted) || name.to_lowercase().contains(&wanted)
+    }
+
+    /// The elements of this page, in the order of their keys. No two elements have one key.
+    pub(crate) fn of<E, T>(
+        &self,
+        elements: impl Iterator<Item = E>,
+        key: impl Fn(&E) -> String,
+        show: impl Fn(E) -> T,
+    ) -> Result<Page<T>, Problem> {
+        let after = self.cursor.as_deref().map(read_cursor).transpose()?;
+        let limit = self.limit.unwrap_or(USUAL);
+        let mut rest: Vec<(String, E)> = elements
+            .map(|element| (key(&element), element))
+            .filter(|(key, _)| after.as_ref().is_none_or(|after| after < key))
+            .collect();
+        let has_more = limit < rest.len();
+        if has_more {
+            // Only what is shown is put in order: there may be 100,000 others.
+            rest.select_nth_unstable_by(limit, |one, two| one.0.cmp(&two.0));
+            rest.truncate(limit);
+        }
+        rest.sort_unstable_by(|one, two| one.0.cmp(&two.0));
+        let last = rest.last().filter(|_| has_more);
+        let next_cursor = last.map(|(key, _)| URL_SAFE_NO_PAD.encode(key));
+        Ok(Page { data: rest.into_iter().map(|(_, element)| show(element)).collect(), next_cursor })
+    }
+}
+
+fn read_cursor(text: &str) -> Result<String, Problem> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+    bytes
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .ok_or_else(|| Problem::field("cursor", "is none of ours: take `next_cursor` as it is"))
+}

@@ -1,0 +1,229 @@
+//! A problem: what went wrong, for programs and for people (RFC 9457). Only here are failures given status codes.
+
+mod code;
+
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use toolcrib::{CommandError, JournalError, NotIdentified, RefreshResult, Refusal, TokenError};
+
+pub(crate) use self::code::Code;
+
+/// The media type of every problem.
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+
+/// Why a request was not carried out.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    code: Code,
+    detail: String,
+    errors: Vec<FieldError>,
+    result: Option<Box<Value>>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// What is wrong with one member of a body, or with one query parameter.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+pub(crate) struct FieldError {
+    /// Which: `selectors[0].name`.
+    pub(crate) field: String,
+    /// What is wrong with it.
+    pub(crate) message: String,
+}
+
+/// What went wrong (RFC 9457).
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub(crate) struct Written {
+    /// Says the same as `code`, as an address.
+    r#type: String,
+    /// The kind of problem in a few words.
+    title: &'static str,
+    /// The status of the answer.
+    status: u16,
+    /// The kind of problem in one word that stays.
+    code: Code,
+    /// This problem in a sentence.
+    detail: String,
+    /// What is wrong with which member of the body or query parameter.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldError>,
+    /// What a refresh that failed found all the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Box<Value>>,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        let (errors, headers) = (Vec::new(), Vec::new());
+        Self { code, detail: detail.into(), errors, result: None, headers }
+    }
+
+    /// Members or parameters that cannot be used, at least one.
+    pub(crate) fn fields(errors: Vec<FieldError>) -> Self {
+        let first = errors.first().map(|error| match error.field.as_str() {
+            "" => error.message.clone(),
+            field => format!("`{field}`: {}", error.message),
+        });
+        let more = match errors.len() {
+            0 | 1 => String::new(),
+            several => format!(" (and {} more)", several - 1),
+        };
+        let detail = format!("{}{more}", first.unwrap_or_default());
+        Self { errors, ..Self::new(Code::ValidationError, detail) }
+    }
+
+    /// One member or parameter that cannot be used.
+    pub(crate) fn field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::fields(vec![FieldError { field: field.into(), message: message.into() }])
+    }
+
+    pub(crate) fn not_found(what: &str, id: &str) -> Self {
+        let id: String = id.chars().take(80).collect();
+        Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
+    }
+
+    /// Who asks is not known. A credential that was refused is told from one that is missing (RFC 6750, 3).
+    pub(crate) fn unauthorized(detail: impl Into<String>, refused: bool) -> Self {
+        let asked = if refused { r#"Bearer error="invalid_token""# } else { "Bearer" };
+        Self::new(Code::Unauthorized, detail)
+            .with(WWW_AUTHENTICATE, HeaderValue::from_static(asked))
+    }
+
+    /// A bug, or worse. The cause is for our log only.
+    pub(crate) fn internal(cause: &str) -> Self {
+        tracing::error!(cause, "a request failed inside: {cause}");
+        Self::new(Code::InternalError, "something went wrong inside; the server's log says what")
+    }
+
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    fn retry(self) -> Self {
+        self.with(RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    pub(crate) fn is(&self, code: Code) -> bool {
+        self.code == code
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.code.status();
+        if 500 <= status {
+            tracing::warn!(code = self.code.as_str(), "answered {status}: {}", self.detail);
+        }
+        let written = Written {
+            r#type: format!("/problems/{}", self.code.as_str()),
+            title: self.code.title(),
+            status,
+            code: self.code,
+            detail: self.detail,
+            errors: self.errors,
+            result: self.result,
+        };
+        let body = serde_json::to_string(&written).expect("a problem is JSON");
+        let status = StatusCode::from_u16(status).expect("the codes have statuses that exist");
+        let kind = [(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE))];
+        (status, kind, AppendHeaders(self.headers), body).into_response()
+    }
+}
+
+impl From<NotIdentified> for Problem {
+    fn from(error: NotIdentified) -> Self {
+        match error {
+            NotIdentified::NoCredential => Self::unauthorized(error.to_string(), false),
+            NotIdentified::Token(TokenError::KeysUnavailable) => {
+                Self::new(Code::KeysUnavailable, error.to_string()).retry()
+            }
+            NotIdentified::NoIssuer | NotIdentified::Token(_) | NotIdentified::Key => {
+                Self::unauthorized(error.to_string(), true)
+            }
+        }
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let code = match &refusal {
+            Refusal::NotFound { .. } => Code::NotFound,
+            Refusal::AlreadyExists { .. } => Code::AlreadyExists,
+            Refusal::ToolIsDeprecated { .. } => Code::ToolDeprecated,
+            Refusal::ToolHasChanged { .. } => Code::ToolHasChanged,
+            Refusal::NothingToReview { .. } => Code::NothingToReview,
+            Refusal::KeyIsRevoked { .. } => Code::KeyRevoked,
+            Refusal::HasChanged { .. } => Code::PreconditionFailed,
+            Refusal::SourceIsDisabled { .. } => Code::SourceDisabled,
+            Refusal::KindIsForEver { .. } => Code::KindIsFixed,
+            Refusal::GroupIsGranted { .. } => Code::GroupIsGranted,
+            Refusal::NoSuchGroups { .. } => return Self::field("groups", refusal.to_string()),
+            Refusal::NoSuchLabels { .. } => return Self::field("labels", refusal.to_string()),
+            Refusal::ShrinksTooMuch { .. } => Code::InventoryShrinks,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}
+
+impl From<CommandError> for Problem {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::Refused(refusal) => refusal.into(),
+            CommandError::Busy { .. } => {
+                Self::new(Code::Busy, "others are changing the same thing: try again").retry()
+            }
+            CommandError::Journal(error) => error.into(),
+        }
+    }
+}
+
+impl From<JournalError> for Problem {
+    /// Where the journal is, and what its database said, is nothing for a caller.
+    fn from(error: JournalError) -> Self {
+        match &error {
+            JournalError::KeyReused { .. } => Self::new(
+                Code::IdempotencyKeyReused,
+                "this idempotency key was used for another request: use a new key",
+            ),
+            JournalError::TooLarge { .. } => Self::new(Code::TooLarge, error.to_string()),
+            JournalError::NotText { .. } => Self::field("", error.to_string()),
+            JournalError::Unavailable { maybe_stored: true, .. } => {
+                tracing::error!(%error, "a change may not be stored");
+                Self::new(
+                    Code::JournalUnavailable,
+                    "the change may be stored: repeat it with the same idempotency key",
+                )
+                .retry()
+            }
+            _ => {
+                tracing::error!(%error, "the journal does not work");
+                let problem = Self::new(
+                    Code::JournalUnavailable,
+                    "the journal cannot be written or read now; the server's log says why",
+                );
+                if error.is_retryable() { problem.retry() } else { problem }
+            }
+        }
+    }
+}
+
+/// A refresh that failed.
+impl From<RefreshResult> for Problem {
+    fn from(result: RefreshResult) -> Self {
+        let Some(error) = &result.error else {
+            return Self::internal("a refresh failed and did not say why");
+        };
+        let code = Code::of_refresh(&error.code);
+        let detail = error.message.to_string();
+        let result = serde_json::to_value(&result).expect("a result is JSON");
+        Self { result: Some(Box::new(result)), ..Self::new(code, detail) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

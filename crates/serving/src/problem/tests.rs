@@ -1,0 +1,59 @@
+//! What callers are told, and what they are not.
+
+use model::Digest;
+
+use super::*;
+
+fn told(problem: impl Into<Problem>) -> (u16, String) {
+    let problem = problem.into();
+    (problem.code.status(), format!("{}: {}", problem.code.as_str(), problem.detail))
+}
+
+#[test]
+fn nobody_outside_learns_where_the_journal_is() {
+    let (place, cause) = ("postgres://me@db.internal".to_owned(), "hunter2".to_owned());
+    let errors = [
+        JournalError::Full { place: place.clone() },
+        JournalError::Unavailable {
+            place: place.clone(),
+            cause: cause.clone(),
+            maybe_stored: true,
+        },
+        JournalError::Unavailable {
+            place: place.clone(),
+            cause: cause.clone(),
+            maybe_stored: false,
+        },
+        JournalError::Stopped { place: place.clone(), cause: cause.clone() },
+        JournalError::Damaged { place, cause },
+    ];
+    for error in errors {
+        let (status, text) = told(CommandError::Journal(error));
+        assert_eq!(status, 503);
+        assert!(text.starts_with("journal_unavailable"), "{text}");
+        assert!(!text.contains("db.internal") && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[test]
+fn a_key_that_was_reused_is_not_told_with_whose_it_was() {
+    let (status, text) = told(JournalError::KeyReused { key: "key:ada\nk1".to_owned() });
+    assert_eq!(status, 422);
+    assert!(!text.contains("ada"), "{text}");
+}
+
+#[test]
+fn what_may_pass_is_asked_to_be_tried_again() {
+    let retries = |problem: Problem| problem.headers.iter().any(|(name, _)| name == RETRY_AFTER);
+    assert!(retries(CommandError::Busy { stream: String::new() }.into()));
+    assert!(retries(JournalError::Full { place: String::new() }.into()));
+    assert!(!retries(JournalError::Stopped { place: String::new(), cause: String::new() }.into()));
+    assert!(retries(NotIdentified::Token(TokenError::KeysUnavailable).into()));
+}
+
+#[test]
+fn a_bug_says_nothing_of_itself() {
+    let (status, text) = told(Problem::internal(&format!("index 7 out of {}", Digest::of("x"))));
+    assert_eq!(status, 500);
+    assert!(!text.contains("index"), "{text}");
+}

@@ -1,0 +1,67 @@
+//! Query parameters: read by the same rules as bodies, so a misspelt filter is refused and not ignored.
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use url::form_urlencoded;
+
+use crate::app::App;
+use crate::body::{self, check};
+use crate::problem::Problem;
+use crate::schemas::{Schemas, Shape};
+
+/// The query parameters of a request.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let shape = Shape::of::<T>();
+        let value = value_of(parts.uri.query().unwrap_or_default(), &app.schemas, shape)?;
+        check::against(&app.schemas, shape, &value)?;
+        body::read(value).map(Self)
+    }
+}
+
+/// Where there are no parameters, one that is given is a mistake too.
+pub(crate) async fn refuse(request: Request, next: Next) -> Response {
+    let mut given = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes());
+    match given.next() {
+        None => next.run(request).await,
+        Some((name, _)) => {
+            Problem::field(name, "is not known here: there are no query parameters").into_response()
+        }
+    }
+}
+
+/// The parameters as JSON; each is of the type that the schema says.
+fn value_of(query: &str, schemas: &Schemas, shape: Shape) -> Result<Value, Problem> {
+    let properties = schemas.resolve(schemas.get(shape)).get("properties");
+    let mut members = Map::new();
+    for (name, text) in form_urlencoded::parse(query.as_bytes()) {
+        if members.contains_key(&*name) {
+            return Err(Problem::field(name, "stands here twice"));
+        }
+        let kind = properties.and_then(|known| known.get(&*name)?.get("type"));
+        let is = |word: &str| match kind {
+            Some(Value::String(kind)) => kind == word,
+            Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == word),
+            _ => false,
+        };
+        let value = match &*text {
+            "true" if is("boolean") => Value::Bool(true),
+            "false" if is("boolean") => Value::Bool(false),
+            text => match text.parse::<u64>() {
+                Ok(number) if is("integer") => number.into(),
+                _ => text.into(),
+            },
+        };
+        members.insert(name.into_owned(), value);
+    }
+    Ok(Value::Object(members))
+}

@@ -1,0 +1,225 @@
+//! A route: what it is for, who may come in, what it takes and answers, and who handles it.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware;
+use axum::routing::{self, MethodRouter};
+use schemars::JsonSchema;
+
+use crate::app::App;
+use crate::schemas::Shape;
+use crate::{deadline, query};
+
+/// The largest body where a route says nothing else, in bytes.
+const BODY_LIMIT: usize = 1 << 20;
+/// How long a request may take where a route says nothing else.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Who may come in. The handler's signature enforces it; a test holds every route to its word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Everybody, with any credential or none.
+    Open,
+    /// Whoever may use tools.
+    Agent,
+    /// Whoever may change the catalog.
+    Admin,
+}
+
+/// One route.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    /// Names the operation, for ever: programs are generated from it.
+    pub(crate) name: &'static str,
+    /// As in OpenAPI: `/api/groups/{id}`.
+    pub(crate) path: &'static str,
+    pub(crate) tag: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) who: Who,
+    pub(crate) query: Option<Shape>,
+    pub(crate) body: Option<Shape>,
+    /// An empty body counts as `{}`.
+    pub(crate) body_is_optional: bool,
+    /// A body to copy, as JSON; a test sends every one.
+    pub(crate) example: Option<&'static str>,
+    /// Whether the same request with the same key is carried out once.
+    pub(crate) takes_key: bool,
+    pub(crate) answer: Answer,
+    limit: usize,
+    deadline: Duration,
+    handler: MethodRouter<App>,
+}
+
+/// What a route answers when all is well.
+#[derive(Clone, Copy)]
+pub(crate) enum Answer {
+    /// What was asked for, or what has become of it.
+    Seen(Shape),
+    /// Something new, with its address.
+    Made(Shape),
+    /// Another document.
+    Document(&'static str),
+}
+
+impl Route {
+    pub(crate) fn get<T: 'static>(
+        name: &'static str,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+    ) -> Self {
+        Self::new(Method::GET, name, path, routing::get(handler))
+    }
+
+    pub(crate) fn post<T: 'static>(
+        name: &'static str,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+    ) -> Self {
+        Self::new(Method::POST, name, path, routing::post(handler))
+    }
+
+    pub(crate) fn put<T: 'static>(
+        name: &'static str,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+    ) -> Self {
+        Self::new(Method::PUT, name, path, routing::put(handler))
+    }
+
+    pub(crate) fn patch<T: 'static>(
+        name: &'static str,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+    ) -> Self {
+        Self::new(Method::PATCH, name, path, routing::patch(handler))
+    }
+
+    pub(crate) fn delete<T: 'static>(
+        name: &'static str,
+        path: &'static str,
+        handler: impl Handler<T, App>,
+    ) -> Self {
+        Self::new(Method::DELETE, name, path, routing::delete(handler))
+    }
+
+    fn new(
+        method: Method,
+        name: &'static str,
+        path: &'static str,
+        handler: MethodRouter<App>,
+    ) -> Self {
+        let takes_key = method != Method::GET;
+        Self {
+            method,
+            name,
+            path,
+            tag: "",
+            summary: "",
+            who: Who::Open,
+            query: None,
+            body: None,
+            body_is_optional: false,
+            example: None,
+            takes_key,
+            answer: Answer::Document("text/plain"),
+            limit: BODY_LIMIT,
+            deadline: DEADLINE,
+            handler,
+        }
+    }
+
+    pub(crate) fn open(self, tag: &'static str, summary: &'static str) -> Self {
+        Self { who: Who::Open, tag, summary, ..self }
+    }
+
+    pub(crate) fn agent(self, tag: &'static str, summary: &'static str) -> Self {
+        Self { who: Who::Agent, tag, summary, ..self }
+    }
+
+    pub(crate) fn admin(self, tag: &'static str, summary: &'static str) -> Self {
+        Self { who: Who::Admin, tag, summary, ..self }
+    }
+
+    /// Has query parameters; the handler takes `Asked<T>`.
+    pub(crate) fn asks<T: JsonSchema + 'static>(self) -> Self {
+        Self { query: Some(Shape::of::<T>()), ..self }
+    }
+
+    /// Has a body; the handler takes `Body<T>`, or is `New` itself.
+    pub(crate) fn takes<T: JsonSchema + 'static>(self) -> Self {
+        Self { body: Some(Shape::of::<T>()), ..self }
+    }
+
+    /// Has a body like this one.
+    pub(crate) fn like(self, example: &'static str) -> Self {
+        Self { example: Some(example), ..self }
+    }
+
+    /// May have a body.
+    pub(crate) fn may_take<T: JsonSchema + 'static>(self) -> Self {
+        Self { body_is_optional: true, ..self.takes::<T>() }
+    }
+
+    /// Is carried out as often as it is asked for.
+    pub(crate) fn without_key(self) -> Self {
+        Self { takes_key: false, ..self }
+    }
+
+    /// Answers with what was asked for.
+    pub(crate) fn answers<T: JsonSchema + 'static>(self) -> Self {
+        Self { answer: Answer::Seen(Shape::of::<T>()), ..self }
+    }
+
+    /// Answers with something new, and its address.
+    pub(crate) fn makes<T: JsonSchema + 'static>(self) -> Self {
+        Self { answer: Answer::Made(Shape::of::<T>()), ..self }
+    }
+
+    /// Answers with a document of this media type.
+    pub(crate) fn shows(self, media_type: &'static str) -> Self {
+        Self { answer: Answer::Document(media_type), ..self }
+    }
+
+    /// Takes larger bodies.
+    pub(crate) fn up_to(self, limit: usize) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// Takes longer.
+    pub(crate) fn within(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    pub(crate) fn shapes(&self) -> impl Iterator<Item = Shape> {
+        let answer = match self.answer {
+            Answer::Seen(shape) | Answer::Made(shape) => Some(shape),
+            Answer::Document(_) => None,
+        };
+        [self.query, self.body, answer].into_iter().flatten()
+    }
+
+    /// Whether it changes something.
+    pub(crate) fn changes(&self) -> bool {
+        self.method != Method::GET
+    }
+
+    /// Whether it is about one thing, named in its path.
+    pub(crate) fn has_id(&self) -> bool {
+        self.path.contains("{id}")
+    }
+
+    pub(crate) fn into_handler(self) -> MethodRouter<App> {
+        let handler = match (self.who, self.query) {
+            (Who::Agent | Who::Admin, None) => {
+                self.handler.layer(middleware::from_fn(query::refuse))
+            }
+            (Who::Open, None) | (_, Some(_)) => self.handler,
+        };
+        let deadline = middleware::from_fn_with_state(self.deadline, deadline::keep);
+        handler.layer::<_, Infallible>(deadline).layer(DefaultBodyLimit::max(self.limit))
+    }
+}

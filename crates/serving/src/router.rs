@@ -1,0 +1,143 @@
+//! Every route, in one table. From it come the router, the OpenAPI document, the page that shows it, and the test that
+//! tries every route as everybody. See `docs/adr/0013-one-table-of-routes.md`.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use toolcrib::Toolcrib;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use crate::admin::{groups, keys, labels, policies, sources, tools};
+use crate::app::{App, Options};
+use crate::docs_page::{self, DocsPage};
+use crate::problem::{self, Code, Problem};
+use crate::route::Route;
+use crate::schemas::{Schemas, Shape};
+use crate::{around, openapi, whoami};
+
+/// Every route.
+fn table() -> Vec<Route> {
+    [
+        about(),
+        whoami::routes(),
+        sources::routes(),
+        tools::routes(),
+        groups::routes(),
+        policies::routes(),
+        labels::routes(),
+        keys::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn about() -> Vec<Route> {
+    vec![
+        Route::get("get_openapi", "/api/openapi.json", show_openapi)
+            .open("about", "Describe this API as OpenAPI 3.1")
+            .shows("application/json"),
+        Route::get("get_docs", "/api/docs", show_docs)
+            .open("about", "Describe this API as a page to read")
+            .shows("text/html"),
+    ]
+}
+
+/// What is told about the routes.
+pub(crate) struct Published {
+    openapi: String,
+    docs: DocsPage,
+}
+
+/// Everything the server does, and what its handlers share.
+pub(crate) fn router(crib: Toolcrib, options: Options) -> (Router, App) {
+    assemble(table(), crib, options)
+}
+
+fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router, App) {
+    let problem = Shape::of::<problem::Written>();
+    let shapes = routes.iter().flat_map(Route::shapes).chain([problem]);
+    let schemas = Schemas::of(shapes.collect::<Vec<_>>());
+    let document = openapi::document(&routes, &schemas);
+    let openapi = serde_json::to_string(&document).expect("the document is JSON");
+    let published = Published { openapi, docs: docs_page::of(&document) };
+    let app = App::new(crib, options, schemas, published);
+    let mut router = Router::new();
+    for route in routes {
+        router = router.route(route.path, route.into_handler());
+    }
+    let router = router
+        .fallback(|| async { Problem::new(Code::NotFound, "there is nothing at this path") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
+        })
+        .layer(CatchPanicLayer::custom(|_| Problem::internal("a handler panicked").into_response()))
+        .layer(middleware::from_fn(around::every_request))
+        .with_state(app.clone());
+    (router, app)
+}
+
+async fn show_openapi(State(app): State<App>) -> Response {
+    let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+    (kind, app.published.openapi.clone()).into_response()
+}
+
+async fn show_docs(State(app): State<App>) -> Response {
+    let DocsPage { html, policy } = app.published.docs.clone();
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
+        (CONTENT_SECURITY_POLICY, policy),
+    ];
+    (headers, html).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use axum::body::{Body, to_bytes};
+    use axum::http::Request;
+    use serde_json::Value;
+    use toolcrib::{Catalog, JournalPlace, SystemClock};
+    use tower::ServiceExt as _;
+    use upstream::egress::Egress;
+    use upstream::http::HttpClient;
+
+    use super::*;
+
+    /// The answer of a route that is not in the table.
+    async fn answer(route: Route) -> (u16, Value) {
+        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let crib = Toolcrib::new(catalog, client, SystemClock, toolcrib::Options::default());
+        let path = route.path;
+        let (router, _) = assemble(vec![route], crib, Options::default());
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_a_problem_without_a_word_of_why() {
+        async fn panics() -> String {
+            panic!("hunter2")
+        }
+        let (status, problem) = answer(Route::get("panics", "/panics", panics)).await;
+        assert_eq!((status, &problem["code"]), (500, &Value::from("internal_error")));
+        assert!(!problem.to_string().contains("hunter2"), "{problem}");
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_takes_too_long_is_given_up() {
+        let route = Route::get("waits", "/waits", std::future::pending::<String>);
+        let (status, problem) = answer(route.within(Duration::from_millis(10))).await;
+        assert_eq!((status, &problem["code"]), (503, &Value::from("deadline_exceeded")));
+    }
+}

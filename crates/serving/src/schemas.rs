@@ -1,0 +1,84 @@
+//! JSON Schemas of what routes take and answer, made from the types once, when the table of routes is read.
+
+use std::any::TypeId;
+use std::collections::HashMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value};
+
+/// Where a `$ref` leads.
+pub(crate) const COMPONENTS: &str = "#/components/schemas/";
+
+/// A type, and how to make its schema.
+#[derive(Clone, Copy)]
+pub(crate) struct Shape {
+    id: TypeId,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl Shape {
+    pub(crate) fn of<T: JsonSchema + 'static>() -> Self {
+        Self { id: TypeId::of::<T>(), schema: SchemaGenerator::subschema_for::<T> }
+    }
+}
+
+/// The schemas of all shapes in the table of routes.
+pub(crate) struct Schemas {
+    /// By name: what a `$ref` leads to.
+    pub(crate) components: Map<String, Value>,
+    by_type: HashMap<TypeId, Value>,
+}
+
+impl Schemas {
+    pub(crate) fn of(shapes: impl IntoIterator<Item = Shape>) -> Self {
+        let settings = SchemaSettings::draft2020_12().for_deserialize().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        });
+        let mut generator = settings.into_generator();
+        let mut by_type = HashMap::new();
+        for shape in shapes {
+            by_type.insert(shape.id, (shape.schema)(&mut generator).to_value());
+        }
+        let mut components = generator.take_definitions(true);
+        components.values_mut().for_each(require_what_is_not_empty);
+        Self { components, by_type }
+    }
+
+    /// The schema of a type that stands in the table of routes.
+    pub(crate) fn get(&self, shape: Shape) -> &Value {
+        self.by_type.get(&shape.id).expect("the table of routes says what its handlers take")
+    }
+
+    /// Follows a reference, if the schema is one.
+    pub(crate) fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        resolve(&self.components, schema)
+    }
+}
+
+/// A list that must not be empty is not left out either, whatever serde takes for a default.
+fn require_what_is_not_empty(schema: &mut Value) {
+    let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let mut needed = Vec::new();
+    for (name, member) in properties {
+        if let Some(member) =
+            member.as_object_mut().filter(|member| member.contains_key("minItems"))
+        {
+            member.shift_remove("default");
+            needed.push(Value::from(name.as_str()));
+        }
+    }
+    if let Some(schema) = schema.as_object_mut().filter(|_| !needed.is_empty()) {
+        let required = schema.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+        required.as_array_mut().expect("`required` is a list").append(&mut needed);
+    }
+}
+
+/// Follows a reference into the components, if the schema is one.
+pub(crate) fn resolve<'a>(components: &'a Map<String, Value>, schema: &'a Value) -> &'a Value {
+    let name = schema.get("$ref").and_then(Value::as_str);
+    name.and_then(|name| components.get(name.strip_prefix(COMPONENTS)?)).unwrap_or(schema)
+}

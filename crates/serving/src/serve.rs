@@ -1,0 +1,109 @@
+//! `toolcrib serve`: one node. Opens the journal, listens, and stops in good order.
+
+mod connections;
+mod first_admin;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use catalog::Snapshot;
+use jiff::Timestamp;
+use secrecy::ExposeSecret as _;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use toolcrib::{Catalog, Clock as _, JournalPlace, SystemClock, Toolcrib};
+use upstream::egress::Egress;
+use upstream::http::HttpClient;
+
+use self::connections::Limits;
+use crate::app::Options;
+use crate::cli::{Ended, Serve};
+use crate::failure::Failure;
+use crate::{out, router};
+
+pub(crate) async fn serve(place: &JournalPlace, arguments: &Serve) -> Result<Ended, Failure> {
+    // Before anything is opened: a port that is taken leaves nothing behind.
+    let listen = |source| Failure::Listen { address: arguments.listen, source };
+    let listener = TcpListener::bind(arguments.listen).await.map_err(listen)?;
+    let address = listener.local_addr().map_err(listen)?;
+    let catalog = Arc::new(Catalog::open(place.open(SystemClock).await?).await?);
+    let now = SystemClock.now();
+    let anonymous = anonymous_allowed(address, arguments.allow_anonymous, false);
+    if !anonymous && !has_good_key(&catalog.snapshot(), now) {
+        return Err(Failure::NobodyCanCome { address });
+    }
+    let admin = first_admin::make(&catalog, now).await?;
+    let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+    let behaviour = toolcrib::Options { anonymous, ..toolcrib::Options::default() };
+    let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
+    let options = Options {
+        anonymous_is_local: anonymous && !arguments.allow_anonymous,
+        allow_stdio: arguments.allow_stdio,
+    };
+    let (router, app) = router::router(crib, options);
+    // Whoever reads the greeting may already want it to stop.
+    let stopped = stopped()?;
+    greet(address, admin.as_ref().map(|key| key.expose_secret()))?;
+    connections::serve(listener, router, Limits::default(), stopped).await;
+    app.stop().await;
+    drop(app);
+    // Nothing holds it any more: what could not be finished was dropped.
+    match Arc::into_inner(catalog) {
+        Some(catalog) => catalog.close().await,
+        None => tracing::warn!("something still uses the catalog: it is not closed"),
+    }
+    Ok(Ended::Fine)
+}
+
+/// Whether callers without a credential are let in: if it was asked for, or if nobody but this machine can come and no
+/// issuer says who is who.
+fn anonymous_allowed(address: SocketAddr, flag: bool, has_issuers: bool) -> bool {
+    flag || (address.ip().is_loopback() && !has_issuers)
+}
+
+fn has_good_key(snapshot: &Snapshot, now: Timestamp) -> bool {
+    snapshot.keys().any(|key| key.is_good_at(now))
+}
+
+fn greet(address: SocketAddr, admin_key: Option<&str>) -> Result<(), Failure> {
+    let mut text = format!(
+        "toolcrib serves on http://{address}\n  API       http://{address}/api\n  API docs  http://{address}/api/docs\n"
+    );
+    if let Some(key) = admin_key {
+        text += &format!(
+            "\nThe key of the first admin, shown only now:\n  {key}\n\nTry it:\n  \
+             curl -H 'Authorization: Bearer {key}' http://{address}/api/sources\n"
+        );
+    }
+    out::print(&text)
+}
+
+/// Ends when somebody wants the server to stop.
+fn stopped() -> Result<impl Future<Output = ()>, Failure> {
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::Start)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(Failure::Start)?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_without_a_credential_come_from_this_machine_or_were_asked_for() {
+        let allowed = |address: &str, flag, issuers| {
+            anonymous_allowed(address.parse().unwrap(), flag, issuers)
+        };
+        assert!(allowed("127.0.0.1:1", false, false));
+        assert!(allowed("[::1]:1", false, false));
+        assert!(!allowed("127.0.0.1:1", false, true));
+        assert!(!allowed("0.0.0.0:1", false, false));
+        assert!(!allowed("192.0.2.1:1", false, false));
+        assert!(allowed("0.0.0.0:1", true, true));
+    }
+}

@@ -1,0 +1,13 @@
+//! The admin API from the outside: the real program, real sockets, one file for each kind of thing.
+
+mod documents;
+mod groups;
+mod keys;
+mod labels;
+mod policies;
+mod requests;
+mod roles;
+mod server;
+mod sources;
+mod start;
+mod tools;

@@ -1,0 +1,152 @@
+//! What the API says of itself: the OpenAPI document and the page to read.
+
+use serde_json::Value;
+
+use super::server::{Ask, Server};
+
+#[test]
+fn these_are_the_operations() {
+    let server = Server::start();
+    let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
+    let mut lines = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let text = |name: &str| operation[name].as_str().unwrap();
+            lines.push(format!(
+                "{} {path} {} ({})",
+                method.to_uppercase(),
+                text("operationId"),
+                text("x-toolcrib-for")
+            ));
+        }
+    }
+    insta::assert_snapshot!(lines.join("\n"), @"
+    GET /api/openapi.json get_openapi (everybody)
+    GET /api/docs get_docs (everybody)
+    GET /api/whoami whoami (agents)
+    GET /api/sources list_sources (admins)
+    POST /api/sources register_source (admins)
+    GET /api/sources/{id} get_source (admins)
+    PUT /api/sources/{id} update_source (admins)
+    DELETE /api/sources/{id} remove_source (admins)
+    POST /api/sources/{id}/enable enable_source (admins)
+    POST /api/sources/{id}/disable disable_source (admins)
+    POST /api/sources/{id}/refresh refresh_source (admins)
+    GET /api/tools list_tools (admins)
+    GET /api/tools/{id} get_tool (admins)
+    PATCH /api/tools/{id} patch_tool (admins)
+    PUT /api/tools/{id}/labels label_tool (admins)
+    POST /api/tools/{id}/enable enable_tool (admins)
+    POST /api/tools/{id}/disable disable_tool (admins)
+    GET /api/tools/{id}/diff diff_tool (admins)
+    POST /api/tools/{id}/approve approve_tool (admins)
+    POST /api/tools/{id}/reject reject_tool (admins)
+    GET /api/groups list_groups (admins)
+    POST /api/groups create_group (admins)
+    GET /api/groups/{id} get_group (admins)
+    PUT /api/groups/{id} replace_group (admins)
+    DELETE /api/groups/{id} delete_group (admins)
+    POST /api/groups/{id}/activate activate_group (admins)
+    POST /api/groups/{id}/deactivate deactivate_group (admins)
+    PUT /api/groups/{id}/selectors replace_group_selectors (admins)
+    GET /api/groups/{id}/tools list_group_tools (admins)
+    PUT /api/groups/{id}/tools replace_group_tools (admins)
+    GET /api/policies list_policies (admins)
+    POST /api/policies define_policy (admins)
+    GET /api/policies/{id} get_policy (admins)
+    PUT /api/policies/{id} update_policy (admins)
+    DELETE /api/policies/{id} delete_policy (admins)
+    POST /api/policies/{id}/activate activate_policy (admins)
+    POST /api/policies/{id}/deactivate deactivate_policy (admins)
+    GET /api/labels list_labels (admins)
+    POST /api/labels create_label (admins)
+    GET /api/labels/{id} get_label (admins)
+    PUT /api/labels/{id} update_label (admins)
+    DELETE /api/labels/{id} delete_label (admins)
+    GET /api/keys list_keys (admins)
+    POST /api/keys create_key (admins)
+    GET /api/keys/{id} get_key (admins)
+    PUT /api/keys/{id} update_key (admins)
+    DELETE /api/keys/{id} delete_key (admins)
+    POST /api/keys/{id}/revoke revoke_key (admins)
+    ");
+}
+
+#[test]
+fn our_own_discovery_makes_a_tool_of_every_operation() {
+    let server = Server::start();
+    let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
+    let methods = document["paths"].as_object().unwrap().values();
+    let operations: usize = methods.map(|methods| methods.as_object().unwrap().len()).sum();
+    let url = server.url("/api/openapi.json");
+    let found = server.folder.run(&format!("discover {url} --allow-private --json")).output();
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["warnings"], Value::Array(Vec::new()));
+    assert_eq!(found["tools"].as_array().unwrap().len(), operations);
+}
+
+#[test]
+fn every_reference_of_the_document_leads_somewhere() {
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str));
+                members.values().for_each(|value| references(value, found));
+            }
+            Value::Array(elements) => elements.iter().for_each(|value| references(value, found)),
+            _ => {}
+        }
+    }
+    let server = Server::start();
+    let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(100 < found.len());
+    for reference in found {
+        assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
+    }
+    let names = document["components"]["schemas"].as_object().unwrap().keys();
+    assert_eq!(names.filter(|name| !name.chars().all(|c| c.is_ascii_alphanumeric())).count(), 0);
+}
+
+#[test]
+fn every_example_can_be_sent_as_it_is() {
+    let server = Server::start();
+    let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
+    let mut sent = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let example = methods.pointer("/post/requestBody/content/application~1json/example");
+        if let Some(example) = example {
+            server.post(path, example).ok();
+            sent += 1;
+        }
+    }
+    assert_eq!(sent, 5);
+}
+
+#[test]
+fn the_page_shows_every_operation_and_loads_nothing() {
+    let server = Server::start();
+    let document = server.send(&Ask::new("GET", "/api/openapi.json")).ok();
+    let page = server.send(&Ask::new("GET", "/api/docs"));
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    let policy = page.header("content-security-policy");
+    assert!(policy.starts_with("default-src 'none'; style-src 'sha256-"), "{policy}");
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let line = format!("<b>{}</b><code>{path}</code>", method.to_uppercase());
+            assert!(page.body.contains(&line), "{line}");
+        }
+    }
+    for part in ["<script", "javascript:", "http://", "src=", "onclick"] {
+        assert!(!page.body.replace("`http://`", "").contains(part) || part == "http://", "{part}");
+    }
+    // The hash of the style is that of the style.
+    let style = page.body.split_once("<style>").unwrap().1.split_once("</style>").unwrap().0;
+    let hash = base64::Engine::encode(
+        &base64::engine::general_purpose::STANDARD,
+        model::Digest::of(style).as_bytes(),
+    );
+    assert!(policy.contains(&hash), "{policy}");
+}

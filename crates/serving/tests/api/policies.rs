@@ -1,0 +1,79 @@
+//! Policies: their life, their order, and those that would be for everyone.
+
+use serde_json::{Value, json};
+
+use super::server::Server;
+
+fn matcher() -> Value {
+    json!({"claim": "role", "operator": "equals", "value": "staff"})
+}
+
+#[test]
+fn a_policy_is_defined_changed_switched_and_deleted() {
+    let server = Server::start();
+    server.post("/api/groups", &json!({"name": "g"})).ok();
+    let body = json!({"name": "Staff", "matchers": [matcher()], "groups": ["g"], "priority": 5});
+    let made = server.post("/api/policies", &body);
+    assert_eq!((made.status, made.header("location")), (201, "/api/policies/staff"));
+    let changed = json!({"name": "Staff", "matchers": [matcher()], "groups": ["g"], "description": "all of them"});
+    let changed = server.put("/api/policies/staff", &changed).ok();
+    assert_eq!((&changed["priority"], &changed["description"]), (&json!(0), &json!("all of them")));
+    let off = server.send(&server.ask("POST", "/api/policies/staff/deactivate")).ok();
+    assert_eq!(off["is_active"], false);
+    assert_eq!(server.get("/api/policies?active=true").ok()["data"], json!([]));
+    assert_eq!(
+        server.send(&server.ask("POST", "/api/policies/staff/activate")).ok()["is_active"],
+        true
+    );
+    assert_eq!(server.get("/api/policies?group=g&admin=false").ok()["data"][0]["id"], "staff");
+    assert_eq!(server.delete("/api/policies/staff").ok(), json!({"id": "staff"}));
+}
+
+#[test]
+fn policies_come_by_priority_on_every_page() {
+    let server = Server::start();
+    server.post("/api/groups", &json!({"name": "g"})).ok();
+    for (name, priority) in [("a", 1), ("b", 100), ("c", 20), ("d", 20)] {
+        let body =
+            json!({"name": name, "matchers": [matcher()], "groups": ["g"], "priority": priority});
+        server.post("/api/policies", &body).ok();
+    }
+    let ids = |page: &Value| {
+        let ids = page["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|policy| policy["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    let first = server.get("/api/policies?limit=2").ok();
+    let rest = server
+        .get(&format!("/api/policies?cursor={}", first["next_cursor"].as_str().unwrap()))
+        .ok();
+    assert_eq!(
+        (ids(&first), ids(&rest)),
+        (vec!["b".to_owned(), "c".to_owned()], vec!["d".to_owned(), "a".to_owned()])
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_names_the_member() {
+    let server = Server::start();
+    server.post("/api/groups", &json!({"name": "g"})).ok();
+    let wrong = |body: Value| server.post("/api/policies", &body).errors();
+    insta::assert_snapshot!(wrong(json!({"name": "p", "groups": ["g"]})), @"matchers: is missing");
+    insta::assert_snapshot!(wrong(json!({"name": "p", "groups": ["g"], "matchers": []})), @"matchers: needs at least one element");
+    insta::assert_snapshot!(wrong(json!({"name": "p", "matchers": [matcher()]})), @": a policy grants at least one group, or makes admins");
+    insta::assert_snapshot!(wrong(json!({"name": "p", "matchers": [matcher()], "groups": ["none"]})), @"groups: there is no group `none`");
+    let matchers =
+        |matcher: Value| wrong(json!({"name": "p", "groups": ["g"], "matchers": [matcher]}));
+    insta::assert_snapshot!(matchers(json!({})), @"
+    matchers[0].claim: is missing
+    matchers[0].operator: is missing
+    ");
+    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "equals", "value": ""})), @"matchers[0]: `value` does not suit `equals`: give a value that is not empty, or use `not_exists`");
+    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "matches", "value": "("})), @"matchers[0]: `value` is not a regular expression: unclosed group; mend the expression");
+    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "is", "value": "b"})), @"matchers[0].operator: there is no `is`; there is `equals`, `not_equals`, `contains`, `not_contains`, `matches`, `in`, `not_in`, `exists`, `not_exists`");
+    insta::assert_snapshot!(matchers(json!({"claim": "a..b", "operator": "exists"})), @"matchers[0].claim: `a..b` is not a claim path: each segment has a name; write it like `realm_access.roles`");
+    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "exists", "mising": true})), @"matchers[0].mising: is not known here; did you mean `missing`?");
+}

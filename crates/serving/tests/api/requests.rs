@@ -1,0 +1,163 @@
+//! Requests that are not as they should be: each gets a problem, and none gets further.
+
+use std::io::{Read as _, Write as _};
+
+use serde_json::json;
+
+use super::server::{Ask, Server};
+
+#[test]
+fn every_answer_has_an_id_and_headers_that_keep_browsers_out_of_trouble() {
+    let server = Server::start();
+    let nowhere = Ask::new("GET", "/nowhere").bearer(&server.key);
+    for answer in [
+        server.get("/api/groups"),
+        server.send(&nowhere),
+        server.send(&Ask::new("GET", "/api/docs")),
+    ] {
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        assert_eq!(answer.header("referrer-policy"), "no-referrer");
+        assert!(answer.header("content-security-policy").contains("frame-ancestors 'none'"));
+        assert!(!answer.header("x-request-id").is_empty());
+    }
+}
+
+#[test]
+fn the_id_of_a_request_is_in_the_journal_with_who_asked() {
+    let mut server = Server::start();
+    let ask = server
+        .ask("POST", "/api/groups")
+        .header("X-Request-Id", "req-7")
+        .json(&json!({"name": "g"}));
+    assert_eq!(server.send(&ask).header("x-request-id"), "req-7");
+    let bad = server.ask("GET", "/api/groups").header("X-Request-Id", "two words");
+    assert_ne!(server.send(&bad).header("x-request-id"), "two words");
+    server.stop();
+    let events = server.folder.run("journal tail --json").output();
+    let event = events.lines().find(|line| line.contains("GroupCreated")).unwrap();
+    assert!(event.contains("req-7") && event.contains("key:first-admin"), "{event}");
+}
+
+#[test]
+fn nothing_but_one_bearer_credential_counts() {
+    let server = Server::start();
+    let key = server.key.clone();
+    let ask = |path: &str| Ask::new("GET", path);
+    let status = |ask: Ask| server.send(&ask).status;
+    assert_eq!(status(ask("/api/groups").header("Authorization", &format!("bearer {key}"))), 200);
+    assert_eq!(status(ask("/api/groups").bearer(&key).bearer(&key)), 400);
+    assert_eq!(status(ask("/api/groups").bearer(&"a".repeat(20_000))), 431);
+    for value in [
+        "Basic Zmlyc3QtYWRtaW46",
+        &format!("Bearer  {key}"),
+        &format!("Bearer {key} "),
+        &key,
+        "Bearer",
+    ] {
+        let answer = server.send(&ask("/api/whoami").header("Authorization", value));
+        // White space around a header's value does not count.
+        let expected = if value.ends_with(' ') { 200 } else { 401 };
+        assert_eq!(answer.status, expected, "{value}: {answer:?}");
+    }
+    assert_eq!(status(ask("/api/groups").header("Cookie", &format!("token={key}"))), 401);
+    assert_eq!(
+        status(
+            ask("/api/groups")
+                .header("X-User-ID", "first-admin")
+                .header("X-Forwarded-User", "admin")
+        ),
+        401
+    );
+    assert_eq!(status(ask(&format!("/api/groups?access_token={key}"))), 401);
+    assert_eq!(server.send(&ask("/api/groups")).header("www-authenticate"), "Bearer");
+}
+
+#[test]
+fn a_page_from_elsewhere_is_nobody_even_on_this_machine() {
+    let server = Server::start();
+    let ask = || Ask::new("GET", "/api/whoami");
+    assert_eq!(server.send(&ask()).ok()["means"], "nothing");
+    assert_eq!(server.send(&ask().header("Host", "127.0.0.1:1")).status, 200);
+    assert_eq!(server.send(&ask().header("Origin", "http://localhost:5173")).status, 200);
+    let rebound = server.send(&ask().header("Host", "evil.example"));
+    assert!(rebound.problem().starts_with("403 forbidden"), "{rebound:?}");
+    for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
+        assert_eq!(server.send(&ask().header("Origin", origin)).status, 403, "{origin}");
+    }
+    // Whoever shows a credential was not tricked into it.
+    assert_eq!(server.send(&ask().header("Host", "crib.example").bearer(&server.key)).status, 200);
+}
+
+#[test]
+fn bodies_are_json_and_whole() {
+    let server = Server::start();
+    let post = |media_type: &str, body: &str| {
+        server.send(&server.ask("POST", "/api/groups").text(media_type, body))
+    };
+    for media_type in
+        ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+    {
+        assert!(
+            post(media_type, "{\"name\":\"g\"}")
+                .problem()
+                .starts_with("415 unsupported_media_type")
+        );
+    }
+    assert!(post("application/json", "{\"name\":").problem().starts_with("400 malformed_json"));
+    let twice = post("application/json", "{\"name\":\"a\",\"name\":\"b\"}").problem();
+    assert!(
+        twice.starts_with("400 malformed_json: the member `name` stands here twice"),
+        "{twice}"
+    );
+    assert!(
+        post("application/json", &"[".repeat(10_000)).problem().starts_with("400 malformed_json")
+    );
+    assert_eq!(post("Application/JSON; charset=utf-8", "{\"name\":\"g\"}").status, 201);
+    assert!(
+        post("application/json", "")
+            .problem()
+            .starts_with("422 validation_error: `name`: is missing")
+    );
+}
+
+#[test]
+fn a_body_that_is_too_large_is_refused() {
+    let server = Server::start();
+    let mut stream = server.connect();
+    let head = format!(
+        "POST /api/groups HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: 1048577\r\n\r\n",
+        server.key
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    drop(stream.write_all(&vec![b' '; 1_048_577]));
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("too_large"), "{answer}");
+}
+
+#[test]
+fn unknown_paths_methods_and_parameters_are_problems() {
+    let server = Server::start();
+    assert!(server.get("/api/nothing").problem().starts_with("404 not_found"));
+    assert!(server.get("/").problem().starts_with("404 not_found"));
+    let answer = server.put("/api/groups", &json!({}));
+    assert!(answer.problem().starts_with("405 method_not_allowed"));
+    assert_eq!(answer.header("allow"), "GET,HEAD,POST");
+    assert!(server.get("/api/groups/Not%20An%20Id").problem().starts_with("404 not_found"));
+    assert!(server.get("/api/groups/%FF").problem().starts_with("404 not_found"));
+    for (query, problem) in [
+        ("actve=true", "`actve`: is not known here; did you mean `active`?"),
+        ("active=maybe", "`active`: is to be a boolean or null, not a string"),
+        ("limit=0", "`limit`: is less than 1"),
+        ("limit=201", "`limit`: is more than 200"),
+        ("limit=1&limit=2", "`limit`: stands here twice"),
+        ("cursor=%C3%BC", "`cursor`: is none of ours: take `next_cursor` as it is"),
+    ] {
+        let found = server.get(&format!("/api/groups?{query}")).problem();
+        assert_eq!(found, format!("422 validation_error: {problem}"));
+    }
+    let found = server.send(&server.ask("POST", "/api/sources/a/refresh?force=true")).problem();
+    assert!(found.starts_with("422 validation_error: `force`: is not known here"), "{found}");
+}

@@ -1,0 +1,238 @@
+//! A server of its own for each test, and a client so plain that it can also send what no client should.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::Folder;
+
+/// A running server. It is stopped with the test.
+pub(crate) struct Server {
+    pub(crate) folder: Folder,
+    child: Option<Child>,
+    port: u16,
+    /// Of the first admin.
+    pub(crate) key: String,
+}
+
+/// A request.
+pub(crate) struct Ask {
+    head: String,
+    body: String,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Server {
+    /// On an empty journal.
+    pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    pub(crate) fn start_with(options: &str) -> Self {
+        Self::on(Folder::empty(), options)
+    }
+
+    /// On a journal without an admin.
+    pub(crate) fn on(folder: Folder, options: &str) -> Self {
+        let server = Self { folder, child: None, port: 0, key: String::new() };
+        server.run(&format!("serve --listen 127.0.0.1:0 {options}"), "curl")
+    }
+
+    /// Stops the server and starts it again, there or elsewhere.
+    pub(crate) fn again(mut self, options: &str) -> Self {
+        self.stop();
+        self.run(&format!("serve {options}"), "API docs")
+    }
+
+    /// Starts the program and reads what it says up to a line with this word.
+    fn run(mut self, arguments: &str, last: &str) -> Self {
+        let mut child = self.folder.start(arguments, &[]);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        loop {
+            let Some(Ok(line)) = lines.next() else {
+                let mut said = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("the server did not start: {said}");
+            };
+            if let Some((_, address)) = line.split_once("serves on http://") {
+                self.port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+            }
+            if line.trim().starts_with("tcrib_") {
+                self.key = line.trim().to_owned();
+            }
+            if line.contains(last) {
+                break;
+            }
+        }
+        self.child = Some(child);
+        self
+    }
+
+    /// Tells the server to stop, and what it said until then.
+    pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
+        let Some(child) = self.child.take() else { return (None, String::new()) };
+        signal(&child, "TERM");
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream
+    }
+
+    /// Sends a request as it is.
+    pub(crate) fn send(&self, ask: &Ask) -> Answer {
+        let mut stream = self.connect();
+        let length = ask.body.len();
+        let length =
+            if length == 0 { String::new() } else { format!("Content-Length: {length}\r\n") };
+        let host = if ask.head.contains("\r\nHost:") { "" } else { "Host: localhost\r\n" };
+        let head = format!("{}{host}{length}Connection: close\r\n\r\n", ask.head);
+        // A server that has seen enough may hang up before the end.
+        drop(
+            stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(ask.body.as_bytes())),
+        );
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        Answer::read(&String::from_utf8(bytes).unwrap())
+    }
+
+    /// Asks as the first admin.
+    pub(crate) fn ask(&self, method: &str, path: &str) -> Ask {
+        Ask::new(method, path).bearer(&self.key)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.send(&self.ask("GET", path))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(&self.ask("POST", path).json(body))
+    }
+
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Answer {
+        self.send(&self.ask("PUT", path).json(body))
+    }
+
+    pub(crate) fn delete(&self, path: &str) -> Answer {
+        self.send(&self.ask("DELETE", path))
+    }
+
+    /// Looks again until it is as wanted.
+    pub(crate) fn wait_for(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let seen = self.get(path).ok();
+            if wanted(&seen) {
+                return seen;
+            }
+            assert!(Instant::now() < deadline, "{seen}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a signal is sent by a program")]
+pub(crate) fn signal(child: &Child, name: &str) {
+    let id = child.id().to_string();
+    let status = std::process::Command::new("kill").args(["-s", name, &id]).status();
+    assert!(status.unwrap().success());
+}
+
+impl Ask {
+    pub(crate) fn new(method: &str, path: &str) -> Self {
+        Self { head: format!("{method} {path} HTTP/1.1\r\n"), body: String::new() }
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.head += &format!("{name}: {value}\r\n");
+        self
+    }
+
+    pub(crate) fn bearer(self, key: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {key}"))
+    }
+
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.text("application/json", &body.to_string())
+    }
+
+    pub(crate) fn text(self, media_type: &str, body: &str) -> Self {
+        Self { body: body.to_owned(), ..self.header("Content-Type", media_type) }
+    }
+}
+
+impl Answer {
+    fn read(text: &str) -> Self {
+        let (head, body) =
+            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+        let mut lines = head.lines();
+        let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+        let header = |line: &str| {
+            let (name, value) = line.split_once(": ").unwrap();
+            (name.to_owned(), value.to_owned())
+        };
+        Self { status, headers: lines.map(header).collect(), body: body.to_owned() }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
+    }
+
+    /// The body of an answer that went well.
+    pub(crate) fn ok(&self) -> Value {
+        assert!((200..300).contains(&self.status), "{self:?}");
+        self.json()
+    }
+
+    /// `field: message` for everything that is wrong with a request.
+    pub(crate) fn errors(&self) -> String {
+        assert_eq!(self.status, 422, "{self:?}");
+        let problem = self.json();
+        let errors = problem["errors"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let error =
+            |error: &Value| format!("{}: {}", text(&error["field"]), text(&error["message"]));
+        errors.map(error).collect::<Vec<_>>().join("\n")
+    }
+
+    /// `409 already_exists: detail` of a problem.
+    pub(crate) fn problem(&self) -> String {
+        assert_eq!(self.header("content-type"), "application/problem+json", "{self:?}");
+        let problem = self.json();
+        assert_eq!(problem["status"], self.status);
+        assert_eq!(problem["type"], format!("/problems/{}", problem["code"].as_str().unwrap()));
+        let text = |name: &str| problem[name].as_str().unwrap().to_owned();
+        format!("{} {}: {}", self.status, text("code"), text("detail"))
+    }
+}

@@ -1,0 +1,191 @@
+//! Sources: registered, refreshed, changed, removed, and what can go wrong on the way.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::server::Server;
+use crate::support::{Folder, answering, ok};
+use crate::upstream::{Upstream, answer};
+
+/// A specification with these operations, each `GET /NAME`.
+pub(super) fn specification(names: &[&str]) -> String {
+    let path = |name: &&str| {
+        let operation = json!({"operationId": name, "summary": format!("the {name}"), "responses": {"200": {"description": "ok"}}});
+        (format!("/{name}"), json!({"get": operation}))
+    };
+    let paths: serde_json::Map<String, Value> = names.iter().map(path).collect();
+    json!({"openapi": "3.1.0", "info": {"title": "t", "version": "7"}, "servers": [{"url": "https://api.example"}], "paths": paths}).to_string()
+}
+
+/// An upstream whose specification can be changed.
+pub(super) fn changing(first: String) -> (Upstream, Arc<Mutex<String>>) {
+    let text = Arc::new(Mutex::new(first));
+    let now = Arc::clone(&text);
+    (Upstream::replying(move |_| ok("application/json", &now.lock().unwrap())), text)
+}
+
+pub(super) fn body(upstream: &Upstream) -> Value {
+    json!({"name": "Pets", "url": upstream.url("/openapi.json"), "settings": {"kind": "openapi"}, "allow": ["127.0.0.1"]})
+}
+
+#[test]
+fn a_source_is_registered_and_refreshed_by_itself() {
+    let server = Server::start();
+    let upstream = answering(ok("application/json", &specification(&["cats", "dogs"])));
+    let made = server.post("/api/sources", &body(&upstream));
+    assert_eq!((made.status, made.header("location")), (201, "/api/sources/pets"));
+    let seen = server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
+    assert_eq!((&seen["health"], &seen["is_enabled"]), (&json!("healthy"), &json!(true)));
+    assert_eq!(
+        (&seen["inventory"]["count"], &seen["inventory"]["version"]),
+        (&json!(2), &json!("7"))
+    );
+    let counts = json!({"total": 2, "served": 2, "disabled": 0, "deprecated": 0, "waiting": 0});
+    assert_eq!(seen["tools"], counts);
+    let listed = server.get("/api/sources?kind=openapi&health=healthy&enabled=true&q=PET").ok();
+    assert_eq!(listed["data"][0]["tools"], counts);
+    assert_eq!(server.get("/api/sources?kind=mcp").ok()["data"], json!([]));
+    // What a refresh does is nothing an admin has to have seen.
+    assert_eq!(server.get("/api/sources/pets").header("etag"), made.header("etag"));
+}
+
+#[test]
+fn a_source_is_refreshed_by_hand_changed_switched_and_removed() {
+    let server = Server::start();
+    let (upstream, text) = changing(specification(&["cats", "dogs"]));
+    server.post("/api/sources", &body(&upstream)).ok();
+    server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
+    *text.lock().unwrap() = specification(&["cats", "dogs", "fish"]);
+    let result = server.send(&server.ask("POST", "/api/sources/pets/refresh")).ok();
+    assert_eq!(
+        (&result["created"], &result["unchanged"], &result["success"]),
+        (&json!(1), &json!(2), &json!(true))
+    );
+    assert_eq!(result["tools"].as_array().unwrap().len(), 3);
+    let mut changed = body(&upstream);
+    changed["description"] = json!("now with fish");
+    assert_eq!(server.put("/api/sources/pets", &changed).ok()["description"], "now with fish");
+    changed["settings"] = json!({"kind": "http_manifest"});
+    assert!(server.put("/api/sources/pets", &changed).problem().starts_with("409 kind_is_fixed"));
+    let off = server.send(&server.ask("POST", "/api/sources/pets/disable")).ok();
+    assert_eq!((&off["is_enabled"], &off["tools"]["served"]), (&json!(false), &json!(0)));
+    let problem = server.post("/api/sources/pets/refresh", &json!({"force": true})).problem();
+    assert_eq!(problem, "409 source_disabled: source `pets` is disabled: enable it first");
+    assert_eq!(
+        server.send(&server.ask("POST", "/api/sources/pets/enable")).ok()["is_enabled"],
+        true
+    );
+    assert_eq!(server.delete("/api/sources/pets").ok(), json!({"id": "pets", "removed_tools": 3}));
+}
+
+#[test]
+fn a_refresh_that_fails_says_why_and_changes_no_tool() {
+    let server = Server::start();
+    let (upstream, text) = changing(specification(&["a", "b", "c", "d"]));
+    server.post("/api/sources", &body(&upstream)).ok();
+    server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
+    let refresh = || server.send(&server.ask("POST", "/api/sources/pets/refresh"));
+    *text.lock().unwrap() = "<html>".to_owned();
+    let failed = refresh();
+    assert!(failed.problem().starts_with("502 spec_parse_failed"), "{failed:?}");
+    assert_eq!(failed.json()["result"]["success"], false);
+    *text.lock().unwrap() = specification(&["a"]);
+    let shrunk = refresh();
+    assert!(shrunk.problem().starts_with("409 inventory_shrinks"), "{shrunk:?}");
+    assert_eq!(shrunk.json()["result"]["discovered"], 1);
+    let seen = server.get("/api/sources/pets").ok();
+    assert_eq!(
+        (&seen["failures"], &seen["health"], &seen["tools"]["total"]),
+        (&json!(2), &json!("degraded"), &json!(4))
+    );
+    assert_eq!(seen["last_sync_error"]["code"], "inventory_shrinks");
+    let forced = server.post("/api/sources/pets/refresh", &json!({"force": true})).ok();
+    assert_eq!(forced["deprecated"], 3);
+    assert!(
+        server.post("/api/sources/none/refresh", &json!({})).problem().starts_with("404 not_found")
+    );
+}
+
+#[test]
+fn a_registration_does_not_fail_with_its_first_refresh() {
+    let server = Server::start();
+    let upstream = answering(answer("404 Not Found", "", b""));
+    assert_eq!(server.post("/api/sources", &body(&upstream)).status, 201);
+    let seen = server.wait_for("/api/sources/pets", |source| !source["last_sync_error"].is_null());
+    assert_eq!(
+        (&seen["last_sync_error"]["code"], &seen["health"]),
+        (&json!("spec_fetch_failed"), &json!("degraded"))
+    );
+    let failed = server.send(&server.ask("POST", "/api/sources/pets/refresh"));
+    assert!(failed.problem().starts_with("502 spec_fetch_failed"), "{failed:?}");
+    // Nothing is opened for a source that does not say so.
+    let mut closed = body(&upstream);
+    (closed["name"], closed["allow"]) = (json!("closed"), json!([]));
+    server.post("/api/sources", &closed).ok();
+    let seen =
+        server.wait_for("/api/sources/closed", |source| !source["last_sync_error"].is_null());
+    assert_eq!(seen["last_sync_error"]["code"], "spec_fetch_failed");
+}
+
+#[test]
+fn a_specification_may_stand_in_the_body() {
+    let server = Server::start();
+    let long = "x".repeat(3 << 20);
+    let text = specification(&["cats"]).replace("the cats", &long);
+    let body =
+        json!({"name": "inline", "settings": {"kind": "openapi", "specification": {"text": text}}});
+    assert_eq!(server.post("/api/sources", &body).status, 201);
+    server.wait_for("/api/sources/inline", |source| !source["inventory"].is_null());
+    assert!(server.get("/api/sources").body.len() < 10_000);
+}
+
+#[test]
+fn a_child_process_is_registered_only_where_that_is_allowed() {
+    let body =
+        json!({"name": "files", "settings": {"kind": "mcp", "command": {"program": "/bin/false"}}});
+    let remote =
+        json!({"name": "remote", "url": "https://mcp.example", "settings": {"kind": "mcp"}});
+    let server = Server::start();
+    assert!(server.post("/api/sources", &body).problem().starts_with("403 stdio_not_allowed"));
+    server.post("/api/sources", &remote).ok();
+    let mut changed = body.clone();
+    changed["name"] = json!("remote");
+    assert!(
+        server.put("/api/sources/remote", &changed).problem().starts_with("403 stdio_not_allowed")
+    );
+    let server = server.again("--listen 127.0.0.1:0 --allow-stdio");
+    assert_eq!(server.post("/api/sources", &body).status, 201);
+}
+
+#[test]
+fn what_is_wrong_with_a_source_names_the_member_and_repeats_no_secret() {
+    let server = Server::start();
+    let wrong = |more: Value| {
+        let mut body =
+            json!({"name": "s", "settings": {"kind": "http_manifest"}, "url": "https://a.example"});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = server.post("/api/sources", &body);
+        assert!(!answer.body.contains("hunter2"), "{answer:?}");
+        answer.errors()
+    };
+    insta::assert_snapshot!(wrong(json!({"settings": {"kind": "graphql"}})), @"settings.kind: there is no `graphql`; there is `openapi`, `mcp`, `http_manifest`, `workflow`, `builtin`, `custom`");
+    insta::assert_snapshot!(wrong(json!({"settings": {}})), @"settings.kind: is to be one of `openapi`, `mcp`, `http_manifest`, `workflow`, `builtin`, `custom`");
+    insta::assert_snapshot!(wrong(json!({"auth": {"kind": "bearer", "token": "hunter2"}})), @"auth.token: is to be a reference: `env:NAME`, `file:PATH` or `sealed:NAME`");
+    insta::assert_snapshot!(wrong(json!({"auth": {"kind": "bearer", "token": 90210}})), @"auth.token: is to be a string, not a number");
+    insta::assert_snapshot!(wrong(json!({"url": "https://me:hunter2@a.example"})), @"url: a URL holds no user name or password: give them under `auth`, by reference");
+    insta::assert_snapshot!(wrong(json!({"allow": ["10.0.0.0/8", "every where"], "forward_headers": ["Authorization"], "shrink_limit": 101})), @"
+    allow[1]: this cannot be allowed: write an address, a network or a host name, and a port if only that one is meant, as in `10.20.0.0/16`, `[fd00::1]:8443` or `billing.internal:8443`
+    forward_headers: `Authorization` is no header that can be passed on
+    shrink_limit: is more than 100 per cent
+    ");
+    insta::assert_snapshot!(wrong(json!({"refresh_evry": 60})), @"refresh_evry: is not known here; did you mean `refresh_every`?");
+}
+
+#[test]
+fn references_to_secrets_are_shown_and_values_are_not_there() {
+    let server = Server::on(Folder::with_catalog(), "");
+    let seen = server.get("/api/sources/petstore").ok();
+    assert_eq!(seen["auth"], json!({"kind": "bearer", "token": "sealed:petstore-token"}));
+}

@@ -1,0 +1,92 @@
+//! How a server starts and stops.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use super::server::{Ask, Server, signal};
+use crate::support::Folder;
+
+#[test]
+fn the_first_start_shows_a_key_and_the_next_does_not() {
+    let server = Server::start();
+    let me = server.get("/api/whoami").ok();
+    assert_eq!((&me["subject"], &me["is_admin"]), (&json!("key:first-admin"), &json!(true)));
+    let server = server.again("--listen 127.0.0.1:0");
+    assert_eq!(server.get("/api/whoami").ok(), me);
+}
+
+#[test]
+fn whoever_lost_the_last_admin_key_gets_another_at_the_next_start() {
+    let mut server = Server::start();
+    server.send(&server.ask("POST", "/api/keys/first-admin/revoke")).ok();
+    assert_eq!(server.get("/api/keys").status, 401);
+    server.stop();
+    let mut child = server.folder.start("serve --listen 127.0.0.1:0", &[]);
+    let mut said = vec![0; 4096];
+    let read = child.stdout.as_mut().unwrap().read(&mut said).unwrap();
+    let said = String::from_utf8_lossy(&said[..read]).into_owned();
+    signal(&child, "INT");
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+    assert!(said.contains("tcrib_first-admin-2_"), "{said}");
+}
+
+#[test]
+fn a_server_stops_in_good_order_and_answers_what_was_asked() {
+    let mut server = Server::start();
+    let mut stream = server.connect();
+    let body = json!({"name": "late"}).to_string();
+    let head = format!(
+        "POST /api/groups HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n",
+        server.key,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // Whoever came before us has been heard when we have been.
+    server.get("/api/groups").ok();
+    let stopping = std::thread::spawn(move || server.stop());
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let (code, said) = stopping.join().unwrap();
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_port_that_is_taken_is_said_and_leaves_no_journal() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = Folder::empty();
+    let run = folder.run(&format!("serve --listen {}", taken.local_addr().unwrap()));
+    assert_eq!(run.code, Some(1));
+    let expected = format!(
+        "error: cannot listen on {}: give another address with --listen",
+        taken.local_addr().unwrap()
+    );
+    assert!(run.stderr.starts_with(&expected), "{}", run.stderr);
+    assert_eq!(folder.files(), [""; 0]);
+}
+
+#[test]
+fn a_server_that_nobody_could_use_does_not_start() {
+    let folder = Folder::empty();
+    let run = folder.run("serve --listen 0.0.0.0:0");
+    assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
+    assert!(
+        run.stderr.contains("there is no API key yet") && run.stderr.contains("--allow-anonymous"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn two_servers_do_not_share_a_file() {
+    let server = Server::start();
+    let run = server.folder.run("serve --listen 127.0.0.1:0");
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("is in use by another process"), "{}", run.stderr);
+    assert_eq!(server.send(&Ask::new("GET", "/api/whoami")).status, 200);
+}
