@@ -1,11 +1,12 @@
 //! Why a policy does or does not match: each of its conditions, with what it found (requirement G7).
 
 use model::{Claims, Matcher, Operator, PolicyRules};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 /// What a policy says to some claims.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PolicyVerdict {
     /// Whether all of its matchers match.
     pub matches: bool,
@@ -14,7 +15,7 @@ pub struct PolicyVerdict {
 }
 
 /// What a matcher says to some claims.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct MatcherVerdict {
     /// Where it looks.
     pub claim: String,

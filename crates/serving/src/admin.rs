@@ -3,7 +3,9 @@
 //! One file for each kind of thing: its routes, how it is shown, what its tag covers, and a handler for each route. A
 //! handler parses, gives one command and shows what has become of it.
 
+pub(crate) mod access;
 pub(crate) mod groups;
+pub(crate) mod issuers;
 pub(crate) mod keys;
 pub(crate) mod labels;
 pub(crate) mod policies;

@@ -72,13 +72,20 @@ enum Verb {
     /// Serve the catalog
     #[command(after_help = "\
 Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
-and printed once. Callers without a credential are let in only from this machine, unless
---allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop the server when the
-requests at hand are answered. With -v every request is a line on stderr.
+and printed once. Callers without a credential are let in only from this machine and only if there
+are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
+the server when the requests at hand are answered. With -v every request is a line on stderr.
 
 Examples:
   toolcrib serve
-  toolcrib serve --listen 0.0.0.0:8080 --journal postgres://db.example/crib")]
+  toolcrib serve --config toolcrib.yaml
+  toolcrib serve --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+
+A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
+  issuers:
+    - issuer: https://id.example.com/realms/acme
+      audience: https://crib.example.com
+      keys: {jwks_url: https://id.example.com/realms/acme/certs}")]
     Serve(Serve),
     /// List the tools of an API, without a server
     #[command(after_help = "\
@@ -184,6 +191,12 @@ pub(crate) struct Serve {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
+    /// Issuers whose tokens are taken, in YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A file with the key
+    #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
+    pub(crate) sealing_key_file: Option<PathBuf>,
     /// Let callers without a credential in, wherever they are
     #[arg(long)]
     pub(crate) allow_anonymous: bool,
@@ -292,7 +305,7 @@ pub(crate) struct SetSecret {
 pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
     let place = &config.journal;
     match cli.verb {
-        Verb::Serve(arguments) => serve::serve(place, &arguments).await,
+        Verb::Serve(arguments) => serve::serve(&config, &arguments).await,
         Verb::Discover(arguments) => discover::discover(&arguments).await,
         Verb::Call(arguments) => call::call(&arguments).await,
         Verb::Explain(arguments) => explain::explain(place, &arguments).await,

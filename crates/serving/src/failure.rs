@@ -31,8 +31,8 @@ pub(crate) enum Failure {
     #[error("cannot listen on {address}: give another address with --listen")]
     Listen { address: SocketAddr, source: io::Error },
     #[error(
-        "nobody could use a server on {address}: there is no API key yet. Start it once on 127.0.0.1 and make one, \
-         or give --allow-anonymous to let everybody in"
+        "nobody could use a server on {address}: there is no issuer and no API key yet. Name an issuer with --config, start it \
+         once on 127.0.0.1 and make a key, or give --allow-anonymous to let everybody in"
     )]
     NobodyCanCome { address: SocketAddr },
     #[error("the key of the first admin cannot be made")]
@@ -96,6 +96,10 @@ pub(crate) enum Failure {
     StdinTwice,
     #[error("--args is not a JSON object")]
     ArgsNotAnObject(#[source] serde_json::Error),
+    #[error("`{}` cannot be used{at}: {problem}", path.display())]
+    Settings { path: PathBuf, at: String, problem: String },
+    #[error(transparent)]
+    Issuer(#[from] toolcrib::IssuerError),
     #[error(
         "the claims are not a JSON object: give one like '{{\"role\":\"staff\"}}', or a file with one"
     )]

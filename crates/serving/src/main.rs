@@ -4,6 +4,7 @@
 //! 3 problems found, 130 interrupted.
 
 mod admin;
+mod agents;
 mod answer;
 mod app;
 mod around;

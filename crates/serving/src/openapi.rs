@@ -7,14 +7,17 @@ use crate::route::{Answer, Route, Who};
 use crate::schemas::{Schemas, Shape};
 
 /// The tags, in the order they are shown.
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 10] = [
     ("about", "This API, and who is calling."),
+    ("agents", "What an agent has."),
     ("sources", "What offers tools."),
     ("tools", "What sources offer, what admins say instead, and what waits for review."),
     ("groups", "Curated tools: selected + explicit − excluded."),
     ("policies", "If all matchers of a policy match an agent's claims, it grants its groups."),
     ("labels", "Our admins' words on tools."),
     ("keys", "API keys: claims for whoever presents one."),
+    ("issuers", "Whose tokens are taken."),
+    ("access", "Who has which tool and why, and what a change would do."),
 ];
 
 const DESCRIPTION: &str = "Everything in the catalog can be read, made, changed and removed here. \

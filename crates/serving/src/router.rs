@@ -9,25 +9,28 @@ use axum::response::{IntoResponse, Response};
 use toolcrib::Toolcrib;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::admin::{groups, keys, labels, policies, sources, tools};
+use crate::admin::{access, groups, issuers, keys, labels, policies, sources, tools};
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{around, openapi, whoami};
+use crate::{agents, around, openapi, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
     [
         about(),
         whoami::routes(),
+        agents::routes(),
         sources::routes(),
         tools::routes(),
         groups::routes(),
         policies::routes(),
         labels::routes(),
         keys::routes(),
+        issuers::routes(),
+        access::routes(),
     ]
     .into_iter()
     .flatten()

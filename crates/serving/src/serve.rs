@@ -2,6 +2,7 @@
 
 mod connections;
 mod first_admin;
+mod settings;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,30 +12,42 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use toolcrib::{Catalog, Clock as _, JournalPlace, SystemClock, Toolcrib};
+use toolcrib::{
+    Authenticator, Catalog, Clock as _, IssuerConfig, Secrets, SystemClock, Timing, Toolcrib,
+};
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
 use self::connections::Limits;
+use self::settings::Settings;
 use crate::app::Options;
 use crate::cli::{Ended, Serve};
+use crate::config::Config;
 use crate::failure::Failure;
-use crate::{out, router};
+use crate::{config, out, router};
 
-pub(crate) async fn serve(place: &JournalPlace, arguments: &Serve) -> Result<Ended, Failure> {
+pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
+    let settings = Settings::read(arguments.config.as_deref())?;
+    let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     // Before anything is opened: a port that is taken leaves nothing behind.
     let listen = |source| Failure::Listen { address: arguments.listen, source };
     let listener = TcpListener::bind(arguments.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
-    let catalog = Arc::new(Catalog::open(place.open(SystemClock).await?).await?);
+    let journal = config.journal.open(SystemClock).await?;
+    let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
+    let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+    let cache = settings.cache();
+    let authenticator = authenticator(settings.issuers, &client, &secrets).await?;
+    let catalog = Arc::new(Catalog::open(journal).await?);
     let now = SystemClock.now();
-    let anonymous = anonymous_allowed(address, arguments.allow_anonymous, false);
-    if !anonymous && !has_good_key(&catalog.snapshot(), now) {
+    let has_issuers = authenticator.is_some();
+    let anonymous = anonymous_allowed(address, arguments.allow_anonymous, has_issuers);
+    if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
         return Err(Failure::NobodyCanCome { address });
     }
     let admin = first_admin::make(&catalog, now).await?;
-    let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-    let behaviour = toolcrib::Options { anonymous, ..toolcrib::Options::default() };
+    let secrets = Some(Arc::new(secrets));
+    let behaviour = toolcrib::Options { anonymous, authenticator, cache, secrets };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
     let options = Options {
         anonymous_is_local: anonymous && !arguments.allow_anonymous,
@@ -53,6 +66,20 @@ pub(crate) async fn serve(place: &JournalPlace, arguments: &Serve) -> Result<End
         None => tracing::warn!("something still uses the catalog: it is not closed"),
     }
     Ok(Ended::Fine)
+}
+
+/// Those whose tokens are taken, if there are any.
+async fn authenticator(
+    issuers: Vec<IssuerConfig>,
+    client: &HttpClient,
+    secrets: &Secrets,
+) -> Result<Option<Arc<Authenticator>>, Failure> {
+    if issuers.is_empty() {
+        return Ok(None);
+    }
+    let (clock, timing) = (Arc::new(SystemClock), Timing::default());
+    let authenticator = Authenticator::new(issuers, client, secrets, clock, timing).await?;
+    Ok(Some(Arc::new(authenticator)))
 }
 
 /// Whether callers without a credential are let in: if it was asked for, or if nobody but this machine can come and no

@@ -48,21 +48,30 @@ fn serve() {
     Usage: toolcrib serve [OPTIONS]
 
     Options:
-          --listen <ADDR:PORT>  Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
-          --allow-anonymous     Let callers without a credential in, wherever they are
-          --allow-stdio         Let admins register MCP servers that are started as child processes
-          --journal <PLACE>     Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...          Say more on stderr; twice for even more
-      -h, --help                Print help
+          --listen <ADDR:PORT>       Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
+          --config <FILE>            Issuers whose tokens are taken, in YAML or JSON
+          --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
+          --allow-anonymous          Let callers without a credential in, wherever they are
+          --allow-stdio              Let admins register MCP servers that are started as child processes
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
 
     Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
-    and printed once. Callers without a credential are let in only from this machine, unless
-    --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop the server when the
-    requests at hand are answered. With -v every request is a line on stderr.
+    and printed once. Callers without a credential are let in only from this machine and only if there
+    are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
+    the server when the requests at hand are answered. With -v every request is a line on stderr.
 
     Examples:
       toolcrib serve
+      toolcrib serve --config toolcrib.yaml
       toolcrib serve --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+
+    A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
+      issuers:
+        - issuer: https://id.example.com/realms/acme
+          audience: https://crib.example.com
+          keys: {jwks_url: https://id.example.com/realms/acme/certs}
     ");
 }
 

@@ -11,7 +11,7 @@ use crate::api_key;
 use crate::authenticate::Authenticator;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::refresh::Refresher;
-use crate::resolver::{CacheLimits, Resolver, resolve};
+use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
 use crate::view::AgentView;
 
@@ -88,6 +88,13 @@ impl Toolcrib {
     pub fn fresh_view(&self, agent: &Agent) -> AgentView {
         let snapshot = self.0.catalog.snapshot();
         let toolset = Arc::new(resolve(&snapshot, &agent.claims));
+        AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
+    }
+
+    /// The same with those tools of the agent's groups that are not served. For an admin to look at, not to call.
+    pub fn view_with_unserved(&self, agent: &Agent) -> AgentView {
+        let snapshot = self.0.catalog.snapshot();
+        let toolset = Arc::new(resolve_with_unserved(&snapshot, &agent.claims));
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 

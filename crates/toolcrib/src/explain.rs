@@ -13,6 +13,7 @@ use catalog::journal::{JournalError, Position};
 use catalog::{Moment, Snapshot};
 use jiff::Timestamp;
 use model::{Claims, GroupId, PolicyId, ToolId, Visibility};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::crib::Toolcrib;
@@ -22,7 +23,7 @@ use crate::toolset::Toolset;
 pub use tool::{GroupOfTool, Stop, StopCode, ToolExplanation};
 
 /// What an agent with some claims has, and why.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Explanation {
     /// Of the last event that was known.
     pub position: Position,
@@ -45,7 +46,7 @@ pub struct Explanation {
 }
 
 /// A tool that the agent has.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HeldTool {
     /// Which.
     pub tool: ToolId,
@@ -56,7 +57,7 @@ pub struct HeldTool {
 }
 
 /// What a policy says to the claims.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PolicyExplanation {
     /// Which.
     pub id: PolicyId,
@@ -78,7 +79,7 @@ pub struct PolicyExplanation {
 }
 
 /// A granted group.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct GroupExplanation {
     /// Which.
     pub id: GroupId,

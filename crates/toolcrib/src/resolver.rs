@@ -91,3 +91,9 @@ impl Compiled {
 pub(crate) fn resolve(snapshot: &Snapshot, claims: &Claims) -> Toolset {
     Toolset::resolve(snapshot, Compiled::of(snapshot).policies.resolve(claims))
 }
+
+/// The same with the tools of the groups that are not served.
+pub(crate) fn resolve_with_unserved(snapshot: &Snapshot, claims: &Claims) -> Toolset {
+    let all = snapshot.tools().map(|entry| entry.slot).collect();
+    Toolset::within(snapshot, Compiled::of(snapshot).policies.resolve(claims), &all)
+}

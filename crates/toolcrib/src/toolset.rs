@@ -23,11 +23,16 @@ pub struct Toolset {
 impl Toolset {
     /// What a grant gives: the tools of its groups that can be served.
     pub(crate) fn resolve(snapshot: &Snapshot, grant: Grant) -> Self {
+        Self::within(snapshot, grant, snapshot.served())
+    }
+
+    /// The same of other tools than those that can be served.
+    pub(crate) fn within(snapshot: &Snapshot, grant: Grant, limit: &ToolSet) -> Self {
         let groups = grant.groups.iter().filter_map(|id| snapshot.group(id));
         let groups: Vec<&CataloguedGroup> =
             groups.map(AsRef::as_ref).filter(|entry| entry.group.active).collect();
         let members: Vec<&ToolSet> = groups.iter().map(|entry| &entry.members).collect();
-        let all = ToolSet::any_within(&members, snapshot.served());
+        let all = ToolSet::any_within(&members, limit);
         let (listed, searchable) = shown(snapshot, &groups, &all);
         Self { grant, all, listed, searchable, names: OnceLock::new() }
     }

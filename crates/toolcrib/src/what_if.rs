@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use catalog::tool_set::Slot;
 use catalog::{CataloguedTool, Command, CommandError, Snapshot};
 use model::{Claims, ToolId};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::json;
 
@@ -16,7 +17,7 @@ use crate::toolset::Toolset;
 const BYTES_PER_TOKEN: usize = 4;
 
 /// What would change for one agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Effect {
     /// Tools it would have and has not.
     pub gained: Vec<ToolId>,
@@ -33,7 +34,7 @@ pub struct Effect {
 }
 
 /// A tool that would be called something else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Renamed {
     /// Which.
     pub tool: ToolId,
@@ -44,7 +45,7 @@ pub struct Renamed {
 }
 
 /// How much an agent has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Extent {
     /// All its tools.
     pub tools: usize,

@@ -1,12 +1,13 @@
 //! Why a tool belongs to a group or does not (requirement G7).
 
 use model::{Facts, SelectorMode, ToolId};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Group;
 
 /// Whether a tool belongs to a group, and what decided that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Membership {
     /// Whether it does.
     pub member: bool,
@@ -20,7 +21,7 @@ pub struct Membership {
 }
 
 /// What decides whether a tool belongs to a group. The first of these that applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
     /// It is kept out.
@@ -34,7 +35,7 @@ pub enum DecidedBy {
 }
 
 /// What one selector says of a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SelectorVerdict {
     /// Whether every part of it holds.
     pub matches: bool,

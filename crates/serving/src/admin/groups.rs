@@ -14,7 +14,8 @@ use serde::Deserialize;
 use toolcrib::group::GroupCommand;
 use toolcrib::{Command, Identity, Snapshot};
 
-use self::shown::{GroupBody, Member, SeenGroup, tag};
+pub(super) use self::shown::GroupBody;
+use self::shown::{Member, SeenGroup, tag};
 use super::id_for;
 use crate::answer::{Id, Made, Removed, Seen};
 use crate::app::App;

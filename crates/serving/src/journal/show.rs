@@ -46,7 +46,7 @@ pub(crate) async fn snapshot(
 
 /// A moment as it is written on the command line.
 #[derive(Clone, Debug)]
-pub(crate) struct At(Moment);
+pub(crate) struct At(pub(crate) Moment);
 
 #[derive(Debug, thiserror::Error)]
 #[error("a moment is a position (`120`), a time (`2026-05-01T12:00:00Z`) or a date (`2026-05-01`)")]

@@ -24,6 +24,7 @@ fn these_are_the_operations() {
     GET /api/openapi.json get_openapi (everybody)
     GET /api/docs get_docs (everybody)
     GET /api/whoami whoami (agents)
+    GET /api/agents/tools list_agent_tools (agents)
     GET /api/sources list_sources (admins)
     POST /api/sources register_source (admins)
     GET /api/sources/{id} get_source (admins)
@@ -69,6 +70,10 @@ fn these_are_the_operations() {
     PUT /api/keys/{id} update_key (admins)
     DELETE /api/keys/{id} delete_key (admins)
     POST /api/keys/{id}/revoke revoke_key (admins)
+    GET /api/issuers list_issuers (admins)
+    POST /api/issuers/refresh-keys refresh_keys (admins)
+    POST /api/access/explain explain_access (admins)
+    POST /api/access/what-if what_if (admins)
     ");
 }
 
@@ -121,7 +126,7 @@ fn every_example_can_be_sent_as_it_is() {
             sent += 1;
         }
     }
-    assert_eq!(sent, 5);
+    assert_eq!(sent, 7);
 }
 
 #[test]

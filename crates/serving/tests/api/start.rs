@@ -76,7 +76,8 @@ fn a_server_that_nobody_could_use_does_not_start() {
     let run = folder.run("serve --listen 0.0.0.0:0");
     assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""));
     assert!(
-        run.stderr.contains("there is no API key yet") && run.stderr.contains("--allow-anonymous"),
+        run.stderr.contains("there is no issuer and no API key yet")
+            && run.stderr.contains("--allow-anonymous"),
         "{}",
         run.stderr
     );

@@ -11,6 +11,7 @@ use access::{KeySet, TokenError};
 use arc_swap::ArcSwapOption;
 use catalog::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::OwnedMutexGuard;
 use upstream::http::HttpClient;
@@ -48,7 +49,7 @@ impl Default for Timing {
 }
 
 /// How an issuer is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct IssuerState {
     /// Its name.
     pub issuer: String,

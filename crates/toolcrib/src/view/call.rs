@@ -69,6 +69,9 @@ impl AgentView {
         else {
             return Err(refused("the tool is not served"));
         };
+        if !self.snapshot.served().contains(entry.slot) {
+            return Err(refused("the tool is not served"));
+        }
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
             _ => Answers::Api,

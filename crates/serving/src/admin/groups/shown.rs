@@ -17,7 +17,7 @@ use crate::etag::Tag;
 
 /// What an admin says of a group.
 #[derive(Deserialize, JsonSchema)]
-pub(super) struct GroupBody {
+pub(in crate::admin) struct GroupBody {
     /// For people.
     pub(super) name: Name,
     /// For people.
@@ -41,7 +41,7 @@ pub(super) struct GroupBody {
 }
 
 impl GroupBody {
-    pub(super) fn under(self, id: GroupId) -> NewGroup {
+    pub(in crate::admin) fn under(self, id: GroupId) -> NewGroup {
         let Self { name, description, selector_mode, visibility, selectors, tools, excluded } =
             self;
         let profile = GroupProfile { name, description, selector_mode, visibility };

@@ -1,0 +1,225 @@
+//! `/api/access`: who has which tool and why, and what a change would do. Nothing is changed here.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use model::{Claims, GroupId, PolicyId, PolicyRules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolcrib::group::GroupCommand;
+use toolcrib::policy::PolicyCommand;
+use toolcrib::{Command, Effect, Explanation, Moment, Position, Snapshot};
+
+use super::groups::GroupBody;
+use crate::app::App;
+use crate::body::Body;
+use crate::caller::Admin;
+use crate::journal::show::At;
+use crate::problem::Problem;
+use crate::route::Route;
+
+/// An earlier moment is folded from the first event on.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// The most identities of one question.
+const IDENTITIES: usize = 100;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("explain_access", "/api/access/explain", explain)
+            .admin("access", "Say which tools an identity has, and why")
+            .takes::<Explain>()
+            .like(r#"{"claims": {"role": "staff"}, "tool": "get_pet"}"#)
+            .without_key()
+            .within(DEADLINE)
+            .answers::<Explanation>(),
+        Route::post("what_if", "/api/access/what-if", what_if)
+            .admin("access", "Say what policies and groups would change for identities")
+            .takes::<WhatIf>()
+            .like(
+                r#"{"identities": [{"name": "staff", "claims": {"role": "staff"}}],
+                    "groups": [{"id": "all-tools", "name": "All tools", "selectors": [{}]}],
+                    "policies": [{"id": "staff-has-all", "name": "Staff has all", "groups": ["all-tools"],
+                        "matchers": [{"claim": "role", "operator": "equals", "value": "staff"}]}]}"#,
+            )
+            .without_key()
+            .answers::<Effects>(),
+    ]
+}
+
+/// Who is asked about.
+#[derive(Deserialize, JsonSchema)]
+struct Explain {
+    /// What a token of the identity says.
+    claims: Claims,
+    /// Only this tool, by its id or any form of its name.
+    #[serde(default)]
+    tool: Option<String>,
+    /// An earlier moment: a position, a time or a date.
+    #[serde(default)]
+    at: Option<AtBody>,
+}
+
+/// A moment in the journal.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "Moment")]
+enum AtBody {
+    /// Right after this event.
+    Position(u64),
+    /// `2026-05-01T12:00:00Z`, `2026-05-01`, or a position.
+    Text(String),
+}
+
+async fn explain(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Body(asked): Body<Explain>,
+) -> Result<Json<Explanation>, Problem> {
+    let at = match asked.at {
+        Some(at) => Some(moment(&app, at).await?),
+        None => None,
+    };
+    Ok(Json(app.crib.explain(&asked.claims, asked.tool.as_deref(), at).await?))
+}
+
+async fn moment(app: &App, at: AtBody) -> Result<Moment, Problem> {
+    let moment = match at {
+        AtBody::Position(position) => Moment::Position(Position(position)),
+        AtBody::Text(text) => {
+            let At(moment) =
+                text.parse().map_err(|error| Problem::field("at", format!("{error}")))?;
+            moment
+        }
+    };
+    let end = app.crib.catalog().journal().head().await?;
+    match moment {
+        Moment::Position(position) if end < position => {
+            let message = format!("is not there yet: the journal ends at {end}");
+            Err(Problem::field("at", message))
+        }
+        Moment::Position(_) | Moment::Time(_) => Ok(moment),
+    }
+}
+
+/// What would be changed, and who is asked about.
+#[derive(Deserialize, JsonSchema)]
+struct WhatIf {
+    /// Whose tools are compared.
+    #[schemars(length(min = 1, max = 100))]
+    identities: Vec<IdentityBody>,
+    /// Groups that would be made, or be like this.
+    #[serde(default)]
+    groups: Vec<ProposedGroup>,
+    /// Policies that would be defined, or say this.
+    #[serde(default)]
+    policies: Vec<ProposedPolicy>,
+    /// Policies that would be gone.
+    #[serde(default)]
+    delete_policies: BTreeSet<PolicyId>,
+    /// Groups that would be gone.
+    #[serde(default)]
+    delete_groups: BTreeSet<GroupId>,
+}
+
+/// Somebody to compare the tools of.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ComparedIdentity")]
+struct IdentityBody {
+    /// For the answer.
+    #[serde(default)]
+    name: Option<String>,
+    /// What a token of the identity says.
+    claims: Claims,
+}
+
+/// A group that would be made, or be like this.
+#[derive(Deserialize, JsonSchema)]
+struct ProposedGroup {
+    /// Of a new group, or of one that is there.
+    id: GroupId,
+    #[serde(flatten)]
+    group: GroupBody,
+    /// The admin's switch; left out, it stays as it is.
+    #[serde(default)]
+    is_active: Option<bool>,
+}
+
+/// A policy that would be defined, or say this.
+#[derive(Deserialize, JsonSchema)]
+struct ProposedPolicy {
+    /// Of a new policy, or of one that is there.
+    id: PolicyId,
+    #[serde(flatten)]
+    rules: PolicyRules,
+    /// The admin's switch; left out, it stays as it is.
+    #[serde(default)]
+    is_active: Option<bool>,
+}
+
+/// What would change, for each identity.
+#[derive(Serialize, JsonSchema)]
+struct Effects {
+    data: Vec<NamedEffect>,
+}
+
+/// What would change for one identity.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Effect")]
+struct NamedEffect {
+    /// As it was asked.
+    name: Option<String>,
+    #[serde(flatten)]
+    effect: Effect,
+}
+
+async fn what_if(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Body(asked): Body<WhatIf>,
+) -> Result<Json<Effects>, Problem> {
+    if asked.identities.is_empty() || IDENTITIES < asked.identities.len() {
+        return Err(Problem::field("identities", format!("are 1 to {IDENTITIES}")));
+    }
+    let (names, claims): (Vec<_>, Vec<_>) = asked
+        .identities
+        .iter()
+        .map(|identity| (identity.name.clone(), identity.claims.clone()))
+        .unzip();
+    let commands = commands(&app.snapshot(), asked);
+    let effects = app.crib.what_if(&commands, &claims).await?;
+    let named = names.into_iter().zip(effects);
+    let data = named.map(|(name, effect)| NamedEffect { name, effect }).collect();
+    Ok(Json(Effects { data }))
+}
+
+/// Groups before the policies that grant them, and the other way round when they go.
+fn commands(snapshot: &Snapshot, asked: WhatIf) -> Vec<Command> {
+    let mut commands = Vec::new();
+    for ProposedGroup { id, group, is_active } in asked.groups {
+        let new = Box::new(group.under(id.clone()));
+        let is_known = snapshot.group(&id).is_some();
+        let wish = if is_known { GroupCommand::Replace(new) } else { GroupCommand::Create(new) };
+        commands.push(Command::Group(id.clone(), wish));
+        commands.extend(is_active.map(|is_active| {
+            let wish = if is_active { GroupCommand::Activate } else { GroupCommand::Deactivate };
+            Command::Group(id, wish)
+        }));
+    }
+    for ProposedPolicy { id, rules, is_active } in asked.policies {
+        let is_known = snapshot.policy(&id).is_some();
+        let wish =
+            if is_known { PolicyCommand::Update(rules) } else { PolicyCommand::Define(rules) };
+        commands.push(Command::Policy(id.clone(), wish));
+        commands.extend(is_active.map(|is_active| {
+            let wish = if is_active { PolicyCommand::Activate } else { PolicyCommand::Deactivate };
+            Command::Policy(id, wish)
+        }));
+    }
+    let policies = asked.delete_policies.into_iter();
+    commands.extend(policies.map(|id| Command::Policy(id, PolicyCommand::Delete)));
+    let groups = asked.delete_groups.into_iter();
+    commands.extend(groups.map(|id| Command::Group(id, GroupCommand::Delete)));
+    commands
+}

@@ -1,0 +1,91 @@
+//! The configuration file of a server: whose tokens are taken, and how much is kept.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Deserialize;
+use toolcrib::{CacheLimits, IssuerConfig};
+
+use crate::failure::Failure;
+use crate::target;
+
+/// More than any configuration has.
+const LIMIT: u64 = 1 << 20;
+
+/// What the file says; YAML or JSON.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Settings {
+    /// Whose tokens are taken.
+    #[serde(default)]
+    pub(super) issuers: Vec<IssuerConfig>,
+    #[serde(default)]
+    cache: Cache,
+}
+
+/// How long, and how much, what was worked out is kept. It is never used after a change.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cache {
+    /// Seconds, of the tools of an agent.
+    toolsets_for: Option<u32>,
+    /// Megabytes, of the tools of all agents.
+    toolsets_mb: Option<u32>,
+}
+
+impl Settings {
+    pub(super) fn read(path: Option<&Path>) -> Result<Self, Failure> {
+        let Some(path) = path else { return Ok(Self::default()) };
+        let unreadable =
+            |at: String, problem: String| Failure::Settings { path: path.to_owned(), at, problem };
+        let bytes = target::from_file(path, LIMIT)?;
+        let value = discovery::text::read(&bytes)
+            .map_err(|error| unreadable(String::new(), error.to_string()))?;
+        serde_path_to_error::deserialize(value).map_err(|error| {
+            let at = match error.path().to_string().as_str() {
+                "." => String::new(),
+                place => format!(" at `{place}`"),
+            };
+            unreadable(at, error.into_inner().to_string())
+        })
+    }
+
+    pub(super) fn cache(&self) -> CacheLimits {
+        let usual = CacheLimits::default();
+        let seconds = self.cache.toolsets_for.map(|seconds| Duration::from_secs(seconds.into()));
+        let bytes = self.cache.toolsets_mb.map(|megabytes| u64::from(megabytes) << 20);
+        CacheLimits {
+            time_to_live: seconds.unwrap_or(usual.time_to_live),
+            max_bytes: bytes.unwrap_or(usual.max_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Settings, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Settings::read(Some(file.path())).map_err(|failure| failure.sentence())
+    }
+
+    #[test]
+    fn issuers_and_limits_are_read_from_yaml_or_json() {
+        let yaml = "issuers:\n  - issuer: https://id.example\n    audience: crib\ncache: {toolsets_for: 10}\n";
+        let settings = read(yaml).unwrap();
+        assert_eq!(&*settings.issuers[0].issuer, "https://id.example");
+        assert_eq!(settings.cache().time_to_live, Duration::from_secs(10));
+        assert!(read(r#"{"issuers": []}"#).unwrap().issuers.is_empty());
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        let error =
+            read("issuers:\n  - issuer: x\n    audience: y\n    algoritms: [RS256]\n").unwrap_err();
+        assert!(error.contains("at `issuers[0]") && error.contains("algoritms"), "{error}");
+        assert!(read("isuers: []").unwrap_err().contains("isuers"));
+        assert!(read("a: [").is_err());
+    }
+}
