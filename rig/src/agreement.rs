@@ -57,7 +57,7 @@ struct Failure {
     smallest: Case,
 }
 
-pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
+pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
     let started = Instant::now();
     let (tally, failures) = match &orders.case {
         Some(file) => {
@@ -65,7 +65,7 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
                 .with_context(|| format!("{} cannot be read", file.display()))?;
             let case = serde_json::from_str(&text)?;
             let mut tally = Tally::default();
-            let mismatch = runtime()?.block_on(compare::check(&case, &mut tally))?;
+            let mismatch = compare::check(&case, &mut tally).await?;
             let failure = |mismatch| Failure { seed: None, mismatch, smallest: case };
             (tally, mismatch.map(failure).into_iter().collect())
         }

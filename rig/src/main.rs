@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         match Orders::parse().order {
-            Order::Agreement(orders) => agreement::run(&orders),
+            Order::Agreement(orders) => agreement::run(&orders).await,
             Order::Bench(orders) => bench::run(orders).await,
             Order::Crash(orders) => crash::run(orders).await,
             Order::Durability(orders) => durability::run(orders).await,

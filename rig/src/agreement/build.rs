@@ -248,7 +248,9 @@ fn to_rules(rules: &Rules) -> anyhow::Result<Option<model::PolicyRules>> {
     words["name"] = json!("made up");
     match serde_json::from_value(words) {
         Ok(rules) => Ok(Some(rules)),
-        Err(_) if rules.matchers.is_empty() || rules.groups.is_empty() => Ok(None),
+        Err(_) if rules.matchers.is_empty() || (rules.groups.is_empty() && !rules.admin) => {
+            Ok(None)
+        }
         Err(error) => bail!("rules were refused: {error}"),
     }
 }

@@ -55,9 +55,13 @@ impl Making {
         let random = &mut self.random;
         let claims = &self.identities[random.below(self.identities.len())];
         let (path, found) = place(random, claims);
-        let operator = operator(random);
+        // A text this long is there to be matched.
+        let is_long = found.as_ref().and_then(Value::as_str).is_some_and(|text| 1000 < text.len());
+        let operator = if is_long { Operator::Matches } else { operator(random) };
         let likely = |random: &mut Random| {
             let found = if random.percent(70) { found.clone() } else { None };
+            let found =
+                if random.percent(20) { found.map(|value| near(random, value)) } else { found };
             found.filter(suits).unwrap_or_else(|| other(random, suits))
         };
         let value = match operator {
@@ -91,6 +95,21 @@ fn operator(random: &mut Random) -> Operator {
         Operator::NotExists,
     ];
     all[random.below(all.len())]
+}
+
+/// What is almost the same: of another type, of another case, or the next number.
+fn near(random: &mut Random, value: Value) -> Value {
+    match value {
+        Value::Number(number) if random.percent(30) => json!(number.to_string()),
+        Value::Number(_) => identities::number(random),
+        Value::Bool(is_true) => json!(is_true.to_string()),
+        Value::String(text) => json!(text.to_uppercase()),
+        Value::Array(mut elements) => {
+            elements.reverse();
+            elements.into()
+        }
+        Value::Object(_) | Value::Null => value,
+    }
 }
 
 /// An element of a list or a word of a text, if that is what is there.
