@@ -104,6 +104,12 @@ impl Group {
         known: Option<&Self>,
         command: GroupCommand,
     ) -> Result<Vec<GroupEvent>, Refusal> {
+        if let GroupCommand::ReplaceSelectors(selectors) = &command {
+            check(selectors)?;
+        }
+        if let GroupCommand::Create(new) | GroupCommand::Replace(new) = &command {
+            check(&new.selectors)?;
+        }
         let Some(group) = known else {
             return match command {
                 GroupCommand::Create(new) => {
@@ -244,6 +250,14 @@ impl Group {
             SelectorMode::All => !self.selectors.is_empty() && verdicts.all(|matches| matches),
             SelectorMode::Any => verdicts.any(|matches| matches),
         }
+    }
+}
+
+/// Selectors that could be meant.
+fn check(selectors: &[Selector]) -> Result<(), Refusal> {
+    match selectors.iter().position(Selector::says_nothing) {
+        Some(place) => Err(Refusal::SelectorSaysNothing { number: place + 1 }),
+        None => Ok(()),
     }
 }
 

@@ -53,6 +53,14 @@ pub enum Refusal {
         /// The id.
         id: String,
     },
+    /// It would select every tool, most likely by mistake.
+    #[error(
+        "selector {number} says nothing and would select every tool: if that is meant, say `\"name\": \"*\"`"
+    )]
+    SelectorSaysNothing {
+        /// Which, from 1 on.
+        number: usize,
+    },
     /// Not while it is disabled.
     #[error("source `{id}` is disabled: enable it first")]
     SourceIsDisabled {

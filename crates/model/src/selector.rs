@@ -87,6 +87,24 @@ pub struct Selector {
 }
 
 impl Selector {
+    /// Whether no part is given but the kind, so that it would select everything. Whoever wants that says `name: "*"`.
+    pub fn says_nothing(&self) -> bool {
+        let Self {
+            kind: _,
+            source,
+            name,
+            path,
+            method,
+            required_tags,
+            excluded_tags,
+            required_labels,
+        } = self;
+        [source, name, path, method].iter().all(|pattern| pattern.is_none())
+            && required_tags.is_empty()
+            && excluded_tags.is_empty()
+            && required_labels.is_empty()
+    }
+
     /// Whether every given part holds.
     pub fn matches(&self, facts: &Facts<'_>) -> bool {
         self.failing(facts).is_none()
@@ -153,6 +171,20 @@ mod tests {
         assert!(selects(json!({"kind": "tool"})));
         assert!(!selects(json!({"kind": "prompt"})));
         assert!(!selects(json!({"kind": "resource"})));
+    }
+
+    #[test]
+    fn one_part_is_enough_to_say_something() {
+        let says_nothing = |selector: serde_json::Value| {
+            serde_json::from_value::<Selector>(selector).unwrap().says_nothing()
+        };
+        assert!(says_nothing(json!({})) && says_nothing(json!({"kind": "prompt"})));
+        for part in ["source", "name", "path", "method"] {
+            assert!(!says_nothing(json!({part: "*"})), "{part}");
+        }
+        for part in ["required_tags", "excluded_tags", "required_labels"] {
+            assert!(!says_nothing(json!({part: ["a"]})), "{part}");
+        }
     }
 
     #[test]

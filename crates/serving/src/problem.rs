@@ -164,6 +164,9 @@ impl From<Refusal> for Problem {
             Refusal::GroupIsGranted { .. } => Code::GroupIsGranted,
             Refusal::NoSuchGroups { .. } => return Self::field("groups", refusal.to_string()),
             Refusal::NoSuchLabels { .. } => return Self::field("labels", refusal.to_string()),
+            Refusal::SelectorSaysNothing { number } => {
+                return Self::field(format!("selectors[{}]", number - 1), refusal.to_string());
+            }
             Refusal::ShrinksTooMuch { .. } => Code::InventoryShrinks,
         };
         Self::new(code, refusal.to_string())

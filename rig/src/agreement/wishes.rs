@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::{
-    Group, GroupWish, LabelWish, Manifest, Policy, PolicyWish, Rules, Source, SourceProfile,
-    SourceWish, Tool, ToolWish, Wish, World,
+    Group, GroupWish, LabelWish, Manifest, Policy, PolicyWish, Rules, Selector, Source,
+    SourceProfile, SourceWish, Tool, ToolWish, Wish, World,
 };
 
 /// A refresh that would take away a larger share of the tools is held back (S6).
@@ -130,6 +130,12 @@ impl World {
     }
 
     fn apply_to_group(&mut self, id: &str, wish: &GroupWish) -> Outcome {
+        let selectors = match wish {
+            GroupWish::Create(group) => &group.selectors[..],
+            GroupWish::ReplaceSelectors(selectors) => selectors,
+            _ => &[],
+        };
+        only_if(selectors.iter().all(says_something))?;
         if let GroupWish::Create(group) = wish {
             only_if(!self.groups.contains_key(id))?;
             self.groups.insert(id.to_owned(), Group { is_active: true, ..group.clone() });
@@ -228,3 +234,22 @@ fn only_if(holds: bool) -> Outcome {
 
 #[cfg(test)]
 mod tests;
+
+/// A selector without a condition would select everything, most likely by mistake.
+fn says_something(selector: &Selector) -> bool {
+    let Selector {
+        kind: _,
+        source,
+        name,
+        path,
+        method,
+        required_tags,
+        excluded_tags,
+        required_labels,
+    } = selector;
+    let patterns = [source, name, path, method].into_iter().any(Option::is_some);
+    patterns
+        || [required_tags, excluded_tags, required_labels]
+            .into_iter()
+            .any(|words| !words.is_empty())
+}

@@ -18,7 +18,7 @@ fn commands() -> Vec<Command> {
     let tool = |command| Command::Tool("pets:list".parse().unwrap(), command);
     vec![
         register("pets"),
-        create_group("all", json!([{}])),
+        create_group("all", json!([{"name": "*"}])),
         ingest("pets", &[("list", 1), ("get", 1), ("put", 1)]),
         tool(ToolCommand::Disable),
         ingest("pets", &[("list", 2), ("get", 1)]),

@@ -89,7 +89,7 @@ async fn one_changed_tool_does_not_copy_the_others() {
     let names: Vec<_> = (0..1000).map(|number| format!("tool-{number}")).collect();
     let tools: Vec<_> = names.iter().map(|name| (name.as_str(), 1)).collect();
     crib.done(ingest("many", &tools)).await;
-    crib.done(create_group("all", json!([{}]))).await;
+    crib.done(create_group("all", json!([{"name": "*"}]))).await;
     let before = crib.snapshot();
     crib.done(Command::Tool(tool("many:tool-500"), ToolCommand::Disable)).await;
     let after = crib.snapshot();
@@ -245,7 +245,7 @@ async fn an_unchanged_inventory_gives_no_tool_events_but_records_success() {
 async fn a_command_under_a_key_is_carried_out_once() {
     let crib = Crib::with_pets().await;
     let execute = |command| crib.catalog.execute(command, Context::by("ada"), Some("key"));
-    let group = || create_group("new", json!([{}]));
+    let group = || create_group("new", json!([{"name": "*"}]));
     let first = execute(group()).await.unwrap();
     assert!(!first.repeated);
     // Without the key it would be refused: the group is there.

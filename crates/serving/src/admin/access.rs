@@ -39,7 +39,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .takes::<WhatIf>()
             .like(
                 r#"{"identities": [{"name": "staff", "claims": {"role": "staff"}}],
-                    "groups": [{"id": "all-tools", "name": "All tools", "selectors": [{}]}],
+                    "groups": [{"id": "all-tools", "name": "All tools", "selectors": [{"name": "*"}]}],
                     "policies": [{"id": "staff-has-all", "name": "Staff has all", "groups": ["all-tools"],
                         "matchers": [{"claim": "role", "operator": "equals", "value": "staff"}]}]}"#,
             )

@@ -18,7 +18,7 @@ pub(crate) fn open(path: &Path) -> Arc<dyn Journal> {
 }
 
 pub(crate) fn create_group(id: &str) -> Command {
-    let new = json!({"id": id, "profile": {"name": id}, "selectors": [{}]});
+    let new = json!({"id": id, "profile": {"name": id}, "selectors": [{"name": "*"}]});
     let new = serde_json::from_value(new).unwrap();
     Command::Group(id.parse().unwrap(), GroupCommand::Create(Box::new(new)))
 }

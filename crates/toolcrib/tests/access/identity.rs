@@ -25,7 +25,7 @@ async fn refused(crib: &Toolcrib, bearer: Option<&str>) -> String {
 #[tokio::test]
 async fn a_key_brings_its_claims_until_it_is_revoked() {
     let world = World::with_tools(&[("pets", &["get_pet"])]).await;
-    world.group("all", json!({"selectors": [{}]})).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("ci", json!({"team": "build"}), &["all"]).await;
     let bearer = key(&world, "ci", json!({"claims": {"team": "build"}})).await;
     let identity = world.crib.identify(Some(&bearer)).await.unwrap();

@@ -52,7 +52,7 @@ async fn an_unknown_tool_and_one_that_is_not_granted_look_the_same() {
 async fn a_clash_between_sources_is_told_apart_for_those_who_have_both() {
     let world =
         World::with_tools(&[("github", &["search", "merge"]), ("gitlab", &["search"])]).await;
-    world.group("both", json!({"selectors": [{}]})).await;
+    world.group("both", json!({"selectors": [{"name": "*"}]})).await;
     world.group("one", json!({"selectors": [{"source": "github"}]})).await;
     world.policy("both", json!({"role": "both"}), &["both"]).await;
     world.policy("one", json!({"role": "one"}), &["one"]).await;
@@ -72,7 +72,7 @@ async fn a_clash_between_sources_is_told_apart_for_those_who_have_both() {
 #[tokio::test]
 async fn two_tools_of_one_source_that_were_given_one_name_are_still_told_apart() {
     let world = World::with_tools(&[("pets", &["a", "b"])]).await;
-    world.group("all", json!({"selectors": [{}]})).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     for id in ["pets:a", "pets:b"] {
         world.rename(id, "same").await;
@@ -120,7 +120,7 @@ async fn every_switch_stops_a_tool_at_once() {
 #[tokio::test]
 async fn the_tool_speaks_of_its_visibility_before_groups_and_groups_before_the_source() {
     let world = World::with_tools(&[("pets", &["a", "b", "c"])]).await;
-    world.group("quiet", json!({"visibility": "searchable", "selectors": [{}]})).await;
+    world.group("quiet", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
     world.group("loud", json!({"visibility": "listed", "tools": ["pets:b"]})).await;
     world.policy("quiet", json!({"role": "x"}), &["quiet"]).await;
     world.policy("loud", json!({"team": "y"}), &["loud"]).await;
@@ -141,7 +141,7 @@ async fn the_best_fit_comes_first_by_the_table() {
         &["order", "order_pizza", "reorder", "cancel", "orders_old", "odrer"],
     )])
     .await;
-    world.group("all", json!({"selectors": [{}]})).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     let hits = world.view(json!({"role": "x"})).search("Order", 10);
     let shown: Vec<_> = hits.iter().map(|hit| (hit.tool.name(), hit.score)).collect();
@@ -159,7 +159,7 @@ async fn a_granted_tool_is_called_at_its_upstream() {
     let json = "content-type: application/json\r\n";
     let upstream = Upstream::replying(move |_| answer("200 OK", json, br#"{"name":"Rex"}"#));
     let world = World::with_tools_at(&upstream.url(""), &[("pets", &["get_pet"])]).await;
-    world.group("all", json!({"selectors": [{}]})).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     let outcome = world.view(json!({"role": "x"})).call("get_pet", Map::new()).await.unwrap();
     assert_eq!(outcome.status, CallStatus::Completed, "{outcome:?}");
@@ -198,7 +198,7 @@ impl ToolProvider for Echo {
 #[tokio::test]
 async fn a_provider_adds_tools_for_one_request_and_shadows_none() {
     let world = World::with_tools(&[("pets", &["get_pet"])]).await;
-    world.group("all", json!({"selectors": [{}]})).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     let view = world.view(json!({"role": "x"})).with_provider(Arc::new(Echo));
     assert_eq!(names(&view.list()), ["get_pet", "echo"]);

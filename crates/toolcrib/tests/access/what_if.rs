@@ -60,7 +60,7 @@ async fn what_would_be_gained_lost_and_renamed_is_said_for_each_agent() {
 async fn nothing_is_changed_by_asking() {
     let world = world().await;
     let before = world.crib.catalog().snapshot();
-    effects(&world, &[group("lab", json!([{}]))]).await;
+    effects(&world, &[group("lab", json!([{"name": "*"}]))]).await;
     let after = world.crib.catalog().snapshot();
     assert_eq!(before.position(), after.position());
     assert_eq!(before.digest(), after.digest());

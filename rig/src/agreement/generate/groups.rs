@@ -73,7 +73,7 @@ fn selector(random: &mut Random) -> Selector {
     };
     let kind = part(8, &["tool", "tool", "prompt", "resource"]);
     let source = part(25, &SOURCE_PATTERNS);
-    let name = part(45, &NAME_PATTERNS);
+    let mut name = part(45, &NAME_PATTERNS);
     let path = part(20, &PATH_PATTERNS);
     let method = part(20, &METHOD_PATTERNS);
     let mut some = |chance: usize, words: [&str; 3]| -> BTreeSet<String> {
@@ -81,6 +81,12 @@ fn selector(random: &mut Random) -> Selector {
     };
     let (required_tags, excluded_tags) = (some(5, TAGS), some(8, TAGS));
     let required_labels = some(6, LABELS);
+    let says_nothing = [&source, &name, &path, &method].into_iter().all(Option::is_none)
+        && required_tags.len() + excluded_tags.len() + required_labels.len() == 0;
+    // Some are left as they are: they are refused.
+    if says_nothing && random.percent(80) {
+        name = Some("*".to_owned());
+    }
     Selector { kind, source, name, path, method, required_tags, excluded_tags, required_labels }
 }
 

@@ -79,11 +79,11 @@ fn name(random: &mut Random, source: &str) -> String {
             format!("{}{}", "n".repeat(length), random.pick(&["a", "b"]))
         }
         // What another tool is called when nothing else is left.
-        4 => {
+        4..7 => {
             let id = World::tool_id(source, random.pick(&KEYS));
             unique_name(&id, source, random.pick(&NAMES))
         }
-        5 => random.pick(&["é", "ü"]).repeat(10 + random.below(60)),
+        7 => random.pick(&["é", "ü"]).repeat(10 + random.below(60)),
         _ => random.pick(&NAMES).to_owned(),
     }
 }

@@ -24,11 +24,11 @@ pub(in crate::agreement) fn unique(id: &str, source: &str, name: &str) -> String
     format!("{start}_{digits}")
 }
 
-/// The first form that no other tool has as its plain or qualified one.
+/// The first form that no other tool has in any way.
 pub(super) fn shown(tool: &Granted<'_>, granted: &[Granted<'_>]) -> String {
     let is_taken = |form: &String| {
         let mut others = granted.iter().filter(|other| other.id != tool.id);
-        others.any(|other| other.forms[0] == *form || other.forms[1] == *form)
+        others.any(|other| other.forms.contains(form))
     };
     let free = tool.forms.iter().find(|form| !is_taken(form));
     free.unwrap_or(&tool.forms[2]).clone()
