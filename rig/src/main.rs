@@ -7,6 +7,7 @@
 
 mod agreement;
 mod bench;
+mod collisions;
 mod corpus;
 mod crash;
 mod durability;
@@ -37,6 +38,8 @@ enum Order {
     Crash(crash::Orders),
     /// Traces a writing process and checks that every acknowledgement came after its flush.
     Durability(durability::Orders),
+    /// Tells pairs apart whose hashes begin alike.
+    Collisions(collisions::Orders),
     /// Discovers every specification of a folder and compares with what is known of them.
     Corpus(corpus::Orders),
     /// Writes until it is killed; started by the others.
@@ -58,6 +61,7 @@ fn main() -> anyhow::Result<()> {
             Order::Bench(orders) => bench::run(orders).await,
             Order::Crash(orders) => crash::run(orders).await,
             Order::Durability(orders) => durability::run(orders).await,
+            Order::Collisions(orders) => collisions::run(orders).await,
             Order::Corpus(orders) => corpus::run(&orders),
             Order::Worker(orders) => worker::run(orders).await,
             Order::Discovered(orders) => bench::openapi::print_peak(&orders),

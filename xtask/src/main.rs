@@ -48,6 +48,8 @@ Commands:
   corpus DIR [--only NAME] [--verbose] [--dump FOLDER]
         Discovers every specification of a folder, makes the calls of its request cases, and compares both
         with what is known of them. Exit code 1 if anything is not as it must be.
+  collisions FILE
+        Takes pairs of claims and of inventories whose SHA-256 begin alike, and checks that each pair is told apart.
   crash --store sqlite|postgres --kills K [OPTION…]
         Kills a writing node K times and counts what was lost. Exit code 1 if anything was.
   durability [OPTION…]
@@ -78,7 +80,9 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match command.as_str() {
         "test" if rest.iter().any(|argument| argument == "--help") => help(),
         "test" => checks::run(Selection::parse(rest)?),
-        "agreement" | "bench" | "corpus" | "crash" | "durability" => rig::run(command, rest),
+        "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" => {
+            rig::run(command, rest)
+        }
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),
         _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),

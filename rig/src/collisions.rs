@@ -1,0 +1,199 @@
+//! Pairs whose SHA-256 begin alike: claims must be told apart by every decision, inventories by every refresh.
+//!
+//! Such pairs are costly to find, so they are read from a file: `{"claims": [{"a", "b"}], "inventory": [{"a", "b"}]}`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use catalog::{Catalog, Command};
+use model::{Agent, Inventory, Manifest, Schema, SourceId};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{Context, JournalPlace, Options, SystemClock, Toolcrib};
+
+use crate::world;
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// The pairs, as JSON
+    file: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Pairs {
+    claims: Vec<Pair<Value>>,
+    inventory: Vec<Pair<Vec<Operation>>>,
+}
+
+#[derive(Deserialize)]
+struct Pair<T> {
+    a: T,
+    b: T,
+}
+
+#[derive(Clone, Deserialize)]
+struct Operation {
+    name: Box<str>,
+    method: Box<str>,
+    path: Box<str>,
+    /// A schema as text.
+    parameters: String,
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(&orders.file)
+        .with_context(|| format!("{}", orders.file.display()))?;
+    let pairs: Pairs = serde_json::from_str(&text)?;
+    anyhow::ensure!(!pairs.claims.is_empty() && !pairs.inventory.is_empty(), "there are no pairs");
+    let mut alike = 0;
+    for pair in &pairs.claims {
+        claims(pair).await?;
+    }
+    for pair in &pairs.inventory {
+        alike += usize::from(inventories(pair).await?);
+    }
+    println!(
+        "claims {} told apart {}; inventories {} told apart {}, of which {alike} have the same published hash",
+        pairs.claims.len(),
+        pairs.claims.len(),
+        pairs.inventory.len(),
+        pairs.inventory.len(),
+    );
+    Ok(())
+}
+
+/// A tool for each role; whoever asks second must not get what the first got.
+async fn claims(pair: &Pair<Value>) -> anyhow::Result<()> {
+    for (first, second) in [(&pair.a, &pair.b), (&pair.b, &pair.a)] {
+        let crib = crib().await?;
+        let source: SourceId = "shop".parse()?;
+        register(&crib, &source).await?;
+        let roles = |claims: &Value| claims["realm_access"]["roles"][0].as_str().map(str::to_owned);
+        let roles = [roles(first), roles(second)].map(|role| role.expect("the claims have a role"));
+        let operations = roles.iter().map(|role| Operation {
+            name: role.as_str().into(),
+            method: "GET".into(),
+            path: "/".into(),
+            parameters: "{}".to_owned(),
+        });
+        ingest(&crib, inventory(&source, &operations.collect::<Vec<_>>())?).await?;
+        for role in &roles {
+            let group =
+                json!({"id": role, "profile": {"name": role}, "selectors": [{"name": role}]});
+            execute(&crib, Command::Group(role.parse()?, GroupCommand::Create(from_json(group)?)))
+                .await?;
+            let matcher =
+                json!({"claim": "realm_access.roles", "operator": "contains", "value": role});
+            let rules = json!({"name": role, "matchers": [matcher], "groups": [role]});
+            execute(
+                &crib,
+                Command::Policy(role.parse()?, PolicyCommand::Define(from_json(rules)?)),
+            )
+            .await?;
+        }
+        for (claims, role) in [first, second].into_iter().zip(&roles) {
+            let agent = Agent { subject: "m".into(), claims: Arc::new(from_json(claims.clone())?) };
+            let view = crib.view(&agent);
+            let list = view.list();
+            let names: Vec<&str> = list.iter().map(|tool| tool.name()).collect();
+            anyhow::ensure!(names == [role.as_str()], "`{role}` has {names:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Whether the published hashes, which are short, are the same. The state must not be.
+async fn inventories(pair: &Pair<Vec<Operation>>) -> anyhow::Result<bool> {
+    let crib = crib().await?;
+    let source: SourceId = "shop".parse()?;
+    register(&crib, &source).await?;
+    let [a, b] = [inventory(&source, &pair.a)?, inventory(&source, &pair.b)?];
+    let alike = a.published_hash == b.published_hash;
+    anyhow::ensure!(a.fingerprint != b.fingerprint, "two inventories have one fingerprint");
+    ingest(&crib, a).await?;
+    let before = crib.catalog().snapshot().digest();
+    let answer = ingest(&crib, b).await?;
+    let changed = answer["updated"].as_u64().unwrap_or(0) + answer["created"].as_u64().unwrap_or(0);
+    anyhow::ensure!(0 < changed, "the second inventory was skipped: {answer}");
+    anyhow::ensure!(before != crib.catalog().snapshot().digest(), "the state is the same");
+    Ok(alike)
+}
+
+async fn crib() -> anyhow::Result<Toolcrib> {
+    let journal = JournalPlace::Memory.open(SystemClock).await?;
+    let catalog = Arc::new(Catalog::open(journal).await?);
+    let client = HttpClient::new(Egress::default());
+    Ok(Toolcrib::new(catalog, client, SystemClock, Options::default()))
+}
+
+async fn register(crib: &Toolcrib, source: &SourceId) -> anyhow::Result<()> {
+    let register = SourceCommand::Register(world::profile("Shop"));
+    execute(crib, Command::Source(source.clone(), register)).await.map(drop)
+}
+
+async fn ingest(crib: &Toolcrib, inventory: Inventory) -> anyhow::Result<Value> {
+    execute(crib, Command::Ingest { inventory: Box::new(inventory), force: false }).await
+}
+
+async fn execute(crib: &Toolcrib, command: Command) -> anyhow::Result<Value> {
+    Ok(crib.catalog().execute(command, Context::by("rig"), None).await?.answer)
+}
+
+fn inventory(source: &SourceId, operations: &[Operation]) -> anyhow::Result<Inventory> {
+    let mut manifests = Vec::new();
+    for operation in operations {
+        let Operation { name, method, path, parameters } = operation.clone();
+        let input_schema = Schema::new(serde_json::from_str(&parameters)?)?;
+        let manifest = Manifest {
+            name: name.clone(),
+            title: None,
+            description: "".into(),
+            method,
+            path,
+            tags: Vec::new(),
+            input_schema,
+            output_schema: None,
+            execution: model::Execution::Builtin,
+            deprecated: false,
+            security: None,
+            extra: Default::default(),
+        };
+        manifests.push((name.into(), manifest));
+    }
+    Ok(Inventory::new(source.clone(), manifests)?)
+}
+
+fn from_json<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
+    Ok(serde_json::from_value(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pairs of our own, whose hashes are not alike: what is checked is the same.
+    #[test]
+    fn pairs_are_told_apart() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let claims = |role: &str| json!({"realm_access": {"roles": [role]}});
+        let operation = |path: &str| json!([{"name": "list", "method": "GET", "path": path, "parameters": "{\"type\":\"object\"}"}]);
+        let pairs = json!({
+            "claims": [{"a": claims("guest"), "b": claims("admin")}],
+            "inventory": [{"a": operation("/a"), "b": operation("/b")}],
+        });
+        std::fs::write(file.path(), pairs.to_string()).unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(run(Orders { file: file.path().to_owned() })).unwrap();
+        let same =
+            json!({"claims": [], "inventory": [{"a": operation("/a"), "b": operation("/a")}]});
+        std::fs::write(file.path(), same.to_string()).unwrap();
+        assert!(runtime.block_on(run(Orders { file: file.path().to_owned() })).is_err());
+    }
+}
