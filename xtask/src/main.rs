@@ -43,8 +43,8 @@ Commands:
         Exit code 1 if they differ; then --seed S --worlds 1 repeats the world.
   bench [NAME…] [DIR] [OPTION…]
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `journal`, which has a
-        PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi` measures; without it,
-        `openapi` makes two of its own and writes nothing.
+        PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi`
+        measures; without it, `openapi` makes two of its own and writes nothing.
   corpus DIR [--only NAME] [--verbose] [--dump FOLDER]
         Discovers every specification of a folder, makes the calls of its request cases, and compares both
         with what is known of them. Exit code 1 if anything is not as it must be.

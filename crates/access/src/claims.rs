@@ -27,8 +27,11 @@ pub(crate) fn check_type(
         (TokenType::Any, MediaType::None | MediaType::Jwt | MediaType::AccessToken) => {
             looks_like_access_token(claims)
         }
-        (TokenType::AccessToken | TokenType::Any, _) => {
+        (TokenType::AccessToken, _) => {
             Err(TokenError::Type { rule: "its header's `typ` must be `at+jwt`" })
+        }
+        (TokenType::Any, MediaType::Other) => {
+            Err(TokenError::Type { rule: "its header's `typ` must be `at+jwt` or `JWT`" })
         }
     }
 }

@@ -93,6 +93,7 @@ impl Fold {
             OwnedEntry::Policy(policy) => {
                 Arc::make_mut(&mut self.snapshot.policies)
                     .insert(policy.id.clone(), Arc::new(policy));
+                self.changed_otherwise = true;
             }
             OwnedEntry::Label(label) => {
                 Arc::make_mut(&mut self.snapshot.labels).insert(label.id.clone(), Arc::new(label));
@@ -363,9 +364,6 @@ impl Fold {
             let input_schema = manifest.and_then(|manifest| resolve(&manifest.input_schema));
             let output_schema =
                 manifest.and_then(|manifest| resolve(manifest.output_schema.as_ref()?));
-            if manifest.is_some() && input_schema.is_none() {
-                tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
-            }
             let before = self.snapshot.tool_at(slot).cloned();
             let source = before.as_ref().map(|entry| &entry.tool.source);
             if source != Some(&tool.source) {
@@ -386,7 +384,11 @@ impl Fold {
                 false => self.moved_tools.insert(slot),
             };
             self.let_go += usize::from(before.is_some());
-            self.snapshot.tools.put(CataloguedTool { slot, tool, input_schema, output_schema });
+            let entry = CataloguedTool { slot, tool, input_schema, output_schema };
+            if !entry.is_complete() {
+                tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
+            }
+            self.snapshot.tools.put(entry);
         }
     }
 

@@ -229,11 +229,8 @@ impl Snapshot {
     /// Whether anything stops a tool, whoever asks.
     pub(crate) fn can_be_served(&self, entry: &CataloguedTool) -> bool {
         let tool = &entry.tool;
-        let complete = entry.input_schema.is_some()
-            && tool.served_manifest().is_some_and(|manifest| {
-                manifest.output_schema.is_some() == entry.output_schema.is_some()
-            });
-        complete
+        tool.served_manifest().is_some()
+            && entry.is_complete()
             && tool.enabled
             && tool.status == Status::Active
             && self.source(&tool.source).is_some_and(|source| source.source.enabled)

@@ -23,6 +23,16 @@ pub struct CataloguedTool {
     pub output_schema: Option<Schema>,
 }
 
+impl CataloguedTool {
+    /// Whether no document of the version that agents get is missing.
+    pub fn is_complete(&self) -> bool {
+        self.tool.served_manifest().is_none_or(|manifest| {
+            let has_output = manifest.output_schema.is_some() == self.output_schema.is_some();
+            self.input_schema.is_some() && has_output
+        })
+    }
+}
+
 const SHELF: usize = 256;
 const DRAWERS: usize = 512;
 

@@ -3,6 +3,8 @@
 //! A handler that takes neither [`Caller`] nor [`Admin`] is open to everyone. Nothing but `Authorization` is looked at:
 //! no cookie, no query, no header that a proxy or an agent could set.
 
+use std::net::Ipv4Addr;
+
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
@@ -11,7 +13,7 @@ use toolcrib::{Identity, Means};
 use crate::app::App;
 use crate::problem::{Code, Problem};
 
-/// The longest `Authorization`, in bytes.
+/// The longest credential, in bytes.
 const CREDENTIAL_LIMIT: usize = 16 << 10;
 
 /// Anybody who may use tools.
@@ -58,8 +60,8 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
             false => Ok(None),
         };
     };
-    if CREDENTIAL_LIMIT < value.len() {
-        return Err(Problem::new(Code::HeaderTooLarge, "`Authorization` has more than 16 KiB"));
+    if CREDENTIAL_LIMIT + "Bearer ".len() < value.len() {
+        return Err(Problem::new(Code::HeaderTooLarge, "a credential has at most 16 KiB"));
     }
     let token = value.to_str().ok().and_then(|text| {
         let (scheme, token) = text.split_once(' ')?;
@@ -90,7 +92,8 @@ fn is_local(host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "[::1]")
+    let loopback = name.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback());
+    name.eq_ignore_ascii_case("localhost") || name == "[::1]" || loopback
 }
 
 #[cfg(test)]
@@ -126,8 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known_by_three_names() {
-        for host in ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]", "[::1]:8080"] {
+    fn this_machine_is_known_by_its_names() {
+        for host in
+            ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.0.0.2:80", "[::1]", "[::1]:8080"]
+        {
             assert!(is_local(host), "{host}");
         }
         for host in [
@@ -135,7 +140,7 @@ mod tests {
             "evil.example",
             "localhost.evil.example",
             "127.0.0.1.evil.example",
-            "127.0.0.2",
+            "128.0.0.1",
             "::1",
             "localhost:80@evil",
         ] {

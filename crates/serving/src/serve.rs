@@ -13,7 +13,8 @@ use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use toolcrib::{
-    Authenticator, Catalog, Clock as _, IssuerConfig, Secrets, SystemClock, Timing, Toolcrib,
+    Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Secrets, SystemClock, Timing,
+    Toolcrib,
 };
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
@@ -33,6 +34,13 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let listen = |source| Failure::Listen { address: arguments.listen, source };
     let listener = TcpListener::bind(arguments.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
+    // A start that would be refused leaves no new journal behind.
+    let has_issuers = !settings.issuers.is_empty();
+    let anonymous = anonymous_allowed(address, arguments.allow_anonymous, has_issuers);
+    let is_new = matches!(&config.journal, JournalPlace::File(path) if !path.exists());
+    if is_new && !anonymous && !has_issuers {
+        return Err(Failure::NobodyCanCome { address });
+    }
     let journal = config.journal.open(SystemClock).await?;
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
@@ -40,8 +48,6 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let authenticator = authenticator(settings.issuers, &client, &secrets).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
     let now = SystemClock.now();
-    let has_issuers = authenticator.is_some();
-    let anonymous = anonymous_allowed(address, arguments.allow_anonymous, has_issuers);
     if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
         return Err(Failure::NobodyCanCome { address });
     }

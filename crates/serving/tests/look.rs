@@ -136,7 +136,8 @@ fn show_as_json_is_one_document() {
           "name": "Personal data",
           "tools": 1
         }
-      ]
+      ],
+      "keys": []
     }
     "#);
 }

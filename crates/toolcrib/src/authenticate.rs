@@ -161,13 +161,18 @@ impl Authenticator {
 
 /// Where the keys are, if they are not in the configuration.
 fn place(config: &IssuerConfig) -> Result<Option<Place>, IssuerError> {
-    Ok(Some(match &config.keys {
+    let place = match &config.keys {
         KeySource::Discovery => Place::discovery(&config.issuer)?,
         KeySource::JwksUrl(url) => Place::Jwks(url.clone()),
         KeySource::JwksFile(path) => Place::JwksFile(path.clone()),
         KeySource::PemFile(path) => Place::PemFile(path.clone()),
         KeySource::Jwks(_) | KeySource::Pem(_) | KeySource::Secret(_) => return Ok(None),
-    }))
+    };
+    // Whoever is on the way could hand out keys. Where something private is allowed, the way is the admin's own.
+    if place.is_plain_http() && config.allow.is_empty() {
+        return Err(IssuerError::PlainHttp { issuer: config.issuer.to_string() });
+    }
+    Ok(Some(place))
 }
 
 /// Keys in a file are read at the start, so that a mistake shows. An issuer that is down must not keep us from starting.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::stream;
 pub use reqwest::{Method, header};
 use reqwest::{Response, header::HeaderMap, header::HeaderValue};
-pub use url::{Origin, Url};
+pub use url::{Host, Origin, Url};
 
 use crate::egress::{Allowed, Egress};
 use crate::resolver;

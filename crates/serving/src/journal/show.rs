@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use model::{GroupId, Health, Kind, LabelId, PolicyId, SourceId};
+use model::{GroupId, Health, KeyId, Kind, LabelId, PolicyId, SourceId};
 use serde::Serialize;
 use toolcrib::{Catalog, JournalPlace, Moment, Position, Snapshot};
 
@@ -84,6 +84,7 @@ struct Shown {
     groups: Vec<ShownGroup>,
     policies: Vec<ShownPolicy>,
     labels: Vec<ShownLabel>,
+    keys: Vec<ShownKey>,
 }
 
 #[derive(Serialize)]
@@ -117,6 +118,15 @@ struct ShownPolicy {
 }
 
 #[derive(Serialize)]
+struct ShownKey {
+    id: KeyId,
+    name: String,
+    admin: bool,
+    revoked: bool,
+    expires_at: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
 struct ShownLabel {
     id: LabelId,
     name: String,
@@ -147,6 +157,13 @@ impl Shown {
             priority: policy.rules.priority,
             groups: policy.rules.groups().clone(),
         });
+        let keys = snapshot.keys().map(|key| ShownKey {
+            id: key.id.clone(),
+            name: key.profile.name.to_string(),
+            admin: key.profile.admin,
+            revoked: key.revoked,
+            expires_at: key.profile.expires_at,
+        });
         let labels = snapshot.labels().map(|label| ShownLabel {
             id: label.id.clone(),
             name: label.profile.name.to_string(),
@@ -162,6 +179,7 @@ impl Shown {
             groups: groups.collect(),
             policies: policies.collect(),
             labels: labels.collect(),
+            keys: keys.collect(),
         }
     }
 
@@ -188,6 +206,9 @@ impl Shown {
         text += &self.group_table();
         text += &self.policy_table();
         text += &self.label_table();
+        if !self.keys.is_empty() {
+            text += &self.key_table();
+        }
         text
     }
 
@@ -237,6 +258,19 @@ impl Shown {
             &["ID", "ACTIVE", "PRIORITY", "GROUPS"],
             rows,
         )
+    }
+
+    fn key_table(&self) -> String {
+        let row = |key: &ShownKey| {
+            let ends = match (key.revoked, key.expires_at) {
+                (true, _) => "revoked".to_owned(),
+                (false, Some(time)) => time.to_string(),
+                (false, None) => "never".to_owned(),
+            };
+            vec![key.id.to_string(), key.name.clone(), yes(key.admin), ends]
+        };
+        let rows = self.keys.iter().map(row).collect();
+        section(&counted(self.keys.len(), "key", "keys"), &["ID", "NAME", "ADMIN", "ENDS"], rows)
     }
 
     fn label_table(&self) -> String {

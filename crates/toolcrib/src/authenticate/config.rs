@@ -91,6 +91,14 @@ pub enum IssuerError {
         /// The issuer.
         issuer: String,
     },
+    /// Anybody on the way could hand out keys.
+    #[error(
+        "the keys of issuer `{issuer}` would come over `http`: use `https`, or allow the private address they are at with `allow`"
+    )]
+    PlainHttp {
+        /// The issuer.
+        issuer: String,
+    },
     /// The keys are not keys.
     #[error("the keys of issuer `{issuer}` cannot be used")]
     Keys {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use access::{InvalidKeys, KeySet};
 use serde::Deserialize;
-use upstream::http::{HttpClient, HttpError, Limits, Url};
+use upstream::http::{Host, HttpClient, HttpError, Limits, Url};
 use upstream::limits::{self, LimitError};
 
 use super::config::IssuerError;
@@ -61,6 +61,18 @@ impl Place {
         let url = url.filter(|url| matches!(url.scheme(), "https" | "http"));
         let url = url.ok_or_else(|| IssuerError::NoUrl { issuer: issuer.to_owned() })?;
         Ok(Self::Discovery { issuer: issuer.into(), url })
+    }
+
+    /// Whether somebody on the way could change what is read. Nobody is on the way to this machine.
+    pub(super) fn is_plain_http(&self) -> bool {
+        let (Self::Discovery { url, .. } | Self::Jwks(url)) = self else { return false };
+        let here = match url.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        };
+        url.scheme() != "https" && !here
     }
 
     /// All of it before the deadline.
@@ -128,7 +140,7 @@ async fn discover(
         return Err(FetchError::OtherIssuer);
     }
     let keys = document.jwks_uri;
-    // An issuer without TLS, on this machine or in a test, has its keys beside it.
+    // An issuer without TLS, which only a private one is, has its keys beside it.
     let beside = url.scheme() == "http" && keys.scheme() == "http" && keys.host() == url.host();
     if keys.scheme() != "https" && !beside {
         return Err(FetchError::NotSecure);

@@ -191,8 +191,8 @@ fn switches(snapshot: &Snapshot, entry: &CataloguedTool) -> Vec<Stop> {
     match (tool.served_manifest(), tool.review) {
         (None, Review::Rejected) => add(StopCode::Rejected, "its version was rejected".to_owned()),
         (None, _) => add(StopCode::AwaitsReview, "it waits for an admin's approval".to_owned()),
-        (Some(_), _) if entry.input_schema.is_none() => {
-            add(StopCode::Incomplete, "its schema is missing from the journal".to_owned());
+        (Some(_), _) if !entry.is_complete() => {
+            add(StopCode::Incomplete, "a schema of it is missing from the journal".to_owned());
         }
         (Some(_), _) => {}
     }

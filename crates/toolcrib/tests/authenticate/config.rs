@@ -78,6 +78,8 @@ async fn keys_that_cannot_be_used_are_refused_at_the_start() {
         (json!({"keys": {"jwks": {"keys": []}}}), "no key"),
         (json!({"keys": {"jwks_file": "/not/there"}}), "cannot be read"),
         (json!({"clock_skew": 301}), "clock skew"),
+        (json!({"issuer": "http://id.example"}), "over `http`"),
+        (json!({"keys": {"jwks_url": "http://id.example/keys"}}), "over `http`"),
     ] {
         let error = trusted(changed.clone()).await.err().unwrap().to_string();
         assert!(error.contains(complaint), "{changed}: {error}");
