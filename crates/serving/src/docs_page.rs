@@ -156,7 +156,7 @@ impl Page {
             self.put("<tr><td>");
             self.element("code", status);
             self.put("</td><td>");
-            self.text(string(answer, "description"));
+            self.prose(string(answer, "description"));
             for (media_type, content) in members(&answer["content"]) {
                 self.put(" <small>");
                 self.text(media_type);
