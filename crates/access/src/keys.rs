@@ -17,6 +17,9 @@ use check::Checks;
 /// The most keys in a set: more would make finding one slow, and nobody has them.
 const LIMIT: usize = 64;
 
+/// The most keys that are tried for one token: each costs as much as a good token.
+const TRIED: usize = 4;
+
 /// The keys of an issuer. It prints how many, not which.
 pub struct KeySet {
     keys: Vec<Key>,
@@ -104,23 +107,25 @@ impl KeySet {
     /// What checks a token that names this algorithm and this key.
     ///
     /// With a name, only keys of that name are considered; without one, all are. Exactly one of them must suit. In a
-    /// set without names, as from PEM, the token's name for its key says nothing.
+    /// set without names, as from PEM, the token's name for its key says nothing, and any of a few that suit will do.
     pub(crate) fn find(
         &self,
         algorithm: Algorithm,
         kid: Option<&str>,
-    ) -> Result<&Check, TokenError> {
-        let kid = kid.filter(|_| self.keys.iter().any(|key| key.kid.is_some()));
+    ) -> Result<Vec<&Check>, TokenError> {
+        let named = self.keys.iter().any(|key| key.kid.is_some());
+        let kid = kid.filter(|_| named);
         let is_meant = |key: &&Key| kid.is_none_or(|kid| key.kid.as_deref() == Some(kid));
         let mut meant = self.keys.iter().filter(is_meant).peekable();
         if meant.peek().is_none() {
             return Err(TokenError::UnknownKey);
         }
-        let mut suitable = meant.filter_map(|key| key.check(algorithm));
-        match (suitable.next(), suitable.next()) {
-            (Some(check), None) => Ok(check),
-            (Some(_), Some(_)) => Err(TokenError::AmbiguousKey),
-            (None, _) => Err(TokenError::WrongKey),
+        let suitable: Vec<_> = meant.filter_map(|key| key.check(algorithm)).collect();
+        match suitable.len() {
+            0 => Err(TokenError::WrongKey),
+            1 => Ok(suitable),
+            several if !named && several <= TRIED => Ok(suitable),
+            _ => Err(TokenError::AmbiguousKey),
         }
     }
 }

@@ -111,6 +111,12 @@ pub enum CommandError {
         /// What is being changed.
         stream: String,
     },
+    /// It is stored, but this node does not go by it yet.
+    #[error("the change is stored at position {position}, but this node does not show it yet")]
+    NotShown {
+        /// Of its last event.
+        position: Position,
+    },
     /// It could not be stored.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -163,12 +169,13 @@ impl Catalog {
         self.shared.shown.subscribe()
     }
 
-    /// Waits until the snapshot shows a position.
-    pub async fn shown(&self, position: Position) {
+    /// Waits until the snapshot shows a position. If that takes too long, nothing may be said of what it shows.
+    pub async fn shown(&self, position: Position) -> Result<(), CommandError> {
         let mut shown = self.shared.shown.subscribe();
         let reached = shown.wait_for(|shown| position <= *shown);
-        if tokio::time::timeout(SHOWN_WITHIN, reached).await.is_err() {
-            tracing::warn!(%position, "position {position} is stored but not yet shown");
+        match tokio::time::timeout(SHOWN_WITHIN, reached).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(CommandError::NotShown { position }),
         }
     }
 
@@ -213,7 +220,7 @@ impl Catalog {
                 is_sure = true;
                 let head = self.shared.journal.head().await?;
                 if snapshot.position() < head {
-                    self.shown(head).await;
+                    self.shown(head).await?;
                     continue;
                 }
             }
@@ -232,15 +239,15 @@ impl Catalog {
             let _kept = self.shared.recent.keep(&append.documents);
             match self.shared.journal.append(append).await {
                 Ok(Appended::Stored(position)) => {
-                    self.shown(position).await;
+                    self.shown(position).await?;
                     let answer = decision.answer;
                     return Ok(Executed { position, answer, repeated: false });
                 }
                 Ok(Appended::Before(answer)) => {
-                    return Ok(self.repeated(&answer.answer, answer.position).await);
+                    return self.repeated(&answer.answer, answer.position).await;
                 }
                 Err(JournalError::Conflict { .. }) => {
-                    self.shown(self.shared.journal.head().await?).await
+                    self.shown(self.shared.journal.head().await?).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -249,23 +256,20 @@ impl Catalog {
     }
 
     /// What the same command was told before.
-    async fn answered(&self, asked: &Asked) -> Result<Option<Executed>, JournalError> {
+    async fn answered(&self, asked: &Asked) -> Result<Option<Executed>, CommandError> {
         let Some(answer) = self.shared.journal.answer(asked.key.to_string()).await? else {
             return Ok(None);
         };
         if answer.request != asked.request {
-            return Err(JournalError::KeyReused { key: asked.key.to_string() });
+            return Err(JournalError::KeyReused { key: asked.key.to_string() }.into());
         }
-        Ok(Some(self.repeated(&answer.answer, answer.position).await))
+        self.repeated(&answer.answer, answer.position).await.map(Some)
     }
 
-    async fn repeated(&self, answer: &str, position: Position) -> Executed {
-        self.shown(position).await;
-        Executed {
-            position,
-            answer: serde_json::from_str(answer).unwrap_or_default(),
-            repeated: true,
-        }
+    async fn repeated(&self, answer: &str, position: Position) -> Result<Executed, CommandError> {
+        self.shown(position).await?;
+        let answer = serde_json::from_str(answer).unwrap_or_default();
+        Ok(Executed { position, answer, repeated: true })
     }
 
     /// Stores a checkpoint of the snapshot as it is now.
@@ -293,8 +297,12 @@ impl Catalog {
         for command in commands {
             let decision = command.decide(fold.snapshot())?;
             fold.suppose(&decision);
-            fold.settle(&*self.shared.journal, &self.shared.recent).await?;
+            // Groups and policies are there at once; tools only after this.
+            if fold.has_touched_tools() {
+                fold.settle(&*self.shared.journal, &self.shared.recent).await?;
+            }
         }
+        fold.settle(&*self.shared.journal, &self.shared.recent).await?;
         Ok(fold.snapshot().clone())
     }
 

@@ -61,6 +61,11 @@ impl Fold {
         &self.snapshot
     }
 
+    /// Whether a tool is not in its place yet.
+    pub(crate) fn has_touched_tools(&self) -> bool {
+        !self.touched_tools.is_empty()
+    }
+
     /// Takes in what was decided as if it had been stored now.
     pub(crate) fn suppose(&mut self, decision: &Decision) {
         let time = self.snapshot.time.unwrap_or_default();

@@ -203,6 +203,17 @@ impl Snapshot {
         found.filter(move |entry| entry.tool.is_called(text))
     }
 
+    /// Those of a set that are called so. Names of tools outside the set are not even compared.
+    pub fn tools_called_in<'a>(
+        &'a self,
+        text: &'a str,
+        set: &'a ToolSet,
+    ) -> impl Iterator<Item = &'a Arc<CataloguedTool>> {
+        let slots = self.names.find(text).iter().filter(|slot| set.contains(**slot));
+        let found = slots.filter_map(|slot| self.tool_at(*slot));
+        found.filter(move |entry| entry.tool.is_called(text))
+    }
+
     /// Where agents meet a tool, as it or its source says.
     pub(crate) fn own_visibility(&self, tool: &Tool) -> Visibility {
         let of_source = || Some(self.source(&tool.source)?.source.profile.visibility);

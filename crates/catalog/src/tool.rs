@@ -107,6 +107,27 @@ impl Override {
     }
 }
 
+/// A change to what an admin says instead of the source: what is not given stays, and `Some(None)` takes it back.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Amendment {
+    /// Another name.
+    pub name: Option<Option<Box<str>>>,
+    /// Another description.
+    pub description: Option<Option<Box<str>>>,
+    /// Another place to be met.
+    pub visibility: Option<Option<Visibility>>,
+}
+
+impl Amendment {
+    fn applied_to(self, before: &Override) -> Override {
+        Override {
+            name: self.name.unwrap_or_else(|| before.name.clone()),
+            description: self.description.unwrap_or_else(|| before.description.clone()),
+            visibility: self.visibility.unwrap_or(before.visibility),
+        }
+    }
+}
+
 /// A wish concerning a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub enum ToolCommand {
@@ -120,6 +141,8 @@ pub enum ToolCommand {
     Disable,
     /// Say something else than the source does.
     Override(Override),
+    /// Change part of what is said instead of the source; the rest stays.
+    Amend(Amendment),
     /// Have exactly these labels.
     Label(BTreeSet<LabelId>),
     /// Serve the version with this fingerprint.
@@ -218,6 +241,10 @@ impl Tool {
             ToolCommand::Enable => only_if(!tool.enabled, ToolEvent::Enabled {}),
             ToolCommand::Disable => only_if(tool.enabled, ToolEvent::Disabled {}),
             ToolCommand::Override(overridden) => {
+                only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
+            }
+            ToolCommand::Amend(amendment) => {
+                let overridden = amendment.applied_to(&tool.overridden);
                 only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
             }
             ToolCommand::Label(labels) => {

@@ -80,7 +80,7 @@ async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
     ];
     for number in 0..GROUPS {
         let done = nodes[0].execute(create(number), Context::by("test"), None).await.unwrap();
-        nodes[1].shown(done.position).await;
+        nodes[1].shown(done.position).await.unwrap();
     }
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..COMMANDS {
@@ -100,7 +100,7 @@ async fn ten_thousand_commands_on_two_nodes_lose_no_update() {
 
     let head = nodes[0].journal().head().await.unwrap();
     for node in &nodes {
-        node.shown(head).await;
+        node.shown(head).await.unwrap();
         let snapshot = node.snapshot();
         let there: BTreeSet<ToolId> =
             snapshot.groups().flat_map(|entry| entry.group.tools.clone()).collect();
@@ -181,7 +181,7 @@ async fn a_node_that_hears_nothing_converges_by_its_timer() {
             }
             assert!(start.elapsed() < Duration::from_secs(10), "writing did not resume");
         };
-        two.shown(position).await;
+        two.shown(position).await.unwrap();
         assert!(start.elapsed() < Duration::from_secs(10), "the second node did not converge");
     }
     assert_eq!(two.snapshot().groups().len(), 10);
@@ -199,7 +199,7 @@ async fn the_second_node_sees_a_change_within_a_second() {
     for number in 0..20 {
         let done = one.execute(create(number), Context::by("test"), None).await.unwrap();
         let start = Instant::now();
-        two.shown(done.position).await;
+        two.shown(done.position).await.unwrap();
         slowest = slowest.max(start.elapsed());
         seen.insert(two.snapshot().groups().len());
     }

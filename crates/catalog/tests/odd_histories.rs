@@ -56,7 +56,7 @@ impl History {
         let appended =
             self.journal.append(Append { streams: vec![stream], ..Append::default() }).await;
         let Appended::Stored(position) = appended.unwrap() else { unreachable!("there is no key") };
-        self.catalog.shown(position).await;
+        self.catalog.shown(position).await.unwrap();
     }
 
     /// What is live, what a fold from zero gives, and what a checkpoint gives: always the same.

@@ -17,8 +17,6 @@ pub(crate) struct App {
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
     background: Arc<Mutex<JoinSet<()>>>,
-    /// Whoever holds it reads something and changes part of it.
-    pub(crate) patching: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How the server behaves.
@@ -38,8 +36,7 @@ impl App {
         published: Published,
     ) -> Self {
         let (schemas, published) = (Arc::new(schemas), Arc::new(published));
-        let (background, patching) = (Arc::default(), Arc::default());
-        Self { crib, options, schemas, published, background, patching }
+        Self { crib, options, schemas, published, background: Arc::default() }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

@@ -52,12 +52,6 @@ impl Change {
         Ok(catalog.execute_if(command, holds, context, self.key.as_deref()).await?)
     }
 
-    /// The same, if it is about exactly this state.
-    pub(crate) fn only_if(&self, tag: Tag) -> Self {
-        let (request, key) = (self.request.clone(), self.key.clone());
-        Self { request, key, condition: IfMatch::exactly(tag) }
-    }
-
     /// Who wants it, and as part of what.
     pub(crate) fn context(&self, identity: &Identity) -> Context {
         let correlation_id = Some(self.request.as_str().into());

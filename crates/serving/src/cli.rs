@@ -79,7 +79,7 @@ the server when the requests at hand are answered. With -v every request is a li
 Examples:
   toolcrib serve
   toolcrib serve --config toolcrib.yaml
-  toolcrib serve --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+  toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
 
 A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
   issuers:
@@ -197,6 +197,9 @@ pub(crate) struct Serve {
     /// A file with the key
     #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
     pub(crate) sealing_key_file: Option<PathBuf>,
+    /// Make another key for an admin and print it, for whoever lost theirs
+    #[arg(long)]
+    pub(crate) new_admin_key: bool,
     /// Let callers without a credential in, wherever they are
     #[arg(long)]
     pub(crate) allow_anonymous: bool,

@@ -54,10 +54,6 @@ impl IfMatch {
         Ok(if headers.contains_key(IF_MATCH) { Self::OneOf(tags) } else { Self::Anything })
     }
 
-    pub(crate) fn exactly(tag: Tag) -> Self {
-        Self::OneOf(vec![tag.0.to_string()])
-    }
-
     pub(crate) fn holds(&self, now: Tag) -> bool {
         match self {
             Self::Anything => true,

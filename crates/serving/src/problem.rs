@@ -107,10 +107,6 @@ impl Problem {
     fn retry(self) -> Self {
         self.with(RETRY_AFTER, HeaderValue::from_static("1"))
     }
-
-    pub(crate) fn is(&self, code: Code) -> bool {
-        self.code == code
-    }
 }
 
 impl IntoResponse for Problem {
@@ -179,6 +175,9 @@ impl From<CommandError> for Problem {
             CommandError::Refused(refusal) => refusal.into(),
             CommandError::Busy { .. } => {
                 Self::new(Code::Busy, "others are changing the same thing: try again").retry()
+            }
+            CommandError::NotShown { .. } => {
+                Self::new(Code::JournalUnavailable, error.to_string()).retry()
             }
             CommandError::Journal(error) => error.into(),
         }

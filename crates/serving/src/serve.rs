@@ -51,7 +51,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
         return Err(Failure::NobodyCanCome { address });
     }
-    let admin = first_admin::make(&catalog, now).await?;
+    let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
     let behaviour = toolcrib::Options { anonymous, authenticator, cache, secrets };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
@@ -104,7 +104,7 @@ fn greet(address: SocketAddr, admin_key: Option<&str>) -> Result<(), Failure> {
     );
     if let Some(key) = admin_key {
         text += &format!(
-            "\nThe key of the first admin, shown only now:\n  {key}\n\nTry it:\n  \
+            "\nA key for an admin, shown only now:\n  {key}\n\nTry it:\n  \
              curl -H 'Authorization: Bearer {key}' http://{address}/api/sources\n"
         );
     }

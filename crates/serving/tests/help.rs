@@ -51,6 +51,7 @@ fn serve() {
           --listen <ADDR:PORT>       Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
           --config <FILE>            Issuers whose tokens are taken, in YAML or JSON
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
+          --new-admin-key            Make another key for an admin and print it, for whoever lost theirs
           --allow-anonymous          Let callers without a credential in, wherever they are
           --allow-stdio              Let admins register MCP servers that are started as child processes
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
@@ -65,7 +66,7 @@ fn serve() {
     Examples:
       toolcrib serve
       toolcrib serve --config toolcrib.yaml
-      toolcrib serve --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+      toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
 
     A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
       issuers:

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use model::Agent;
 use secrecy::ExposeSecret as _;
 use tokio::task::JoinSet;
-use upstream::http::HttpClient;
+use upstream::http::{HttpClient, Url};
 
 pub use config::{Audience, IssuerConfig, IssuerError, KeySource};
 use fetch::Place;
@@ -168,8 +168,9 @@ fn place(config: &IssuerConfig) -> Result<Option<Place>, IssuerError> {
         KeySource::PemFile(path) => Place::PemFile(path.clone()),
         KeySource::Jwks(_) | KeySource::Pem(_) | KeySource::Secret(_) => return Ok(None),
     };
-    // Whoever is on the way could hand out keys. Where something private is allowed, the way is the admin's own.
-    if place.is_plain_http() && config.allow.is_empty() {
+    // Whoever is on the way could hand out keys. To a host that is allowed by name, the way is the admin's own.
+    let is_open = |url: &Url| !config.allow.iter().any(|allowed| allowed.names(url));
+    if place.plain_http().is_some_and(is_open) {
         return Err(IssuerError::PlainHttp { issuer: config.issuer.to_string() });
     }
     Ok(Some(place))

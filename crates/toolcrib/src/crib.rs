@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use catalog::Catalog;
 use catalog::clock::Clock;
+use catalog::journal::JournalError;
+use catalog::{Catalog, Moment, Snapshot};
 use model::Agent;
 use upstream::http::HttpClient;
 
@@ -26,6 +27,8 @@ struct Inner {
     resolver: Resolver,
     clock: Arc<dyn Clock>,
     options: Options,
+    /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
+    looking_back: tokio::sync::Mutex<()>,
 }
 
 /// How a crib behaves.
@@ -51,7 +54,9 @@ impl Toolcrib {
     ) -> Self {
         let refresher = Refresher::new(Arc::clone(&catalog), client.clone());
         let (resolver, clock) = (Resolver::new(options.cache), Arc::new(clock));
-        Self(Arc::new(Inner { catalog, refresher, client, resolver, clock, options }))
+        let looking_back = tokio::sync::Mutex::default();
+        let inner = Inner { catalog, refresher, client, resolver, clock, options, looking_back };
+        Self(Arc::new(inner))
     }
 
     /// Everything known, and the way to change it.
@@ -75,6 +80,12 @@ impl Toolcrib {
 
     pub(crate) fn secrets(&self) -> Option<&Secrets> {
         self.0.options.secrets.as_deref()
+    }
+
+    /// Everything that was known at an earlier moment.
+    pub(crate) async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
+        let _turn = self.0.looking_back.lock().await;
+        self.0.catalog.snapshot_at(moment).await
     }
 
     /// What an agent sees now.

@@ -103,7 +103,7 @@ impl Toolcrib {
         at: Option<Moment>,
     ) -> Result<Explanation, JournalError> {
         match at {
-            Some(moment) => Ok(explain(&self.catalog().snapshot_at(moment).await?, claims, tool)),
+            Some(moment) => Ok(explain(&self.snapshot_at(moment).await?, claims, tool)),
             None => Ok(explain(&self.catalog().snapshot(), claims, tool)),
         }
     }

@@ -57,5 +57,5 @@ pub use secrets::{SealingKey, SecretError, Secrets};
 pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
-pub use view::{AgentView, CallError, Hit, NotFound, ViewedTool};
+pub use view::{AgentView, Hit, NotFound, ViewedTool};
 pub use what_if::{Effect, Extent, Renamed, effects};

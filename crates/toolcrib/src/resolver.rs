@@ -81,19 +81,23 @@ impl Resolver {
 
 impl Compiled {
     fn of(snapshot: &Snapshot) -> Self {
-        let active = snapshot.policies().filter(|policy| policy.active);
-        let policies = Policies::compile(active.map(|policy| (&policy.id, &policy.rules)));
-        Self { from: Arc::clone(snapshot.policies_by_id()), policies }
+        Self { from: Arc::clone(snapshot.policies_by_id()), policies: active_policies(snapshot) }
     }
+}
+
+/// The policies of a snapshot, ready to be asked.
+pub(crate) fn active_policies(snapshot: &Snapshot) -> Policies {
+    let active = snapshot.policies().filter(|policy| policy.active);
+    Policies::compile(active.map(|policy| (&policy.id, &policy.rules)))
 }
 
 /// The same, with nothing kept and nothing used again: for other moments than now, and for what might be.
 pub(crate) fn resolve(snapshot: &Snapshot, claims: &Claims) -> Toolset {
-    Toolset::resolve(snapshot, Compiled::of(snapshot).policies.resolve(claims))
+    Toolset::resolve(snapshot, active_policies(snapshot).resolve(claims))
 }
 
 /// The same with the tools of the groups that are not served.
 pub(crate) fn resolve_with_unserved(snapshot: &Snapshot, claims: &Claims) -> Toolset {
     let all = snapshot.tools().map(|entry| entry.slot).collect();
-    Toolset::within(snapshot, Compiled::of(snapshot).policies.resolve(claims), &all)
+    Toolset::within(snapshot, active_policies(snapshot).resolve(claims), &all)
 }

@@ -78,8 +78,8 @@ impl Toolset {
     /// The name this agent is shown: the first form that none of its other tools goes by (requirement A5).
     pub(crate) fn name(&self, snapshot: &Snapshot, entry: &CataloguedTool) -> Box<str> {
         let is_free = |form: &str| {
-            let mut others = snapshot.tools_called(form).filter(|other| other.slot != entry.slot);
-            !others.any(|other| self.all.contains(other.slot))
+            let mut mine = snapshot.tools_called_in(form, &self.all);
+            mine.all(|other| other.slot == entry.slot)
         };
         if is_free(entry.tool.name()) {
             return entry.tool.name().into();

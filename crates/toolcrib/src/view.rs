@@ -17,7 +17,6 @@ use crate::crib::Toolcrib;
 use crate::provider::ToolProvider;
 use crate::toolset::Toolset;
 
-pub use call::CallError;
 pub use search::Hit;
 pub use tool::ViewedTool;
 
@@ -92,11 +91,10 @@ impl AgentView {
 
     /// The tool that goes by this name, in the form the agent is shown or in another that is not ambiguous.
     pub fn find(&self, name: &str) -> Result<ViewedTool, NotFound> {
-        let granted = |entry: &&Arc<CataloguedTool>| self.toolset.tools().contains(entry.slot);
-        let found = self.snapshot.tools_called(name).filter(granted);
+        let found = self.snapshot.tools_called_in(name, self.toolset.tools());
         let mut found: Vec<ViewedTool> = found.map(|entry| self.viewed(entry)).collect();
         match found.len() {
-            0 => self.provided().find(|tool| tool.name() == name).ok_or_else(|| missing(name)),
+            0 => self.provided_by_name(name).ok_or_else(|| missing(name)),
             1 => Ok(found.remove(0)),
             _ => match found.iter().position(|tool| tool.name() == name) {
                 Some(place) => Ok(found.remove(place)),
@@ -127,6 +125,13 @@ impl AgentView {
         ViewedTool::catalogued(entry, self.toolset.name(&self.snapshot, entry))
     }
 
+    /// Asked only for names that no tool of the catalog goes by.
+    fn provided_by_name(&self, name: &str) -> Option<ViewedTool> {
+        self.providers.iter().find_map(|provider| {
+            Some(ViewedTool::provided(provider.get_tool(name)?, Arc::clone(provider)))
+        })
+    }
+
     /// What providers add: names that are free, the first provider first.
     fn provided(&self) -> impl Iterator<Item = ViewedTool> {
         let mut taken = HashSet::new();
@@ -135,10 +140,9 @@ impl AgentView {
             provider.list_tools().into_iter().map(offer)
         });
         offers.filter(move |tool| {
-            let granted = |entry: &Arc<CataloguedTool>| self.toolset.tools().contains(entry.slot);
             let name = tool.name();
-            let free =
-                !self.snapshot.tools_called(name).any(granted) && taken.insert(name.to_owned());
+            let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
+            let free = mine.next().is_none() && taken.insert(name.to_owned());
             if !free {
                 tracing::debug!(name, "a provider's tool `{name}` is shadowed by another");
             }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use access::Policies;
 use catalog::tool_set::Slot;
 use catalog::{CataloguedTool, Command, CommandError, Snapshot};
 use model::{Claims, ToolId};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::crib::Toolcrib;
-use crate::resolver::resolve;
+use crate::resolver::active_policies;
 use crate::toolset::Toolset;
 
 /// Bytes of JSON to a token, about: what common tokenizers make of tool lists.
@@ -66,28 +67,56 @@ impl Toolcrib {
     ) -> Result<Vec<Effect>, CommandError> {
         let before = self.catalog().snapshot();
         let after = self.catalog().what_if(&before, commands).await?;
-        Ok(effects(&before, &after, agents))
+        let agents = agents.to_vec();
+        // With many tools and agents it takes a while, which nobody else should wait for.
+        let compared = tokio::task::spawn_blocking(move || effects(&before, &after, &agents)).await;
+        Ok(compared.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())))
     }
 }
 
 /// What differs for agents between two snapshots.
 pub fn effects(before: &Snapshot, after: &Snapshot, agents: &[Claims]) -> Vec<Effect> {
-    let mut sizes = [HashMap::new(), HashMap::new()];
-    agents.iter().map(|claims| effect(before, after, claims, &mut sizes)).collect()
+    let (mut before, mut after) = (Side::of(before), Side::of(after));
+    agents.iter().map(|claims| effect(&mut before, &mut after, claims)).collect()
 }
 
-/// The bytes of a tool in a list, apart from its name.
-type Sizes = HashMap<Slot, usize>;
+/// One of two snapshots that are compared, with what is worked out once for all agents.
+struct Side<'a> {
+    snapshot: &'a Snapshot,
+    policies: Policies,
+    /// The bytes of a tool in a list, apart from its name.
+    sizes: HashMap<Slot, usize>,
+}
 
-fn effect(
-    before: &Snapshot,
-    after: &Snapshot,
-    claims: &Claims,
-    [sizes_before, sizes_after]: &mut [Sizes; 2],
-) -> Effect {
-    let (had, has) = (resolve(before, claims), resolve(after, claims));
-    let (before_extent, after_extent) =
-        (extent(before, &had, sizes_before), extent(after, &has, sizes_after));
+impl<'a> Side<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        Self { snapshot, policies: active_policies(snapshot), sizes: HashMap::new() }
+    }
+
+    fn toolset(&self, claims: &Claims) -> Toolset {
+        Toolset::resolve(self.snapshot, self.policies.resolve(claims))
+    }
+
+    fn extent(&mut self, toolset: &Toolset) -> Extent {
+        let mut bytes = 0;
+        for (slot, name) in toolset.list(self.snapshot) {
+            if let Some(entry) = self.snapshot.tool_at(*slot) {
+                bytes += name.len() + *self.sizes.entry(*slot).or_insert_with(|| size(entry));
+            }
+        }
+        Extent {
+            tools: toolset.tools().len(),
+            listed: toolset.listed().len(),
+            tokens: bytes.div_ceil(BYTES_PER_TOKEN),
+            admin: toolset.grant().admin,
+        }
+    }
+}
+
+fn effect(before_side: &mut Side<'_>, after_side: &mut Side<'_>, claims: &Claims) -> Effect {
+    let (had, has) = (before_side.toolset(claims), after_side.toolset(claims));
+    let (before_extent, after_extent) = (before_side.extent(&had), after_side.extent(&has));
+    let (before, after) = (before_side.snapshot, after_side.snapshot);
     let mut renamed: Vec<Renamed> = tools(before, &had)
         .filter_map(|entry| {
             let then = after.tool(&entry.tool.id).filter(|then| has.tools().contains(then.slot))?;
@@ -120,22 +149,6 @@ fn missing(one: &Snapshot, of: &Toolset, two: &Snapshot, from: &Toolset) -> Vec<
     let mut ids: Vec<ToolId> = ids.cloned().collect();
     ids.sort();
     ids
-}
-
-fn extent(snapshot: &Snapshot, toolset: &Toolset, sizes: &mut Sizes) -> Extent {
-    let names = toolset.list(snapshot).iter();
-    let bytes: usize = names
-        .filter_map(|(slot, name)| {
-            let entry = snapshot.tool_at(*slot)?;
-            Some(name.len() + *sizes.entry(*slot).or_insert_with(|| size(entry)))
-        })
-        .sum();
-    Extent {
-        tools: toolset.tools().len(),
-        listed: toolset.listed().len(),
-        tokens: bytes.div_ceil(BYTES_PER_TOKEN),
-        admin: toolset.grant().admin,
-    }
 }
 
 fn size(entry: &CataloguedTool) -> usize {

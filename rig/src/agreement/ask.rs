@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use model::ToolId;
-use toolcrib::{AgentView, CallError, Effect, Explanation, NotFound, ViewedTool};
+use toolcrib::{AgentView, Effect, Explanation, NotFound, ViewedTool};
 
 use super::oracle::{Change, Meaning, Reasons};
 use super::world::Visibility;
@@ -35,7 +35,7 @@ pub(super) fn find(view: &AgentView, name: &str) -> Meaning {
 pub(super) async fn call(view: &AgentView, name: &str) -> Meaning {
     match view.call(name, Default::default()).await {
         Ok(outcome) => Meaning::Tool(outcome.tool_id.to_string()),
-        Err(CallError::NotFound(error)) => nothing(&error),
+        Err(error) => nothing(&error),
     }
 }
 

@@ -346,7 +346,7 @@ async fn with_history(place: &str, events: usize) -> anyhow::Result<()> {
     let last =
         Command::Tool(tools[0].clone(), ToolCommand::Override(catalog::tool::Override::default()));
     catalog.execute(last, by(), None).await?;
-    catalog.shown(journal.head().await?).await;
+    catalog.shown(journal.head().await?).await?;
     catalog.checkpoint().await?;
     catalog.close().await;
     Ok(())

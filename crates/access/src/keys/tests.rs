@@ -264,6 +264,19 @@ fn in_a_set_without_names_a_name_says_nothing() {
 }
 
 #[test]
+fn of_a_few_keys_without_names_any_that_fits_will_do() {
+    let signers: Vec<Signer> = (0..4).map(|_| Signer::p256()).collect();
+    let pem: String = signers.iter().map(Signer::pem).collect();
+    let keys = KeySet::from_pem(&pem).unwrap();
+    for signer in &signers {
+        assert_eq!(holds(signer, "ES256", &keys), Ok(()));
+    }
+    assert_eq!(holds(&Signer::p256(), "ES256", &keys), Err(TokenError::Signature));
+    let many = KeySet::from_pem(&format!("{pem}{}", Signer::p256().pem())).unwrap();
+    assert_eq!(holds(&signers[0], "ES256", &many), Err(TokenError::AmbiguousKey));
+}
+
+#[test]
 fn two_sets_are_the_same_if_their_keys_are() {
     let (a, b, rsa) = (Signer::p256(), Signer::p256(), RSA.jwk("r"));
     let one = set(&[a.jwk("a"), b.jwk("b"), rsa.clone()]);

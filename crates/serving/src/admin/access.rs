@@ -22,6 +22,8 @@ use crate::route::Route;
 
 /// An earlier moment is folded from the first event on.
 const DEADLINE: Duration = Duration::from_secs(300);
+/// The most groups and policies of one question.
+const PROPOSALS: usize = 1_000;
 /// The most identities of one question.
 const IDENTITIES: usize = 100;
 
@@ -181,6 +183,13 @@ async fn what_if(
 ) -> Result<Json<Effects>, Problem> {
     if asked.identities.is_empty() || IDENTITIES < asked.identities.len() {
         return Err(Problem::field("identities", format!("are 1 to {IDENTITIES}")));
+    }
+    let proposals = asked.groups.len()
+        + asked.policies.len()
+        + asked.delete_groups.len()
+        + asked.delete_policies.len();
+    if PROPOSALS < proposals {
+        return Err(Problem::field("", format!("at most {PROPOSALS} things are proposed at once")));
     }
     let (names, claims): (Vec<_>, Vec<_>) = asked
         .identities

@@ -26,12 +26,9 @@ use crate::caller::Admin;
 use crate::change::Change;
 use crate::etag::Tag;
 use crate::page::{Page, Paging};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::query::Asked;
 use crate::route::Route;
-
-/// How often a patch is put together again when somebody else was faster.
-const ATTEMPTS: usize = 10;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -184,23 +181,7 @@ async fn patch(
     change: Change,
     Body(patch): Body<Patch>,
 ) -> Result<Seen<SeenTool>, Problem> {
-    // On one node they take turns, or the fastest would keep all others busy; nodes seldom meet.
-    let _turn = app.patching.lock().await;
-    for _ in 0..ATTEMPTS {
-        let before = find(&app.snapshot(), &id)?;
-        let command = ToolCommand::Override(patch.applied_to(&before.tool.overridden));
-        // What the patch leaves as it is must still be as it was when the patch was put together.
-        let (read, asked) = (tag(&before.tool), change.condition.clone());
-        if !asked.holds(read) {
-            return changed(&app, &identity, &change, &id, command).await;
-        }
-        let change = change.only_if(read);
-        match changed(&app, &identity, &change, &id, command).await {
-            Err(problem) if problem.is(Code::PreconditionFailed) => {}
-            done => return done,
-        }
-    }
-    Err(Problem::new(Code::Busy, "others are changing the same tool: try again"))
+    changed(&app, &identity, &change, &id, ToolCommand::Amend(patch.amendment())).await
 }
 
 async fn label(

@@ -2,7 +2,7 @@
 
 use catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
 use jiff::Timestamp;
-use model::{KeyId, KeyProfile};
+use model::{KeyId, KeyProfile, PolicyRules};
 use secrecy::SecretString;
 use serde_json::json;
 use toolcrib::{Context, new_key};
@@ -12,12 +12,14 @@ use crate::failure::Failure;
 /// More keys than anybody loses.
 const ATTEMPTS: usize = 1000;
 
-/// Makes an admin key if there is no good one, and no policy that makes admins.
+/// Makes an admin key if it is asked for, or if nobody could administer.
 pub(super) async fn make(
     catalog: &Catalog,
     now: Timestamp,
+    has_issuers: bool,
+    asked: bool,
 ) -> Result<Option<SecretString>, Failure> {
-    if has_admin(&catalog.snapshot(), now) {
+    if !asked && has_admin(&catalog.snapshot(), now, has_issuers) {
         return Ok(None);
     }
     for number in 1..=ATTEMPTS {
@@ -31,14 +33,26 @@ pub(super) async fn make(
         let context = Context::by("system:start");
         match catalog.execute(Command::Key(id, command), context, None).await {
             Ok(_) => return Ok(Some(secret)),
-            Err(CommandError::Refused(Refusal::AlreadyExists { .. })) => {}
+            // Another node may have been faster.
+            Err(CommandError::Refused(Refusal::AlreadyExists { .. })) => {
+                if !asked && has_admin(&catalog.snapshot(), now, has_issuers) {
+                    return Ok(None);
+                }
+            }
             Err(error) => return Err(Failure::FirstAdmin(error)),
         }
     }
     Ok(None)
 }
 
-fn has_admin(snapshot: &Snapshot, now: Timestamp) -> bool {
-    snapshot.keys().any(|key| key.profile.admin && key.is_good_at(now))
-        || snapshot.policies().any(|policy| policy.active && policy.rules.makes_admins())
+/// A policy makes an admin only of somebody who comes with claims: a token, or a key.
+fn has_admin(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> bool {
+    let mut good = snapshot.keys().filter(|key| key.is_good_at(now));
+    let mut active = snapshot.policies().filter(|policy| policy.active);
+    good.any(|key| {
+        let mut active = snapshot.policies().filter(|policy| policy.active);
+        let matches =
+            |rules: &PolicyRules| rules.makes_admins() && rules.matches(&key.profile.claims);
+        key.profile.admin || active.any(|policy| matches(&policy.rules))
+    }) || (has_issuers && active.any(|policy| policy.rules.makes_admins()))
 }

@@ -18,18 +18,42 @@ fn the_first_start_shows_a_key_and_the_next_does_not() {
 }
 
 #[test]
-fn whoever_lost_the_last_admin_key_gets_another_at_the_next_start() {
+fn a_policy_that_nobody_can_match_does_not_keep_the_first_key_away() {
+    let mut server = Server::start();
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": "root"}]);
+    let policy = json!({"name": "Roots", "admin": true, "matchers": matchers});
+    server.post("/api/policies", &policy).ok();
+    server.send(&server.ask("POST", "/api/keys/first-admin/revoke")).ok();
+    server.stop();
+    assert!(greeting(&server.folder, "").contains("tcrib_first-admin-2_"));
+}
+
+#[test]
+fn whoever_lost_the_key_asks_for_another() {
+    let mut server = Server::start();
+    server.stop();
+    assert!(!greeting(&server.folder, "").contains("tcrib_"));
+    assert!(greeting(&server.folder, " --new-admin-key").contains("tcrib_first-admin-2_"));
+}
+
+#[test]
+fn when_the_last_admin_key_is_revoked_the_next_start_makes_another() {
     let mut server = Server::start();
     server.send(&server.ask("POST", "/api/keys/first-admin/revoke")).ok();
     assert_eq!(server.get("/api/keys").status, 401);
     server.stop();
-    let mut child = server.folder.start("serve --listen 127.0.0.1:0", &[]);
+    assert!(greeting(&server.folder, "").contains("tcrib_first-admin-2_"));
+}
+
+/// What a server says when it starts.
+fn greeting(folder: &Folder, options: &str) -> String {
+    let mut child = folder.start(&format!("serve --listen 127.0.0.1:0{options}"), &[]);
     let mut said = vec![0; 4096];
     let read = child.stdout.as_mut().unwrap().read(&mut said).unwrap();
     let said = String::from_utf8_lossy(&said[..read]).into_owned();
     signal(&child, "INT");
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
-    assert!(said.contains("tcrib_first-admin-2_"), "{said}");
+    said
 }
 
 #[test]

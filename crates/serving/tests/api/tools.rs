@@ -81,6 +81,20 @@ fn a_patch_of_what_was_not_seen_is_refused() {
 }
 
 #[test]
+fn a_patch_that_is_repeated_is_the_same_whatever_happened_since() {
+    let server = Server::on(Folder::with_catalog(), "");
+    let path = "/api/tools/petstore:listPets";
+    let patch = |key: &str, body: serde_json::Value| {
+        server.send(&server.ask("PATCH", path).header("Idempotency-Key", key).json(&body))
+    };
+    patch("one", json!({"name": "all_pets"})).ok();
+    patch("two", json!({"description": "Every pet"})).ok();
+    let again = patch("one", json!({"name": "all_pets"})).ok();
+    assert_eq!((&again["name"], &again["description"]), (&json!("all_pets"), &json!("Every pet")));
+    assert_eq!(patch("one", json!({"name": "no_pets"})).status, 422);
+}
+
+#[test]
 fn patches_of_different_members_at_once_lose_none() {
     let server = Server::on(Folder::with_catalog(), "");
     let path = "/api/tools/petstore:getOwner";

@@ -108,7 +108,7 @@ async fn a_command_without_a_key_is_never_carried_out_twice() {
             }
             result => panic!("{result:?}"),
         }
-        other.shown(other.journal().head().await.unwrap()).await;
+        other.shown(other.journal().head().await.unwrap()).await.unwrap();
         let there = other.snapshot().source(&"pets".parse().unwrap()).unwrap().source.failures;
         counted += 1;
         assert_eq!(there, counted);

@@ -93,7 +93,7 @@ pub enum IssuerError {
     },
     /// Anybody on the way could hand out keys.
     #[error(
-        "the keys of issuer `{issuer}` would come over `http`: use `https`, or allow the private address they are at with `allow`"
+        "the keys of issuer `{issuer}` would come over `http`: use `https`, or name the host in `allow` if the way to it is your own"
     )]
     PlainHttp {
         /// The issuer.

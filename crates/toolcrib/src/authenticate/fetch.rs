@@ -63,16 +63,16 @@ impl Place {
         Ok(Self::Discovery { issuer: issuer.into(), url })
     }
 
-    /// Whether somebody on the way could change what is read. Nobody is on the way to this machine.
-    pub(super) fn is_plain_http(&self) -> bool {
-        let (Self::Discovery { url, .. } | Self::Jwks(url)) = self else { return false };
+    /// The address, if somebody on the way could change what is read. Nobody is on the way to this machine.
+    pub(super) fn plain_http(&self) -> Option<&Url> {
+        let (Self::Discovery { url, .. } | Self::Jwks(url)) = self else { return None };
         let here = match url.host() {
             Some(Host::Ipv4(address)) => address.is_loopback(),
             Some(Host::Ipv6(address)) => address.is_loopback(),
             Some(Host::Domain(name)) => name == "localhost",
             None => false,
         };
-        url.scheme() != "https" && !here
+        (url.scheme() != "https" && !here).then_some(url)
     }
 
     /// All of it before the deadline.

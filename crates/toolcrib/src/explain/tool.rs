@@ -65,8 +65,8 @@ pub enum StopCode {
     Incomplete,
     /// No group has it.
     InNoGroup,
-    /// Every group that would have it keeps it out, or does not select it.
-    NotInGrantedGroups,
+    /// A group that the agent has keeps it out.
+    Excluded,
     /// The groups that have it are switched off.
     GroupInactive,
     /// No policy that matches grants a group that has it.
@@ -220,14 +220,10 @@ fn access_stop(policies: &[PolicyExplanation], groups: &[GroupOfTool]) -> Option
         let reason = group.membership.reason.as_deref().filter(|reason| !reason.is_empty());
         let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
         let message = format!("group `{}` excludes it{reason}", group.id);
-        return Some(stop(StopCode::NotInGrantedGroups, message));
+        return Some(stop(StopCode::Excluded, message));
     }
     if having.is_empty() {
-        let granted = policies.iter().any(|policy| policy.grants && !policy.groups.is_empty());
-        return Some(match granted {
-            true => stop(StopCode::NotInGrantedGroups, "no group of the agent has it".to_owned()),
-            false => stop(StopCode::InNoGroup, "no group has it".to_owned()),
-        });
+        return Some(stop(StopCode::InNoGroup, "no group has it".to_owned()));
     }
     let ids: Vec<&GroupId> = having.iter().map(|group| &group.id).collect();
     let wanted: BTreeSet<&PolicyId> = policies

@@ -1,5 +1,7 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
+use std::error::Error;
+use std::fmt::Display;
 use std::time::Instant;
 
 use catalog::CataloguedTool;
@@ -10,19 +12,12 @@ use model::{
     ToolResult,
 };
 use serde_json::{Map, Value};
-use upstream::egress::Allowed;
-use upstream::http::{HttpClient, Limits, Origin};
+use upstream::egress::{Allowed, InvalidAllowed};
+use upstream::http::{self, HttpClient, Limits};
 
+use super::tool::Origin;
 use super::{AgentView, NotFound, ViewedTool};
 use crate::provider::{ProviderError, ToolProvider};
-
-/// Why nothing was called.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// There is no such tool for this agent.
-    #[error(transparent)]
-    NotFound(#[from] NotFound),
-}
 
 impl AgentView {
     /// Calls a tool by name.
@@ -30,7 +25,7 @@ impl AgentView {
         &self,
         name: &str,
         arguments: Map<String, Value>,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<Outcome, NotFound> {
         let tool = self.find(name)?;
         Ok(self.execute(&tool, arguments).await)
     }
@@ -40,7 +35,7 @@ impl AgentView {
         &self,
         id: &ToolId,
         arguments: Map<String, Value>,
-    ) -> Result<Outcome, CallError> {
+    ) -> Result<Outcome, NotFound> {
         let tool = self.find_id(id)?;
         Ok(self.execute(&tool, arguments).await)
     }
@@ -48,12 +43,11 @@ impl AgentView {
     async fn execute(&self, tool: &ViewedTool, arguments: Map<String, Value>) -> Outcome {
         let start = Instant::now();
         let id = tool.id().cloned().unwrap_or_else(|| provided_id(tool.name()));
-        let done = match (tool.entry(), tool.provider()) {
-            (Some(entry), _) => self.execute_catalogued(entry, &arguments).await,
-            (None, Some(provider)) => {
+        let done = match tool.origin() {
+            Origin::Catalog(entry) => self.execute_catalogued(entry, &arguments).await,
+            Origin::Provider(_, provider) => {
                 provided(&id, provider.as_ref(), tool.name(), arguments, start).await
             }
-            (None, None) => Err(refused("the tool is from nowhere")),
         };
         done.unwrap_or_else(|failure| failed(id, start, failure))
     }
@@ -74,12 +68,15 @@ impl AgentView {
         }
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
-            _ => Answers::Api,
+            Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {
+                Answers::Api
+            }
         };
         let tool = HttpTool::compile(entry.tool.id.clone(), manifest, &schema.to_value(), answers)
-            .map_err(|error| refused(&error.to_string()))?;
+            .map_err(|error| unusable(&entry.tool.id, &error, "the tool cannot be called"))?;
         let credentials = self.credentials(source).await?;
-        let client = client(source, self.crib.client())?;
+        let client = client(source, self.crib.client())
+            .map_err(|error| unusable(&entry.tool.id, &error, "the tool cannot be reached"))?;
         let origin = origin(source);
         Ok(tool.call(&client, Limits::default(), arguments, &credentials, origin.as_ref()).await)
     }
@@ -102,17 +99,17 @@ impl AgentView {
 }
 
 /// What may be reached for this source.
-fn client(source: &Source, client: &HttpClient) -> Result<HttpClient, Failure> {
+fn client(source: &Source, client: &HttpClient) -> Result<HttpClient, InvalidAllowed> {
     if source.profile.allow.is_empty() {
         return Ok(client.clone());
     }
     let allowed = source.profile.allow.iter().map(|text| text.parse());
     let allowed: Result<Vec<Allowed>, _> = allowed.collect();
-    Ok(client.allowing(allowed.map_err(|error| refused(&error.to_string()))?))
+    Ok(client.allowing(allowed?))
 }
 
 /// Where credentials may go (requirement O7). A specification that an admin wrote down names its own servers.
-fn origin(source: &Source) -> Option<Origin> {
+fn origin(source: &Source) -> Option<http::Origin> {
     let specification = match &source.profile.settings {
         Settings::Openapi(settings) => settings.specification.as_ref(),
         _ => None,
@@ -185,4 +182,10 @@ fn elapsed(start: Instant) -> u64 {
 
 fn refused(message: &str) -> Failure {
     Failure { code: ErrorCode::InternalError, message: message.to_owned(), retryable: false }
+}
+
+/// The cause is for our log: it may name files, variables and addresses that are nothing for an agent.
+fn unusable(what: &impl Display, cause: &dyn Error, message: &str) -> Failure {
+    tracing::error!(%what, %cause, "`{what}` cannot be used: {cause}");
+    refused(message)
 }

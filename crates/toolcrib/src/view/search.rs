@@ -48,22 +48,14 @@ impl AgentView {
     }
 }
 
-/// The whole query as one word, or the mean of its words.
+/// The mean of the scores of its words.
 fn score(query: &str, tool: &ViewedTool) -> f64 {
     let name = tool.name().to_lowercase();
     let description = tool.description().to_lowercase();
     let keywords: Vec<String> = tool.keywords().iter().map(|word| word.to_lowercase()).collect();
     let words: Vec<&str> = query.split_whitespace().collect();
-    let mean = |words: &[&str]| {
-        let sum: f64 =
-            words.iter().map(|word| word_score(word, &name, &keywords, &description)).sum();
-        sum / words.len() as f64
-    };
-    match words[..] {
-        [] => 0.0,
-        [word] => word_score(word, &name, &keywords, &description),
-        [..] => mean(&words),
-    }
+    let scores = words.iter().map(|word| word_score(word, &name, &keywords, &description));
+    scores.sum::<f64>() / words.len().max(1) as f64
 }
 
 fn word_score(word: &str, name: &str, keywords: &[String], description: &str) -> f64 {

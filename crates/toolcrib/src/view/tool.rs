@@ -12,22 +12,23 @@ use crate::provider::{ProvidedTool, ToolProvider};
 #[derive(Clone)]
 pub struct ViewedTool {
     name: Box<str>,
-    from: From,
+    origin: Origin,
 }
 
+/// Where a tool comes from.
 #[derive(Clone)]
-enum From {
+pub(super) enum Origin {
     Catalog(Arc<CataloguedTool>),
     Provider(Arc<ProvidedTool>, Arc<dyn ToolProvider>),
 }
 
 impl ViewedTool {
     pub(super) fn catalogued(entry: &Arc<CataloguedTool>, name: Box<str>) -> Self {
-        Self { name, from: From::Catalog(Arc::clone(entry)) }
+        Self { name, origin: Origin::Catalog(Arc::clone(entry)) }
     }
 
     pub(super) fn provided(tool: Arc<ProvidedTool>, provider: Arc<dyn ToolProvider>) -> Self {
-        Self { name: tool.name.clone(), from: From::Provider(tool, provider) }
+        Self { name: tool.name.clone(), origin: Origin::Provider(tool, provider) }
     }
 
     /// What this agent calls it.
@@ -37,9 +38,9 @@ impl ViewedTool {
 
     /// In the catalog; a provider's tool is not there.
     pub fn entry(&self) -> Option<&Arc<CataloguedTool>> {
-        match &self.from {
-            From::Catalog(entry) => Some(entry),
-            From::Provider(..) => None,
+        match &self.origin {
+            Origin::Catalog(entry) => Some(entry),
+            Origin::Provider(..) => None,
         }
     }
 
@@ -48,40 +49,37 @@ impl ViewedTool {
         self.entry().map(|entry| &entry.tool.id)
     }
 
-    pub(super) fn provider(&self) -> Option<&Arc<dyn ToolProvider>> {
-        match &self.from {
-            From::Catalog(_) => None,
-            From::Provider(_, provider) => Some(provider),
-        }
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// For the model to read.
     pub fn description(&self) -> &str {
-        match &self.from {
-            From::Catalog(entry) => entry.tool.description(),
-            From::Provider(tool, _) => &tool.description,
+        match &self.origin {
+            Origin::Catalog(entry) => entry.tool.description(),
+            Origin::Provider(tool, _) => &tool.description,
         }
     }
 
     /// Further words it is found by: tags, labels, keywords.
     pub fn keywords(&self) -> Vec<&str> {
-        match &self.from {
-            From::Catalog(entry) => {
+        match &self.origin {
+            Origin::Catalog(entry) => {
                 let tags = entry.tool.shown_manifest().tags.iter().map(AsRef::as_ref);
                 tags.chain(entry.tool.labels.iter().map(|label| label.as_str())).collect()
             }
-            From::Provider(tool, _) => tool.keywords.iter().map(AsRef::as_ref).collect(),
+            Origin::Provider(tool, _) => tool.keywords.iter().map(AsRef::as_ref).collect(),
         }
     }
 
     /// Of its arguments, whole.
     pub fn input_schema(&self) -> Value {
-        match &self.from {
-            From::Catalog(entry) => {
+        match &self.origin {
+            Origin::Catalog(entry) => {
                 let schema = entry.input_schema.as_ref().map(model::Schema::to_served);
                 schema.unwrap_or_else(|| Value::Object(Map::new()))
             }
-            From::Provider(tool, _) => tool.input_schema.clone(),
+            Origin::Provider(tool, _) => tool.input_schema.clone(),
         }
     }
 }

@@ -50,13 +50,8 @@ async fn what_stops_a_tool_is_said() {
         assert_eq!(why(&world, claims, tool), (false, vec![code], said.to_owned()));
     };
     stopped(staff(), "nothing", StopCode::NoSuchTool, "there is no such tool");
-    stopped(
-        staff(),
-        "add_pet",
-        StopCode::NotInGrantedGroups,
-        "group `readers` excludes it: only by hand",
-    );
-    stopped(staff(), "rare", StopCode::NotInGrantedGroups, "no group of the agent has it");
+    stopped(staff(), "add_pet", StopCode::Excluded, "group `readers` excludes it: only by hand");
+    stopped(staff(), "rare", StopCode::InNoGroup, "no group has it");
     stopped(
         json!({"role": "guest"}),
         "get_pet",

@@ -80,6 +80,10 @@ async fn keys_that_cannot_be_used_are_refused_at_the_start() {
         (json!({"clock_skew": 301}), "clock skew"),
         (json!({"issuer": "http://id.example"}), "over `http`"),
         (json!({"keys": {"jwks_url": "http://id.example/keys"}}), "over `http`"),
+        (
+            json!({"issuer": "http://id.example", "allow": ["10.0.0.0/8", "id.example:81"]}),
+            "over `http`",
+        ),
     ] {
         let error = trusted(changed.clone()).await.err().unwrap().to_string();
         assert!(error.contains(complaint), "{changed}: {error}");

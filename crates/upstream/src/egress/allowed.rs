@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use url::Host;
+use url::{Host, Url};
 
 /// An address, a network or a host name, on every port or on one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,6 +36,21 @@ impl Allowed {
     /// The only port, if there is one.
     pub(super) fn port(&self) -> Option<u16> {
         self.port
+    }
+
+    /// Whether it speaks of the host of a URL as it is written there: by its name, or by its address.
+    pub fn names(&self, url: &Url) -> bool {
+        let here = match (url.host(), &self.target) {
+            (Some(Host::Domain(host)), Target::Name(name)) => name.eq_ignore_ascii_case(host),
+            (Some(Host::Ipv4(address)), Target::Network(network)) => {
+                network.contains(&IpAddr::V4(address))
+            }
+            (Some(Host::Ipv6(address)), Target::Network(network)) => {
+                network.contains(&IpAddr::V6(address))
+            }
+            (_, Target::Name(_) | Target::Network(_)) => false,
+        };
+        here && self.port.is_none_or(|only| Some(only) == url.port_or_known_default())
     }
 
     pub(super) fn covers(&self, host: &str, port: u16, address: IpAddr) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::tool::{Override, Review, Status, Tool};
+use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
 use jiff::Timestamp;
 use model::{Digest, Execution, LabelId, SourceId, ToolId, Visibility};
@@ -140,13 +140,9 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 }
 
 impl Patch {
-    pub(super) fn applied_to(&self, before: &Override) -> Override {
-        let name = self.name.as_ref().map(|name| name.as_ref().map(|name| name.0.clone()));
-        Override {
-            name: name.unwrap_or_else(|| before.name.clone()),
-            description: self.description.clone().unwrap_or_else(|| before.description.clone()),
-            visibility: self.visibility.unwrap_or(before.visibility),
-        }
+    pub(super) fn amendment(self) -> Amendment {
+        let name = self.name.map(|name| name.map(|ToolName(name)| name));
+        Amendment { name, description: self.description, visibility: self.visibility }
     }
 }
 
