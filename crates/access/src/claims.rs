@@ -39,10 +39,17 @@ pub(crate) fn check_type(
 fn looks_like_access_token(claims: &Map<String, Value>) -> Result<(), TokenError> {
     let other_type = claims.get("typ").and_then(Value::as_str);
     let of_others = OF_OTHER_TOKENS.iter().any(|name| claims.contains_key(*name));
-    if of_others || other_type.is_some_and(|name| OTHER_TYPES.contains(&name)) {
+    if of_others
+        || other_type
+            .is_some_and(|name| OTHER_TYPES.iter().any(|other| other.eq_ignore_ascii_case(name)))
+    {
         return Err(TokenError::Type { rule: "it has claims of an id token or a logout token" });
     }
-    let stands = |name: &&str| claims.get(*name).is_some_and(|claim| !claim.is_null());
+    let stands = |name: &&str| match claims.get(*name) {
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(elements)) => elements.iter().any(Value::is_string),
+        _ => false,
+    };
     if !OF_ACCESS_TOKENS.iter().any(stands) {
         return Err(TokenError::Type {
             rule: "it must have a `scope`, `scp`, `client_id` or `azp`",

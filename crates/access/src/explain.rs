@@ -24,7 +24,7 @@ pub struct MatcherVerdict {
     /// What it compares with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
-    /// What is there.
+    /// What is there: the first few values, and of a long one the beginning.
     pub found: Vec<Value>,
     /// Whether it matches.
     pub matches: bool,
@@ -46,7 +46,7 @@ fn judge(matcher: &Matcher, claims: &Claims) -> MatcherVerdict {
         operator: matcher.operator(),
         value: matcher.value(),
         why: why(matcher, &found, matches),
-        found: found.into_iter().cloned().collect(),
+        found: found.into_iter().take(FOUND).map(cut).collect(),
         matches,
     }
 }
@@ -84,6 +84,19 @@ fn why(matcher: &Matcher, found: &[&Value], matches: bool) -> String {
         (Operator::NotExists, _) => "is there",
     };
     format!("`{claim}` is {found}: it {relation}{value}")
+}
+
+/// The most values that are repeated.
+const FOUND: usize = 10;
+/// The longest value that is repeated as it is, in bytes of JSON.
+const WHOLE: usize = 1_000;
+
+fn cut(value: &Value) -> Value {
+    let text = value.to_string();
+    match text.char_indices().nth(WHOLE) {
+        Some((end, _)) => format!("{}…", text.split_at(end).0).into(),
+        None => value.clone(),
+    }
 }
 
 /// The longest value that is repeated in words, in characters.

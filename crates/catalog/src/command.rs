@@ -112,6 +112,16 @@ impl Command {
         if let Self::Ingest { inventory, force } = self {
             return ingest::decide(snapshot, inventory, *force);
         }
+        let decision = self.decide_alone(snapshot)?;
+        let mut events = decision.streams.iter().flat_map(|stream| &stream.events);
+        if events.any(|event| is_too_deep(&event.data)) {
+            return Err(Refusal::TooDeep);
+        }
+        Ok(decision)
+    }
+
+    /// What is not an inventory, which was read within its own limits.
+    fn decide_alone(&self, snapshot: &Snapshot) -> Result<Decision, Refusal> {
         let mut decision = Decision::default();
         match self.clone() {
             Self::Source(id, command) => decide_source(snapshot, &id, command, &mut decision)?,
@@ -125,6 +135,26 @@ impl Command {
         Ok(decision)
     }
 }
+
+/// Whether an event, or a checkpoint around it, might be nested too deeply to be read again.
+fn is_too_deep(json: &str) -> bool {
+    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'{' | b'[' if !in_text => depth += 1,
+            b'}' | b']' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    DEEPEST < deepest
+}
+
+/// Half of what the reader of JSON takes.
+const DEEPEST: usize = 64;
 
 /// Where a stream is: at the version of what lives there, or where its last life ended.
 pub(crate) fn expected(

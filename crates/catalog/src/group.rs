@@ -12,6 +12,9 @@ use crate::journal::Version;
 use crate::refusal::Refusal;
 use crate::source::only_if;
 
+/// The most selectors of a group: each is compiled and judges every tool.
+const SELECTORS: usize = 100;
+
 /// What is known of a group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Group {
@@ -255,6 +258,9 @@ impl Group {
 
 /// Selectors that could be meant.
 fn check(selectors: &[Selector]) -> Result<(), Refusal> {
+    if SELECTORS < selectors.len() {
+        return Err(Refusal::TooMany { what: "selectors", limit: SELECTORS });
+    }
     match selectors.iter().position(Selector::says_nothing) {
         Some(place) => Err(Refusal::SelectorSaysNothing { number: place + 1 }),
         None => Ok(()),

@@ -10,6 +10,9 @@ use crate::journal::Version;
 use crate::refusal::Refusal;
 use crate::source::only_if;
 
+/// The most matchers of a policy: each is compiled and judges every new agent.
+const MATCHERS: usize = 100;
+
 /// What is known of a policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Policy {
@@ -64,6 +67,11 @@ impl Policy {
         known: Option<&Self>,
         command: PolicyCommand,
     ) -> Result<Vec<PolicyEvent>, Refusal> {
+        if let PolicyCommand::Define(rules) | PolicyCommand::Update(rules) = &command
+            && MATCHERS < rules.matchers().len()
+        {
+            return Err(Refusal::TooMany { what: "matchers", limit: MATCHERS });
+        }
         let Some(policy) = known else {
             return match command {
                 PolicyCommand::Define(rules) => Ok(vec![PolicyEvent::Defined { rules }]),

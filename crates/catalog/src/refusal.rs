@@ -61,6 +61,17 @@ pub enum Refusal {
         /// Which, from 1 on.
         number: usize,
     },
+    /// Each takes memory and time at every change.
+    #[error("at most {limit} {what}: split it up")]
+    TooMany {
+        /// `selectors`, `matchers`.
+        what: &'static str,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// Others could not read it: it is nested too deeply.
+    #[error("this is nested too deeply to be stored")]
+    TooDeep,
     /// Not while it is disabled.
     #[error("source `{id}` is disabled: enable it first")]
     SourceIsDisabled {

@@ -197,12 +197,14 @@ impl Test {
         let unsuitable = |rule| InvalidMatcher::Value { operator, rule };
         match operator {
             Operator::Equals | Operator::NotEquals => match value {
-                Some(value) if !is_empty(&value) => Ok(Self::Equals(value)),
+                Some(value) if !is_empty(&value) && is_exact(&value) => Ok(Self::Equals(value)),
+                Some(value) if !is_exact(&value) => Err(unsuitable(TOO_LARGE)),
                 Some(_) | None => {
                     Err(unsuitable("give a value that is not empty, or use `not_exists`"))
                 }
             },
             Operator::Contains | Operator::NotContains => match value {
+                Some(value) if !is_exact(&value) => Err(unsuitable(TOO_LARGE)),
                 Some(value) if !is_empty(&value) && !value.is_array() && !value.is_object() => {
                     Ok(Self::Contains(value))
                 }
@@ -222,6 +224,9 @@ impl Test {
                 }
             },
             Operator::In | Operator::NotIn => match value {
+                Some(Value::Array(values)) if !values.iter().all(is_exact) => {
+                    Err(unsuitable(TOO_LARGE))
+                }
                 Some(Value::Array(values))
                     if !values.is_empty() && !values.iter().any(is_empty) =>
                 {
@@ -239,9 +244,14 @@ impl Test {
     /// Whether the claim has a type that can be compared at all.
     fn suits(&self, found: &Value) -> bool {
         match self {
-            Self::Equals(value) => same_type(found, value),
-            Self::In(values) => values.iter().any(|value| same_type(found, value)),
-            Self::Contains(value) => found.is_array() || (found.is_string() && value.is_string()),
+            Self::Equals(value) => is_exact(found) && same_type(found, value),
+            Self::In(values) => {
+                is_exact(found) && values.iter().any(|value| same_type(found, value))
+            }
+            Self::Contains(value) => match found {
+                Value::Array(elements) => elements.iter().all(is_exact),
+                _ => found.is_string() && value.is_string(),
+            },
             Self::Matches(_) => found.is_array() || found.is_string(),
             Self::Exists => true,
         }
@@ -260,6 +270,8 @@ impl Test {
         }
     }
 }
+
+const TOO_LARGE: &str = "a number this large is rounded and could be another: compare it as a text";
 
 fn same_type(one: &Value, two: &Value) -> bool {
     std::mem::discriminant(one) == std::mem::discriminant(two)
@@ -303,12 +315,34 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 fn same_number(a: &Number, b: &Number) -> bool {
+    if is_rounded(a) || is_rounded(b) {
+        return false;
+    }
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => a == b,
         (None, None) => a.as_f64() == b.as_f64(),
         (Some(_), None) | (None, Some(_)) => false,
     }
 }
+
+/// Whether no number in it was rounded when it was read: such a number is not what was written, and equals nothing.
+fn is_exact(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => !is_rounded(number),
+        Value::Array(elements) => elements.iter().all(is_exact),
+        Value::Object(members) => members.values().all(is_exact),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
+/// A float that could stand for several integers.
+fn is_rounded(number: &Number) -> bool {
+    let float = if number.is_f64() { number.as_f64() } else { None };
+    float.is_some_and(|float| EXACT <= float.abs())
+}
+
+/// From here on floats skip integers.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The number as an integer, if it is one. Large ids must not become equal by rounding, as they would as floats.
 fn whole(number: &Number) -> Option<i128> {

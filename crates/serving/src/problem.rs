@@ -163,6 +163,8 @@ impl From<Refusal> for Problem {
             Refusal::SelectorSaysNothing { number } => {
                 return Self::field(format!("selectors[{}]", number - 1), refusal.to_string());
             }
+            Refusal::TooMany { what, .. } => return Self::field(*what, refusal.to_string()),
+            Refusal::TooDeep => return Self::field("", refusal.to_string()),
             Refusal::ShrinksTooMuch { .. } => Code::InventoryShrinks,
         };
         Self::new(code, refusal.to_string())

@@ -33,8 +33,9 @@ pub(crate) fn is_key(bearer: &str) -> bool {
 pub(crate) fn find<'a>(snapshot: &'a Snapshot, bearer: &str, now: Timestamp) -> Option<&'a Key> {
     // An id holds no underscore.
     let (id, _) = bearer.strip_prefix(PREFIX)?.split_once('_')?;
-    let key = snapshot.key(&id.parse().ok()?)?;
+    // Before it is known whether there is such a key, so that it takes as long if there is none.
     let presented = Digest::of(bearer);
+    let key = snapshot.key(&id.parse().ok()?)?;
     let same = constant_time::verify_slices_are_equal(presented.as_bytes(), key.hash.as_bytes());
     (same.is_ok() && key.is_good_at(now)).then_some(key)
 }

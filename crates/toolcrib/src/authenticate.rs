@@ -94,7 +94,12 @@ impl Authenticator {
             keys.into_iter().for_each(|keys| keeper.put(keys));
             trusted.push(Trusted { rules, keeper: Arc::new(keeper) });
         }
-        Ok(Self { issuers: trusted, seen: Seen::new(), clock, timing })
+        Ok(Self {
+            issuers: trusted,
+            seen: Seen::new(timing.remember.unsigned_abs()),
+            clock,
+            timing,
+        })
     }
 
     /// Who has this token. What was verified is remembered for a while; what was refused is not.

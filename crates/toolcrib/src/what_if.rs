@@ -65,12 +65,15 @@ impl Toolcrib {
         commands: &[Command],
         agents: &[Claims],
     ) -> Result<Vec<Effect>, CommandError> {
-        let before = self.catalog().snapshot();
-        let after = self.catalog().what_if(&before, commands).await?;
-        let agents = agents.to_vec();
+        let (crib, commands, agents) = (self.clone(), commands.to_vec(), agents.to_vec());
+        let runtime = tokio::runtime::Handle::current();
         // With many tools and agents it takes a while, which nobody else should wait for.
-        let compared = tokio::task::spawn_blocking(move || effects(&before, &after, &agents)).await;
-        Ok(compared.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())))
+        let supposed = tokio::task::spawn_blocking(move || {
+            let before = crib.catalog().snapshot();
+            let after = runtime.block_on(crib.catalog().what_if(&before, &commands))?;
+            Ok(effects(&before, &after, &agents))
+        });
+        supposed.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 }
 

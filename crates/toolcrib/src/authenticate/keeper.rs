@@ -1,4 +1,5 @@
-//! Keeps the keys of one issuer fresh. The last good set is used until there is a newer one, or for a day.
+//! Keeps the keys of one issuer fresh. Keys that are getting old are fetched again meanwhile; with keys that are old,
+//! after a while without tokens, a token waits for newer ones. Only if these cannot be had, the old are used for a day.
 //!
 //! Whoever holds the turn fetches; there is one fetch at a time, and one in every cool-down, failed ones counted. So a
 //! flood of tokens with made-up keys costs their issuer one request in 30 seconds, and tokens with known keys never
@@ -103,14 +104,17 @@ impl Keeper {
         Self { issuer, place, client, clock, timing, held, turn, notes }
     }
 
-    /// Keys that may be used. If they are getting old, newer ones are fetched meanwhile.
+    /// Keys that may be used without waiting. If they are getting old, newer ones are fetched meanwhile.
     pub(super) fn usable(self: &Arc<Self>, now: Timestamp) -> Option<Arc<Held>> {
         let held = self.held.load_full()?;
         let age = now.duration_since(held.fetched_at);
-        if self.place.is_none() || age < self.timing.fresh {
+        if self.place.is_none() || age < self.timing.fresh / 2 {
             return Some(held);
         }
-        if self.timing.max_stale <= age {
+        // A key that was removed must not be used because nobody asked; but an issuer that is down keeps nobody out.
+        let is_down = self.notes().error.is_some();
+        let until = if is_down { self.timing.max_stale } else { self.timing.fresh };
+        if until <= age {
             return None;
         }
         if self.is_due(now)

@@ -10,11 +10,12 @@ use aws_lc_rs::digest::{self, SHA256};
 use jiff::Timestamp;
 use model::Agent;
 use moka::sync::Cache;
+use serde_json::Value;
 
-/// The most that are remembered.
-const LIMIT: u64 = 10_000;
-/// What nobody asks for is dropped after this by the machine's own clock, whatever was said about its end.
-const AT_MOST: Duration = Duration::from_secs(60 * 60);
+/// The most memory that is remembered in, in bytes, about.
+const LIMIT: u64 = 64 << 20;
+/// What a value takes beside its text, in bytes, about.
+const VALUE: usize = 80;
 
 pub(super) type Digest = [u8; 32];
 
@@ -32,8 +33,15 @@ pub(super) struct SeenToken {
 }
 
 impl Seen {
-    pub(super) fn new() -> Self {
-        Self(Cache::builder().max_capacity(LIMIT).time_to_live(AT_MOST).build())
+    /// Remembers each for this long at most, by the machine's own clock.
+    pub(super) fn new(time_to_live: Duration) -> Self {
+        let weight = |_: &Digest, token: &Arc<SeenToken>| {
+            let claims = token.agent.claims.iter().map(|(name, value)| name.len() + size(value));
+            u32::try_from(claims.sum::<usize>() + 4 * VALUE).unwrap_or(u32::MAX)
+        };
+        Self(
+            Cache::builder().max_capacity(LIMIT).weigher(weight).time_to_live(time_to_live).build(),
+        )
     }
 
     pub(super) fn get(&self, digest: &Digest) -> Option<Arc<SeenToken>> {
@@ -49,6 +57,18 @@ impl Seen {
     }
 }
 
+fn size(value: &Value) -> usize {
+    VALUE
+        + match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+            Value::String(text) => text.len(),
+            Value::Array(elements) => elements.iter().map(size).sum(),
+            Value::Object(members) => {
+                members.iter().map(|(name, value)| VALUE + name.len() + size(value)).sum()
+            }
+        }
+}
+
 pub(super) fn digest(text: &str) -> Digest {
     let digest = digest::digest(&SHA256, text.as_bytes());
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
@@ -59,15 +79,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_more_are_remembered_than_the_limit() {
-        let seen = Seen::new();
-        let agent = Agent { subject: "a".into(), claims: Arc::default() };
-        for count in 0..3 * LIMIT {
+    fn no_more_are_remembered_than_there_is_room_for() {
+        let seen = Seen::new(Duration::from_secs(60));
+        let many = serde_json::json!({"groups": vec![0; 8_000]});
+        let claims: Arc<model::Claims> = Arc::new(serde_json::from_value(many).unwrap());
+        let agent = Agent { subject: "a".into(), claims };
+        for count in 0..1_000 {
             let token =
                 SeenToken { agent: agent.clone(), until: Timestamp::MAX, issuer: 0, generation: 0 };
             seen.put(digest(&count.to_string()), token);
         }
         seen.0.run_pending_tasks();
-        assert!(seen.0.entry_count() <= LIMIT, "{}", seen.0.entry_count());
+        assert!(seen.0.entry_count() <= LIMIT / (8_000 * VALUE as u64), "{}", seen.0.entry_count());
     }
 }
