@@ -2,6 +2,7 @@
 
 mod documents;
 mod groups;
+mod issuer;
 mod keys;
 mod labels;
 mod policies;
@@ -10,4 +11,5 @@ mod roles;
 mod server;
 mod sources;
 mod start;
+mod tokens;
 mod tools;
