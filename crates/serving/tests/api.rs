@@ -1,5 +1,6 @@
 //! The admin API from the outside: the real program, real sockets, one file for each kind of thing.
 
+mod access;
 mod agents;
 mod documents;
 mod groups;
