@@ -7,6 +7,7 @@ mod groups;
 mod issuer;
 mod keys;
 mod labels;
+mod nodes;
 mod policies;
 mod requests;
 mod roles;

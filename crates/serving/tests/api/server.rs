@@ -50,6 +50,13 @@ impl Server {
         server.run(&format!("serve {listen} {options}"), "curl")
     }
 
+    /// Another node on the same journal.
+    pub(crate) fn beside(other: &Self, options: &str) -> Self {
+        let (folder, key) = (Folder::empty(), other.key.clone());
+        let server = Self { folder, child: None, port: 0, key };
+        server.run(&format!("serve --listen 127.0.0.1:0 {options}"), "API docs")
+    }
+
     /// Stops the server and starts it again, there or elsewhere.
     pub(crate) fn again(mut self, options: &str) -> Self {
         self.stop();
