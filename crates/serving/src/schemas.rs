@@ -73,7 +73,9 @@ fn require_what_is_not_empty(schema: &mut Value) {
     }
     if let Some(schema) = schema.as_object_mut().filter(|_| !needed.is_empty()) {
         let required = schema.entry("required").or_insert_with(|| Value::Array(Vec::new()));
-        required.as_array_mut().expect("`required` is a list").append(&mut needed);
+        let required = required.as_array_mut().expect("`required` is a list");
+        needed.retain(|name| !required.contains(name));
+        required.append(&mut needed);
     }
 }
 

@@ -1,13 +1,18 @@
 //! The admin API from the outside: the real program, real sockets, one file for each kind of thing.
 
+mod access;
+mod agents;
 mod documents;
 mod groups;
+mod issuer;
 mod keys;
 mod labels;
+mod nodes;
 mod policies;
 mod requests;
 mod roles;
 mod server;
 mod sources;
 mod start;
+mod tokens;
 mod tools;

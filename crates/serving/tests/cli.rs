@@ -9,6 +9,8 @@ mod export_import;
 mod help;
 mod look;
 mod secret;
+#[path = "../../access/tests/support/signer.rs"]
+mod signer;
 mod support;
 #[path = "../../upstream/tests/support/upstream.rs"]
 mod upstream;

@@ -89,7 +89,11 @@ impl<'a> Check<'a> {
             if choices.is_empty() {
                 continue;
             }
-            match choices.iter().find(|choice| self.is_meant(choice, value)) {
+            // What may be left out is `anyOf` a schema and null: that schema may be a choice itself, and says nothing of
+            // null before it is looked into.
+            let null = choices.iter().find(|choice| value.is_null() && is_null(choice));
+            let meant = || choices.iter().find(|choice| self.is_meant(choice, value));
+            match null.or_else(meant) {
                 Some(chosen) if !self.collect(at, chosen, value, parts) => return false,
                 Some(_) => {}
                 None => {
@@ -252,6 +256,10 @@ impl<'a> Check<'a> {
             }
         }
     }
+}
+
+fn is_null(schema: &Value) -> bool {
+    schema.get("type").is_some_and(|name| name == "null")
 }
 
 fn list<'a>(part: &'a Map<String, Value>, name: &str) -> &'a [Value] {

@@ -41,6 +41,11 @@ impl Settings {
         let bytes = target::from_file(path, LIMIT)?;
         let value = discovery::text::read(&bytes)
             .map_err(|error| unreadable(String::new(), error.to_string()))?;
+        // A list would be taken for the members in their order.
+        if !value.is_object() {
+            let problem = "it is to be a mapping with `issuers` and `cache`".to_owned();
+            return Err(unreadable(String::new(), problem));
+        }
         serde_path_to_error::deserialize(value).map_err(|error| {
             let at = match error.path().to_string().as_str() {
                 "." => String::new(),
@@ -87,5 +92,8 @@ mod tests {
         assert!(error.contains("at `issuers[0]") && error.contains("algoritms"), "{error}");
         assert!(read("isuers: []").unwrap_err().contains("isuers"));
         assert!(read("a: [").is_err());
+        for text in ["[]", "[[]]", "issuers"] {
+            assert!(read(text).unwrap_err().contains("a mapping with `issuers`"), "{text}");
+        }
     }
 }

@@ -91,7 +91,7 @@ fn our_own_discovery_makes_a_tool_of_every_operation() {
 }
 
 #[test]
-fn every_reference_of_the_document_leads_somewhere() {
+fn the_schemas_of_the_document_are_sound() {
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(members) => {
@@ -110,7 +110,14 @@ fn every_reference_of_the_document_leads_somewhere() {
     for reference in found {
         assert!(document.pointer(reference.strip_prefix('#').unwrap()).is_some(), "{reference}");
     }
-    let names = document["components"]["schemas"].as_object().unwrap().keys();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for (name, schema) in schemas {
+        let required = schema["required"].as_array().into_iter().flatten();
+        let mut names: Vec<_> = required.map(Value::as_str).collect();
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{name}: {names:?}");
+    }
+    let names = schemas.keys();
     assert_eq!(names.filter(|name| !name.chars().all(|c| c.is_ascii_alphanumeric())).count(), 0);
 }
 

@@ -20,7 +20,11 @@ fn routes(server: &Server) -> Vec<(String, String, String)> {
 }
 
 /// Tries every route; `expected` says which statuses are right for whom it is for.
-fn try_all(server: &Server, credential: Option<&str>, expected: impl Fn(&str, u16) -> bool) {
+pub(super) fn try_all(
+    server: &Server,
+    credential: Option<&str>,
+    expected: impl Fn(&str, u16) -> bool,
+) {
     for (method, path, role) in routes(server) {
         let mut ask = Ask::new(&method, &path);
         if let Some(credential) = credential {

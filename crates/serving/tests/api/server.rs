@@ -46,7 +46,15 @@ impl Server {
     /// On a journal without an admin.
     pub(crate) fn on(folder: Folder, options: &str) -> Self {
         let server = Self { folder, child: None, port: 0, key: String::new() };
-        server.run(&format!("serve --listen 127.0.0.1:0 {options}"), "curl")
+        let listen = if options.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
+        server.run(&format!("serve {listen} {options}"), "curl")
+    }
+
+    /// Another node on the same journal.
+    pub(crate) fn beside(other: &Self, options: &str) -> Self {
+        let (folder, key) = (Folder::empty(), other.key.clone());
+        let server = Self { folder, child: None, port: 0, key };
+        server.run(&format!("serve --listen 127.0.0.1:0 {options}"), "API docs")
     }
 
     /// Stops the server and starts it again, there or elsewhere.
@@ -117,6 +125,16 @@ impl Server {
     /// Asks as the first admin.
     pub(crate) fn ask(&self, method: &str, path: &str) -> Ask {
         Ask::new(method, path).bearer(&self.key)
+    }
+
+    /// What whoever shows this gets.
+    pub(crate) fn get_as(&self, credential: &str, path: &str) -> Answer {
+        self.send(&Ask::new("GET", path).bearer(credential))
+    }
+
+    /// Has something done that takes no words.
+    pub(crate) fn act(&self, path: &str) -> Answer {
+        self.send(&self.ask("POST", path))
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {

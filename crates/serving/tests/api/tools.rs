@@ -51,6 +51,8 @@ fn a_tool_is_described_anew_labelled_and_switched() {
         patched["overridden"],
         json!({"description": "Whose pet it is", "visibility": "searchable"})
     );
+    let patched = patch(json!({"visibility": null})).ok();
+    assert_eq!(patched["overridden"], json!({"description": "Whose pet it is"}));
     for name in [json!("two words"), json!(""), json!("a".repeat(65)), json!(7)] {
         assert_eq!(patch(json!({"name": name})).json()["errors"][0]["field"], "name");
     }

@@ -20,6 +20,8 @@ fn a_good_body_is_let_through() {
         "settings": {"kind": "openapi", "specification": {"text": "openapi: 3.1.0"}, "credentials": {"any name": "env:A"}},
         "auth": {"kind": "api_key", "location": "header", "name": "X-Key", "value": "env:KEY"}, "refresh_every": null,
     });
+    let null = json!({"name": "a", "settings": {"kind": "openapi", "specification": null}});
+    assert_eq!(wrong::<SourceProfile>(null), [""; 0]);
     let child = json!({"name": "a", "settings": {"kind": "mcp", "command": null, "lifecycle": "transient"}});
     assert_eq!(wrong::<SourceProfile>(child), [""; 0]);
     assert_eq!(wrong::<SourceProfile>(source), [""; 0]);

@@ -1,0 +1,78 @@
+//! Two nodes on one journal: what is taken away on one is gone on the other within two seconds (AUZ-15).
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::issuer::{inline, signed};
+use super::server::{Answer, Server};
+use crate::signer::Signer;
+use crate::support::{Folder, postgres_database};
+
+/// As far as a change may be behind on another node.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// Looks until it is as wanted; how long that took.
+fn until(what: &str, look: impl Fn() -> Answer, wanted: impl Fn(&Answer) -> bool) -> Duration {
+    let start = Instant::now();
+    loop {
+        let asked = start.elapsed();
+        let seen = look();
+        if wanted(&seen) {
+            return asked;
+        }
+        assert!(asked < WITHIN, "{what}: {seen:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_one_node_takes_away_is_gone_on_the_other() {
+    let database = postgres_database("api_two_nodes");
+    let signer = Signer::p256();
+    let config = json!({"issuers": [inline(&signer, json!({}))]}).to_string();
+    let folder = Folder::with_catalog();
+    let export = folder.run("journal export").stdout;
+    folder.run_with("journal import -", &export, &[("TOOLCRIB_JOURNAL", &database)]).output();
+    folder.write("config.json", &config);
+    let path = folder.path("config.json").display().to_string();
+    let options = format!("--journal {database} --config {path}");
+    let one = Server::on(folder, &options);
+    let two = Server::beside(&one, &options);
+
+    let key = json!({"name": "bot", "claims": {"role": "staff"}});
+    let key = one.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
+    let token = signed(&signer, json!({}), json!({"role": "staff", "ops": true}));
+    let count = |answer: &Answer| answer.json()["data"].as_array().map_or(0, Vec::len);
+    let tools = |credential: &str| two.get_as(credential, "/api/agents/tools");
+    until("the key", || tools(&key), |answer| answer.status == 200 && count(answer) == 2);
+    until("the token", || tools(&token), |answer| count(answer) == 2);
+
+    for (off, on) in [
+        ("policies/staff-read/deactivate", "policies/staff-read/activate"),
+        ("groups/pets-read/deactivate", "groups/pets-read/activate"),
+        ("sources/petstore/disable", "sources/petstore/enable"),
+    ] {
+        one.act(&format!("/api/{off}")).ok();
+        assert_eq!(count(&one.get_as(&token, "/api/agents/tools")), 0, "{off}");
+        until(off, || tools(&token), |answer| count(answer) == 0);
+        // The other way round, too.
+        two.act(&format!("/api/{on}")).ok();
+        assert_eq!(count(&tools(&token)), 2, "{on}");
+        until(on, || one.get_as(&token, "/api/agents/tools"), |answer| count(answer) == 2);
+    }
+
+    let matchers = json!([{"claim": "ops", "operator": "equals", "value": true}]);
+    one.post("/api/policies", &json!({"name": "ops", "admin": true, "matchers": matchers})).ok();
+    until("an admin", || two.get_as(&token, "/api/groups"), |answer| answer.status == 200);
+    one.act("/api/policies/ops/deactivate").ok();
+    until("no admin", || two.get_as(&token, "/api/groups"), |answer| answer.status == 403);
+
+    one.act("/api/keys/bot/revoke").ok();
+    assert_eq!(one.get_as(&key, "/api/agents/tools").status, 401);
+    until("revoked", || tools(&key), |answer| answer.status == 401);
+    let position = |server: &Server| -> Value {
+        server.post("/api/access/explain", &json!({"claims": {}})).ok()["position"].take()
+    };
+    assert_eq!(position(&one), position(&two));
+}

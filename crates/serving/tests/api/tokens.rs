@@ -1,0 +1,111 @@
+//! Tokens at the door: whose are taken, and what becomes of all others (JWT-01 to JWT-26 of our security catalogue).
+
+mod claims;
+mod forged;
+mod keys;
+mod shown;
+mod start;
+
+use serde_json::json;
+
+use super::issuer::{AUDIENCE, ISSUER, World, inline, now, signed, subject, trusting};
+use super::server::Ask;
+use crate::signer::{RSA, Signer};
+
+#[test]
+fn a_good_token_gets_in_with_its_claims() {
+    let world = World::new();
+    let exp = now() + 600;
+    let token = world.token(json!({"exp": exp, "realm_access": {"roles": ["staff"]}}));
+    for _ in 0..2 {
+        let me = world.server.get_as(&token, "/api/whoami").ok();
+        let claims = json!({
+            "iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": exp, "realm_access": {"roles": ["staff"]},
+        });
+        assert_eq!(
+            me,
+            json!({"subject": "alice", "means": "token", "is_admin": false, "claims": claims})
+        );
+    }
+}
+
+#[test]
+fn every_usual_algorithm_is_taken() {
+    let signers = [
+        ("RS256", &*RSA),
+        ("PS256", &*RSA),
+        ("ES256", &Signer::p256()),
+        ("ES384", &Signer::p384()),
+        ("EdDSA", &Signer::ed25519()),
+    ];
+    let named = |name: &str, signer: &Signer| inline(signer, json!({"issuer": name}));
+    let issuers: Vec<_> = signers.iter().map(|(name, signer)| named(name, signer)).collect();
+    let server = trusting(&issuers);
+    for (name, signer) in signers {
+        let token = signed(signer, json!({"alg": name}), json!({"iss": name}));
+        assert_eq!(subject(&server, &token), "alice", "{name}");
+    }
+}
+
+#[test]
+fn each_issuer_speaks_for_itself() {
+    let (one, two) = (Signer::p256(), Signer::p256());
+    let other = "https://other.example";
+    let issuers =
+        [inline(&one, json!({})), inline(&two, json!({"issuer": other, "audience": ["a", "b"]}))];
+    let world = World { server: trusting(&issuers), signer: one };
+    assert_eq!(world.takes(&world.token(json!({}))), "alice");
+    let of_other = |audience: &str| signed(&two, json!({}), json!({"iss": other, "aud": audience}));
+    assert_eq!(world.takes(&of_other("b")), "alice");
+    world.refuses(&of_other(AUDIENCE));
+    world.refuses(&world.token(json!({"iss": other, "aud": "a"})));
+    world.refuses(&signed(&two, json!({}), json!({})));
+    for name in ["https://id.example/", "HTTPS://ID.EXAMPLE", "https://id.example.evil", ""] {
+        world.refuses(&world.token(json!({"iss": name})));
+    }
+    for missing in [json!(null), json!(7), json!([ISSUER])] {
+        world.refuses(&world.token(json!({"iss": missing})));
+    }
+}
+
+#[test]
+fn whoever_shows_nothing_is_nobody_where_there_are_issuers() {
+    let world = World::new();
+    for path in ["/api/whoami", "/api/agents/tools", "/api/groups"] {
+        let answer = world.server.send(&Ask::new("GET", path));
+        assert_eq!((answer.status, answer.header("www-authenticate")), (401, "Bearer"), "{path}");
+    }
+    assert_eq!(world.server.get("/api/whoami").ok()["means"], "key");
+}
+
+#[test]
+fn a_subject_that_sounds_like_a_key_is_no_key() {
+    let world = World::new();
+    let token = world.token(json!({"sub": "key:first-admin", "admin": true, "is_admin": true}));
+    assert_eq!(world.takes(&token), "key:first-admin");
+    let answer = world.server.get_as(&token, "/api/groups");
+    assert!(answer.problem().starts_with("403 forbidden"), "{answer:?}");
+}
+
+#[test]
+fn nothing_of_a_token_is_in_the_log() {
+    let mut world = World::on(crate::support::Folder::empty(), "-vvv");
+    let claims = json!({"sub": "a-subject-like-no-other", "exp": 1, "nonce": "a-nonce-like-none"});
+    let tokens = [
+        world.token(json!({"sub": "a-subject-like-no-other"})),
+        world.token(claims.clone()),
+        signed(&world.signer, json!({"kid": "a-kid-like-no-other\r\nforged line"}), json!({})),
+        signed(&Signer::p256(), json!({"jku": "https://evil.example"}), claims),
+    ];
+    for token in &tokens {
+        world.server.get_as(token, "/api/whoami");
+        world.server.get_as(token, "/api/agents/tools");
+    }
+    let (_, log) = world.server.stop();
+    assert!(log.contains("/api/agents/tools"), "{log}");
+    let parts = tokens.iter().flat_map(|token| token.split('.'));
+    let said = ["like-no", "forged line", "evil.example"];
+    for part in parts.chain(said) {
+        assert!(!log.contains(part), "{part}: {log}");
+    }
+}

@@ -1,0 +1,202 @@
+//! What a token that its issuer signed must say (JWT-10 to JWT-14).
+
+use serde_json::{Value, json};
+
+use super::super::issuer::{
+    AUDIENCE, World, inline, now, signed, trusting, whole_claims, whole_header,
+};
+use super::super::server::Answer;
+use crate::signer::Signer;
+
+/// Asks with a token made at a time of the clock, in seconds, and again if the clock went on meanwhile: a second more or
+/// less is what is asked about.
+fn within_one_second(world: &World, claims: impl Fn(i64) -> Value) -> Answer {
+    loop {
+        let start = now();
+        let answer = world.server.get_as(&world.token(claims(start)), "/api/whoami");
+        if now() == start {
+            return answer;
+        }
+    }
+}
+
+#[test]
+fn clocks_may_be_a_minute_apart() {
+    let world = World::new();
+    let status = |claims: &dyn Fn(i64) -> Value| within_one_second(&world, claims).status;
+    assert_eq!(status(&|now| json!({"exp": now - 59})), 200);
+    assert_eq!(status(&|now| json!({"exp": now - 60})), 401);
+    assert_eq!(status(&|now| json!({"exp": now - 61})), 401);
+    assert_eq!(status(&|now| json!({"nbf": now + 59})), 200);
+    assert_eq!(status(&|now| json!({"nbf": now + 60})), 200);
+    assert_eq!(status(&|now| json!({"nbf": now + 61})), 401);
+    assert_eq!(status(&|now| json!({"iat": now + 59})), 200);
+    assert_eq!(status(&|now| json!({"iat": now + 61})), 401);
+    assert_eq!(status(&|now| json!({"iat": now + 600})), 401);
+    assert_eq!(status(&|now| json!({"exp": now as f64 - 30.5})), 200);
+}
+
+#[test]
+fn an_issuer_may_be_given_less_time() {
+    let signer = Signer::p256();
+    let server = trusting(&[inline(&signer, json!({"clock_skew": 0}))]);
+    let world = World { server, signer };
+    assert_eq!(within_one_second(&world, |now| json!({"exp": now + 1})).status, 200);
+    assert_eq!(within_one_second(&world, |now| json!({"exp": now})).status, 401);
+    assert_eq!(within_one_second(&world, |now| json!({"nbf": now})).status, 200);
+    assert_eq!(within_one_second(&world, |now| json!({"nbf": now + 1})).status, 401);
+}
+
+#[test]
+fn a_token_that_was_taken_is_refused_when_it_has_expired() {
+    let signer = Signer::p256();
+    let server = trusting(&[inline(&signer, json!({"clock_skew": 0}))]);
+    let world = World { server, signer };
+    let end = now() + 1;
+    let token = world.token(json!({"exp": end}));
+    // Asked all the time: what is remembered of a token ends with it.
+    loop {
+        let before = now();
+        let status = world.server.get_as(&token, "/api/whoami").status;
+        let after = now();
+        assert!(status == 200 || end <= after, "refused {} s too early", end - after);
+        assert!(status == 401 || before < end, "taken {} s too late", before - end);
+        if status == 401 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_time_that_is_none_is_not_taken_for_one_that_is_missing() {
+    let world = World::new();
+    let wrong = [
+        json!("never"),
+        json!("99999999999"),
+        json!(1e300),
+        json!(-1),
+        json!(-1e300),
+        json!(true),
+        json!([9_999_999_999_i64]),
+        json!({}),
+        json!(u64::MAX),
+    ];
+    for claim in ["exp", "nbf", "iat"] {
+        for value in &wrong {
+            world.refuses(&world.token(json!({claim: value})));
+        }
+    }
+    world.refuses(&world.token(json!({"exp": null})));
+    world.refuses(&world.token(json!({"exp": 0})));
+    world.refuses(&world.token(json!({"nbf": "9999999999"})));
+    // Null is there and is no number.
+    let header = whole_header(json!({})).to_string();
+    for claim in ["exp", "nbf", "iat"] {
+        let mut claims = whole_claims(json!({}));
+        claims[claim] = Value::Null;
+        world.refuses(&world.signer.text(&header, claims.to_string().as_bytes()));
+    }
+    for text in ["NaN", "Infinity", "1e999"] {
+        let claims = whole_claims(json!({"exp": 7})).to_string();
+        let claims = claims.replace(r#""exp":7"#, &format!(r#""exp":{text}"#));
+        world.refuses(&world.signer.text(&header, claims.as_bytes()));
+    }
+}
+
+#[test]
+fn a_token_is_for_us_by_name() {
+    let world = World::new();
+    for audience in [json!(AUDIENCE), json!([AUDIENCE]), json!(["other", AUDIENCE])] {
+        assert_eq!(world.takes(&world.token(json!({"aud": audience}))), "alice", "{audience}");
+    }
+    for audience in [
+        json!(null),
+        json!("https://other.example"),
+        json!("https://gw.example.com.evil"),
+        json!("https://gw.example.com/mcp.evil"),
+        json!("https://gw.example.com"),
+        json!("https://gw.example.com/mcp/"),
+        json!("https://gw.example.com/MCP"),
+        json!("HTTPS://gw.example.com/mcp"),
+        json!("https://gw.example.com/mcp other"),
+        json!("https://gw.example.com/mc"),
+        json!(" https://gw.example.com/mcp"),
+        json!("*"),
+        json!(""),
+        json!([]),
+        json!(["https://gw.example.com"]),
+        json!([[AUDIENCE]]),
+        json!([AUDIENCE, 7]),
+        json!({"aud": AUDIENCE}),
+        json!({AUDIENCE: true}),
+        json!(true),
+    ] {
+        let answer = world.refuses(&world.token(json!({"aud": audience})));
+        assert!(!answer.body.contains("gw.example.com"), "{answer:?}");
+    }
+}
+
+#[test]
+fn only_an_access_token_opens() {
+    let world = World::new();
+    let typ = |typ: Value| signed(&world.signer, json!({"typ": typ}), json!({"scope": "tools"}));
+    for good in ["at+jwt", "application/at+jwt", "AT+JWT", "Application/At+Jwt"] {
+        assert_eq!(world.takes(&typ(json!(good))), "alice", "{good}");
+    }
+    for bad in [
+        json!("JWT"),
+        json!("jwt"),
+        json!("logout+jwt"),
+        json!("application/jwt"),
+        json!("id_token"),
+        json!("text/at+jwt"),
+        json!("at+jwt "),
+        json!(""),
+        json!(null),
+        json!(["at+jwt"]),
+    ] {
+        world.refuses(&typ(bad));
+    }
+    let id_token =
+        json!({"nonce": "n", "at_hash": "h", "auth_time": now(), "aud": [AUDIENCE, "client"]});
+    world.refuses(&signed(&world.signer, json!({"typ": "JWT"}), id_token));
+}
+
+#[test]
+fn an_issuer_of_the_old_kind_still_has_to_make_access_tokens() {
+    let signer = Signer::p256();
+    let server = trusting(&[inline(&signer, json!({"token_type": "any"}))]);
+    let world = World { server, signer };
+    let token = |header: Value, claims: Value| signed(&world.signer, header, claims);
+    for (header, claims) in [
+        (json!({"typ": "JWT"}), json!({"scope": "tools"})),
+        (json!({"typ": null}), json!({"client_id": "c"})),
+        (json!({}), json!({"azp": "c"})),
+    ] {
+        assert_eq!(world.takes(&token(header, claims)), "alice");
+    }
+    for claims in [
+        json!({}),
+        json!({"scope": "tools", "nonce": "n"}),
+        json!({"azp": "c", "at_hash": "h"}),
+        json!({"client_id": "c", "events": {"http://schemas.openid.net/event/backchannel-logout": {}}}),
+        json!({"azp": "c", "typ": "ID"}),
+        json!({"azp": "c", "typ": "Refresh"}),
+        json!({"scope": "tools", "aud": null}),
+        json!({"scope": "tools", "exp": null}),
+    ] {
+        world.refuses(&token(json!({"typ": "JWT"}), claims));
+    }
+    world.refuses(&token(json!({"typ": "logout+jwt"}), json!({"scope": "tools"})));
+}
+
+#[test]
+fn a_token_says_whom_it_is_for() {
+    let world = World::new();
+    let client = world.token(json!({"sub": null, "client_id": "nightly"}));
+    assert_eq!(world.takes(&client), "nightly");
+    for subject in [json!(null), json!(""), json!(7), json!(["alice"])] {
+        world.refuses(&world.token(json!({"sub": subject})));
+    }
+}
