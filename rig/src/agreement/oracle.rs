@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+pub(super) use self::claims::was_rounded;
 pub(super) use self::names::{forms, unique as unique_name};
 use super::world::{Rules, Tool, Visibility, World};
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::identities::{self, NAMES};
 use super::{GROUPS, Making, POLICIES, Random};
+use crate::agreement::oracle::was_rounded;
 use crate::agreement::world::{Matcher, Operator, PolicyWish, Rules, Wish};
 
 const EXPRESSIONS: [&str; 14] = [
@@ -136,6 +137,7 @@ fn other(random: &mut Random, suits: fn(&Value) -> bool) -> Value {
 /// What a matcher may compare with: something.
 fn suits(value: &Value) -> bool {
     match value {
+        _ if was_rounded(value) => false,
         Value::Null => false,
         Value::Bool(_) | Value::Number(_) => true,
         Value::String(text) => !text.is_empty(),

@@ -22,9 +22,9 @@ pub(super) fn is_match(matcher: &Matcher, claims: &Value) -> bool {
         Operator::Exists => !found.is_empty(),
         Operator::NotExists => found.is_empty(),
         Operator::Equals => some(&|claim| are_equal(claim, value())),
-        Operator::NotEquals => {
-            none(&|claim| are_equal(claim, value()), &|claim| kind(claim) == kind(value()))
-        }
+        Operator::NotEquals => none(&|claim| are_equal(claim, value()), &|claim| {
+            kind(claim) == kind(value()) && !was_rounded(claim)
+        }),
         Operator::Contains => some(&|claim| contains(claim, value())),
         Operator::NotContains => {
             none(&|claim| contains(claim, value()), &|claim| can_contain(claim, value()))
@@ -32,7 +32,7 @@ pub(super) fn is_match(matcher: &Matcher, claims: &Value) -> bool {
         Operator::In => some(&|claim| choices(value()).iter().any(|one| are_equal(claim, one))),
         Operator::NotIn => {
             none(&|claim| choices(value()).iter().any(|one| are_equal(claim, one)), &|claim| {
-                choices(value()).iter().any(|one| kind(claim) == kind(one))
+                !was_rounded(claim) && choices(value()).iter().any(|one| kind(claim) == kind(one))
             })
         }
         Operator::Matches => some(&|claim| matches(claim, value())),
@@ -105,9 +105,25 @@ fn are_equal(one: &Value, two: &Value) -> bool {
 /// By value: `1` is `1.0`. A whole number is never rounded to be compared.
 fn are_same_number(one: &Number, two: &Number) -> bool {
     match (whole(one), whole(two)) {
+        _ if is_rounded(one) || is_rounded(two) => false,
         (Some(one), Some(two)) => one == two,
         (None, None) => one.as_f64() == two.as_f64(),
         _ => false,
+    }
+}
+
+/// A float this large may have been another number when it was written: nobody can tell, so it equals nothing.
+fn is_rounded(number: &Number) -> bool {
+    number.is_f64() && number.as_f64().is_some_and(|float| 2_f64.powi(53) <= float.abs())
+}
+
+/// Whether there is such a number anywhere in a value.
+pub(in crate::agreement) fn was_rounded(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => is_rounded(number),
+        Value::Array(elements) => elements.iter().any(was_rounded),
+        Value::Object(members) => members.values().any(was_rounded),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
     }
 }
 
@@ -130,7 +146,7 @@ fn contains(claim: &Value, value: &Value) -> bool {
 }
 
 fn can_contain(claim: &Value, value: &Value) -> bool {
-    claim.is_array() || (claim.is_string() && value.is_string())
+    (claim.is_array() && !was_rounded(claim)) || (claim.is_string() && value.is_string())
 }
 
 fn matches(claim: &Value, expression: &Value) -> bool {
