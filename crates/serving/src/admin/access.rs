@@ -33,7 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .like(r#"{"claims": {"role": "staff"}, "tool": "get_pet"}"#)
             .without_key()
             .within(DEADLINE)
-            .answers::<Explanation>(),
+            .answers_plain::<Explanation>(),
         Route::post("what_if", "/api/access/what-if", what_if)
             .admin("access", "Say what policies and groups would change for identities")
             .takes::<WhatIf>()
@@ -44,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
                         "matchers": [{"claim": "role", "operator": "equals", "value": "staff"}]}]}"#,
             )
             .without_key()
-            .answers::<Effects>(),
+            .answers_plain::<Effects>(),
     ]
 }
 

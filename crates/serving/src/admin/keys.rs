@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_keys", "/api/keys", list)
             .admin("keys", "List API keys")
             .asks::<Filter>()
-            .answers::<Page<SeenKey>>(),
+            .answers_plain::<Page<SeenKey>>(),
         Route::post("create_key", "/api/keys", create)
             .admin("keys", "Make an API key; it is shown once, in this answer")
             .takes::<New<KeyId, KeyProfile>>()
@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<SeenKey>(),
         Route::delete("delete_key", "/api/keys/{id}", delete)
             .admin("keys", "Delete an API key")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
         Route::post("revoke_key", "/api/keys/{id}/revoke", revoke)
             .admin("keys", "Revoke an API key for good")
             .answers::<SeenKey>(),

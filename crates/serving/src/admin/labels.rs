@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_labels", "/api/labels", list)
             .admin("labels", "List labels")
             .asks::<Filter>()
-            .answers::<Page<SeenLabel>>(),
+            .answers_plain::<Page<SeenLabel>>(),
         Route::post("create_label", "/api/labels", create)
             .admin("labels", "Create a label")
             .takes::<New<LabelId, LabelProfile>>()
@@ -41,7 +41,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<SeenLabel>(),
         Route::delete("delete_label", "/api/labels/{id}", delete)
             .admin("labels", "Delete a label and take it off all tools")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
     ]
 }
 

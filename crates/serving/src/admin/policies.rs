@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_policies", "/api/policies", list)
             .admin("policies", "List policies, those of the highest priority first")
             .asks::<Filter>()
-            .answers::<Page<SeenPolicy>>(),
+            .answers_plain::<Page<SeenPolicy>>(),
         Route::post("define_policy", "/api/policies", define)
             .admin("policies", "Define a policy")
             .takes::<New<PolicyId, PolicyRules>>()
@@ -44,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<SeenPolicy>(),
         Route::delete("delete_policy", "/api/policies/{id}", delete)
             .admin("policies", "Delete a policy")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
         Route::post("activate_policy", "/api/policies/{id}/activate", activate)
             .admin("policies", "Let a policy grant")
             .answers::<SeenPolicy>(),
