@@ -122,7 +122,7 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.code.status();
-        let code = self.code.as_str();
+        let code = self.code.to_string();
         match &self.cause {
             Some(cause) => tracing::error!(code, cause, "answered {status} {code}: {cause}"),
             None if 500 <= status => {

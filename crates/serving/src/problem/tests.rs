@@ -9,7 +9,7 @@ use super::*;
 
 fn told(problem: impl Into<Problem>) -> (u16, String) {
     let problem = problem.into();
-    (problem.code.status(), format!("{}: {}", problem.code.as_str(), problem.detail))
+    (problem.code.status(), format!("{}: {}", problem.code, problem.detail))
 }
 
 #[test]
