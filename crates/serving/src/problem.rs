@@ -88,11 +88,16 @@ impl Problem {
         Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
     }
 
-    /// Who asks is not known. A credential that was refused is told from one that is missing (RFC 6750, 3).
-    pub(crate) fn unauthorized(detail: impl Into<String>, refused: bool) -> Self {
-        let asked = if refused { r#"Bearer error="invalid_token""# } else { "Bearer" };
-        Self::new(Code::Unauthorized, detail)
-            .with(WWW_AUTHENTICATE, HeaderValue::from_static(asked))
+    /// Whoever asks showed no credential (RFC 6750, 3).
+    pub(crate) fn credential_missing(detail: impl Into<String>) -> Self {
+        let asked = HeaderValue::from_static("Bearer");
+        Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
+    }
+
+    /// Whoever asks showed a credential that is not taken (RFC 6750, 3).
+    pub(crate) fn credential_refused(detail: impl Into<String>) -> Self {
+        let asked = HeaderValue::from_static(r#"Bearer error="invalid_token""#);
+        Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
     }
 
     /// A bug, or worse. The cause is for our log only.
@@ -149,12 +154,12 @@ impl IntoResponse for Problem {
 impl From<NotIdentified> for Problem {
     fn from(error: NotIdentified) -> Self {
         match error {
-            NotIdentified::NoCredential => Self::unauthorized(error.to_string(), false),
+            NotIdentified::NoCredential => Self::credential_missing(error.to_string()),
             NotIdentified::Token(TokenError::KeysUnavailable) => {
                 Self::new(Code::KeysUnavailable, error.to_string()).retry()
             }
             NotIdentified::NoIssuer | NotIdentified::Token(_) | NotIdentified::Key => {
-                Self::unauthorized(error.to_string(), true)
+                Self::credential_refused(error.to_string())
             }
         }
     }
