@@ -152,8 +152,8 @@ async fn create(
 ) -> Result<Made<SeenGroup>, Problem> {
     let id = id_for(new.id, &new.rest.name)?;
     let command = GroupCommand::Create(Box::new(new.rest.under(id.clone())));
-    let seen = changed(&app, &identity, &change, &id, command).await?;
-    Ok(Made { address: format!("/api/groups/{id}"), seen })
+    change.make(&app, &identity, Command::Group(id.clone(), command), tag_in(&id)).await?;
+    Made::at(format!("/api/groups/{id}"), seen(&app, &id))
 }
 
 async fn get(

@@ -134,11 +134,10 @@ async fn create(
     let (secret, command) = new_key(&id, new.rest);
     let command = Command::Key(id.clone(), command);
     let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    let Seen { tag, body } = seen(&app, &id)?;
     // The one that was made the first time is not this one.
     let key = (!executed.repeated).then(|| secret.expose_secret().to_owned());
-    let seen = Seen { tag, body: MadeKey { seen: body, key } };
-    Ok(Made { address: format!("/api/keys/{id}"), seen })
+    let made = |Seen { tag, body }| Seen { tag, body: MadeKey { seen: body, key } };
+    Made::at(format!("/api/keys/{id}"), seen(&app, &id).map(made))
 }
 
 async fn get(

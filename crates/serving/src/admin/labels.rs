@@ -109,7 +109,7 @@ async fn create(
     let id = id_for(new.id, &new.rest.name)?;
     let command = Command::Label(id.clone(), LabelCommand::Create(new.rest));
     change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Made { address: format!("/api/labels/{id}"), seen: seen(&app, &id)? })
+    Made::at(format!("/api/labels/{id}"), seen(&app, &id))
 }
 
 async fn get(

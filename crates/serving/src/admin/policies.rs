@@ -139,7 +139,7 @@ async fn define(
     let id = id_for(new.id, &new.rest.name)?;
     let command = Command::Policy(id.clone(), PolicyCommand::Define(new.rest));
     change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Made { address: format!("/api/policies/{id}"), seen: seen(&app, &id)? })
+    Made::at(format!("/api/policies/{id}"), seen(&app, &id))
 }
 
 async fn get(

@@ -187,7 +187,7 @@ async fn register(
             }
         });
     }
-    Ok(Made { address: format!("/api/sources/{id}"), seen: seen(&app, &id)? })
+    Made::at(format!("/api/sources/{id}"), seen(&app, &id))
 }
 
 async fn get(
