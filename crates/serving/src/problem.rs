@@ -83,6 +83,18 @@ impl Problem {
         Self::fields(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
+    /// The same, about what stands at this place of the body.
+    pub(crate) fn under(self, place: &str) -> Self {
+        if self.errors.is_empty() || place.is_empty() {
+            return self;
+        }
+        let move_there = |FieldError { field, message }: FieldError| match field.as_str() {
+            "" => FieldError { field: place.to_owned(), message },
+            field => FieldError { field: format!("{place}.{field}"), message },
+        };
+        Self::fields(self.errors.into_iter().map(move_there).collect())
+    }
+
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().take(80).collect();
         Self::new(Code::NotFound, format!("there is no {what} `{id}`"))

@@ -63,7 +63,7 @@ fn what_is_wrong_with_a_policy_names_the_member() {
     let wrong = |body: Value| server.post("/api/policies", &body).errors();
     insta::assert_snapshot!(wrong(json!({"name": "p", "groups": ["g"]})), @"matchers: is missing");
     insta::assert_snapshot!(wrong(json!({"name": "p", "groups": ["g"], "matchers": []})), @"matchers: needs at least one element");
-    insta::assert_snapshot!(wrong(json!({"name": "p", "matchers": [matcher()]})), @": a policy grants at least one group, or makes admins");
+    insta::assert_snapshot!(wrong(json!({"name": "p", "matchers": [matcher()]})), @"groups: is empty: a policy grants at least one group, or makes admins");
     insta::assert_snapshot!(wrong(json!({"name": "p", "matchers": [matcher()], "groups": ["none"]})), @"groups: there is no group `none`");
     let matchers =
         |matcher: Value| wrong(json!({"name": "p", "groups": ["g"], "matchers": [matcher]}));
@@ -71,8 +71,9 @@ fn what_is_wrong_with_a_policy_names_the_member() {
     matchers[0].claim: is missing
     matchers[0].operator: is missing
     ");
-    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "equals", "value": ""})), @"matchers[0]: `value` does not suit `equals`: give a value that is not empty, or use `not_exists`");
-    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "matches", "value": "("})), @"matchers[0]: `value` is not a regular expression: unclosed group; mend the expression");
+    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "equals", "value": ""})), @"matchers[0].value: does not suit `equals`: give a value that is not empty, or use `not_exists`");
+    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "matches", "value": "("})), @"matchers[0].value: is not a regular expression: unclosed group; mend the expression");
+    insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "exists", "missing": true})), @"matchers[0].missing: does not suit `exists`: leave it out, it is for `not_equals`, `not_contains` and `not_in`");
     insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "is", "value": "b"})), @"matchers[0].operator: there is no `is`; there is `equals`, `not_equals`, `contains`, `not_contains`, `matches`, `in`, `not_in`, `exists`, `not_exists`");
     insta::assert_snapshot!(matchers(json!({"claim": "a..b", "operator": "exists"})), @"matchers[0].claim: `a..b` is not a claim path: each segment has a name; write it like `realm_access.roles`");
     insta::assert_snapshot!(matchers(json!({"claim": "a", "operator": "exists", "mising": true})), @"matchers[0].mising: is not known here; did you mean `missing`?");
