@@ -52,10 +52,10 @@ struct Unchecked {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPolicy {
     /// It would grant to everyone.
-    #[error("a policy has at least one matcher: without one it would be for everyone")]
+    #[error("`matchers` is empty: a policy without one would be for everyone")]
     NoMatcher,
     /// It would grant nothing.
-    #[error("a policy grants at least one group, or makes admins")]
+    #[error("`groups` is empty: a policy grants at least one group, or makes admins")]
     NoGroup,
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_agent_tools", "/api/agents/tools", list)
             .agent("agents", "List the tools that the caller may use")
             .asks::<Flags>()
-            .answers::<Tools>(),
+            .answers_plain::<Tools>(),
     ]
 }
 

@@ -32,6 +32,21 @@ pub(crate) struct Made<T> {
     pub(crate) seen: Seen<T>,
 }
 
+impl<T> Made<T> {
+    /// Shows what was made, by this request or by the same one sent before; somebody may have removed it since.
+    pub(crate) fn at(address: String, seen: Result<Seen<T>, Problem>) -> Result<Self, Problem> {
+        match seen {
+            Ok(seen) => Ok(Self { address, seen }),
+            Err(problem) if problem.is(Code::NotFound) => {
+                let detail = "this request has made it, and it has been removed since: \
+                              to make it again, send another idempotency key or none";
+                Err(Problem::new(Code::GoneSince, detail))
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+}
+
 impl<T: Serialize> IntoResponse for Made<T> {
     fn into_response(self) -> Response {
         let address = HeaderValue::try_from(self.address).expect("an address of ours is ASCII");

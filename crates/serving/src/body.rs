@@ -13,6 +13,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use serde_path_to_error::Segment;
 
 use crate::app::App;
 use crate::problem::{Code, Problem};
@@ -33,7 +34,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Body<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let value = json_of(request, app).await?;
         check::against(&app.schemas, Shape::of::<T>(), &value)?;
-        read(value).map(Self)
+        read(&value).map(Self)
     }
 }
 
@@ -49,7 +50,7 @@ where
         check::against(&app.schemas, Shape::of::<Self>(), &value)?;
         let id = value.as_object_mut().and_then(|members| members.shift_remove("id"));
         // One after the other, so that each says where it is wrong.
-        let rest = read(value)?;
+        let rest = read(&value)?;
         let id = match id {
             None | Some(Value::Null) => None,
             Some(id) => Some(
@@ -86,12 +87,35 @@ impl<Id: JsonSchema, T: JsonSchema> JsonSchema for New<Id, T> {
 }
 
 /// Reads a value; what is wrong says where.
-pub(crate) fn read<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
+pub(crate) fn read<T: DeserializeOwned>(value: &Value) -> Result<T, Problem> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let field = if path == "." { "" } else { path.as_str() };
-        Problem::field(field, error.inner().to_string())
+        let message = error.inner().to_string();
+        match said_of_member(value, error.path(), &message) {
+            Some((name, rest)) => Problem::field(name, rest).under(field),
+            None => Problem::field(field, message),
+        }
     })
+}
+
+/// What a type says of one of its members begins with the name: `value` does not suit `equals`.
+fn said_of_member<'a>(
+    value: &Value,
+    path: &serde_path_to_error::Path,
+    message: &'a str,
+) -> Option<(&'a str, &'a str)> {
+    let mut place = value;
+    for segment in path.iter() {
+        place = match segment {
+            Segment::Seq { index } => place.get(index)?,
+            Segment::Map { key } => place.get(key)?,
+            Segment::Enum { .. } | Segment::Unknown => place,
+        };
+    }
+    let (name, rest) = message.strip_prefix('`')?.split_once("` ")?;
+    let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    (place.is_object() && is_name).then_some((name, rest))
 }
 
 async fn json_of(request: Request, app: &App) -> Result<Value, Problem> {

@@ -1,7 +1,8 @@
 //! Who is calling: the one credential of a request, and what it opens.
 //!
-//! A handler that takes neither [`Caller`] nor [`Admin`] is open to everyone. Nothing but `Authorization` is looked at:
-//! no cookie, no query, no header that a proxy or an agent could set.
+//! A handler that takes neither [`Caller`] nor [`Admin`] is open to everyone. Nothing but `Authorization` says who it is:
+//! no cookie, no query, no header that a proxy or an agent could set. `Host` and `Origin` can only shut out: where
+//! callers without a credential are let in because they are on this machine, pages from elsewhere are not.
 
 use std::net::Ipv4Addr;
 
@@ -43,7 +44,7 @@ impl FromRequestParts<App> for Admin {
             return Ok(Self(identity));
         }
         match identity.means {
-            Means::Nothing => Err(Problem::unauthorized("this is for admins: send a key", false)),
+            Means::Nothing => Err(Problem::credential_missing("this is for admins: send a key")),
             Means::Key { .. } | Means::Token => {
                 Err(Problem::new(Code::Forbidden, "this is for admins, and you are none"))
             }
@@ -70,7 +71,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     });
     match token {
         Some(token) => Ok(Some(token)),
-        None => Err(Problem::unauthorized("send `Authorization: Bearer …`, with one space", true)),
+        None => Err(Problem::credential_refused("send `Authorization: Bearer …`, with one space")),
     }
 }
 

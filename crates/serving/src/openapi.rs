@@ -156,7 +156,7 @@ fn of_parameter(schema: &Value) -> Value {
 
 fn responses(route: &Route, schemas: &Schemas) -> Value {
     let (status, mut good) = match route.answer {
-        Answer::Seen(shape) => (
+        Answer::Seen(shape) | Answer::Plain(shape) => (
             "200",
             json!({"description": "Done", "content": {"application/json": {"schema": schemas.get(shape)}}}),
         ),
@@ -172,7 +172,7 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
     if matches!(route.answer, Answer::Made(_)) {
         good["headers"]["Location"] = json!({"description": "Its address", "schema": text});
     }
-    if route.who == Who::Admin && (route.has_id() || matches!(route.answer, Answer::Made(_))) {
+    if matches!(route.answer, Answer::Seen(_) | Answer::Made(_)) {
         good["headers"]["ETag"] =
             json!({"description": "Of what an admin can edit", "schema": text});
     }

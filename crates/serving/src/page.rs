@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::problem::Problem;
 
@@ -21,7 +21,7 @@ pub(crate) struct Paging {
     #[serde(default)]
     cursor: Option<String>,
     /// Part of the id or the name, in lower or upper case.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "in_lower_case")]
     q: Option<String>,
 }
 
@@ -39,8 +39,7 @@ impl Paging {
     /// Whether an element has the text that is looked for.
     pub(crate) fn finds(&self, id: &str, name: &str) -> bool {
         let Some(wanted) = &self.q else { return true };
-        let wanted = wanted.to_lowercase();
-        id.to_lowercase().contains(&wanted) || name.to_lowercase().contains(&wanted)
+        id.to_lowercase().contains(wanted) || name.to_lowercase().contains(wanted)
     }
 
     /// The elements of this page, in the order of their keys. No two elements have one key.
@@ -67,6 +66,11 @@ impl Paging {
         let next_cursor = last.map(|(key, _)| URL_SAFE_NO_PAD.encode(key));
         Ok(Page { data: rest.into_iter().map(|(_, element)| show(element)).collect(), next_cursor })
     }
+}
+
+/// Once for the whole list.
+fn in_lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    Ok(Option::<String>::deserialize(from)?.map(|text| text.to_lowercase()))
 }
 
 fn read_cursor(text: &str) -> Result<String, Problem> {

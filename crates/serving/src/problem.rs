@@ -15,7 +15,7 @@ pub(crate) use self::code::Code;
 /// The media type of every problem.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why a request was not carried out.
+/// Why a request was not carried out. A failure is logged once: when it becomes an answer.
 #[derive(Debug)]
 pub(crate) struct Problem {
     code: Code,
@@ -23,6 +23,8 @@ pub(crate) struct Problem {
     errors: Vec<FieldError>,
     result: Option<Box<Value>>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// For the log, and never for the caller.
+    cause: Option<Box<str>>,
 }
 
 /// What is wrong with one member of a body, or with one query parameter.
@@ -59,7 +61,7 @@ pub(crate) struct Written {
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         let (errors, headers) = (Vec::new(), Vec::new());
-        Self { code, detail: detail.into(), errors, result: None, headers }
+        Self { code, detail: detail.into(), errors, result: None, headers, cause: None }
     }
 
     /// Members or parameters that cannot be used, at least one.
@@ -81,22 +83,43 @@ impl Problem {
         Self::fields(vec![FieldError { field: field.into(), message: message.into() }])
     }
 
+    /// The same, about what stands at this place of the body.
+    pub(crate) fn under(self, place: &str) -> Self {
+        if self.errors.is_empty() || place.is_empty() {
+            return self;
+        }
+        let move_there = |FieldError { field, message }: FieldError| match field.as_str() {
+            "" => FieldError { field: place.to_owned(), message },
+            field => FieldError { field: format!("{place}.{field}"), message },
+        };
+        Self::fields(self.errors.into_iter().map(move_there).collect())
+    }
+
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().take(80).collect();
         Self::new(Code::NotFound, format!("there is no {what} `{id}`"))
     }
 
-    /// Who asks is not known. A credential that was refused is told from one that is missing (RFC 6750, 3).
-    pub(crate) fn unauthorized(detail: impl Into<String>, refused: bool) -> Self {
-        let asked = if refused { r#"Bearer error="invalid_token""# } else { "Bearer" };
-        Self::new(Code::Unauthorized, detail)
-            .with(WWW_AUTHENTICATE, HeaderValue::from_static(asked))
+    /// Whoever asks showed no credential (RFC 6750, 3).
+    pub(crate) fn credential_missing(detail: impl Into<String>) -> Self {
+        let asked = HeaderValue::from_static("Bearer");
+        Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
+    }
+
+    /// Whoever asks showed a credential that is not taken (RFC 6750, 3).
+    pub(crate) fn credential_refused(detail: impl Into<String>) -> Self {
+        let asked = HeaderValue::from_static(r#"Bearer error="invalid_token""#);
+        Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
     }
 
     /// A bug, or worse. The cause is for our log only.
     pub(crate) fn internal(cause: &str) -> Self {
-        tracing::error!(cause, "a request failed inside: {cause}");
         Self::new(Code::InternalError, "something went wrong inside; the server's log says what")
+            .because(cause)
+    }
+
+    fn because(self, cause: &str) -> Self {
+        Self { cause: Some(cause.into()), ..self }
     }
 
     fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -112,11 +135,16 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.code.status();
-        if 500 <= status {
-            tracing::warn!(code = self.code.as_str(), "answered {status}: {}", self.detail);
+        let code = self.code.to_string();
+        match &self.cause {
+            Some(cause) => tracing::error!(code, cause, "answered {status} {code}: {cause}"),
+            None if 500 <= status => {
+                tracing::warn!(code, "answered {status} {code}: {}", self.detail);
+            }
+            None => {}
         }
         let written = Written {
-            r#type: format!("/problems/{}", self.code.as_str()),
+            r#type: format!("/problems/{code}"),
             title: self.code.title(),
             status,
             code: self.code,
@@ -134,12 +162,12 @@ impl IntoResponse for Problem {
 impl From<NotIdentified> for Problem {
     fn from(error: NotIdentified) -> Self {
         match error {
-            NotIdentified::NoCredential => Self::unauthorized(error.to_string(), false),
+            NotIdentified::NoCredential => Self::credential_missing(error.to_string()),
             NotIdentified::Token(TokenError::KeysUnavailable) => {
                 Self::new(Code::KeysUnavailable, error.to_string()).retry()
             }
             NotIdentified::NoIssuer | NotIdentified::Token(_) | NotIdentified::Key => {
-                Self::unauthorized(error.to_string(), true)
+                Self::credential_refused(error.to_string())
             }
         }
     }
@@ -197,19 +225,13 @@ impl From<JournalError> for Problem {
             JournalError::TooLarge { .. } => Self::new(Code::TooLarge, error.to_string()),
             JournalError::NotText { .. } => Self::field("", error.to_string()),
             JournalError::Unavailable { maybe_stored: true, .. } => {
-                tracing::error!(%error, "a change may not be stored");
-                Self::new(
-                    Code::JournalUnavailable,
-                    "the change may be stored: repeat it with the same idempotency key",
-                )
-                .retry()
+                let detail = "the change may be stored: repeat it with the same idempotency key";
+                Self::new(Code::JournalUnavailable, detail).because(&error.to_string()).retry()
             }
             _ => {
-                tracing::error!(%error, "the journal does not work");
-                let problem = Self::new(
-                    Code::JournalUnavailable,
-                    "the journal cannot be written or read now; the server's log says why",
-                );
+                let detail = "the journal cannot be written or read now; the server's log says why";
+                let problem =
+                    Self::new(Code::JournalUnavailable, detail).because(&error.to_string());
                 if error.is_retryable() { problem.retry() } else { problem }
             }
         }

@@ -24,7 +24,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked
         let shape = Shape::of::<T>();
         let value = value_of(parts.uri.query().unwrap_or_default(), &app.schemas, shape)?;
         check::against(&app.schemas, shape, &value)?;
-        body::read(value).map(Self)
+        body::read(&value).map(Self)
     }
 }
 

@@ -57,8 +57,10 @@ pub(crate) struct Route {
 /// What a route answers when all is well.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    /// What was asked for, or what has become of it.
+    /// One thing as it is now, with its tag.
     Seen(Shape),
+    /// Anything else: a list, a result, what is gone.
+    Plain(Shape),
     /// Something new, with its address.
     Made(Shape),
     /// Another document.
@@ -169,12 +171,17 @@ impl Route {
         Self { takes_key: false, ..self }
     }
 
-    /// Answers with what was asked for.
+    /// Answers with one thing as it is now, and its tag; the handler answers `Seen<T>`.
     pub(crate) fn answers<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::Seen(Shape::of::<T>()), ..self }
     }
 
-    /// Answers with something new, and its address.
+    /// Answers with something that has no tag; the handler answers `Json<T>`.
+    pub(crate) fn answers_plain<T: JsonSchema + 'static>(self) -> Self {
+        Self { answer: Answer::Plain(Shape::of::<T>()), ..self }
+    }
+
+    /// Answers with something new, its tag and its address; the handler answers `Made<T>`.
     pub(crate) fn makes<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::Made(Shape::of::<T>()), ..self }
     }
@@ -196,7 +203,7 @@ impl Route {
 
     pub(crate) fn shapes(&self) -> impl Iterator<Item = Shape> {
         let answer = match self.answer {
-            Answer::Seen(shape) | Answer::Made(shape) => Some(shape),
+            Answer::Seen(shape) | Answer::Plain(shape) | Answer::Made(shape) => Some(shape),
             Answer::Document(_) => None,
         };
         [self.query, self.body, answer].into_iter().flatten()

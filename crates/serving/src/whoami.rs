@@ -15,7 +15,7 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         Route::get("whoami", "/api/whoami", whoami)
             .agent("about", "Say who the caller is")
-            .answers::<Whoami>(),
+            .answers_plain::<Whoami>(),
     ]
 }
 

@@ -7,14 +7,16 @@ use axum::Json;
 use axum::extract::State;
 use model::{Claims, GroupId, PolicyId, PolicyRules};
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use toolcrib::group::GroupCommand;
 use toolcrib::policy::PolicyCommand;
 use toolcrib::{Command, Effect, Explanation, Moment, Position, Snapshot};
 
 use super::groups::GroupBody;
 use crate::app::App;
-use crate::body::Body;
+use crate::body::{self, Body};
 use crate::caller::Admin;
 use crate::journal::show::At;
 use crate::problem::Problem;
@@ -35,7 +37,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .like(r#"{"claims": {"role": "staff"}, "tool": "get_pet"}"#)
             .without_key()
             .within(DEADLINE)
-            .answers::<Explanation>(),
+            .answers_plain::<Explanation>(),
         Route::post("what_if", "/api/access/what-if", what_if)
             .admin("access", "Say what policies and groups would change for identities")
             .takes::<WhatIf>()
@@ -46,7 +48,7 @@ pub(crate) fn routes() -> Vec<Route> {
                         "matchers": [{"claim": "role", "operator": "equals", "value": "staff"}]}]}"#,
             )
             .without_key()
-            .answers::<Effects>(),
+            .answers_plain::<Effects>(),
     ]
 }
 
@@ -113,10 +115,12 @@ struct WhatIf {
     identities: Vec<IdentityBody>,
     /// Groups that would be made, or be like this.
     #[serde(default)]
-    groups: Vec<ProposedGroup>,
+    #[schemars(with = "Vec<ProposedGroup>")]
+    groups: Vec<Value>,
     /// Policies that would be defined, or say this.
     #[serde(default)]
-    policies: Vec<ProposedPolicy>,
+    #[schemars(with = "Vec<ProposedPolicy>")]
+    policies: Vec<Value>,
     /// Policies that would be gone.
     #[serde(default)]
     delete_policies: BTreeSet<PolicyId>,
@@ -196,39 +200,62 @@ async fn what_if(
         .iter()
         .map(|identity| (identity.name.clone(), identity.claims.clone()))
         .unzip();
-    let commands = commands(&app.snapshot(), asked);
-    let effects = app.crib.what_if(&commands, &claims).await?;
+    let before = app.snapshot();
+    let mut after = Snapshot::clone(&before);
+    // One by one, so that a refusal can say of which.
+    for (place, command) in commands(&before, asked)? {
+        let supposed = app.crib.catalog().what_if(&after, &[command]).await;
+        after = supposed.map_err(|error| Problem::from(error).under(&place))?;
+    }
+    let effects = toolcrib::effects(&before, &after, &claims);
     let named = names.into_iter().zip(effects);
     let data = named.map(|(name, effect)| NamedEffect { name, effect }).collect();
     Ok(Json(Effects { data }))
 }
 
-/// Groups before the policies that grant them, and the other way round when they go.
-fn commands(snapshot: &Snapshot, asked: WhatIf) -> Vec<Command> {
+/// Reads a proposal. What is flattened into it is read by itself first: only so can a mistake in it say where it is.
+fn proposed<T: DeserializeOwned, Flattened: DeserializeOwned>(
+    place: &str,
+    value: &Value,
+) -> Result<T, Problem> {
+    let read = body::read::<Flattened>(value).and_then(|_| body::read(value));
+    read.map_err(|problem| problem.under(place))
+}
+
+/// Each with its place in the body. Groups come before the policies that grant them, and the other way round when they
+/// go.
+fn commands(snapshot: &Snapshot, asked: WhatIf) -> Result<Vec<(String, Command)>, Problem> {
     let mut commands = Vec::new();
-    for ProposedGroup { id, group, is_active } in asked.groups {
+    for (number, value) in asked.groups.iter().enumerate() {
+        let place = format!("groups[{number}]");
+        let ProposedGroup { id, group, is_active } = proposed::<_, GroupBody>(&place, value)?;
         let new = Box::new(group.under(id.clone()));
         let is_known = snapshot.group(&id).is_some();
         let wish = if is_known { GroupCommand::Replace(new) } else { GroupCommand::Create(new) };
-        commands.push(Command::Group(id.clone(), wish));
+        commands.push((place.clone(), Command::Group(id.clone(), wish)));
         commands.extend(is_active.map(|is_active| {
             let wish = if is_active { GroupCommand::Activate } else { GroupCommand::Deactivate };
-            Command::Group(id, wish)
+            (place, Command::Group(id, wish))
         }));
     }
-    for ProposedPolicy { id, rules, is_active } in asked.policies {
+    for (number, value) in asked.policies.iter().enumerate() {
+        let place = format!("policies[{number}]");
+        let ProposedPolicy { id, rules, is_active } = proposed::<_, PolicyRules>(&place, value)?;
         let is_known = snapshot.policy(&id).is_some();
         let wish =
             if is_known { PolicyCommand::Update(rules) } else { PolicyCommand::Define(rules) };
-        commands.push(Command::Policy(id.clone(), wish));
+        commands.push((place.clone(), Command::Policy(id.clone(), wish)));
         commands.extend(is_active.map(|is_active| {
             let wish = if is_active { PolicyCommand::Activate } else { PolicyCommand::Deactivate };
-            Command::Policy(id, wish)
+            (place, Command::Policy(id, wish))
         }));
     }
-    let policies = asked.delete_policies.into_iter();
-    commands.extend(policies.map(|id| Command::Policy(id, PolicyCommand::Delete)));
-    let groups = asked.delete_groups.into_iter();
-    commands.extend(groups.map(|id| Command::Group(id, GroupCommand::Delete)));
-    commands
+    for id in asked.delete_policies {
+        let command = Command::Policy(id, PolicyCommand::Delete);
+        commands.push(("delete_policies".to_owned(), command));
+    }
+    for id in asked.delete_groups {
+        commands.push(("delete_groups".to_owned(), Command::Group(id, GroupCommand::Delete)));
+    }
+    Ok(commands)
 }

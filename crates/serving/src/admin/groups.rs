@@ -33,7 +33,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_groups", "/api/groups", list)
             .admin("groups", "List groups")
             .asks::<Filter>()
-            .answers::<Page<SeenGroup>>(),
+            .answers_plain::<Page<SeenGroup>>(),
         Route::post("create_group", "/api/groups", create)
             .admin("groups", "Create a group")
             .takes::<New<GroupId, GroupBody>>()
@@ -48,7 +48,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<SeenGroup>(),
         Route::delete("delete_group", "/api/groups/{id}", delete)
             .admin("groups", "Delete a group that no policy grants")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
         Route::post("activate_group", "/api/groups/{id}/activate", activate)
             .admin("groups", "Let policies grant a group")
             .answers::<SeenGroup>(),
@@ -62,7 +62,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_group_tools", "/api/groups/{id}/tools", list_tools)
             .admin("groups", "List the tools of a group, and which of them are served")
             .asks::<ToolFilter>()
-            .answers::<Page<Member>>(),
+            .answers_plain::<Page<Member>>(),
         Route::put("replace_group_tools", "/api/groups/{id}/tools", replace_tools)
             .admin("groups", "Replace the explicit tools of a group")
             .takes::<Tools>()
@@ -152,8 +152,8 @@ async fn create(
 ) -> Result<Made<SeenGroup>, Problem> {
     let id = id_for(new.id, &new.rest.name)?;
     let command = GroupCommand::Create(Box::new(new.rest.under(id.clone())));
-    let seen = changed(&app, &identity, &change, &id, command).await?;
-    Ok(Made { address: format!("/api/groups/{id}"), seen })
+    change.make(&app, &identity, Command::Group(id.clone(), command), tag_in(&id)).await?;
+    Made::at(format!("/api/groups/{id}"), seen(&app, &id))
 }
 
 async fn get(

@@ -14,11 +14,11 @@ pub(crate) fn routes() -> Vec<Route> {
     vec![
         Route::get("list_issuers", "/api/issuers", list)
             .admin("issuers", "List the issuers whose tokens are taken, and how their keys are")
-            .answers::<Issuers>(),
+            .answers_plain::<Issuers>(),
         Route::post("refresh_keys", "/api/issuers/refresh-keys", refresh)
             .admin("issuers", "Fetch the keys of all issuers now, at most once a second")
             .without_key()
-            .answers::<Issuers>(),
+            .answers_plain::<Issuers>(),
     ]
 }
 

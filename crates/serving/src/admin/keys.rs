@@ -27,7 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_keys", "/api/keys", list)
             .admin("keys", "List API keys")
             .asks::<Filter>()
-            .answers::<Page<SeenKey>>(),
+            .answers_plain::<Page<SeenKey>>(),
         Route::post("create_key", "/api/keys", create)
             .admin("keys", "Make an API key; it is shown once, in this answer")
             .takes::<New<KeyId, KeyProfile>>()
@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<SeenKey>(),
         Route::delete("delete_key", "/api/keys/{id}", delete)
             .admin("keys", "Delete an API key")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
         Route::post("revoke_key", "/api/keys/{id}/revoke", revoke)
             .admin("keys", "Revoke an API key for good")
             .answers::<SeenKey>(),
@@ -134,11 +134,10 @@ async fn create(
     let (secret, command) = new_key(&id, new.rest);
     let command = Command::Key(id.clone(), command);
     let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    let Seen { tag, body } = seen(&app, &id)?;
     // The one that was made the first time is not this one.
     let key = (!executed.repeated).then(|| secret.expose_secret().to_owned());
-    let seen = Seen { tag, body: MadeKey { seen: body, key } };
-    Ok(Made { address: format!("/api/keys/{id}"), seen })
+    let made = |Seen { tag, body }| Seen { tag, body: MadeKey { seen: body, key } };
+    Made::at(format!("/api/keys/{id}"), seen(&app, &id).map(made))
 }
 
 async fn get(

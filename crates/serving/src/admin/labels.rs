@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_labels", "/api/labels", list)
             .admin("labels", "List labels")
             .asks::<Filter>()
-            .answers::<Page<SeenLabel>>(),
+            .answers_plain::<Page<SeenLabel>>(),
         Route::post("create_label", "/api/labels", create)
             .admin("labels", "Create a label")
             .takes::<New<LabelId, LabelProfile>>()
@@ -41,7 +41,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<SeenLabel>(),
         Route::delete("delete_label", "/api/labels/{id}", delete)
             .admin("labels", "Delete a label and take it off all tools")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
     ]
 }
 
@@ -109,7 +109,7 @@ async fn create(
     let id = id_for(new.id, &new.rest.name)?;
     let command = Command::Label(id.clone(), LabelCommand::Create(new.rest));
     change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Made { address: format!("/api/labels/{id}"), seen: seen(&app, &id)? })
+    Made::at(format!("/api/labels/{id}"), seen(&app, &id))
 }
 
 async fn get(

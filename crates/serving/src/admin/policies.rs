@@ -26,7 +26,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_policies", "/api/policies", list)
             .admin("policies", "List policies, those of the highest priority first")
             .asks::<Filter>()
-            .answers::<Page<SeenPolicy>>(),
+            .answers_plain::<Page<SeenPolicy>>(),
         Route::post("define_policy", "/api/policies", define)
             .admin("policies", "Define a policy")
             .takes::<New<PolicyId, PolicyRules>>()
@@ -44,7 +44,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .answers::<SeenPolicy>(),
         Route::delete("delete_policy", "/api/policies/{id}", delete)
             .admin("policies", "Delete a policy")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
         Route::post("activate_policy", "/api/policies/{id}/activate", activate)
             .admin("policies", "Let a policy grant")
             .answers::<SeenPolicy>(),
@@ -139,7 +139,7 @@ async fn define(
     let id = id_for(new.id, &new.rest.name)?;
     let command = Command::Policy(id.clone(), PolicyCommand::Define(new.rest));
     change.make(&app, &identity, command, tag_in(&id)).await?;
-    Ok(Made { address: format!("/api/policies/{id}"), seen: seen(&app, &id)? })
+    Made::at(format!("/api/policies/{id}"), seen(&app, &id))
 }
 
 async fn get(

@@ -38,7 +38,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_sources", "/api/sources", list)
             .admin("sources", "List sources")
             .asks::<Filter>()
-            .answers::<Page<Listed>>(),
+            .answers_plain::<Page<Listed>>(),
         Route::post("register_source", "/api/sources", register)
             .admin("sources", "Register a source; its first refresh follows by itself")
             .takes::<New<SourceId, SourceProfile>>()
@@ -55,7 +55,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .up_to(BODY_LIMIT),
         Route::delete("remove_source", "/api/sources/{id}", remove)
             .admin("sources", "Remove a source and its tools")
-            .answers::<Removed>(),
+            .answers_plain::<Removed>(),
         Route::post("enable_source", "/api/sources/{id}/enable", enable)
             .admin("sources", "Serve the tools of a source")
             .answers::<SeenSource>(),
@@ -66,7 +66,7 @@ pub(crate) fn routes() -> Vec<Route> {
             .admin("sources", "Ask a source what it offers, and take that in")
             .may_take::<Force>()
             .without_key()
-            .answers::<RefreshResult>()
+            .answers_plain::<RefreshResult>()
             .within(REFRESH_WITHIN),
     ]
 }
@@ -187,7 +187,7 @@ async fn register(
             }
         });
     }
-    Ok(Made { address: format!("/api/sources/{id}"), seen: seen(&app, &id)? })
+    Made::at(format!("/api/sources/{id}"), seen(&app, &id))
 }
 
 async fn get(

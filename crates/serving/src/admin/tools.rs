@@ -35,7 +35,7 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::get("list_tools", "/api/tools", list)
             .admin("tools", "List tools")
             .asks::<Filter>()
-            .answers::<Page<Listed>>(),
+            .answers_plain::<Page<Listed>>(),
         Route::get("get_tool", "/api/tools/{id}", get)
             .admin("tools", "Show a tool")
             .answers::<SeenTool>(),

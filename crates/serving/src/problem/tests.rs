@@ -1,12 +1,15 @@
 //! What callers are told, and what they are not.
 
+use std::io;
+use std::sync::{Arc, Mutex};
+
 use model::Digest;
 
 use super::*;
 
 fn told(problem: impl Into<Problem>) -> (u16, String) {
     let problem = problem.into();
-    (problem.code.status(), format!("{}: {}", problem.code.as_str(), problem.detail))
+    (problem.code.status(), format!("{}: {}", problem.code, problem.detail))
 }
 
 #[test]
@@ -56,4 +59,48 @@ fn a_bug_says_nothing_of_itself() {
     let (status, text) = told(Problem::internal(&format!("index 7 out of {}", Digest::of("x"))));
     assert_eq!(status, 500);
     assert!(!text.contains("index"), "{text}");
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_failure_is_logged_once_with_its_cause() {
+    let logged = |problem: &dyn Fn() -> Problem| {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .without_time()
+            .finish();
+        tracing::subscriber::with_default(subscriber, || drop(problem().into_response()));
+        String::from_utf8(log.0.lock().unwrap().clone()).unwrap()
+    };
+    let stopped = || JournalError::Stopped { place: "here".to_owned(), cause: "gone".to_owned() };
+    let text = stopped().to_string();
+    let inside = || Problem::internal("index 7");
+    let late = || Problem::new(Code::DeadlineExceeded, "no answer within 60 s");
+    let (stopped, inside, late) = (logged(&|| stopped().into()), logged(&inside), logged(&late));
+    for (log, level, cause) in [
+        (&stopped, "ERROR", text.as_str()),
+        (&inside, "ERROR", "index 7"),
+        (&late, "WARN", "no answer within 60 s"),
+    ] {
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(log.contains(level) && log.contains(cause), "{log}");
+    }
+    assert_eq!(logged(&|| Problem::not_found("group", "g")), "");
 }

@@ -12,6 +12,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tower::ServiceExt as _;
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
@@ -107,12 +108,11 @@ async fn talk(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head_within);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
     builder.http2().keep_alive_interval(limits.head_within).keep_alive_timeout(limits.head_within);
-    let router =
-        router.layer(axum::middleware::map_request(move |request: axum::extract::Request| {
-            has_asked.store(true, Ordering::Relaxed);
-            std::future::ready(request)
-        }));
-    let service = TowerToHyperService::new(router);
+    // Around the router and not inside: a layer of its own would copy all routes for every connection.
+    let service = TowerToHyperService::new(router.map_request(move |request| {
+        has_asked.store(true, Ordering::Relaxed);
+        request
+    }));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a connection ended early");
@@ -126,13 +126,15 @@ mod tests {
 
     use super::*;
 
+    /// Seconds, because an answer is expected within them and the machine may be busy.
+    const HEAD_WITHIN: Duration = Duration::from_secs(2);
+
     /// A server that is in a hurry, and where it is.
-    async fn server(places: usize) -> std::net::SocketAddr {
+    async fn server(places: usize, head_within: Duration) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let slow = || async { tokio::time::sleep(Duration::from_millis(600)).await };
+        let slow = move || tokio::time::sleep(head_within + Duration::from_secs(1));
         let router = Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow));
-        let head_within = Duration::from_millis(200);
         let limits = Limits { places, head_within, ..Limits::default() };
         tokio::spawn(serve(listener, router, limits, std::future::pending()));
         address
@@ -150,25 +152,30 @@ mod tests {
 
     #[tokio::test]
     async fn who_does_not_finish_a_request_is_hung_up_on() {
-        let address = server(10).await;
+        let address = server(10, Duration::from_millis(200)).await;
         for beginning in ["", "G", "GET / HTTP/1.1\r\nHost:", "PRI * HTTP/2.0\r\n", "P"] {
             let answer = ask(address, beginning).await;
             assert!(!answer.contains("200 OK"), "{answer}");
         }
+    }
+
+    #[tokio::test]
+    async fn who_asks_nothing_more_is_hung_up_on() {
+        let address = server(10, HEAD_WITHIN).await;
         let idle = ask(address, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
         assert!(idle.contains("200 OK") && idle.ends_with("hello"), "{idle}");
     }
 
     #[tokio::test]
     async fn an_answer_may_take_longer_than_a_question() {
-        let address = server(10).await;
+        let address = server(10, HEAD_WITHIN).await;
         let answer = ask(address, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
         assert!(answer.contains("200 OK"), "{answer}");
     }
 
     #[tokio::test]
     async fn who_finds_no_place_waits_for_one() {
-        let address = server(1).await;
+        let address = server(1, HEAD_WITHIN).await;
         let silent = TcpStream::connect(address).await.unwrap();
         let answer = ask(address, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
         assert!(answer.contains("200 OK"), "{answer}");

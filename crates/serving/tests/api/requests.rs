@@ -161,3 +161,24 @@ fn unknown_paths_methods_and_parameters_are_problems() {
     let found = server.send(&server.ask("POST", "/api/sources/a/refresh?force=true")).problem();
     assert!(found.starts_with("422 validation_error: `force`: is not known here"), "{found}");
 }
+
+#[test]
+fn what_was_made_and_removed_is_not_made_again_by_the_same_request() {
+    let server = Server::start();
+    let matcher = json!({"claim": "role", "operator": "exists"});
+    for (kind, body) in [
+        ("sources", json!({"name": "x", "settings": {"kind": "custom"}})),
+        ("groups", json!({"name": "x"})),
+        ("policies", json!({"name": "x", "matchers": [matcher], "admin": true})),
+        ("labels", json!({"name": "x"})),
+        ("keys", json!({"name": "x"})),
+    ] {
+        let path = format!("/api/{kind}");
+        let ask = || server.ask("POST", &path).header("Idempotency-Key", kind).json(&body);
+        assert_eq!(server.send(&ask()).status, 201, "{kind}");
+        server.delete(&format!("{path}/x")).ok();
+        let problem = server.send(&ask()).problem();
+        assert!(problem.starts_with("409 gone_since: this request has made it"), "{problem}");
+        assert_eq!(server.post(&path, &body).status, 201, "{kind}");
+    }
+}

@@ -1,7 +1,8 @@
 //! How a server starts and stops.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -70,8 +71,14 @@ fn a_server_stops_in_good_order_and_answers_what_was_asked() {
     stream.write_all(head.as_bytes()).unwrap();
     // Whoever came before us has been heard when we have been.
     server.get("/api/groups").ok();
+    let address = server.url("").replace("http://", "");
     let stopping = std::thread::spawn(move || server.stop());
-    std::thread::sleep(std::time::Duration::from_millis(200));
+    // Once nobody new is let in, it is stopping.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while TcpStream::connect(&address).is_ok() {
+        assert!(Instant::now() < deadline, "the server goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
     stream.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -41,6 +41,7 @@ fn a_tool_is_described_anew_labelled_and_switched() {
     );
     assert!(seen["input_schema"]["properties"]["id"].is_object());
     let patched = patch(json!({"name": "owner_of", "description": "Whose pet it is"})).ok();
+    assert!(seen["version"].as_u64().unwrap() < patched["version"].as_u64().unwrap());
     assert_eq!(
         (&patched["name"], &patched["description"]),
         (&json!("owner_of"), &json!("Whose pet it is"))

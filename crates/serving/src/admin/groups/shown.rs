@@ -107,7 +107,7 @@ pub(super) struct Member {
     tool_id: ToolId,
     /// Whose it is.
     source_id: SourceId,
-    /// The name agents see.
+    /// Its plain name; an agent for whom it clashes with another sees a longer one.
     name: String,
     /// Whether it is named one by one, and not only selected.
     is_explicit: bool,

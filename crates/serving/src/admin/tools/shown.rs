@@ -20,7 +20,7 @@ pub(super) struct Listed {
     id: ToolId,
     /// Whose it is.
     source_id: SourceId,
-    /// The name agents see.
+    /// Its plain name; an agent for whom it clashes with another sees a longer one.
     name: String,
     /// The description agents see.
     description: String,
@@ -85,6 +85,8 @@ pub(super) struct SeenTool {
     execution: Execution,
     /// Whether the specification calls it out of date.
     is_deprecated: bool,
+    /// Grows whenever anything about the tool changes.
+    version: u64,
     /// When it was first seen.
     created_at: Timestamp,
     /// When it last changed.
@@ -104,6 +106,7 @@ impl SeenTool {
             output_schema: entry.output_schema.as_ref().map(model::Schema::to_served),
             execution: manifest.execution.clone(),
             is_deprecated: manifest.deprecated,
+            version: tool.version.0,
             created_at: tool.created_at,
             updated_at: tool.updated_at,
             last_seen_at: snapshot.last_seen_at(tool),
