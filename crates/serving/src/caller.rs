@@ -80,12 +80,17 @@ fn refuse_strangers(parts: &Parts) -> Result<(), Problem> {
     let text = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let authority = parts.uri.authority().map(|authority| authority.as_str());
     let is_ours = |origin: &str| origin.split_once("://").is_some_and(|(_, host)| is_local(host));
-    if authority.or(text(HOST)).is_some_and(is_local) && text(ORIGIN).is_none_or(is_ours) {
+    let came_by = FORWARDED.iter().any(|name| parts.headers.contains_key(*name));
+    let local = authority.or(text(HOST)).is_some_and(is_local);
+    if local && !came_by && text(ORIGIN).is_none_or(is_ours) {
         return Ok(());
     }
     let detail = "without a credential, only pages and programs on this machine are served";
     Err(Problem::new(Code::Forbidden, detail))
 }
+
+/// What a proxy adds: then the caller is not on this machine, only the proxy is.
+const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "via"];
 
 /// Whether a host, with or without a port, is this machine by name.
 fn is_local(host: &str) -> bool {

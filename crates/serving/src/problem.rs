@@ -130,6 +130,10 @@ impl Problem {
     fn retry(self) -> Self {
         self.with(RETRY_AFTER, HeaderValue::from_static("1"))
     }
+
+    pub(crate) fn is(&self, code: Code) -> bool {
+        self.code == code
+    }
 }
 
 impl IntoResponse for Problem {

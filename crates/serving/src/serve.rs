@@ -2,6 +2,7 @@
 
 mod connections;
 mod first_admin;
+mod pulse;
 mod settings;
 
 use std::net::SocketAddr;

@@ -1,7 +1,6 @@
 //! Connections: so many at once, none that says nothing, and none cut off when the server stops.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -13,6 +12,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tower::ServiceExt as _;
+
+use super::pulse::{Felt, Pulse};
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
@@ -58,16 +59,18 @@ pub(super) async fn serve(
         let (router, watcher) = (router.clone(), graceful.watcher());
         connections.spawn(async move {
             let _place = place;
-            let has_asked = Arc::new(AtomicBool::new(false));
-            let connection = talk(stream, router, watcher, Arc::clone(&has_asked), limits);
-            // The first request is waited for here: until its first bytes, nobody below looks at a clock.
+            let pulse = Arc::new(Pulse::default());
+            let connection = talk(stream, router, watcher, Arc::clone(&pulse), limits);
             let mut connection = std::pin::pin!(connection);
-            tokio::select! {
-                () = &mut connection => return,
-                () = tokio::time::sleep(limits.head_within) => {}
-            }
-            if has_asked.load(Ordering::Relaxed) {
-                connection.await;
+            loop {
+                let before = pulse.look();
+                tokio::select! {
+                    () = &mut connection => return,
+                    () = tokio::time::sleep(limits.head_within) => {}
+                }
+                if !pulse.beats_since(before) {
+                    return;
+                }
             }
         });
     }
@@ -100,7 +103,7 @@ async fn talk(
     stream: TcpStream,
     router: Router,
     watcher: hyper_util::server::graceful::Watcher,
-    has_asked: Arc<AtomicBool>,
+    pulse: Arc<Pulse>,
     limits: Limits,
 ) {
     stream.set_nodelay(true).ok();
@@ -108,10 +111,15 @@ async fn talk(
     builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head_within);
     builder.http2().timer(TokioTimer::new()).max_concurrent_streams(STREAMS);
     builder.http2().keep_alive_interval(limits.head_within).keep_alive_timeout(limits.head_within);
+    let stream = Felt { stream, pulse: Arc::clone(&pulse) };
     // Around the router and not inside: a layer of its own would copy all routes for every connection.
-    let service = TowerToHyperService::new(router.map_request(move |request| {
-        has_asked.store(true, Ordering::Relaxed);
-        request
+    let service = TowerToHyperService::new(tower::service_fn(move |request| {
+        let (at_work, router) = (pulse.start(), router.clone());
+        async move {
+            let answer = router.oneshot(request).await;
+            drop(at_work);
+            answer
+        }
     }));
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
     if let Err(error) = watcher.watch(connection.into_owned()).await {
@@ -134,7 +142,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let slow = move || tokio::time::sleep(head_within + Duration::from_secs(1));
-        let router = Router::new().route("/", get(|| async { "hello" })).route("/slow", get(slow));
+        let large = || async { vec![b'x'; 32 << 20] };
+        let router = Router::new().route("/", get(|| async { "hello" }));
+        let router = router.route("/slow", get(slow)).route("/large", get(large));
         let limits = Limits { places, head_within, ..Limits::default() };
         tokio::spawn(serve(listener, router, limits, std::future::pending()));
         address
@@ -171,6 +181,23 @@ mod tests {
         let address = server(10, HEAD_WITHIN).await;
         let answer = ask(address, "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await;
         assert!(answer.contains("200 OK"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn who_does_not_read_the_answer_loses_the_place() {
+        let address = server(1, HEAD_WITHIN).await;
+        let mut stalled = TcpStream::connect(address).await.unwrap();
+        stalled.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        let answer = ask(address, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+        assert!(answer.contains("200 OK"), "{answer}");
+        drop(stalled);
+    }
+
+    #[tokio::test]
+    async fn who_keeps_http_2_open_for_nothing_is_hung_up_on() {
+        let address = server(10, Duration::from_millis(500)).await;
+        let settings = "\0\0\0\u{4}\0\0\0\0\0";
+        ask(address, &format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n{settings}")).await;
     }
 
     #[tokio::test]

@@ -371,7 +371,7 @@ fn what_would_be_refused_is_refused() {
     };
     let policy = |groups: Value| json!({"id": "p", "name": "p", "matchers": matchers("dev"), "groups": groups});
     let none = ask(json!({"policies": [policy(json!(["none"]))]}));
-    assert_eq!(none.errors(), "groups: there is no group `none`");
+    assert_eq!(none.errors(), "policies[0].groups: there is no group `none`");
     let granted = ask(json!({"delete_groups": ["hub"]}));
     assert!(granted.problem().starts_with("409 group_is_granted"), "{granted:?}");
     for proposal in [json!({"delete_policies": ["none"]}), json!({"delete_groups": ["none"]})] {

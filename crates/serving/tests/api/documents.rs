@@ -1,4 +1,5 @@
 //! What the API says of itself: the OpenAPI document and the page to read.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::collections::BTreeMap;
 

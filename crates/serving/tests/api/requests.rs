@@ -82,6 +82,9 @@ fn a_page_from_elsewhere_is_nobody_even_on_this_machine() {
     assert_eq!(server.send(&ask().header("Origin", "http://localhost:5173")).status, 200);
     let rebound = server.send(&ask().header("Host", "evil.example"));
     assert!(rebound.problem().starts_with("403 forbidden"), "{rebound:?}");
+    for proxy in ["Forwarded", "X-Forwarded-For", "Via"] {
+        assert_eq!(server.send(&ask().header(proxy, "192.0.2.1")).status, 403, "{proxy}");
+    }
     for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
         assert_eq!(server.send(&ask().header("Origin", origin)).status, 403, "{origin}");
     }

@@ -1,4 +1,5 @@
 //! How a server starts and stops.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
