@@ -400,7 +400,7 @@ fn what_would_be_refused_is_refused() {
         ),
         (
             json!({"policies": [{"id": "p", "name": "p", "matchers": matchers("dev")}]}),
-            "policies[0]: a policy grants at least one group",
+            "policies[0].groups: is empty: a policy grants at least one group",
         ),
         (
             json!({"policies": [{"id": "p", "name": "p", "groups": ["hub"], "matchers": matchers("dev"), "is_active": "yes"}]}),
