@@ -13,8 +13,8 @@ use crate::world::{World, agent};
 
 const CHANGES: u64 = 300;
 
-/// One writer takes a grant away and gives it back; readers never see it after it was taken, nor miss it after it was
-/// given.
+/// A writer takes a grant away and gives it back, while others change other things; readers never see it after it was
+/// taken, nor miss it after it was given.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
     let world = Arc::new(World::with_tools(&[("pets", &["get_pet", "add_pet"])]).await);
@@ -44,6 +44,20 @@ async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
             })
         })
         .collect();
+    // Others change other things meanwhile, so that many snapshots come and go.
+    let others: Vec<_> = (0..2)
+        .map(|number| {
+            let (world, done) = (Arc::clone(&world), Arc::clone(&done));
+            tokio::spawn(async move {
+                let id = format!("other-{number}");
+                while !done.load(Ordering::SeqCst) {
+                    world.group(&id, json!({"tools": ["pets:add_pet"]})).await;
+                    let delete = catalog::group::GroupCommand::Delete;
+                    world.execute(Command::Group(id.parse().unwrap(), delete)).await;
+                }
+            })
+        })
+        .collect();
     for change in 0..CHANGES {
         let policy = |command| Command::Policy("p".parse().unwrap(), command);
         let tool = |command| Command::Tool("pets:get_pet".parse().unwrap(), command);
@@ -65,8 +79,8 @@ async fn no_reader_sees_an_old_grant_after_the_change_was_acknowledged() {
         }
     }
     done.store(true, Ordering::SeqCst);
-    for reader in readers {
-        reader.await.unwrap();
+    for task in readers.into_iter().chain(others) {
+        task.await.unwrap();
     }
 }
 
