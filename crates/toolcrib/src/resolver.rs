@@ -27,7 +27,7 @@ pub struct CacheLimits {
 
 impl Default for CacheLimits {
     fn default() -> Self {
-        Self { time_to_live: Duration::from_secs(300), max_bytes: 64 << 20 }
+        Self { time_to_live: Duration::from_secs(300), max_bytes: 128 << 20 }
     }
 }
 

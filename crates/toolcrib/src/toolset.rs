@@ -2,7 +2,7 @@
 //!
 //! Everything is bits: the groups of the grant are joined and cut to what can be served, however many tools there are.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use access::Grant;
 use catalog::tool_set::{Slot, ToolSet};
@@ -16,8 +16,9 @@ pub struct Toolset {
     all: ToolSet,
     listed: ToolSet,
     searchable: ToolSet,
-    /// Of the listed tools, by id. Worked out when it is first asked for.
-    names: OnceLock<Vec<(Slot, Box<str>)>>,
+    /// The listed tools in the order of their ids, with the names of those that are not shown under their plain ones.
+    /// Worked out when it is first asked for.
+    list: OnceLock<Vec<(Slot, Option<Box<str>>)>>,
 }
 
 impl Toolset {
@@ -34,7 +35,7 @@ impl Toolset {
         let members: Vec<&ToolSet> = groups.iter().map(|entry| &entry.members).collect();
         let all = ToolSet::any_within(&members, limit);
         let (listed, searchable) = shown(snapshot, &groups, &all);
-        Self { grant, all, listed, searchable, names: OnceLock::new() }
+        Self { grant, all, listed, searchable, list: OnceLock::new() }
     }
 
     /// The groups and policies behind it.
@@ -66,12 +67,23 @@ impl Toolset {
     }
 
     /// The listed tools with their names, in the order of their ids. The snapshot is the one it was resolved from.
-    pub(crate) fn list(&self, snapshot: &Snapshot) -> &[(Slot, Box<str>)] {
-        self.names.get_or_init(|| {
+    pub(crate) fn list<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+    ) -> impl Iterator<Item = (&'a Arc<CataloguedTool>, &'a str)> {
+        let list = self.list.get_or_init(|| {
             let tools = self.listed.iter().filter_map(|slot| snapshot.tool_at(slot));
             let mut tools: Vec<&CataloguedTool> = tools.map(AsRef::as_ref).collect();
             tools.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
-            tools.into_iter().map(|entry| (entry.slot, self.name(snapshot, entry))).collect()
+            let named = tools.into_iter().map(|entry| {
+                let name = self.name(snapshot, entry);
+                (entry.slot, Some(name).filter(|name| **name != *entry.tool.name()))
+            });
+            named.collect()
+        });
+        list.iter().filter_map(|(slot, other)| {
+            let entry = snapshot.tool_at(*slot)?;
+            Some((entry, other.as_deref().unwrap_or(entry.tool.name())))
         })
     }
 
@@ -92,7 +104,7 @@ impl Toolset {
     pub(crate) fn size(&self) -> usize {
         let ids = (self.grant.groups.len() + self.grant.policies.len()) * 16;
         let sets = self.all.size() + self.listed.size() + self.searchable.size();
-        size_of::<Self>() + sets + ids + self.listed.len() * 56
+        size_of::<Self>() + sets + ids + self.listed.len() * size_of::<(Slot, Option<Box<str>>)>()
     }
 }
 

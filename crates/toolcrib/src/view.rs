@@ -82,10 +82,8 @@ impl AgentView {
 
     /// The listed tools: those of the catalog in the order of their ids, then those of providers.
     pub fn list(&self) -> Vec<ViewedTool> {
-        let names = self.toolset.list(&self.snapshot);
-        let tools = names.iter().filter_map(|(slot, name)| {
-            Some(ViewedTool::catalogued(self.snapshot.tool_at(*slot)?, name.clone()))
-        });
+        let listed = self.toolset.list(&self.snapshot);
+        let tools = listed.map(|(entry, name)| ViewedTool::catalogued(entry, name.into()));
         tools.chain(self.provided()).collect()
     }
 

@@ -102,10 +102,8 @@ impl<'a> Side<'a> {
 
     fn extent(&mut self, toolset: &Toolset) -> Extent {
         let mut bytes = 0;
-        for (slot, name) in toolset.list(self.snapshot) {
-            if let Some(entry) = self.snapshot.tool_at(*slot) {
-                bytes += name.len() + *self.sizes.entry(*slot).or_insert_with(|| size(entry));
-            }
+        for (entry, name) in toolset.list(self.snapshot) {
+            bytes += name.len() + *self.sizes.entry(entry.slot).or_insert_with(|| size(entry));
         }
         Extent {
             tools: toolset.tools().len(),

@@ -11,7 +11,7 @@ use toolcrib::Command;
 
 use crate::world::{World, agent};
 
-const CHANGES: u64 = 300;
+const CHANGES: u64 = 120;
 
 /// A writer takes a grant away and gives it back, while others change other things; readers never see it after it was
 /// taken, nor miss it after it was given.
