@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use toolcrib::{Clock as _, SystemClock};
 
 use super::server::{Answer, Server};
+// The signer lies in another crate and signs with `aws_lc_rs`.
 use crate::signer::Signer;
 use crate::support::Folder;
 
