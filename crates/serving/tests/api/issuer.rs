@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use toolcrib::{Clock as _, SystemClock};
 
 use super::server::{Answer, Server};
-// The signer lies in another crate and signs with `aws_lc_rs`.
+// The signer lies in another crate and signs with it.
 use crate::signer::Signer;
 use crate::support::Folder;
+use aws_lc_rs as _;
 
 pub(crate) const ISSUER: &str = "https://id.example";
 pub(crate) const AUDIENCE: &str = "https://gw.example.com/mcp";
