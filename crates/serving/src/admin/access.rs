@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use toolcrib::group::GroupCommand;
 use toolcrib::policy::PolicyCommand;
-use toolcrib::{Command, Effect, Explanation, Moment, Position, Snapshot};
+use toolcrib::{Command, CommandError, Effect, Explanation, Moment, Position, Snapshot};
 
 use super::groups::GroupBody;
 use crate::app::App;
@@ -200,17 +200,32 @@ async fn what_if(
         .iter()
         .map(|identity| (identity.name.clone(), identity.claims.clone()))
         .unzip();
-    let before = app.snapshot();
-    let mut after = Snapshot::clone(&before);
-    // One by one, so that a refusal can say of which.
-    for (place, command) in commands(&before, asked)? {
-        let supposed = app.crib.catalog().what_if(&after, &[command]).await;
-        after = supposed.map_err(|error| Problem::from(error).under(&place))?;
-    }
-    let effects = toolcrib::effects(&before, &after, &claims);
+    let (places, commands): (Vec<_>, Vec<_>) =
+        commands(&app.snapshot(), asked)?.into_iter().unzip();
+    let effects = match app.crib.what_if(&commands, &claims).await {
+        Ok(effects) => effects,
+        Err(error @ CommandError::Refused(_)) => {
+            let number = first_refused(&app, &commands).await;
+            return Err(Problem::from(error).under(&places[number]));
+        }
+        Err(error) => return Err(error.into()),
+    };
     let named = names.into_iter().zip(effects);
     let data = named.map(|(name, effect)| NamedEffect { name, effect }).collect();
     Ok(Json(Effects { data }))
+}
+
+/// Which of the commands is the first that is refused, if one of them is.
+async fn first_refused(app: &App, commands: &[Command]) -> usize {
+    let (mut good, mut bad) = (0, commands.len());
+    while good + 1 < bad {
+        let middle = usize::midpoint(good, bad);
+        match app.crib.what_if(&commands[..middle], &[]).await {
+            Ok(_) => good = middle,
+            Err(_) => bad = middle,
+        }
+    }
+    good
 }
 
 /// Reads a proposal. What is flattened into it is read by itself first: only so can a mistake in it say where it is.
