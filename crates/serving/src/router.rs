@@ -72,7 +72,12 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router, Ap
         router = router.route(route.path, route.into_handler());
     }
     let router = router
-        .fallback(|| async { Problem::new(Code::NotFound, "there is nothing at this path") })
+        .fallback(|| async {
+            Problem::new(
+                Code::NotFound,
+                "there is nothing at this path; `/api/docs` shows every path",
+            )
+        })
         .method_not_allowed_fallback(|| async {
             Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
         })

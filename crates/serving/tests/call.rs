@@ -391,7 +391,7 @@ fn a_private_address_is_not_even_connected_to() {
     let server = answering(ok("text/plain", "inside"));
     let arguments = format!("call orders.yaml list_orders --base-url {}", server.url(""));
     insta::assert_snapshot!(folder().run(&arguments).seen(), @"
-    stderr: error: `127.0.0.1` is, or leads to, an address that is not public: allow it for this source, or start with `--allow-private`
+    stderr: error: `127.0.0.1` is, or leads to, an address that is not public: name it under `allow`, or use `--allow-private` where there is no source
     exit code: 1
     ");
     assert_eq!(server.requests(), [""; 0]);

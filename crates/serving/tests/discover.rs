@@ -269,7 +269,7 @@ fn a_private_address_is_not_even_connected_to() {
     let url = server.url("/spec");
     let seen = Folder::empty().run(&format!("discover {url}")).seen();
     insta::assert_snapshot!(seen.replace(&url, "SERVER"), @"
-    stderr: error: `SERVER` cannot be fetched: `127.0.0.1` is, or leads to, an address that is not public: allow it for this source, or start with `--allow-private`
+    stderr: error: `SERVER` cannot be fetched: `127.0.0.1` is, or leads to, an address that is not public: name it under `allow`, or use `--allow-private` where there is no source
     exit code: 1
     ");
     assert_eq!(server.requests(), [""; 0]);

@@ -20,7 +20,7 @@ fn show_says_what_the_catalog_knows() {
 
     2 groups
       ID         ACTIVE  MEMBERS  SERVED
-      pets-all   no            3       2
+      pets-all   no            3       0
       pets-read  yes           2       2
 
     1 policy
@@ -109,7 +109,7 @@ fn show_as_json_is_one_document() {
           "name": "pets-all",
           "active": false,
           "members": 3,
-          "served": 2
+          "served": 0
         },
         {
           "id": "pets-read",

@@ -50,7 +50,7 @@ pub enum EgressError {
     },
     /// The address, or one of those the name stands for, is not open.
     #[error(
-        "`{host}` is, or leads to, an address that is not public: allow it for this source, or start with `--allow-private`"
+        "`{host}` is, or leads to, an address that is not public: name it under `allow`, or use `--allow-private` where there is no source"
     )]
     Forbidden {
         /// As it was written.

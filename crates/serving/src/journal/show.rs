@@ -148,7 +148,7 @@ impl Shown {
             name: entry.group.profile.name.to_string(),
             active: entry.group.active,
             members: entry.members.len(),
-            served: entry.members.intersection(snapshot.served()).len(),
+            served: snapshot.group_tools(&entry.group.id).map_or(0, |tools| tools.len()),
         });
         let policies = snapshot.policies().map(|policy| ShownPolicy {
             id: policy.id.clone(),

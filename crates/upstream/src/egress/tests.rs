@@ -138,7 +138,7 @@ fn every_refused_address_gives_the_same_sentence() {
     for host in ["localhost", "10.0.0.1", "169.254.169.254", "240.0.0.1"] {
         let sentence = format!(
             "`{host}` is, or leads to, an address that is not public: \
-             allow it for this source, or start with `--allow-private`"
+             name it under `allow`, or use `--allow-private` where there is no source"
         );
         assert_eq!(refusal(&format!("http://{host}/")), sentence);
         let addresses = [IpAddr::from([10, 9, 8, 7])];

@@ -47,7 +47,7 @@ async fn a_name_with_one_forbidden_address_is_not_connected_to() {
         assert_eq!(
             body(answer).unwrap_err(),
             "`api.test` is, or leads to, an address that is not public: \
-             allow it for this source, or start with `--allow-private`"
+             name it under `allow`, or use `--allow-private` where there is no source"
         );
         assert!(server.requests().is_empty());
     }
