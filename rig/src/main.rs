@@ -14,6 +14,7 @@ mod durability;
 mod postgres;
 mod worker;
 mod world;
+mod wycheproof;
 
 use clap::{Parser, Subcommand};
 
@@ -42,6 +43,8 @@ enum Order {
     Collisions(collisions::Orders),
     /// Discovers every specification of a folder and compares with what is known of them.
     Corpus(corpus::Orders),
+    /// Judges Wycheproof's vectors of JSON Web Signatures.
+    Wycheproof(wycheproof::Orders),
     /// Writes until it is killed; started by the others.
     #[command(hide = true)]
     Worker(worker::Orders),
@@ -63,6 +66,7 @@ fn main() -> anyhow::Result<()> {
             Order::Durability(orders) => durability::run(orders).await,
             Order::Collisions(orders) => collisions::run(orders).await,
             Order::Corpus(orders) => corpus::run(&orders),
+            Order::Wycheproof(orders) => wycheproof::run(&orders),
             Order::Worker(orders) => worker::run(orders).await,
             Order::Discovered(orders) => bench::openapi::print_peak(&orders),
             Order::Opened(orders) => bench::opened::run(orders).await,

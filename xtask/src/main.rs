@@ -54,6 +54,8 @@ Commands:
         Kills a writing node K times and counts what was lost. Exit code 1 if anything was.
   durability [OPTION…]
         Shows with `strace` that every acknowledged append came after its fsync.
+  wycheproof FILE
+        Judges the vectors of Wycheproof's `json_web_signature_test.json`. Exit code 1 if one is judged wrong.
   postgres
         Starts a throw-away PostgreSQL, prints what to export for running single tests by hand, and removes
         it again at Enter or Ctrl-C.
@@ -80,7 +82,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match command.as_str() {
         "test" if rest.iter().any(|argument| argument == "--help") => help(),
         "test" => checks::run(Selection::parse(rest)?),
-        "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" => {
+        "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "wycheproof" => {
             rig::run(command, rest)
         }
         "postgres" => lend_postgres(),

@@ -1,0 +1,99 @@
+//! Wycheproof's vectors of JSON Web Signatures, from a file that is not ours: what is invalid must be refused, and what
+//! is valid must be taken where we know the algorithm.
+
+use std::path::PathBuf;
+
+use access::{Algorithm, KeySet, verify_signature};
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// `json_web_signature_test.json`
+    file: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Vectors {
+    test_groups: Vec<Group>,
+}
+
+#[derive(Deserialize)]
+struct Group {
+    #[serde(default)]
+    private: Value,
+    #[serde(default)]
+    public: Value,
+    tests: Vec<Test>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Test {
+    tc_id: u32,
+    comment: String,
+    jws: String,
+    result: String,
+}
+
+#[derive(Default)]
+struct Tally {
+    refused: usize,
+    taken: usize,
+    unknown: usize,
+    wrong: Vec<String>,
+}
+
+pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
+    let text = std::fs::read_to_string(&orders.file)
+        .with_context(|| format!("{}", orders.file.display()))?;
+    let vectors: Vectors = serde_json::from_str(&text)?;
+    let mut tally = Tally::default();
+    for group in &vectors.test_groups {
+        let keys = keys(group);
+        for test in &group.tests {
+            judge(test, keys.as_ref(), &mut tally);
+        }
+    }
+    let Tally { refused, taken, unknown, wrong } = &tally;
+    for test in wrong {
+        println!("wrong: {test}");
+    }
+    println!(
+        "invalid refused {refused} valid taken {taken} valid of unknown keys {unknown} wrong {}",
+        wrong.len()
+    );
+    anyhow::ensure!(wrong.is_empty(), "{} vectors are judged wrong", wrong.len());
+    anyhow::ensure!(0 < refused + taken, "there are no vectors");
+    Ok(())
+}
+
+/// The key of a group and the algorithm that it is for; none if we do not know it.
+fn keys(group: &Group) -> Option<(KeySet, Algorithm)> {
+    let key = if group.public.is_object() { &group.public } else { &group.private };
+    let algorithm = Algorithm::named(key["alg"].as_str()?)?;
+    let keys = match key["k"].as_str() {
+        Some(secret) => KeySet::from_secret(&URL_SAFE_NO_PAD.decode(secret).ok()?),
+        None => KeySet::from_jwks(json!({ "keys": [key] }).to_string().as_bytes()),
+    };
+    keys.ok().filter(|keys| !keys.is_empty()).map(|keys| (keys, algorithm))
+}
+
+fn judge(test: &Test, keys: Option<&(KeySet, Algorithm)>, tally: &mut Tally) {
+    let verified = keys
+        .is_some_and(|(keys, algorithm)| verify_signature(&test.jws, keys, &[*algorithm]).is_ok());
+    match (test.result.as_str(), verified, keys) {
+        ("valid", true, _) => tally.taken += 1,
+        ("valid", false, None) => tally.unknown += 1,
+        ("invalid", false, _) => tally.refused += 1,
+        ("valid", false, Some(_)) | ("invalid", true, _) => {
+            tally.wrong.push(format!("{} {} is {}", test.tc_id, test.comment, test.result));
+        }
+        // `acceptable` is as it is.
+        _ => {}
+    }
+}
