@@ -290,3 +290,16 @@ fn decide_label(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nested_too_deeply_is_seen_and_brackets_in_texts_are_not() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(!is_too_deep(&nested(64)));
+        assert!(is_too_deep(&nested(65)));
+        assert!(!is_too_deep(&format!(r#"{{"a": "{}\"[["}}"#, "[".repeat(100))));
+    }
+}

@@ -207,6 +207,22 @@ fn a_group_is_replaced_as_a_whole_and_keeps_its_switch() {
 }
 
 #[test]
+fn selectors_that_say_nothing_and_too_many_are_refused() {
+    let group = given(&[GroupEvent::Created {
+        profile: profile("Readers", SelectorMode::All),
+        selectors: vec![],
+        tools: tools(&[]),
+        excluded: vec![],
+    }]);
+    let replace = |selectors| decide(&group, GroupCommand::ReplaceSelectors(selectors));
+    let nothing = from_json(json!([{"name": "a"}, {"kind": "tool"}]));
+    assert_eq!(replace(nothing), Err(Refusal::SelectorSaysNothing { number: 2 }));
+    assert!(replace(named(&["a"; 100])).is_ok());
+    let refusal = Refusal::TooMany { what: "selectors", limit: 100 };
+    assert_eq!(replace(named(&["a"; 101])), Err(refusal));
+}
+
+#[test]
 fn selectors_are_replaced_as_a_whole() {
     let group = given(&[created(), selecting(&["a", "b"])]);
     let replace = |patterns: &[&str]| GroupCommand::ReplaceSelectors(named(patterns));
