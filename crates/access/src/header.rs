@@ -9,8 +9,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer as _, Error as _, MapAccess, Visitor};
 
-use crate::strict_json::Strict;
 use crate::{Algorithm, TokenError};
+use model::strict_json::Strict;
 
 /// Members after which nothing is as it seems: extensions we would have to understand, unencoded or compressed
 /// payloads, encryption.

@@ -8,7 +8,6 @@ mod issuer;
 mod keys;
 mod policies;
 mod signed;
-mod strict_json;
 mod token;
 mod token_error;
 

@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::Claims;
+use model::{Claims, strict_json};
 use serde_json::{Map, Value};
 
 use crate::claims;
 use crate::signed::Signed;
-use crate::{Issuer, KeySet, TokenError, strict_json};
+use crate::{Issuer, KeySet, TokenError};
 
 /// A token that nobody has verified.
 pub struct Token<'a> {

@@ -21,7 +21,9 @@ mod raw_json;
 mod schema;
 mod secret;
 mod selector;
+mod sentence;
 mod source;
+pub mod strict_json;
 
 pub use agent::{Actor, Agent};
 pub use call::{Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult};
@@ -42,6 +44,7 @@ pub use raw_json::RawJson;
 pub use schema::{Definition, Document, InvalidSchema, Schema, SchemaRef, StoredSchema};
 pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
+pub use sentence::sentence;
 pub use source::{
     ApiKeyLocation, Auth, Health, InvalidKind, InvalidUrl, Kind, Lifecycle, NewSource, Settings,
     SourceProfile, SourceUrl, StdioCommand, Trust, Visibility,

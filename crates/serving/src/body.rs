@@ -4,12 +4,12 @@
 //! misspelt part of a selector would select everything. So bodies are first held against the published schema.
 
 pub(crate) mod check;
-mod json;
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use model::strict_json;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -131,7 +131,7 @@ async fn json_of(request: Request, app: &App) -> Result<Value, Problem> {
         let detail = "send JSON, with `Content-Type: application/json`";
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    json::read(&bytes).map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))
+    strict_json::value(&bytes).map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))
 }
 
 fn too_large(headers: &HeaderMap) -> Problem {

@@ -131,16 +131,7 @@ fn suggestion(near: &[String]) -> String {
 impl Failure {
     /// The message and its causes in one line; a cause that a message repeats is said once.
     pub(crate) fn sentence(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            let more = error.to_string();
-            if !text.contains(&more) {
-                text = format!("{text}: {more}");
-            }
-            cause = error.source();
-        }
-        text
+        model::sentence(self)
     }
 
     /// Whether the reader of our output went away.

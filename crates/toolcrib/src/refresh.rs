@@ -6,7 +6,6 @@
 mod result;
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -134,14 +133,5 @@ impl Refresher {
 
 /// The error and its causes in one sentence. None of them holds a secret.
 fn failure(error: &DiscoveryError) -> SyncError {
-    let mut message = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !message.contains(&more) {
-            message = format!("{message}: {more}");
-        }
-        cause = error.source();
-    }
-    SyncError { code: error.code().into(), message: message.into() }
+    SyncError { code: error.code().into(), message: model::sentence(error).into() }
 }

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::check::{self, Checks, Family};
 use super::{InvalidKeys, Key, KeySet, LIMIT};
-use crate::{Algorithm, strict_json};
+use crate::Algorithm;
 
 pub(super) fn read_set(bytes: &[u8]) -> Result<KeySet, InvalidKeys> {
-    let set = strict_json::object(bytes).map_err(|_| InvalidKeys::NotAKeySet)?;
+    let set = model::strict_json::object(bytes).map_err(|_| InvalidKeys::NotAKeySet)?;
     let Some(Value::Array(listed)) = set.get("keys") else { return Err(InvalidKeys::NotAKeySet) };
     if LIMIT < listed.len() {
         return Err(InvalidKeys::TooMany);

@@ -1,6 +1,5 @@
 //! The keys of an issuer, read from where they are: whole and within limits, or not at all.
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -162,20 +161,6 @@ fn well_known(issuer: &Url) -> [Url; 2] {
         at(format!("{path}/.well-known/openid-configuration")),
         at(format!("/.well-known/oauth-authorization-server{path}")),
     ]
-}
-
-/// The error and its causes in one sentence. None of them holds a secret.
-pub(super) fn sentence(error: &dyn Error) -> String {
-    let mut sentence = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !sentence.contains(&more) {
-            sentence = format!("{sentence}: {more}");
-        }
-        cause = error.source();
-    }
-    sentence
 }
 
 #[cfg(test)]

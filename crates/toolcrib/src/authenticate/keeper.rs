@@ -12,12 +12,13 @@ use access::{KeySet, TokenError};
 use arc_swap::ArcSwapOption;
 use catalog::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
+use model::sentence;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::OwnedMutexGuard;
 use upstream::http::HttpClient;
 
-use super::fetch::{Place, sentence};
+use super::fetch::Place;
 
 /// How long things last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

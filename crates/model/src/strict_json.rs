@@ -1,34 +1,36 @@
-//! JSON as tokens and key sets must have it: an object, no member twice at any depth, nothing after it.
+//! JSON as tokens, key sets and requests must have it: no member twice at any depth, and nothing after it.
 //!
 //! Of two members with one name, one reader takes the first and another the last; whoever signs and whoever checks must
-//! not see different tokens (RFC 7519, section 4). Depth is bounded by the 128 levels of `serde_json`.
+//! not see different tokens (RFC 7519, section 4), and whoever asks and whoever answers not different requests. Depth is bounded by the 128 levels of `serde_json`.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
-/// It is no such object. What was wrong is not said: the text may hold secrets.
-#[derive(Debug)]
-pub(crate) struct NotStrict;
-
-/// Reads a whole object.
-pub(crate) fn object(bytes: &[u8]) -> Result<Map<String, Value>, NotStrict> {
+/// Reads a whole value. The error may repeat the name of a member.
+pub fn value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let room = (bytes.len() / MEMBER).min(MEMBERS);
-    let value = Strict { room }.deserialize(&mut reader).map_err(|_| NotStrict)?;
-    reader.end().map_err(|_| NotStrict)?;
-    match value {
+    let value = Strict { room }.deserialize(&mut reader)?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// Reads a whole object.
+pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
+    match value(bytes)? {
         Value::Object(object) => Ok(object),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Err(NotStrict)
+            Err(serde_json::Error::custom("it is not an object"))
         }
     }
 }
 
 /// One value at any depth.
 #[derive(Default)]
-pub(crate) struct Strict {
+pub struct Strict {
     /// How many members an object is made for.
     room: usize,
 }
@@ -94,8 +96,13 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::with_capacity(self.room);
         while let Some(name) = members.next_key::<String>()? {
-            if object.insert(name, members.next_value_seed(INSIDE)?).is_some() {
-                return Err(A::Error::custom("a member stands there twice"));
+            let value = members.next_value_seed(INSIDE)?;
+            match object.entry(name) {
+                Entry::Vacant(free) => drop(free.insert(value)),
+                Entry::Occupied(taken) => {
+                    let name: String = taken.key().chars().take(80).collect();
+                    return Err(A::Error::custom(format!("the member `{name}` stands here twice")));
+                }
             }
         }
         Ok(Value::Object(object))
@@ -128,6 +135,13 @@ mod tests {
         ] {
             assert_eq!(read(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_member_that_stands_there_twice_is_named() {
+        let error = value(br#"[{"b":1,"c":2,"b":1}]"#).unwrap_err().to_string();
+        assert!(error.contains("`b` stands here twice"), "{error}");
+        assert!(value(br#"[{"b":1},{"b":1}]"#).is_ok());
     }
 
     #[test]
