@@ -31,6 +31,7 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
     let large = crib("memory:", sources, 1_000 / scale).await?;
     let tools = sources * TOOLS_OF_A_SOURCE;
     warm(report, &small, &large, tools);
+    names(report, &large);
     cold(report, &large, tools, 7);
     cold(report, &large, tools, 1);
     change(report, &large, "in memory", tools).await?;
@@ -123,6 +124,29 @@ fn warm(report: &mut Report, small: &Toolcrib, large: &Toolcrib, tools: usize) {
         Bound::AtMost(1.0),
     );
     report.add(format!("warm: {tools} tools, against 1000"), many, few, "µs", Bound::AtMost(1.5));
+}
+
+/// A name that does not exist, and one that is not granted: the agent must not tell which by its watch.
+fn names(report: &mut Report, crib: &Toolcrib) {
+    let view = crib.view(&agent(7, 0, 7));
+    let granted = view.toolset().tools();
+    let others = view.snapshot().tools().filter(|entry| !granted.contains(entry.slot));
+    let ungranted: Vec<String> =
+        others.take(1_000).map(|entry| entry.tool.qualified_name()).collect();
+    let unknown: Vec<String> = ungranted.iter().map(|name| format!("{name}x")).collect();
+    let each = |names: &[String]| {
+        let start = Instant::now();
+        for name in names {
+            std::hint::black_box(view.find(std::hint::black_box(name)).is_err());
+        }
+        start.elapsed().as_secs_f64() * 1e9 / names.len() as f64
+    };
+    let (mut one, mut two) = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..20 * ROUNDS {
+        (one, two) = (one.min(each(&ungranted)), two.min(each(&unknown)));
+    }
+    let what = "a tool that is not granted is not found, against one that does not exist";
+    report.add(what, one, two, "ns", Bound::AtMost(1.25));
 }
 
 /// New claims each time.

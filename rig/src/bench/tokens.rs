@@ -3,7 +3,10 @@
 #[path = "../../../crates/access/tests/support/signer.rs"]
 mod signer;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use access::{Issuer, KeySet, Token};
@@ -29,7 +32,8 @@ pub(super) async fn run(report: &mut Report) -> anyhow::Result<()> {
     one(report, "RS256", &RSA, rsa)?;
     one(report, "ES256", &Signer::p256(), &signature::ECDSA_P256_SHA256_FIXED)?;
     one(report, "EdDSA", &Signer::ed25519(), &signature::ED25519)?;
-    seen_before(report).await
+    seen_before(report).await?;
+    flood(report).await
 }
 
 /// As identity providers make them.
@@ -99,6 +103,72 @@ async fn seen_before(report: &mut Report) -> anyhow::Result<()> {
     let what = format!("a token of {} bytes that was verified before, against 2 µs", text.len());
     report.add(what, best, 2.0, "µs", Bound::AtMost(1.0));
     Ok(())
+}
+
+/// Good tokens between 10,000 bad ones with keys that nobody has (JWT-06): the slowest in a hundred, and how often the
+/// issuer was asked.
+async fn flood(report: &mut Report) -> anyhow::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    let fetches = Arc::new(AtomicUsize::new(0));
+    serve_keys(listener, Arc::clone(&fetches));
+    let journal = JournalPlace::Memory.open(SystemClock).await?;
+    let secrets = Secrets::new(journal, None, |_| None);
+    let issuer = json!({
+        "issuer": ISSUER, "audience": AUDIENCE, "keys": {"jwks_url": format!("http://{address}/")},
+        "allow": [address.to_string()],
+    });
+    let client = HttpClient::new(Egress::default());
+    let (clock, timing) = (Arc::new(SystemClock), Timing::default());
+    let issuers = vec![serde_json::from_value(issuer)?];
+    let authenticator = Authenticator::new(issuers, &client, &secrets, clock, timing).await?;
+    let good = token("RS256", &RSA);
+    let bad = |number: usize| {
+        let header = json!({"alg": "RS256", "typ": "at+jwt", "kid": format!("{number:032x}")});
+        let claims = json!({"iss": ISSUER, "aud": AUDIENCE, "exp": 1});
+        let parts = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string()));
+        format!("{}.AAAA", parts.join("."))
+    };
+    authenticator.token(&good).await?;
+    let (mut quiet, mut flooded) = (f64::INFINITY, f64::INFINITY);
+    for round in 0..ROUNDS {
+        for is_flooded in [false, true] {
+            let mut times = Vec::with_capacity(EACH);
+            for number in 0..EACH {
+                if is_flooded {
+                    let refused = authenticator.token(&bad(round * EACH + number)).await;
+                    anyhow::ensure!(refused.is_err(), "a made-up key was taken");
+                }
+                let start = Instant::now();
+                authenticator.token(&good).await?;
+                times.push(start.elapsed().as_secs_f64() * 1e6);
+            }
+            times.sort_by(f64::total_cmp);
+            let slow = times[times.len() * 99 / 100];
+            let best = if is_flooded { &mut flooded } else { &mut quiet };
+            *best = best.min(slow);
+        }
+    }
+    let asked = fetches.load(Ordering::Relaxed) as f64;
+    let what = format!("fetches during {} tokens with made-up keys, against 2", ROUNDS * EACH);
+    report.add(what, asked, 2.0, "", Bound::AtMost(1.0));
+    let what = "a good token between tokens with made-up keys, 99th of 100, against without them";
+    report.add(what, flooded, quiet, "µs", Bound::AtMost(1.1));
+    Ok(())
+}
+
+/// Hands out one key, as often as it is asked.
+fn serve_keys(listener: TcpListener, fetches: Arc<AtomicUsize>) {
+    let body = json!({"keys": [RSA.jwk("one")]}).to_string();
+    std::thread::spawn(move || {
+        for connection in listener.incoming().flatten() {
+            fetches.fetch_add(1, Ordering::Relaxed);
+            let mut connection = connection;
+            drop(connection.read(&mut [0; 4096]));
+            let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json";
+            drop(write!(connection, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        }
+    });
 }
 
 fn each(mut once: impl FnMut()) -> f64 {
