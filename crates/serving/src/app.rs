@@ -10,7 +10,7 @@ use crate::schemas::Schemas;
 
 /// What every handler can reach; cheap to clone.
 #[derive(Clone)]
-pub(crate) struct App {
+pub struct App {
     pub(crate) crib: Toolcrib,
     pub(crate) options: Options,
     /// Of everything that routes take: bodies are held against them.
@@ -21,11 +21,11 @@ pub(crate) struct App {
 
 /// How the server behaves.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
+pub struct Options {
     /// Callers without a credential are let in only because nobody else can reach this machine.
-    pub(crate) anonymous_is_local: bool,
+    pub anonymous_is_local: bool,
     /// Whether sources may be registered that start a child process.
-    pub(crate) allow_stdio: bool,
+    pub allow_stdio: bool,
 }
 
 impl App {
@@ -55,7 +55,7 @@ impl App {
     }
 
     /// Drops what still goes on.
-    pub(crate) async fn stop(&self) {
+    pub async fn stop(&self) {
         let mut work = std::mem::take(&mut *self.work());
         work.shutdown().await;
     }

@@ -1,104 +1,10 @@
 //! The program `toolcrib`.
-//!
-//! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 fine, 1 failed, 2 wrong usage,
-//! 3 problems found, 130 interrupted.
-
-mod admin;
-mod agents;
-mod answer;
-mod app;
-mod around;
-mod body;
-mod call;
-mod caller;
-mod change;
-mod cli;
-mod config;
-mod deadline;
-mod discover;
-mod docs_page;
-mod etag;
-mod explain;
-mod failure;
-mod journal;
-mod openapi;
-mod out;
-mod page;
-mod problem;
-mod progress;
-mod query;
-mod route;
-mod router;
-mod schemas;
-mod secret;
-mod serve;
-mod table;
-mod target;
-mod whoami;
 
 use std::process::ExitCode;
-use std::time::Duration;
-
-use clap::Parser as _;
-use tokio::task::JoinError;
-
-use crate::cli::{Cli, Ended};
-use crate::config::Config;
-use crate::failure::Failure;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long interrupted work may take to remove what it had not finished.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
-
 fn main() -> ExitCode {
-    match start(Cli::parse()) {
-        Ok(code) => code,
-        // Whoever read our output has seen enough: `toolcrib journal tail | head`.
-        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
-        Err(failure) => {
-            out::notes(&format!("error: {}", failure.sentence()));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn start(cli: Cli) -> Result<ExitCode, Failure> {
-    let config = Config::read(&cli)?;
-    config.start_logging();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Start)?;
-    let ends_by_itself = cli.ends_by_itself();
-    let work = cli::run(cli, config);
-    let code = match ends_by_itself {
-        true => runtime.block_on(async { ended(tokio::spawn(work).await) }),
-        false => runtime.block_on(until_interrupted(work)),
-    };
-    runtime.shutdown_background();
-    code
-}
-
-/// On Ctrl-C the work is dropped, and with it every file it had not finished.
-async fn until_interrupted(
-    work: impl Future<Output = Result<Ended, Failure>> + Send + 'static,
-) -> Result<ExitCode, Failure> {
-    let mut work = tokio::spawn(work);
-    tokio::select! {
-        work = &mut work => ended(work),
-        Ok(()) = tokio::signal::ctrl_c() => {
-            work.abort();
-            drop(tokio::time::timeout(LAST_MOMENT, work).await);
-            Ok(ExitCode::from(130))
-        }
-    }
-}
-
-fn ended(work: Result<Result<Ended, Failure>, JoinError>) -> Result<ExitCode, Failure> {
-    match work {
-        Ok(Ok(Ended::Fine)) => Ok(ExitCode::SUCCESS),
-        Ok(Ok(Ended::ProblemsFound)) => Ok(ExitCode::from(3)),
-        Ok(Err(failure)) => Err(failure),
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-    }
+    serving::program()
 }

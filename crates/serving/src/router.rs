@@ -55,7 +55,7 @@ pub(crate) struct Published {
 }
 
 /// Everything the server does, and what its handlers share.
-pub(crate) fn router(crib: Toolcrib, options: Options) -> (Router, App) {
+pub fn router(crib: Toolcrib, options: Options) -> (Router, App) {
     assemble(table(), crib, options)
 }
 

@@ -1,6 +1,6 @@
 //! `toolcrib serve`: one node. Opens the journal, listens, and stops in good order.
 
-mod connections;
+pub(crate) mod connections;
 mod first_admin;
 mod pulse;
 mod settings;

@@ -17,13 +17,13 @@ use super::pulse::{Felt, Pulse};
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub struct Limits {
     /// How many there are at once; others wait in the queue of the system.
-    places: usize,
+    pub places: usize,
     /// How long the head of a request may take, and a connection may be idle.
-    head_within: Duration,
+    pub head_within: Duration,
     /// How long requests may go on after the server was told to stop.
-    last_answers: Duration,
+    pub last_answers: Duration,
 }
 
 impl Default for Limits {
@@ -39,7 +39,7 @@ const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
 const STREAMS: u32 = 256;
 
 /// Serves until told to stop, then lets the requests at hand end.
-pub(super) async fn serve(
+pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: Limits,

@@ -1,0 +1,42 @@
+//! The doors, and the program `toolcrib`.
+//!
+//! [`router`] is everything the server answers; [`program`] is the command line around it.
+
+mod admin;
+mod agents;
+mod answer;
+mod app;
+mod around;
+mod body;
+mod call;
+mod caller;
+mod change;
+mod cli;
+mod config;
+mod deadline;
+mod discover;
+mod docs_page;
+mod etag;
+mod explain;
+mod failure;
+mod journal;
+mod openapi;
+mod out;
+mod page;
+mod problem;
+mod program;
+mod progress;
+mod query;
+mod route;
+mod router;
+mod schemas;
+mod secret;
+mod serve;
+mod table;
+mod target;
+mod whoami;
+
+pub use app::{App, Options};
+pub use program::program;
+pub use router::router;
+pub use serve::connections::{Limits, serve};
