@@ -46,11 +46,12 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     if asked("access") {
         let mut report = Report::new("access");
         let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
-        if wanted("toolsets") {
-            access::run(&mut report, &orders).await?;
-        }
+        // First, because it is the smaller: what a large catalog leaves of memory would count here.
         if wanted("tokens") {
             tokens::run(&mut report).await?;
+        }
+        if wanted("toolsets") {
+            access::run(&mut report, &orders).await?;
         }
         report.print()?;
         if !orders.quick && orders.part.is_none() {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// `json_web_signature_test.json`
+    /// `json_web_signature_test.json` or `json_web_key_test.json`
     file: PathBuf,
 }
 
@@ -77,13 +77,17 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The key of a group and the algorithm that it is for; none if we do not know it.
+/// The key of a group, or its key set, and the algorithm that it is for; none if we do not know it.
 fn keys(group: &Group) -> Option<(KeySet, Algorithm)> {
-    let key = if group.public.is_object() { &group.public } else { &group.private };
-    let algorithm = Algorithm::named(key["alg"].as_str()?)?;
-    let keys = match key["k"].as_str() {
+    let given = if group.public.is_object() { &group.public } else { &group.private };
+    let set = match given["keys"].is_array() {
+        true => given.clone(),
+        false => json!({ "keys": [given] }),
+    };
+    let algorithm = Algorithm::named(set["keys"][0]["alg"].as_str()?)?;
+    let keys = match given["k"].as_str() {
         Some(secret) => KeySet::from_secret(&URL_SAFE_NO_PAD.decode(secret).ok()?),
-        None => KeySet::from_jwks(json!({ "keys": [key] }).to_string().as_bytes()),
+        None => KeySet::from_jwks(set.to_string().as_bytes()),
     };
     keys.ok().filter(|keys| !keys.is_empty()).map(|keys| (keys, algorithm))
 }

@@ -98,26 +98,33 @@ impl<'de> Visitor<'de> for Members {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Read<'de>, A::Error> {
         let mut read = Read::default();
-        let mut seen: Vec<Cow<'de, str>> = Vec::with_capacity(8);
+        let mut others: Vec<Cow<'de, str>> = Vec::new();
         while let Some(Text(name)) = members.next_key()? {
-            if seen.contains(&name) || MEMBERS < seen.len() {
-                return Err(A::Error::custom("a member stands there twice, or there are too many"));
-            }
-            match &*name {
-                "alg" => read.alg = Some(members.next_value()?),
-                "kid" => read.kid = Some(members.next_value()?),
-                "typ" => read.typ = Some(members.next_value()?),
+            let place = match &*name {
+                "alg" => &mut read.alg,
+                "kid" => &mut read.kid,
+                "typ" => &mut read.typ,
                 other => {
+                    if others.contains(&name) || MEMBERS < others.len() {
+                        return Err(A::Error::custom(TWICE));
+                    }
                     let unsupported = UNSUPPORTED.into_iter().find(|known| *known == other);
                     read.unsupported = read.unsupported.or(unsupported);
                     members.next_value_seed(Strict::default())?;
+                    others.push(name);
+                    continue;
                 }
+            };
+            if place.is_some() {
+                return Err(A::Error::custom(TWICE));
             }
-            seen.push(name);
+            *place = Some(members.next_value()?);
         }
         Ok(read)
     }
 }
+
+const TWICE: &str = "a member stands there twice, or there are too many";
 
 /// More than any header has; comparing each with each stays cheap.
 const MEMBERS: usize = 64;

@@ -7,6 +7,7 @@
 mod check;
 mod jwk;
 mod pem;
+mod roca;
 
 use std::fmt;
 
@@ -112,18 +113,16 @@ impl KeySet {
         &self,
         algorithm: Algorithm,
         kid: Option<&str>,
-    ) -> Result<Vec<&Check>, TokenError> {
+    ) -> Result<impl Iterator<Item = &Check>, TokenError> {
         let named = self.keys.iter().any(|key| key.kid.is_some());
         let kid = kid.filter(|_| named);
-        let is_meant = |key: &&Key| kid.is_none_or(|kid| key.kid.as_deref() == Some(kid));
-        let mut meant = self.keys.iter().filter(is_meant).peekable();
-        if meant.peek().is_none() {
-            return Err(TokenError::UnknownKey);
-        }
-        let suitable: Vec<_> = meant.filter_map(|key| key.check(algorithm)).collect();
-        match suitable.len() {
-            0 => Err(TokenError::WrongKey),
+        let is_meant = move |key: &&Key| kid.is_none_or(|kid| key.kid.as_deref() == Some(kid));
+        let meant = self.keys.iter().filter(is_meant);
+        let suitable = meant.clone().filter_map(move |key| key.check(algorithm));
+        match suitable.clone().count() {
             1 => Ok(suitable),
+            0 if meant.count() == 0 => Err(TokenError::UnknownKey),
+            0 => Err(TokenError::WrongKey),
             several if !named && several <= TRIED => Ok(suitable),
             _ => Err(TokenError::AmbiguousKey),
         }

@@ -45,9 +45,9 @@ impl<'a> Signed<'a> {
         if !allowed.contains(&self.header.algorithm) {
             return Err(TokenError::Algorithm);
         }
-        let checks = keys.find(self.header.algorithm, self.header.kid.as_deref())?;
+        let mut checks = keys.find(self.header.algorithm, self.header.kid.as_deref())?;
         let input = self.input.as_bytes();
-        match checks.into_iter().any(|check| check.fits(input, &self.signature)) {
+        match checks.any(|check| check.fits(input, &self.signature)) {
             true => Ok(()),
             false => Err(TokenError::Signature),
         }

@@ -4,6 +4,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rsa::PublicEncryptingKey;
 use aws_lc_rs::signature::{self, ParsedPublicKey, RsaPublicKeyComponents, VerificationAlgorithm};
 
+use super::roca;
 use crate::Algorithm;
 
 /// One key, parsed for each algorithm it suits.
@@ -79,7 +80,7 @@ impl Family {
 pub(super) fn rsa(n: &[u8], e: &[u8]) -> Option<Checks> {
     // Common ones are 3 and 65537. Long ones make checking slow, even ones make it meaningless.
     let odd = e.last().is_some_and(|last| last % 2 == 1);
-    if !odd || e == [1] || 4 < e.len() {
+    if !odd || e == [1] || 4 < e.len() || roca::is_weak(n) {
         return None;
     }
     let components = RsaPublicKeyComponents { n, e };
