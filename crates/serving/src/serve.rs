@@ -54,7 +54,8 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
-    let behaviour = toolcrib::Options { anonymous, authenticator, cache, secrets };
+    let behaviour =
+        toolcrib::Options { anonymous, authenticator, cache, secrets, providers: Vec::new() };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
     let options = Options {
         anonymous_is_local: anonymous && !arguments.allow_anonymous,

@@ -4,17 +4,21 @@ use std::sync::Arc;
 
 use catalog::clock::Clock;
 use catalog::journal::JournalError;
-use catalog::{Catalog, Moment, Snapshot};
-use model::Agent;
+use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
+use execution::Arguments;
+use model::{Agent, Failure, GroupId};
 use upstream::http::HttpClient;
 
 use crate::api_key;
 use crate::authenticate::Authenticator;
 use crate::identity::{Identity, Means, NotIdentified};
+use crate::provider::{ProvidedTool, ToolProvider};
+use crate::ready::ReadyTools;
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
-use crate::view::AgentView;
+use crate::toolset::Toolset;
+use crate::view::{AgentView, Ready};
 
 /// One catalog with everything that works on it; cheap to clone.
 #[derive(Clone)]
@@ -25,6 +29,7 @@ struct Inner {
     refresher: Refresher,
     client: HttpClient,
     resolver: Resolver,
+    ready: ReadyTools,
     clock: Arc<dyn Clock>,
     options: Options,
     /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
@@ -42,6 +47,8 @@ pub struct Options {
     pub cache: CacheLimits,
     /// Reads the secrets that sources refer to.
     pub secrets: Option<Arc<Secrets>>,
+    /// Code whose tools, prompts and resources every agent has, whatever it was granted.
+    pub providers: Vec<Arc<dyn ToolProvider>>,
 }
 
 impl Toolcrib {
@@ -55,7 +62,9 @@ impl Toolcrib {
         let refresher = Refresher::new(Arc::clone(&catalog), client.clone());
         let (resolver, clock) = (Resolver::new(options.cache), Arc::new(clock));
         let looking_back = tokio::sync::Mutex::default();
-        let inner = Inner { catalog, refresher, client, resolver, clock, options, looking_back };
+        let ready = ReadyTools::new();
+        let inner =
+            Inner { catalog, refresher, client, resolver, ready, clock, options, looking_back };
         Self(Arc::new(inner))
     }
 
@@ -69,8 +78,36 @@ impl Toolcrib {
         &self.0.refresher
     }
 
-    pub(crate) fn client(&self) -> &HttpClient {
-        &self.0.client
+    /// Code whose tools, prompts and resources every agent has.
+    pub fn providers(&self) -> &[Arc<dyn ToolProvider>] {
+        &self.0.options.providers
+    }
+
+    /// Grows whenever a provider offers other tools than before.
+    pub(crate) fn provided_so_far(&self) -> u64 {
+        let changes = self.providers().iter().filter_map(|provider| provider.changes());
+        changes.map(|changes| changes.borrow().tools).sum()
+    }
+
+    pub(crate) fn ready(
+        &self,
+        entry: &Arc<CataloguedTool>,
+        source: &Arc<CataloguedSource>,
+    ) -> Result<Arc<Ready>, Failure> {
+        self.0.ready.catalogued(entry, source, &self.0.client)
+    }
+
+    pub(crate) fn arguments_of_provided(&self, tool: &Arc<ProvidedTool>) -> Arc<Arguments> {
+        self.0.ready.provided(tool)
+    }
+
+    pub(crate) fn narrowed(
+        &self,
+        snapshot: &Snapshot,
+        toolset: &Arc<Toolset>,
+        group: &GroupId,
+    ) -> Option<Arc<Toolset>> {
+        self.0.resolver.narrowed(snapshot, toolset, group)
     }
 
     /// The issuers whose tokens are taken, if there are any.

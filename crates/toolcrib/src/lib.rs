@@ -15,11 +15,13 @@
 
 mod api_key;
 mod authenticate;
+mod call;
 mod crib;
 mod explain;
 mod identity;
 mod place;
 mod provider;
+mod ready;
 mod refresh;
 mod resolver;
 mod secrets;
@@ -32,6 +34,7 @@ pub use api_key::new_key;
 pub use authenticate::{
     Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
 };
+pub use call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question, Said, TASKS};
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
 pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,
@@ -50,12 +53,15 @@ pub use identity::{Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};
-pub use provider::{Calling, ProvidedTool, ProviderError, ToolProvider};
+pub use provider::{
+    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
+    UnfinishedOf,
+};
 pub use refresh::{RefreshResult, RefreshedTool, Refresher};
 pub use resolver::CacheLimits;
 pub use secrets::{SealingKey, SecretError, Secrets};
 pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
-pub use view::{AgentView, Hit, NotFound, ViewedTool};
+pub use view::{AgentView, Called, Done, Got, Hit, MetaTool, NotFound, Stamp, ViewedTool};
 pub use what_if::{Effect, Extent, Renamed, effects};

@@ -1,13 +1,16 @@
-//! Providers: code that offers tools at run time, beside the catalog (requirement L2).
+//! Providers: code that offers tools, prompts and resources at run time, beside the catalog (requirement L2).
 
 use std::pin::Pin;
 use std::sync::Arc;
 
 use model::ToolResult;
 use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use crate::call::{CallContext, NoAnswer};
 
 /// A tool that code offers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProvidedTool {
     /// What agents call it.
     pub name: Box<str>,
@@ -17,10 +20,45 @@ pub struct ProvidedTool {
     pub input_schema: Value,
     /// Further words it is found by.
     pub keywords: Vec<Box<str>>,
+    /// What else MCP shows of it: `title`, `outputSchema`, `annotations`, `icons`, `_meta`.
+    pub more: Map<String, Value>,
+    /// Whether a call may go on after the caller was answered ([`CallContext::go_on`]).
+    pub may_go_on: bool,
+}
+
+/// A prompt, a resource or a resource template, as MCP lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// The name of a prompt, the `uri` of a resource, the `uriTemplate` of a template.
+    pub key: Box<str>,
+    /// All that a list shows.
+    pub shown: Map<String, Value>,
+}
+
+/// Something a person fills in, and wants proposals for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unfinished {
+    /// What it is for.
+    pub of: UnfinishedOf,
+    /// Which argument.
+    pub argument: Box<str>,
+    /// What was typed so far.
+    pub value: Box<str>,
+    /// The other arguments that are known.
+    pub known: Map<String, Value>,
+}
+
+/// Whose argument is filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnfinishedOf {
+    /// A prompt, by name.
+    Prompt(Box<str>),
+    /// A resource template, by its `uriTemplate`.
+    Template(Box<str>),
 }
 
 /// Why a provider did not answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ProviderError {
     /// It does not offer that tool, or no longer.
     #[error("Tool not found: {name}")]
@@ -28,15 +66,32 @@ pub enum ProviderError {
         /// The name.
         name: Box<str>,
     },
+    /// What was asked for cannot be used: a prompt's argument, an address.
+    #[error("{0}")]
+    Invalid(String),
     /// It failed.
     #[error("{0}")]
     Failed(String),
+    /// It failed, and says so in the words of JSON-RPC. Agents without them read the message.
+    #[error("{message}")]
+    Protocol {
+        /// A number of JSON-RPC or MCP.
+        code: i64,
+        /// For people.
+        message: String,
+    },
+    /// The caller did not answer, or not yet.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
 }
 
-/// What a call leads to, some time.
-pub type Calling<'a> = Pin<Box<dyn Future<Output = Result<ToolResult, ProviderError>> + Send + 'a>>;
+/// What comes of it, some time.
+pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> + Send + 'a>>;
 
-/// Lists, gets and calls tools at run time.
+/// What a call leads to, some time.
+pub type Calling<'a> = Coming<'a, ToolResult>;
+
+/// Lists, gets and calls tools at run time; prompts and resources too, if it has them.
 pub trait ToolProvider: Send + Sync {
     /// All of them.
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>>;
@@ -47,5 +102,67 @@ pub trait ToolProvider: Send + Sync {
     }
 
     /// Does what a tool does.
-    fn call_tool<'a>(&'a self, name: &'a str, arguments: Map<String, Value>) -> Calling<'a>;
+    fn call_tool<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: Map<String, Value>,
+        call: &'a CallContext,
+    ) -> Calling<'a>;
+
+    /// All prompts.
+    fn list_prompts(&self) -> Vec<Arc<Listed>> {
+        Vec::new()
+    }
+
+    /// The messages of a prompt: the result of `prompts/get`. Asked only for prompts that are listed.
+    fn get_prompt<'a>(
+        &'a self,
+        name: &'a str,
+        _arguments: Map<String, Value>,
+        _call: &'a CallContext,
+    ) -> Coming<'a, Map<String, Value>> {
+        Box::pin(async move { Err(ProviderError::Invalid(format!("Prompt not found: {name}"))) })
+    }
+
+    /// All resources.
+    fn list_resources(&self) -> Vec<Arc<Listed>> {
+        Vec::new()
+    }
+
+    /// All templates of resources.
+    fn list_resource_templates(&self) -> Vec<Arc<Listed>> {
+        Vec::new()
+    }
+
+    /// The result of `resources/read`; none if it has no such resource.
+    fn read_resource<'a>(
+        &'a self,
+        _uri: &'a str,
+        _call: &'a CallContext,
+    ) -> Coming<'a, Option<Map<String, Value>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Proposals for an argument, best first; none if it does not know what is filled in.
+    fn complete(&self, _unfinished: &Unfinished) -> Option<Vec<String>> {
+        None
+    }
+
+    /// What has changed so far; none if nothing ever does.
+    fn changes(&self) -> Option<watch::Receiver<Changes>> {
+        None
+    }
+}
+
+/// How often something changed. Each number grows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The list of tools.
+    pub tools: u64,
+    /// The list of prompts.
+    pub prompts: u64,
+    /// The list of resources or of templates.
+    pub resources: u64,
+    /// The resources that changed last, the newest at the end, each with a number that grows.
+    pub updated: Vec<(u64, Arc<str>)>,
 }

@@ -11,7 +11,7 @@ use access::{Key, Policies};
 use arc_swap::ArcSwap;
 use catalog::Snapshot;
 use catalog::policy::Policy;
-use model::{Claims, PolicyId};
+use model::{Claims, GroupId, PolicyId};
 use moka::sync::Cache;
 
 use crate::toolset::Toolset;
@@ -35,6 +35,8 @@ impl Default for CacheLimits {
 pub(crate) struct Resolver {
     compiled: ArcSwap<Compiled>,
     kept: Cache<(u64, Key), Arc<Toolset>>,
+    /// By the toolset they are part of.
+    narrowed: Cache<(u64, GroupId), Arc<Toolset>>,
 }
 
 /// Policies as they are in a snapshot, and ready to be asked.
@@ -54,7 +56,30 @@ impl Resolver {
             .weigher(weight)
             .time_to_live(limits.time_to_live)
             .build();
-        Self { compiled: ArcSwap::default(), kept }
+        let narrowed = Cache::builder()
+            .max_capacity(limits.max_bytes / 4)
+            .weigher(|_, toolset: &Arc<Toolset>| {
+                u32::try_from(toolset.size() + 128).unwrap_or(u32::MAX)
+            })
+            .time_to_live(limits.time_to_live)
+            .build();
+        Self { compiled: ArcSwap::default(), kept, narrowed }
+    }
+
+    /// What is left of a toolset in one of its groups.
+    pub(crate) fn narrowed(
+        &self,
+        snapshot: &Snapshot,
+        toolset: &Toolset,
+        group: &GroupId,
+    ) -> Option<Arc<Toolset>> {
+        let key = (toolset.serial(), group.clone());
+        if let Some(kept) = self.narrowed.get(&key) {
+            return Some(kept);
+        }
+        let part = Arc::new(toolset.narrowed(snapshot, group)?);
+        self.narrowed.insert(key, Arc::clone(&part));
+        Some(part)
     }
 
     /// The tools of an agent with these claims.

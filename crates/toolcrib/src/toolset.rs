@@ -2,16 +2,21 @@
 //!
 //! Everything is bits: the groups of the grant are joined and cut to what can be served, however many tools there are.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use access::Grant;
 use catalog::tool_set::{Slot, ToolSet};
 use catalog::{CataloguedGroup, CataloguedTool, Snapshot};
-use model::Visibility;
+use model::{GroupId, Visibility};
+
+use crate::view::MetaTool;
 
 /// The tools an agent has right now.
 #[derive(Debug)]
 pub struct Toolset {
+    /// No other toolset has it.
+    serial: u64,
     grant: Grant,
     all: ToolSet,
     listed: ToolSet,
@@ -35,7 +40,28 @@ impl Toolset {
         let members: Vec<&ToolSet> = groups.iter().map(|entry| &entry.members).collect();
         let all = ToolSet::any_within(&members, limit);
         let (listed, searchable) = shown(snapshot, &groups, &all);
-        Self { grant, all, listed, searchable, list: OnceLock::new() }
+        static SERIAL: AtomicU64 = AtomicU64::new(0);
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        Self { serial, grant, all, listed, searchable, list: OnceLock::new() }
+    }
+
+    /// What is left of it in one of its groups; none if that is not one of them.
+    pub(crate) fn narrowed(&self, snapshot: &Snapshot, group: &GroupId) -> Option<Self> {
+        if !self.grant.groups.contains(group) || !snapshot.group(group)?.group.active {
+            return None;
+        }
+        let grant = Grant { groups: vec![group.clone()], ..self.grant.clone() };
+        Some(Self::within(snapshot, grant, &self.all))
+    }
+
+    /// A number that no other toolset has: what is made from a toolset can be kept under it.
+    pub fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    /// Those that are found by search and not in the list.
+    pub fn searchable(&self) -> &ToolSet {
+        &self.searchable
     }
 
     /// The groups and policies behind it.
@@ -91,7 +117,7 @@ impl Toolset {
     pub(crate) fn name(&self, snapshot: &Snapshot, entry: &CataloguedTool) -> Box<str> {
         let is_free = |form: &str| {
             let mut mine = snapshot.tools_called_in(form, &self.all);
-            mine.all(|other| other.slot == entry.slot)
+            MetaTool::named(form).is_none() && mine.all(|other| other.slot == entry.slot)
         };
         if is_free(entry.tool.name()) {
             return entry.tool.name().into();

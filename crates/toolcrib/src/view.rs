@@ -4,6 +4,8 @@
 //! is not granted and a tool that does not exist look the same.
 
 mod call;
+mod meta;
+mod primitives;
 mod search;
 mod tool;
 
@@ -11,12 +13,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{CataloguedTool, Snapshot};
-use model::{Agent, ToolId, Visibility};
+use model::{Agent, GroupId, ToolId, Visibility};
 
 use crate::crib::Toolcrib;
 use crate::provider::ToolProvider;
 use crate::toolset::Toolset;
 
+pub(crate) use call::Ready;
+pub use call::{Called, Done};
+pub use meta::MetaTool;
+pub use primitives::Got;
 pub use search::Hit;
 pub use tool::ViewedTool;
 
@@ -26,8 +32,20 @@ pub struct AgentView {
     snapshot: Arc<Snapshot>,
     agent: Agent,
     toolset: Arc<Toolset>,
-    /// For this request only; what the catalog has comes first, then the first provider.
-    providers: Vec<Arc<dyn ToolProvider>>,
+    /// For this request only; what the catalog has comes first, then the providers of the crib, then these.
+    own_providers: Vec<Arc<dyn ToolProvider>>,
+    /// One group of it, without the tools of providers.
+    is_narrowed: bool,
+    /// The list has only `tool_search` and `execute_tool`.
+    by_search: bool,
+}
+
+/// Names what an agent sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    toolset: u64,
+    provided: u64,
+    by_search: bool,
 }
 
 /// Why there is not exactly one tool of a name.
@@ -56,13 +74,49 @@ impl AgentView {
         agent: Agent,
         toolset: Arc<Toolset>,
     ) -> Self {
-        Self { crib, snapshot, agent, toolset, providers: Vec::new() }
+        let (own_providers, is_narrowed, by_search) = (Vec::new(), false, false);
+        Self { crib, snapshot, agent, toolset, own_providers, is_narrowed, by_search }
     }
 
     /// With the tools of a provider, for this request only.
     pub fn with_provider(mut self, provider: Arc<dyn ToolProvider>) -> Self {
-        self.providers.push(provider);
+        self.own_providers.push(provider);
         self
+    }
+
+    /// What is left of it in one group; none if the agent does not have that group.
+    pub fn narrowed(self, group: &GroupId) -> Option<Self> {
+        let toolset = self.crib.narrowed(&self.snapshot, &self.toolset, group)?;
+        Some(Self { toolset, is_narrowed: true, ..self })
+    }
+
+    /// With a list of nothing but `tool_search` and `execute_tool`, which reach the rest (requirement A6).
+    pub fn by_search(self) -> Self {
+        Self { by_search: true, ..self }
+    }
+
+    /// Where the agent gets its tools besides the catalog.
+    fn providers(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
+        let of_all = self.crib.providers().iter().filter(|_| !self.is_narrowed);
+        of_all.chain(&self.own_providers)
+    }
+
+    /// Names what the agent sees: what is made from two views of one stamp is the same. None if nobody can say.
+    pub fn stamp(&self) -> Option<Stamp> {
+        let provided = if self.is_narrowed { 0 } else { self.crib.provided_so_far() };
+        let stamp = Stamp { toolset: self.toolset.serial(), provided, by_search: self.by_search };
+        self.own_providers.is_empty().then_some(stamp)
+    }
+
+    /// Whether `tool_search` and `execute_tool` are among the agent's tools.
+    pub fn has_search(&self) -> bool {
+        self.by_search || !self.toolset.searchable().is_empty()
+    }
+
+    /// Whether a call may go on after the caller was answered.
+    pub fn may_go_on(&self) -> bool {
+        let provided = self.providers().flat_map(|provider| provider.list_tools());
+        provided.into_iter().any(|tool| tool.may_go_on)
     }
 
     /// Who sees it.
@@ -80,15 +134,23 @@ impl AgentView {
         &self.toolset
     }
 
-    /// The listed tools: those of the catalog in the order of their ids, then those of providers.
+    /// The listed tools: those about tools, those of the catalog in the order of their ids, those of providers.
     pub fn list(&self) -> Vec<ViewedTool> {
+        let meta = self.has_search().then(|| MetaTool::ALL.map(ViewedTool::meta));
+        let meta = meta.into_iter().flatten();
+        if self.by_search {
+            return meta.collect();
+        }
         let listed = self.toolset.list(&self.snapshot);
         let tools = listed.map(|(entry, name)| ViewedTool::catalogued(entry, name.into()));
-        tools.chain(self.provided()).collect()
+        meta.chain(tools).chain(self.provided()).collect()
     }
 
     /// The tool that goes by this name, in the form the agent is shown or in another that is not ambiguous.
     pub fn find(&self, name: &str) -> Result<ViewedTool, NotFound> {
+        if let Some(meta) = MetaTool::named(name).filter(|_| self.has_search()) {
+            return Ok(ViewedTool::meta(meta));
+        }
         let found = self.snapshot.tools_called_in(name, self.toolset.tools());
         let mut found: Vec<ViewedTool> = found.map(|entry| self.viewed(entry)).collect();
         match found.len() {
@@ -125,7 +187,7 @@ impl AgentView {
 
     /// Asked only for names that no tool of the catalog goes by.
     fn provided_by_name(&self, name: &str) -> Option<ViewedTool> {
-        self.providers.iter().find_map(|provider| {
+        self.providers().find_map(|provider| {
             Some(ViewedTool::provided(provider.get_tool(name)?, Arc::clone(provider)))
         })
     }
@@ -133,14 +195,16 @@ impl AgentView {
     /// What providers add: names that are free, the first provider first.
     fn provided(&self) -> impl Iterator<Item = ViewedTool> {
         let mut taken = HashSet::new();
-        let offers = self.providers.iter().flat_map(|provider| {
+        let offers = self.providers().flat_map(|provider| {
             let offer = move |tool| ViewedTool::provided(tool, Arc::clone(provider));
             provider.list_tools().into_iter().map(offer)
         });
         offers.filter(move |tool| {
             let name = tool.name();
             let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
-            let free = mine.next().is_none() && taken.insert(name.to_owned());
+            let free = mine.next().is_none()
+                && MetaTool::named(name).is_none()
+                && taken.insert(name.to_owned());
             if !free {
                 tracing::debug!(name, "a provider's tool `{name}` is shadowed by another");
             }

@@ -2,83 +2,179 @@
 
 use std::error::Error;
 use std::fmt::Display;
+use std::sync::Arc;
 use std::time::Instant;
 
-use catalog::CataloguedTool;
 use catalog::source::Source;
-use execution::{Answers, Credentials, HttpTool};
+use catalog::{CataloguedSource, CataloguedTool};
+use execution::{Answers, Arguments, Credentials, HttpTool, Others};
 use model::{
-    CallStatus, ErrorCode, Failure, Kind, Outcome, Settings, SourceId, SpecificationPlace, ToolId,
-    ToolResult,
+    CallStatus, Content, ErrorCode, Failure, Kind, Outcome, Settings, SourceId, SpecificationPlace,
+    ToolId, ToolResult,
 };
 use serde_json::{Map, Value};
 use upstream::egress::{Allowed, InvalidAllowed};
 use upstream::http::{self, HttpClient, Limits};
 
 use super::tool::Origin;
-use super::{AgentView, NotFound, ViewedTool};
-use crate::provider::{ProviderError, ToolProvider};
+use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
+use crate::call::{Ability, CallContext, NoAnswer, Question};
+use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
+use crate::ready;
+
+/// What came of a call.
+#[derive(Debug)]
+pub enum Called {
+    /// It was carried out, or failed.
+    Done(Box<Done>),
+    /// Questions to the caller; with the answers it is called again.
+    Asks(Vec<(Box<str>, Question)>),
+    /// The caller cannot do what the tool needs.
+    Unable(Ability),
+    /// The tool failed in the words of JSON-RPC.
+    Error {
+        /// A number of JSON-RPC or MCP.
+        code: i64,
+        /// For people.
+        message: String,
+    },
+}
+
+/// A call that was carried out, or failed.
+#[derive(Debug)]
+pub struct Done {
+    tool_id: ToolId,
+    start: Instant,
+    by: DoneBy,
+}
+
+#[derive(Debug)]
+enum DoneBy {
+    /// An upstream, with what the tool promised of its results.
+    Upstream(Outcome, Option<Arc<Ready>>),
+    /// Code of ours or of whoever embeds us.
+    Here(ToolResult),
+    /// Nobody: something stood in the way.
+    Nobody(Failure),
+}
+
+/// A tool that is ready to be called: what calling needs and does not change from call to call.
+pub(crate) struct Ready {
+    tool: HttpTool,
+    output: Option<Arguments>,
+    client: HttpClient,
+    origin: Option<http::Origin>,
+}
+
+impl std::fmt::Debug for Ready {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ready")
+    }
+}
 
 impl AgentView {
-    /// Calls a tool by name.
+    /// Calls a tool by name, for a caller that hears nothing on the way and cannot be asked.
     pub async fn call(
         &self,
         name: &str,
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
         let tool = self.find(name)?;
-        Ok(self.execute(&tool, arguments).await)
+        Ok(self.call_quietly(&tool, arguments).await)
     }
 
-    /// Calls a tool of the catalog by id.
+    /// Calls a tool of the catalog by id, for a caller that hears nothing on the way and cannot be asked.
     pub async fn call_id(
         &self,
         id: &ToolId,
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
         let tool = self.find_id(id)?;
-        Ok(self.execute(&tool, arguments).await)
+        Ok(self.call_quietly(&tool, arguments).await)
     }
 
-    async fn execute(&self, tool: &ViewedTool, arguments: Map<String, Value>) -> Outcome {
-        let start = Instant::now();
-        let id = tool.id().cloned().unwrap_or_else(|| provided_id(tool.name()));
-        let done = match tool.origin() {
-            Origin::Catalog(entry) => self.execute_catalogued(entry, &arguments).await,
-            Origin::Provider(_, provider) => {
-                provided(&id, provider.as_ref(), tool.name(), arguments, start).await
+    /// Calls a tool by name.
+    pub async fn call_with(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Result<Called, NotFound> {
+        let tool = self.find(name)?;
+        Ok(self.execute(&tool, arguments, call).await)
+    }
+
+    async fn call_quietly(&self, tool: &ViewedTool, arguments: Map<String, Value>) -> Outcome {
+        let (start, id) = (Instant::now(), id_of(tool));
+        let why = match self.execute(tool, arguments, &CallContext::silent()).await {
+            Called::Done(done) => return done.into_outcome(),
+            Called::Unable(ability) => NoAnswer::Unable(ability).to_string(),
+            Called::Asks(_) => NoAnswer::Later.to_string(),
+            Called::Error { message, .. } => message,
+        };
+        failed(id, start, failure_of_tool(why))
+    }
+
+    async fn execute(
+        &self,
+        tool: &ViewedTool,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Called {
+        let (start, tool_id) = (Instant::now(), id_of(tool));
+        let by = match tool.origin() {
+            Origin::Catalog(entry) => {
+                let done = self.execute_catalogued(entry, &arguments).await;
+                done.unwrap_or_else(DoneBy::Nobody)
+            }
+            Origin::Provider(tool, provider) => {
+                match self.provided_call(tool, provider.as_ref(), arguments, call).await {
+                    Ok(by) => by,
+                    Err(called) => return called,
+                }
+            }
+            Origin::Meta(tool) => {
+                if let Err(failure) = check(&ready::arguments(&tool.input_schema()), &arguments) {
+                    DoneBy::Nobody(failure)
+                } else if *tool == MetaTool::Search {
+                    DoneBy::Here(meta::search(self, &arguments))
+                } else {
+                    let (name, inner) = meta::execution(arguments);
+                    match self.find(&name) {
+                        Ok(tool) if !matches!(tool.origin(), Origin::Meta(_)) => {
+                            return Box::pin(self.execute(&tool, inner, call)).await;
+                        }
+                        Ok(_) => DoneBy::Nobody(failure_of_tool(format!(
+                            "`{name}` is not called by way of execute_tool"
+                        ))),
+                        Err(missing) => DoneBy::Nobody(Failure {
+                            code: ErrorCode::NotGranted,
+                            message: missing.to_string(),
+                            retryable: false,
+                        }),
+                    }
+                }
             }
         };
-        done.unwrap_or_else(|failure| failed(id, start, failure))
+        Called::Done(Box::new(Done { tool_id, start, by }))
     }
 
     async fn execute_catalogued(
         &self,
-        entry: &CataloguedTool,
+        entry: &Arc<CataloguedTool>,
         arguments: &Map<String, Value>,
-    ) -> Result<Outcome, Failure> {
-        let source = self.snapshot.source(&entry.tool.source).map(|entry| &entry.source);
-        let (Some(source), Some(manifest), Some(schema)) =
-            (source, entry.tool.served_manifest(), &entry.input_schema)
-        else {
+    ) -> Result<DoneBy, Failure> {
+        let source = self.snapshot.source(&entry.tool.source);
+        let is_served = self.snapshot.served().contains(entry.slot);
+        let Some(source) = source.filter(|_| is_served) else {
             return Err(refused("the tool is not served"));
         };
-        if !self.snapshot.served().contains(entry.slot) {
-            return Err(refused("the tool is not served"));
-        }
-        let answers = match source.profile.settings.kind() {
-            Kind::HttpManifest => Answers::ToolResult,
-            Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {
-                Answers::Api
-            }
-        };
-        let tool = HttpTool::compile(entry.tool.id.clone(), manifest, &schema.to_value(), answers)
-            .map_err(|error| unusable(&entry.tool.id, &error, "the tool cannot be called"))?;
-        let credentials = self.credentials(source).await?;
-        let client = client(source, self.crib.client())
-            .map_err(|error| unusable(&entry.tool.id, &error, "the tool cannot be reached"))?;
-        let origin = origin(source);
-        Ok(tool.call(&client, Limits::default(), arguments, &credentials, origin.as_ref()).await)
+        let ready = self.crib.ready(entry, source)?;
+        let credentials = self.credentials(&source.source).await?;
+        let (limits, origin) = (Limits::default(), ready.origin.as_ref());
+        let outcome = ready.tool.call(&ready.client, limits, arguments, &credentials, origin).await;
+        let promised = ready.output.is_some().then_some(ready);
+        Ok(DoneBy::Upstream(outcome, promised))
     }
 
     /// The credentials of the source, by the name of the scheme they are for.
@@ -96,10 +192,106 @@ impl AgentView {
         }
         Ok(credentials)
     }
+
+    async fn provided_call(
+        &self,
+        tool: &Arc<ProvidedTool>,
+        provider: &dyn ToolProvider,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Result<DoneBy, Called> {
+        if let Err(failure) = check(&self.crib.arguments_of_provided(tool), &arguments) {
+            return Ok(DoneBy::Nobody(failure));
+        }
+        let error = match provider.call_tool(&tool.name, arguments, call).await {
+            Ok(result) => return Ok(DoneBy::Here(result)),
+            Err(error) => error,
+        };
+        match error {
+            ProviderError::NoAnswer(NoAnswer::Later) => Err(Called::Asks(call.take_open())),
+            ProviderError::NoAnswer(NoAnswer::Unable(ability)) => Err(Called::Unable(ability)),
+            ProviderError::Protocol { code, message } => Err(Called::Error { code, message }),
+            ProviderError::NoAnswer(NoAnswer::Refused(why))
+            | ProviderError::Failed(why)
+            | ProviderError::Invalid(why) => {
+                Ok(DoneBy::Nobody(failure_of_tool(format!("Error: {why}"))))
+            }
+            missing @ ProviderError::ToolNotFound { .. } => {
+                Ok(DoneBy::Nobody(failure_of_tool(missing.to_string())))
+            }
+        }
+    }
+}
+
+impl Done {
+    /// For programs (requirement E3).
+    pub fn into_outcome(self) -> Outcome {
+        let (tool_id, start) = (self.tool_id, self.start);
+        match self.by {
+            DoneBy::Upstream(outcome, _) => outcome,
+            DoneBy::Nobody(failure) => failed(tool_id, start, failure),
+            DoneBy::Here(result) => Outcome {
+                tool_id,
+                status: if result.is_error { CallStatus::Failed } else { CallStatus::Completed },
+                error: result.is_error.then(|| {
+                    let text = result.content.iter().find_map(|content| match content {
+                        Content::Text { text } => Some(text.clone()),
+                        _ => None,
+                    });
+                    failure_of_tool(text.unwrap_or_else(|| "the tool says that it failed".into()))
+                }),
+                result: result.structured_content.map(Value::Object),
+                content: result.content,
+                execution_time_ms: elapsed(start),
+                upstream_status: None,
+            },
+        }
+    }
+
+    /// For agents, in the shape of MCP.
+    pub fn into_tool_result(self) -> ToolResult {
+        match self.by {
+            DoneBy::Upstream(outcome, promised) => {
+                let output = promised.as_ref().and_then(|ready| ready.output.as_ref());
+                execution::tool_result(&outcome, output)
+            }
+            DoneBy::Here(result) => result,
+            DoneBy::Nobody(failure) => {
+                execution::tool_result(&failed(self.tool_id, self.start, failure), None)
+            }
+        }
+    }
+}
+
+impl Ready {
+    pub(crate) fn new(
+        entry: &CataloguedTool,
+        source: &CataloguedSource,
+        client: &HttpClient,
+    ) -> Result<Self, Failure> {
+        let (id, source) = (&entry.tool.id, &source.source);
+        let (Some(manifest), Some(schema)) = (entry.tool.served_manifest(), &entry.input_schema)
+        else {
+            return Err(refused("the tool is not served"));
+        };
+        let answers = match source.profile.settings.kind() {
+            Kind::HttpManifest => Answers::ToolResult,
+            Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {
+                Answers::Api
+            }
+        };
+        let tool = HttpTool::compile(id.clone(), manifest, &schema.to_value(), answers)
+            .map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
+        let output = entry.output_schema.as_ref();
+        let output = output.map(|schema| Arguments::compile(&schema.to_value(), Others::Sent));
+        let client = allowed_client(source, client)
+            .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
+        Ok(Self { tool, output, client, origin: origin(source) })
+    }
 }
 
 /// What may be reached for this source.
-fn client(source: &Source, client: &HttpClient) -> Result<HttpClient, InvalidAllowed> {
+fn allowed_client(source: &Source, client: &HttpClient) -> Result<HttpClient, InvalidAllowed> {
     if source.profile.allow.is_empty() {
         return Ok(client.clone());
     }
@@ -120,48 +312,26 @@ fn origin(source: &Source) -> Option<http::Origin> {
     }
 }
 
-async fn provided(
-    id: &ToolId,
-    provider: &dyn ToolProvider,
-    name: &str,
-    arguments: Map<String, Value>,
-    start: Instant,
-) -> Result<Outcome, Failure> {
-    match provider.call_tool(name, arguments).await {
-        Ok(result) => Ok(outcome(id.clone(), result, start)),
-        Err(error @ (ProviderError::ToolNotFound { .. } | ProviderError::Failed(_))) => {
-            Err(Failure {
-                code: ErrorCode::BuiltinError,
-                message: error.to_string(),
-                retryable: false,
-            })
-        }
-    }
+fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {
+    schema.check(arguments).map_err(|problems| {
+        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let (code, message) = (ErrorCode::ValidationError, problems.join("; "));
+        Failure { code, message, retryable: false }
+    })
 }
 
-fn outcome(tool_id: ToolId, result: ToolResult, start: Instant) -> Outcome {
-    let message = || "the tool says that it failed".to_owned();
-    let error = result.is_error.then(|| Failure {
-        code: ErrorCode::BuiltinError,
-        message: message(),
-        retryable: false,
-    });
-    Outcome {
-        tool_id,
-        status: if result.is_error { CallStatus::Failed } else { CallStatus::Completed },
-        result: result.structured_content.map(Value::Object),
-        content: result.content,
-        error,
-        execution_time_ms: elapsed(start),
-        upstream_status: None,
+/// A tool that is not in the catalog stands in records under this id.
+fn id_of(tool: &ViewedTool) -> ToolId {
+    let of_source = |source: &str| {
+        let source: SourceId = source.parse().expect("it is an id");
+        let named = ToolId::new(&source, tool.name());
+        named.unwrap_or_else(|_| ToolId::new(&source, "unnamed").expect("it is an id"))
+    };
+    match tool.origin() {
+        Origin::Catalog(entry) => entry.tool.id.clone(),
+        Origin::Provider(..) => of_source("provider"),
+        Origin::Meta(_) => of_source("toolcrib"),
     }
-}
-
-/// A provider's tool is not in the catalog; in records it stands under this id.
-fn provided_id(name: &str) -> ToolId {
-    let source: SourceId = "provider".parse().expect("it is an id");
-    let named = ToolId::new(&source, name);
-    named.unwrap_or_else(|_| ToolId::new(&source, "unnamed").expect("it is an id"))
 }
 
 fn failed(tool_id: ToolId, start: Instant, failure: Failure) -> Outcome {
@@ -178,6 +348,10 @@ fn failed(tool_id: ToolId, start: Instant, failure: Failure) -> Outcome {
 
 fn elapsed(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn failure_of_tool(message: String) -> Failure {
+    Failure { code: ErrorCode::BuiltinError, message, retryable: false }
 }
 
 fn refused(message: &str) -> Failure {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use catalog::CataloguedTool;
 use model::ToolId;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+use super::MetaTool;
 use crate::provider::{ProvidedTool, ToolProvider};
 
 /// A tool as one agent sees it.
@@ -20,6 +21,7 @@ pub struct ViewedTool {
 pub(super) enum Origin {
     Catalog(Arc<CataloguedTool>),
     Provider(Arc<ProvidedTool>, Arc<dyn ToolProvider>),
+    Meta(MetaTool),
 }
 
 impl ViewedTool {
@@ -31,6 +33,10 @@ impl ViewedTool {
         Self { name: tool.name.clone(), origin: Origin::Provider(tool, provider) }
     }
 
+    pub(super) fn meta(tool: MetaTool) -> Self {
+        Self { name: tool.name().into(), origin: Origin::Meta(tool) }
+    }
+
     /// What this agent calls it.
     pub fn name(&self) -> &str {
         &self.name
@@ -40,7 +46,7 @@ impl ViewedTool {
     pub fn entry(&self) -> Option<&Arc<CataloguedTool>> {
         match &self.origin {
             Origin::Catalog(entry) => Some(entry),
-            Origin::Provider(..) => None,
+            Origin::Provider(..) | Origin::Meta(_) => None,
         }
     }
 
@@ -58,6 +64,7 @@ impl ViewedTool {
         match &self.origin {
             Origin::Catalog(entry) => entry.tool.description(),
             Origin::Provider(tool, _) => &tool.description,
+            Origin::Meta(tool) => tool.description(),
         }
     }
 
@@ -69,6 +76,7 @@ impl ViewedTool {
                 tags.chain(entry.tool.labels.iter().map(|label| label.as_str())).collect()
             }
             Origin::Provider(tool, _) => tool.keywords.iter().map(AsRef::as_ref).collect(),
+            Origin::Meta(_) => Vec::new(),
         }
     }
 
@@ -80,6 +88,41 @@ impl ViewedTool {
                 schema.unwrap_or_else(|| Value::Object(Map::new()))
             }
             Origin::Provider(tool, _) => tool.input_schema.clone(),
+            Origin::Meta(tool) => tool.input_schema(),
+        }
+    }
+
+    /// Of its results, whole, if it promises anything.
+    pub fn output_schema(&self) -> Option<Value> {
+        match &self.origin {
+            Origin::Catalog(entry) => entry.output_schema.as_ref().map(model::Schema::to_served),
+            Origin::Provider(tool, _) => tool.more.get("outputSchema").cloned(),
+            Origin::Meta(_) => None,
+        }
+    }
+
+    /// What else MCP shows of it: `title`, `annotations`, `icons`, `_meta` and whatever its source says.
+    pub fn more(&self) -> Map<String, Value> {
+        match &self.origin {
+            Origin::Catalog(entry) => {
+                let manifest = entry.tool.shown_manifest();
+                let title = manifest.title.as_ref().map(|title| ("title", Value::from(&**title)));
+                let title = title.into_iter().map(|(name, title)| (name.to_owned(), title));
+                let extra = manifest.extra.iter();
+                let extra = extra.map(|(name, value)| (name.to_string(), value.to_value()));
+                title.chain(extra).collect()
+            }
+            Origin::Provider(tool, _) => {
+                let others = tool.more.iter().filter(|(name, _)| *name != "outputSchema");
+                others.map(|(name, value)| (name.clone(), value.clone())).collect()
+            }
+            Origin::Meta(tool) => {
+                let annotations = match tool {
+                    MetaTool::Search => json!({"readOnlyHint": true, "openWorldHint": false}),
+                    MetaTool::Execute => return Map::new(),
+                };
+                Map::from_iter([("annotations".to_owned(), annotations)])
+            }
         }
     }
 }

@@ -8,7 +8,9 @@ use catalog::source::SourceCommand;
 use catalog::tool::ToolCommand;
 use model::{CallStatus, Content, ToolResult, Visibility};
 use serde_json::{Map, Value, json};
-use toolcrib::{Calling, Command, NotFound, ProvidedTool, ProviderError, ToolProvider, ViewedTool};
+use toolcrib::{
+    CallContext, Calling, Command, NotFound, ProvidedTool, ProviderError, ToolProvider, ViewedTool,
+};
 
 use crate::server::{Upstream, answer};
 use crate::world::World;
@@ -126,7 +128,7 @@ async fn the_tool_speaks_of_its_visibility_before_groups_and_groups_before_the_s
     world.policy("loud", json!({"team": "y"}), &["loud"]).await;
     world.show("pets:c", Visibility::Hidden).await;
     let view = world.view(json!({"role": "x", "team": "y"}));
-    assert_eq!(names(&view.list()), ["b"]);
+    assert_eq!(names(&view.list()), ["tool_search", "execute_tool", "b"]);
     let found: Vec<_> =
         view.search("", 10).into_iter().map(|hit| hit.tool.name().to_owned()).collect();
     assert_eq!(found, ["a", "b"]);
@@ -179,11 +181,17 @@ impl ToolProvider for Echo {
             description: "Says it again".into(),
             input_schema: json!({"type": "object"}),
             keywords: vec!["parrot".into()],
+            ..ProvidedTool::default()
         };
         vec![Arc::new(tool("echo")), Arc::new(tool("get_pet")), Arc::new(tool("echo"))]
     }
 
-    fn call_tool<'a>(&'a self, name: &'a str, arguments: Map<String, Value>) -> Calling<'a> {
+    fn call_tool<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: Map<String, Value>,
+        _call: &'a CallContext,
+    ) -> Calling<'a> {
         Box::pin(async move {
             if name != "echo" {
                 return Err(ProviderError::ToolNotFound { name: name.into() });
@@ -208,4 +216,53 @@ async fn a_provider_adds_tools_for_one_request_and_shadows_none() {
     let outcome = view.call("echo", arguments).await.unwrap();
     assert_eq!(outcome.content, [Content::Text { text: r#"{"a":1}"#.into() }]);
     assert_eq!(names(&world.view(json!({"role": "x"})).list()), ["get_pet"]);
+}
+
+#[tokio::test]
+async fn what_is_not_listed_is_found_and_executed_by_the_two_tools_about_tools() {
+    let json = "content-type: application/json\r\n";
+    let upstream = Upstream::replying(move |_| answer("200 OK", json, br#"{"name":"Rex"}"#));
+    let world = World::with_tools_at(&upstream.url(""), &[("pets", &["get_pet"])]).await;
+    world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"}));
+    assert_eq!(names(&view.list()), ["tool_search", "execute_tool"]);
+    let object = |value: Value| value.as_object().unwrap().clone();
+    let found = view.call("tool_search", object(json!({"query": "pet"}))).await.unwrap();
+    let found = &found.result.unwrap()["tools"];
+    assert_eq!((&found[0]["name"], &found[0]["score"]), (&json!("get_pet"), &json!(0.8)));
+    for inner in ["arguments", "parameters"] {
+        let wanted = object(json!({"name": "get_pet", inner: {}}));
+        let outcome = view.call("execute_tool", wanted).await.unwrap();
+        assert_eq!(outcome.result, Some(json!({"name": "Rex"})));
+        assert_eq!(outcome.tool_id.as_str(), "pets:get_pet");
+    }
+    for (name, code) in [("buy_pet", "not_granted"), ("execute_tool", "builtin_error")] {
+        let refused = view.call("execute_tool", object(json!({"name": name}))).await.unwrap();
+        assert_eq!(json!(refused.error.unwrap().code), json!(code));
+    }
+    let missing = view.call("tool_search", Map::new()).await.unwrap().error.unwrap();
+    assert!(missing.message.contains("query"), "{}", missing.message);
+    // Who has nothing to find has no tools about tools.
+    let nobody = world.view(json!({"role": "y"}));
+    assert_eq!(
+        nobody.call("tool_search", Map::new()).await.unwrap_err().to_string(),
+        "Tool not found: tool_search"
+    );
+}
+
+#[tokio::test]
+async fn a_view_can_be_narrowed_to_one_group_of_the_agent() {
+    let world = World::with_tools(&[("pets", &["a", "b", "c"])]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.group("one", json!({"tools": ["pets:b"]})).await;
+    world.group("other", json!({"tools": ["pets:c"]})).await;
+    world.policy("x", json!({"role": "x"}), &["all", "one"]).await;
+    let narrowed = |group: &str| world.view(json!({"role": "x"})).narrowed(&group.parse().unwrap());
+    let view = narrowed("one").unwrap();
+    assert_eq!(names(&view.list()), ["b"]);
+    assert!(view.find("a").is_err());
+    assert!(narrowed("other").is_none() && narrowed("missing").is_none());
+    assert_eq!(narrowed("one").unwrap().stamp(), view.stamp());
+    assert_ne!(world.view(json!({"role": "x"})).stamp(), view.stamp());
 }

@@ -1,0 +1,340 @@
+//! A call while it runs: what a tool can say to whoever called it, and ask of them.
+//!
+//! A tool says things on the way (progress, log lines) and may ask (for a form to be filled in, for a model's words, for
+//! folders). How a question travels depends on the caller. Either it is sent and the tool waits; or the call ends with
+//! the question, and is made again with the answer. A tool need not know: it asks under a key, and where the call is made
+//! again it gets the answers it had before.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+/// How much may be said that nobody has taken yet; further progress and log lines are left out.
+const UNHEARD: usize = 64;
+
+/// How grave a log line is (RFC 5424, as MCP has it).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the words are the documentation")]
+pub enum Level {
+    Debug,
+    Info,
+    Notice,
+    Warning,
+    Error,
+    Critical,
+    Alert,
+    Emergency,
+}
+
+/// What a caller can do for a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Fill in a form.
+    pub elicitation: bool,
+    /// Open an address for the user.
+    pub elicitation_by_url: bool,
+    /// Let its model say something.
+    pub sampling: bool,
+    /// Tell its folders.
+    pub roots: bool,
+    /// Come back for the result of a call that goes on.
+    pub tasks: bool,
+}
+
+/// What a tool asks of the caller, in the shape MCP gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Question {
+    /// A form to fill in, or an address to open.
+    Elicit(Map<String, Value>),
+    /// Words of the caller's model.
+    Sample(Map<String, Value>),
+    /// The caller's folders.
+    Roots,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// The call ends here, and is made again with the answer. A tool passes it on with `?`.
+    #[error("the call waits for an answer of the caller")]
+    Later,
+    /// The caller cannot do that.
+    #[error("the caller cannot do what the tool needs: {}", .0.name())]
+    Unable(Ability),
+    /// The caller says why not, or is gone.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Something a caller can do or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words are the documentation")]
+pub enum Ability {
+    Elicitation,
+    ElicitationByUrl,
+    Sampling,
+    Roots,
+    Tasks,
+}
+
+/// What a running call says.
+#[derive(Debug)]
+pub enum Said {
+    /// How far it is.
+    Progress(Progress),
+    /// A line for the log.
+    Log {
+        /// How grave.
+        level: Level,
+        /// Who says it.
+        logger: Option<Box<str>>,
+        /// What.
+        data: Value,
+    },
+    /// A question that is to be answered while the tool waits.
+    Asks {
+        /// Names it within the call.
+        key: Box<str>,
+        /// What.
+        question: Question,
+        /// Takes the answer.
+        reply: oneshot::Sender<Result<Value, NoAnswer>>,
+    },
+    /// It goes on without the caller, who comes back for the result.
+    GoesOn,
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Progress {
+    /// Grows.
+    pub progress: f64,
+    /// What it grows to.
+    pub total: Option<f64>,
+    /// For people.
+    pub message: Option<Box<str>>,
+}
+
+/// A call while it runs.
+#[derive(Debug, Default)]
+pub struct CallContext {
+    abilities: Abilities,
+    log_from: Option<Level>,
+    wants_progress: bool,
+    said: Option<mpsc::Sender<Said>>,
+    /// Questions end the call as long as this holds.
+    asks_later: AtomicBool,
+    answers: Map<String, Value>,
+    open: Mutex<Vec<(Box<str>, Question)>>,
+}
+
+impl CallContext {
+    /// For a caller that hears nothing and cannot be asked.
+    pub fn silent() -> Self {
+        Self::default()
+    }
+
+    /// For a caller that listens on the way.
+    pub fn heard(abilities: Abilities) -> (Self, mpsc::Receiver<Said>) {
+        let (said, heard) = mpsc::channel(UNHEARD);
+        (Self { abilities, said: Some(said), ..Self::default() }, heard)
+    }
+
+    /// The caller answers by making the call again; these are the answers so far.
+    pub fn answered(self, answers: Map<String, Value>) -> Self {
+        Self { asks_later: AtomicBool::new(true), answers, ..self }
+    }
+
+    /// The caller wants to know how far the call is.
+    pub fn with_progress(self) -> Self {
+        Self { wants_progress: true, ..self }
+    }
+
+    /// The caller wants log lines of this gravity and above.
+    pub fn logging(self, from: Option<Level>) -> Self {
+        Self { log_from: from, ..self }
+    }
+
+    /// What the caller can do.
+    pub fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// Says how far it is.
+    pub fn progress(&self, progress: Progress) {
+        if self.wants_progress {
+            self.say(Said::Progress(progress));
+        }
+    }
+
+    /// Says something for the log.
+    pub fn log(&self, level: Level, logger: Option<&str>, data: Value) {
+        if self.log_from.is_some_and(|from| from <= level) {
+            self.say(Said::Log { level, logger: logger.map(Into::into), data });
+        }
+    }
+
+    fn say(&self, said: Said) {
+        if let Some(hears) = &self.said {
+            // Whoever does not listen misses what is said; a tool does not wait for that.
+            drop(hears.try_send(said));
+        }
+    }
+
+    /// Goes on without the caller, if the caller can come back for the result. Says whether it does.
+    pub fn go_on(&self) -> bool {
+        let told = self.abilities.tasks
+            && self.said.as_ref().is_some_and(|hears| hears.try_send(Said::GoesOn).is_ok());
+        if told {
+            self.asks_later.store(false, Ordering::Release);
+        }
+        told
+    }
+
+    /// The same for a tool that cannot do it otherwise.
+    pub fn must_go_on(&self) -> Result<(), NoAnswer> {
+        if self.go_on() { Ok(()) } else { Err(NoAnswer::Unable(Ability::Tasks)) }
+    }
+
+    /// Asks the caller. The key names the question within the call, and is the same when the call is made again.
+    pub async fn ask(&self, key: &str, question: Question) -> Result<Value, NoAnswer> {
+        let mut answers = self.ask_all(vec![(key.into(), question)]).await?;
+        answers.pop().ok_or(NoAnswer::Later)
+    }
+
+    /// Asks several things at once; the answers come in the same order.
+    pub async fn ask_all(
+        &self,
+        questions: Vec<(Box<str>, Question)>,
+    ) -> Result<Vec<Value>, NoAnswer> {
+        for (_, question) in &questions {
+            let ability = question.needs();
+            if !self.abilities.have(ability) {
+                return Err(NoAnswer::Unable(ability));
+            }
+        }
+        if self.asks_later.load(Ordering::Acquire) {
+            return self.look_up(questions);
+        }
+        let Some(hears) = &self.said else {
+            return Err(NoAnswer::Refused("nobody is there to answer".to_owned()));
+        };
+        let gone = |_| NoAnswer::Refused("the caller is gone".to_owned());
+        let mut waiting = Vec::with_capacity(questions.len());
+        for (key, question) in questions {
+            let (reply, answer) = oneshot::channel();
+            let asks = Said::Asks { key, question, reply };
+            hears.send(asks).await.map_err(|_| NoAnswer::Refused("the caller is gone".into()))?;
+            waiting.push(answer);
+        }
+        let mut answers = Vec::with_capacity(waiting.len());
+        for answer in waiting {
+            answers.push(answer.await.map_err(gone)??);
+        }
+        Ok(answers)
+    }
+
+    /// The answers that are there; what is not is left open.
+    fn look_up(&self, questions: Vec<(Box<str>, Question)>) -> Result<Vec<Value>, NoAnswer> {
+        let fits = |key: &str| self.answers.get(key).filter(|answer| answer.is_object());
+        if let Some(answers) = questions.iter().map(|(key, _)| fits(key).cloned()).collect() {
+            return Ok(answers);
+        }
+        let missing = questions.into_iter().filter(|(key, _)| fits(key).is_none());
+        self.open.lock().expect("no one panics while holding it").extend(missing);
+        Err(NoAnswer::Later)
+    }
+
+    /// The questions the call ended with.
+    pub(crate) fn take_open(&self) -> Vec<(Box<str>, Question)> {
+        std::mem::take(&mut *self.open.lock().expect("no one panics while holding it"))
+    }
+}
+
+impl Abilities {
+    /// What a client says of itself: the `capabilities` of MCP.
+    pub fn of(capabilities: &Map<String, Value>) -> Self {
+        let elicitation = capabilities.get("elicitation").and_then(Value::as_object);
+        // An empty object is the form, as it was before there was anything else.
+        let form = |modes: &Map<String, Value>| modes.is_empty() || modes.contains_key("form");
+        let tasks = capabilities.get("extensions").and_then(|known| known.get(TASKS));
+        Self {
+            elicitation: elicitation.is_some_and(form),
+            elicitation_by_url: elicitation.is_some_and(|modes| modes.contains_key("url")),
+            sampling: capabilities.get("sampling").is_some_and(Value::is_object),
+            roots: capabilities.get("roots").is_some_and(Value::is_object),
+            tasks: tasks.is_some_and(Value::is_object),
+        }
+    }
+
+    /// Whether it is among them.
+    pub fn have(self, ability: Ability) -> bool {
+        match ability {
+            Ability::Elicitation => self.elicitation,
+            Ability::ElicitationByUrl => self.elicitation_by_url,
+            Ability::Sampling => self.sampling,
+            Ability::Roots => self.roots,
+            Ability::Tasks => self.tasks,
+        }
+    }
+}
+
+/// The extension of MCP for calls that go on.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+impl Ability {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::ElicitationByUrl => "elicitation by url",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    /// In the shape of MCP's client capabilities.
+    pub fn to_capabilities(self) -> Value {
+        match self {
+            Self::Elicitation => json!({"elicitation": {}}),
+            Self::ElicitationByUrl => json!({"elicitation": {"url": {}}}),
+            Self::Sampling => json!({"sampling": {}}),
+            Self::Roots => json!({"roots": {}}),
+            Self::Tasks => json!({"extensions": {TASKS: {}}}),
+        }
+    }
+}
+
+impl Question {
+    fn needs(&self) -> Ability {
+        match self {
+            Self::Elicit(form) if form.get("mode").is_some_and(|mode| mode == "url") => {
+                Ability::ElicitationByUrl
+            }
+            Self::Elicit(_) => Ability::Elicitation,
+            Self::Sample(_) => Ability::Sampling,
+            Self::Roots => Ability::Roots,
+        }
+    }
+
+    /// The method of MCP that asks it.
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Elicit(_) => "elicitation/create",
+            Self::Sample(_) => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+
+    /// What it asks, in the shape of MCP's parameters.
+    pub fn params(&self) -> Value {
+        match self {
+            Self::Elicit(params) | Self::Sample(params) => Value::Object(params.clone()),
+            Self::Roots => json!({}),
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What is ready to be called: compiled once, kept as long as the tool and its source are as they are.
+//!
+//! Everything is kept under the very objects it was made from, and keeps them: no other can come to lie at their place,
+//! and what changes is another object.
+
+use std::sync::Arc;
+
+use catalog::{CataloguedSource, CataloguedTool};
+use execution::{Arguments, Others};
+use model::Failure;
+use moka::sync::Cache;
+use serde_json::Value;
+use upstream::http::HttpClient;
+
+use crate::provider::ProvidedTool;
+use crate::view::Ready;
+
+/// How many tools stay compiled.
+const KEPT: u64 = 2_000;
+
+type Catalogued = (Arc<CataloguedTool>, Arc<CataloguedSource>, Arc<Ready>);
+
+pub(crate) struct ReadyTools {
+    catalogued: Cache<(usize, usize), Arc<Catalogued>>,
+    provided: Cache<usize, (Arc<ProvidedTool>, Arc<Arguments>)>,
+}
+
+impl ReadyTools {
+    pub(crate) fn new() -> Self {
+        Self { catalogued: Cache::new(KEPT), provided: Cache::new(KEPT) }
+    }
+
+    pub(crate) fn catalogued(
+        &self,
+        entry: &Arc<CataloguedTool>,
+        source: &Arc<CataloguedSource>,
+        client: &HttpClient,
+    ) -> Result<Arc<Ready>, Failure> {
+        let key = (Arc::as_ptr(entry) as usize, Arc::as_ptr(source) as usize);
+        if let Some(kept) = self.catalogued.get(&key) {
+            return Ok(Arc::clone(&kept.2));
+        }
+        let ready = Arc::new(Ready::new(entry, source, client)?);
+        let kept = (Arc::clone(entry), Arc::clone(source), Arc::clone(&ready));
+        self.catalogued.insert(key, Arc::new(kept));
+        Ok(ready)
+    }
+
+    pub(crate) fn provided(&self, tool: &Arc<ProvidedTool>) -> Arc<Arguments> {
+        let key = Arc::as_ptr(tool) as usize;
+        let compile = || (Arc::clone(tool), arguments(&tool.input_schema));
+        self.provided
+            .get(&key)
+            .unwrap_or_else(|| {
+                let kept = compile();
+                self.provided.insert(key, kept.clone());
+                kept
+            })
+            .1
+    }
+}
+
+/// Compiled anew: for schemas that are small and seldom asked for.
+pub(crate) fn arguments(schema: &Value) -> Arc<Arguments> {
+    Arc::new(Arguments::compile(schema, Others::Sent))
+}

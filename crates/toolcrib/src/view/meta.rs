@@ -1,0 +1,110 @@
+//! `tool_search` and `execute_tool`: how an agent reaches tools that are not in its list (requirements A6 to A8).
+//!
+//! They are kept apart from everything else, so that they can follow what MCP will one day have for this.
+
+use model::{Content, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::AgentView;
+
+/// A tool about tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaTool {
+    /// Finds tools.
+    Search,
+    /// Calls any tool of the agent.
+    Execute,
+}
+
+/// How many tools a search finds if the agent does not say, and at most.
+const USUAL: u64 = 10;
+const MOST: u64 = 100;
+
+impl MetaTool {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Search, Self::Execute];
+
+    /// The one with this name. No other tool is ever shown under it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tool| tool.name() == name)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Search => "tool_search",
+            Self::Execute => "execute_tool",
+        }
+    }
+
+    pub(super) fn description(self) -> &'static str {
+        match self {
+            Self::Search => {
+                "Find tools that are not in the list: say in a few words what you want to do. Each hit has \
+                 a name, a description and the schema of its arguments; call it with execute_tool."
+            }
+            Self::Execute => "Call a tool by the name that tool_search found, with its arguments.",
+        }
+    }
+
+    pub(super) fn input_schema(self) -> Value {
+        match self {
+            Self::Search => json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "What the tool is to do; empty lists all"},
+                    "max_results": {
+                        "type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL,
+                        "description": "How many tools at most",
+                    },
+                },
+                "required": ["query"],
+                "additionalProperties": false,
+            }),
+            Self::Execute => json!({
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string", "description": "The name of the tool"},
+                    "arguments": {"type": "object", "description": "Its arguments, as its schema says"},
+                    "parameters": {"type": "object", "description": "The same as `arguments`"},
+                },
+                "required": ["name"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+}
+
+/// What `execute_tool` was asked for.
+pub(super) fn execution(mut arguments: Map<String, Value>) -> (String, Map<String, Value>) {
+    let name = arguments.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut object = |member: &str| match arguments.remove(member) {
+        Some(Value::Object(object)) => Some(object),
+        _ => None,
+    };
+    let inner = object("arguments").or_else(|| object("parameters"));
+    (name, inner.unwrap_or_default())
+}
+
+/// What `tool_search` finds.
+pub(super) fn search(view: &AgentView, arguments: &Map<String, Value>) -> ToolResult {
+    let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
+    let limit = arguments.get("max_results").and_then(Value::as_u64).unwrap_or(USUAL).min(MOST);
+    let hits = view.search(query, usize::try_from(limit).unwrap_or(usize::MAX));
+    let hits = hits.iter().map(|hit| {
+        json!({
+            "name": hit.tool.name(),
+            "description": hit.tool.description(),
+            "score": hit.score,
+            "input_schema": hit.tool.input_schema(),
+        })
+    });
+    let tools: Vec<Value> = hits.collect();
+    let text = Value::from(tools.clone()).to_string();
+    let structured = Map::from_iter([("tools".to_owned(), Value::from(tools))]);
+    ToolResult {
+        content: vec![Content::Text { text }],
+        structured_content: Some(structured),
+        is_error: false,
+        meta: Map::new(),
+    }
+}
