@@ -10,6 +10,7 @@
 
 mod account;
 mod checks;
+mod clients;
 mod failure;
 mod postgres;
 mod program;
@@ -45,6 +46,9 @@ Commands:
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `journal`, which has a
         PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi`
         measures; without it, `openapi` makes two of its own and writes nothing.
+  clients
+        Installs the foreign MCP clients that `rig/clients` pins, and prints where they are: Node.js, its packages,
+        and a Python environment.
   corpus DIR [--only NAME] [--verbose] [--dump FOLDER]
         Discovers every specification of a folder, makes the calls of its request cases, and compares both
         with what is known of them. Exit code 1 if anything is not as it must be.
@@ -85,6 +89,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "wycheproof" => {
             rig::run(command, rest)
         }
+        "clients" => clients::run(),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),
         _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),

@@ -1,4 +1,4 @@
-//! System programs the tests need: installed with apt where we may, otherwise asked for in one sentence.
+//! System programs that our commands need: installed with apt where we may, otherwise asked for in one sentence.
 //!
 //! Debian's `postgresql` also makes and starts a cluster `main` of its own. We leave it alone and use another port.
 
@@ -11,6 +11,23 @@ use crate::{account, program};
 const POSTGRES_PROGRAMS: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
 
 pub(crate) fn make_sure_of_system_programs() -> Result<(), Failure> {
+    make_sure_of(missing_packages)
+}
+
+pub(crate) fn make_sure_of_npm() -> Result<(), Failure> {
+    make_sure_of(|| if program::is_in_path("npm") { vec![] } else { vec!["npm"] })
+}
+
+/// Debian's `python3` comes without what makes a virtual environment.
+pub(crate) fn make_sure_of_python() -> Result<(), Failure> {
+    make_sure_of(|| {
+        let mut venv = program::command("python3");
+        venv.args(["-c", "import ensurepip, venv"]);
+        if program::succeeds(&mut venv) { vec![] } else { vec!["python3-venv"] }
+    })
+}
+
+fn make_sure_of(missing_packages: fn() -> Vec<&'static str>) -> Result<(), Failure> {
     let missing = missing_packages();
     if missing.is_empty() {
         return Ok(());

@@ -1,0 +1,132 @@
+//! Foreign programs that speak MCP: installed below `target/clients` exactly as `rig/clients` pins them.
+//!
+//! Every package is known by its hash, and no script of a package runs. A stamp beside each folder repeats what the
+//! folder was made from: other pins are installed anew, and what was interrupted starts over.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::{program, setup, workspace};
+
+/// `cargo xtask clients`: all of them, for trying things by hand.
+pub(crate) fn run() -> Result<ExitCode, Failure> {
+    let node = NodeClients::install()?;
+    println!("{}", workspace::shown(&node.program));
+    println!("{}", workspace::shown(&node.folder.join("node_modules")));
+    println!("{}", workspace::shown(&install_python()?));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The clients from npm, with a Node.js of their own: the one of a system may be too old for them.
+pub(crate) struct NodeClients {
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+impl NodeClients {
+    pub(crate) fn install() -> Result<Self, Failure> {
+        let architecture = architecture()?;
+        setup::make_sure_of_npm()?;
+        let pins = ["package.json", "package-lock.json"];
+        let folder = install("node", &pins, |folder| {
+            for pin in pins {
+                fs::copy(pinned(pin), folder.join(pin))?;
+            }
+            let mut npm = program::command("npm");
+            npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+            program::run(npm.current_dir(folder).stdout(std::io::stderr()))
+        })?;
+        let program = folder.join(format!("node_modules/node-linux-{architecture}/bin/node"));
+        Ok(Self { folder, program })
+    }
+}
+
+/// As the packages of Node.js call it.
+fn architecture() -> Result<&'static str, Failure> {
+    match std::env::consts::ARCH {
+        "x86_64" => Ok("x64"),
+        "aarch64" => Ok("arm64"),
+        other => Err(Failure::new(format!("`rig/clients` pins no Node.js for `{other}`"))),
+    }
+}
+
+/// The folder of a virtual environment.
+fn install_python() -> Result<PathBuf, Failure> {
+    setup::make_sure_of_python()?;
+    let pins = "requirements.txt";
+    install("python", &[pins], |folder| {
+        program::run(program::command("python3").args(["-m", "venv"]).arg(folder))?;
+        let mut pip = program::command(folder.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
+        pip.args(["--require-hashes", "--requirement"]).arg(pinned(pins));
+        program::run(pip.stdout(std::io::stderr()))
+    })
+}
+
+fn install(
+    name: &str,
+    pins: &[&str],
+    fill: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<PathBuf, Failure> {
+    let folder = workspace::root().join("target/clients").join(name);
+    let stamp = folder.with_extension("installed");
+    let wanted = stamp_for(&folder, pins)?;
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(folder);
+    }
+    eprintln!("installing {}", workspace::shown(&folder));
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    fill(&folder)?;
+    fs::write(&stamp, wanted)?;
+    Ok(folder)
+}
+
+/// The folder is part of it, for a virtual environment that was moved does not work.
+fn stamp_for(folder: &Path, pins: &[&str]) -> Result<String, Failure> {
+    let mut stamp = format!("{}\n", folder.display());
+    for pin in pins {
+        stamp.push_str(&workspace::read(&pinned(pin))?);
+    }
+    Ok(stamp)
+}
+
+fn pinned(file: &str) -> PathBuf {
+    workspace::root().join("rig/clients").join(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PINS: [&str; 4] =
+        ["package.json", "package-lock.json", "requirements.in", "requirements.txt"];
+
+    #[test]
+    fn pins_say_what_is_installed_and_not_from_where() {
+        for pin in PINS {
+            let text = workspace::read(&pinned(pin)).unwrap();
+            for word in ["\"resolved\"", "--index-url", "--extra-index-url", "--trusted-host"] {
+                assert!(!text.contains(word), "`{pin}` has `{word}`");
+            }
+        }
+    }
+
+    #[test]
+    fn every_pinned_package_has_a_hash() {
+        let lock = workspace::read(&pinned("package-lock.json")).unwrap();
+        let packages = lock.matches("    \"node_modules/").count();
+        assert!(packages > 0);
+        assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), packages);
+
+        let requirements = workspace::read(&pinned("requirements.txt")).unwrap();
+        let lines = requirements.lines().filter(|line| !line.starts_with([' ', '#']));
+        for line in lines {
+            assert!(line.contains("==") && line.ends_with(" \\"), "no version or hash: `{line}`");
+        }
+    }
+}
