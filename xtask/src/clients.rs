@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use crate::failure::Failure;
 use crate::{program, setup, workspace};
@@ -40,6 +40,16 @@ impl NodeClients {
         })?;
         let program = folder.join(format!("node_modules/node-linux-{architecture}/bin/node"));
         Ok(Self { folder, program })
+    }
+
+    pub(crate) fn package(&self, name: &str) -> PathBuf {
+        self.folder.join("node_modules").join(name)
+    }
+
+    pub(crate) fn command(&self, script: &Path) -> Command {
+        let mut node = program::command(&self.program);
+        node.arg(script);
+        node
     }
 }
 

@@ -11,6 +11,7 @@
 mod account;
 mod checks;
 mod clients;
+mod conformance;
 mod failure;
 mod postgres;
 mod program;
@@ -49,6 +50,12 @@ Commands:
   clients
         Installs the foreign MCP clients that `rig/clients` pins, and prints where they are: Node.js, its packages,
         and a Python environment.
+  conformance [--only SCENARIO] [--url URL] [--verbose]
+        Runs the official conformance suite of MCP against our server, for both eras of the protocol and the tasks
+        extension. The last lines count what is required. Exit code 1 if any of it failed or was not run.
+        --only SCENARIO   only this scenario, in every revision that has it
+        --url URL         against a server that is running already
+        --verbose         what the suite and the server say, which otherwise is in `target/conformance`
   corpus DIR [--only NAME] [--verbose] [--dump FOLDER]
         Discovers every specification of a folder, makes the calls of its request cases, and compares both
         with what is known of them. Exit code 1 if anything is not as it must be.
@@ -90,6 +97,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
             rig::run(command, rest)
         }
         "clients" => clients::run(),
+        "conformance" => conformance::run(rest),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),
         _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),

@@ -29,7 +29,12 @@ pub(crate) fn short_crash_run() -> Result<(), Failure> {
     program::run(&mut command(&["durability"]))
 }
 
-fn command(arguments: &[&str]) -> Command {
+pub(crate) fn build() -> Result<(), Failure> {
+    program::run(&mut program::cargo(&["build", "--quiet", "--release", "--package", "rig"]))
+}
+
+/// Cargo becomes `rig` once it is built: to end the one is to end the other.
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut rig = program::cargo(&["run", "--quiet", "--release", "--package", "rig", "--"]);
     rig.args(arguments);
     rig

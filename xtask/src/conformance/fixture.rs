@@ -1,0 +1,92 @@
+//! Our server with the tools, prompts and resources that the suite asks for: `rig fixture`.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::process::{Child, ChildStdout, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::conformance::suite;
+use crate::failure::Failure;
+use crate::{program, rig, setup, workspace};
+
+/// It is built before; then it only has to open a port.
+const START: Duration = Duration::from_secs(30);
+
+const GREETING: &str = "listening on ";
+
+pub(super) struct FixtureServer {
+    process: Child,
+    url: String,
+}
+
+impl FixtureServer {
+    pub(super) fn start(verbose: bool) -> Result<Self, Failure> {
+        setup::make_sure_of_system_programs()?;
+        rig::build()?;
+        let rig = rig::command(&["fixture", "--port", "0"]);
+        // It goes when we go, even if we are killed with -9.
+        let mut command = program::command("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(rig.get_program()).args(rig.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        if !verbose {
+            fs::create_dir_all(suite::folder())?;
+            let log = suite::folder().join("fixture.log");
+            eprintln!("fixture: {}", workspace::shown(&log));
+            command.stderr(File::create(log)?);
+        }
+        let mut server = Self { process: command.spawn()?, url: String::new() };
+        let stdout = server.process.stdout.take();
+        server.url = first_line(stdout).as_deref().and_then(url_in).ok_or_else(|| {
+            Failure::new(
+                "`rig fixture` did not begin with `listening on http://127.0.0.1:PORT/mcp`",
+            )
+        })?;
+        Ok(server)
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+impl Drop for FixtureServer {
+    fn drop(&mut self) {
+        let killed = self.process.kill().and_then(|()| self.process.wait());
+        if let Err(error) = killed {
+            eprintln!("warning: `rig fixture` was not ended: {error}");
+        }
+    }
+}
+
+/// What comes after it is read too, so that the server never waits for us.
+fn first_line(stdout: Option<ChildStdout>) -> Option<String> {
+    let mut stdout = BufReader::new(stdout?);
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut line = String::new();
+        if stdout.read_line(&mut line).is_ok() && sender.send(line).is_ok() {
+            io::copy(&mut stdout, &mut io::sink()).ok();
+        }
+    });
+    receiver.recv_timeout(START).ok()
+}
+
+fn url_in(line: &str) -> Option<String> {
+    let url = line.trim_end().strip_prefix(GREETING)?;
+    url.starts_with("http://").then(|| url.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_says_where_the_server_is() {
+        let url = "http://127.0.0.1:4711/mcp";
+        assert_eq!(url_in(&format!("listening on {url}\n")).as_deref(), Some(url));
+        assert_eq!(url_in(""), None);
+        assert_eq!(url_in("error: the port is taken"), None);
+    }
+}

@@ -1,0 +1,93 @@
+//! What a revision of the protocol asks of a server: the suite's `requirements/REVISION.yaml`.
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Requirements {
+    pub(super) revision: &'static str,
+    /// The suite's exit code is about these.
+    pub(super) server: Vec<String>,
+    /// Optional for the suite, required by us.
+    pub(super) tasks: Vec<String>,
+    /// Run as well, and never counted.
+    pub(super) others: Vec<String>,
+}
+
+impl Requirements {
+    /// Reads the few forms these files have: a list of names, and one of entries with a name and a leg.
+    pub(super) fn read(revision: &'static str, yaml: &str) -> Self {
+        let mut read = Self { revision, server: Vec::new(), tasks: Vec::new(), others: Vec::new() };
+        let mut section = "";
+        let mut optional = "";
+        for line in yaml.lines() {
+            if let Some(name) = line.strip_suffix(':').filter(|name| !name.starts_with([' ', '#']))
+            {
+                section = name;
+            } else if let Some(name) = line.strip_prefix("  - scenario: ") {
+                optional = name.trim();
+            } else if line == "    leg: server" && section == "not_scored" {
+                let tasks = optional.starts_with("tasks-");
+                let list = if tasks { &mut read.tasks } else { &mut read.others };
+                list.push(optional.to_owned());
+            } else if let Some(name) = line.strip_prefix("  - ").filter(|_| section == "server") {
+                read.server.push(name.trim().to_owned());
+            }
+        }
+        read
+    }
+
+    /// Forgets all but one scenario; whether there was one.
+    pub(super) fn keep(&mut self, only: &str) -> bool {
+        let lists = [&mut self.server, &mut self.tasks, &mut self.others];
+        lists.into_iter().fold(false, |found, list| {
+            list.retain(|name| name == only);
+            found || !list.is_empty()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YAML: &str = "\
+# server: a comment
+server:
+  - ping
+  - tools-list
+
+client:
+  - initialize
+
+not_scored:
+  - scenario: auth/dpop
+    leg: client
+    reason: extension
+  - scenario: tasks-lifecycle
+    leg: server
+    reason: extension
+    note: >-
+      run for visibility
+  - scenario: server-sse-polling
+    leg: server
+    reason: pending
+";
+
+    fn read() -> Requirements {
+        Requirements::read("2025-11-25", YAML)
+    }
+
+    #[test]
+    fn only_what_is_asked_of_servers_is_read() {
+        let read = read();
+        assert_eq!(read.server, ["ping", "tools-list"]);
+        assert_eq!(read.tasks, ["tasks-lifecycle"]);
+        assert_eq!(read.others, ["server-sse-polling"]);
+    }
+
+    #[test]
+    fn one_scenario_can_be_kept() {
+        let mut read = read();
+        assert!(read.keep("ping"));
+        assert_eq!((read.server.len(), read.tasks.len(), read.others.len()), (1, 0, 0));
+        assert!(!read.keep("initialize"));
+    }
+}

@@ -1,0 +1,221 @@
+//! What the suite found out: one `checks.json` for each scenario that it ran.
+//!
+//! The file is a list of objects, indented by two. A string of JSON has no line break, so a line with four spaces and
+//! a name is a member of a check and nothing that a server said. Whatever looks different has not passed.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::workspace;
+
+/// Belongs to every scenario, and holds where no message was received.
+const SCHEMA_CHECK: &str = "wire-schema-valid";
+
+/// The suite repeats whole answers; the rest is in its files.
+const LONGEST_MESSAGE: usize = 400;
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Scenario {
+    pub(super) name: String,
+    /// None if it was not run.
+    pub(super) checks: Vec<Check>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Check {
+    id: String,
+    status: String,
+    message: String,
+}
+
+impl Scenario {
+    /// Nothing failed, and something held or the suite itself left all of it out. Warnings alone are no pass: of some
+    /// scenarios, a server that does not answer gets nothing else.
+    pub(super) fn passed(&self) -> bool {
+        let known = ["SUCCESS", "WARNING", "SKIPPED", "INFO"];
+        let holds = self.has("SUCCESS") || !self.has("WARNING");
+        let all_known = self.checks.iter().all(|check| known.contains(&check.status.as_str()));
+        !self.checks.is_empty() && all_known && holds
+    }
+
+    fn has(&self, status: &str) -> bool {
+        let mut own = self.checks.iter().filter(|check| check.id != SCHEMA_CHECK);
+        own.any(|check| check.status == status)
+    }
+
+    /// What a person should know about it.
+    pub(super) fn remark(&self) -> Option<&'static str> {
+        if self.checks.is_empty() {
+            return Some("was not run");
+        }
+        if !self.passed() {
+            return Some("failed");
+        }
+        if !self.has("SUCCESS") {
+            return Some("passed, but the suite checked nothing");
+        }
+        self.has("WARNING").then_some("passed with warnings")
+    }
+}
+
+impl Check {
+    pub(super) fn is_telling(&self) -> bool {
+        !matches!(self.status.as_str(), "SUCCESS" | "SKIPPED" | "INFO")
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
+        write!(formatter, "{} {}: {message}", self.status, self.id)
+    }
+}
+
+/// The scenario of that name; if it was not run, one without checks.
+pub(super) fn find(results: &[Scenario], name: &str) -> Scenario {
+    let found = results.iter().find(|scenario| scenario.name == name);
+    let checks = found.map_or(&[][..], |scenario| &scenario.checks);
+    Scenario { name: name.to_owned(), checks: checks.to_vec() }
+}
+
+/// Every scenario of a folder that a run of the suite has filled.
+pub(super) fn read_folder(folder: &Path) -> Result<Vec<Scenario>, Failure> {
+    let mut scenarios = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let checks = path.join("checks.json");
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(scenario_name);
+        if let Some(name) = name.filter(|_| checks.is_file()) {
+            let checks = read_checks(&workspace::read(&checks)?);
+            scenarios.push(Scenario { name: name.to_owned(), checks });
+        }
+    }
+    Ok(scenarios)
+}
+
+/// `ping` of `server-ping-2026-07-28T12-00-00-000Z`.
+fn scenario_name(folder: &str) -> Option<&str> {
+    let name = folder.strip_prefix("server-")?;
+    let (name, time) =
+        name.split_at_checked(name.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?)?;
+    time.ends_with('Z').then_some(name)
+}
+
+/// None of them if the file is not whole.
+fn read_checks(json: &str) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for line in json.lines() {
+        if line == "  {" {
+            checks.push(Check::default());
+        }
+        let Some(check) = checks.last_mut() else {
+            continue;
+        };
+        let members = [
+            ("id", &mut check.id),
+            ("status", &mut check.status),
+            ("errorMessage", &mut check.message),
+        ];
+        for (name, member) in members {
+            if let Some(text) = text_of(line, name) {
+                *member = text;
+            }
+        }
+    }
+    if json.ends_with("\n]") { checks } else { Vec::new() }
+}
+
+/// The text of a check's member, as far as it matters to a reader.
+fn text_of(line: &str, name: &str) -> Option<String> {
+    let value = line.strip_prefix("    \"")?.strip_prefix(name)?.strip_prefix("\": \"")?;
+    let text = value.trim_end_matches(',').strip_suffix('"')?;
+    Some(text.replace("\\n", " ").replace("\\\"", "\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAILED: &str = r#"[
+  {
+    "id": "ping",
+    "name": "Ping",
+    "status": "SUCCESS",
+    "details": {
+      "status": "FAILURE"
+    }
+  },
+  {
+    "id": "ping-again",
+    "status": "FAILURE",
+    "errorMessage": "two\nlines of \"text\""
+  }
+]"#;
+
+    fn scenario(json: &str) -> Scenario {
+        Scenario { name: "ping".to_owned(), checks: read_checks(json) }
+    }
+
+    /// With one check of each status, and one of the schema that holds.
+    fn with(statuses: &[&str]) -> Scenario {
+        let check = |id: &str, status: &str| Check {
+            id: id.to_owned(),
+            status: status.to_owned(),
+            message: String::new(),
+        };
+        let mut checks: Vec<_> = statuses.iter().map(|status| check("ping", status)).collect();
+        checks.push(check(SCHEMA_CHECK, "SUCCESS"));
+        Scenario { name: "ping".to_owned(), checks }
+    }
+
+    #[test]
+    fn a_failed_check_fails_its_scenario() {
+        let ping = scenario(FAILED);
+        assert!(!ping.passed());
+        assert_eq!(ping.remark(), Some("failed"));
+        let told: Vec<_> = ping.checks.iter().filter(|check| check.is_telling()).collect();
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].to_string(), "FAILURE ping-again: two lines of \"text\"");
+    }
+
+    #[test]
+    fn what_a_server_said_is_no_verdict() {
+        let ping = scenario(&FAILED.replace("\"FAILURE\",", "\"SUCCESS\","));
+        assert_eq!((ping.passed(), ping.remark()), (true, None));
+    }
+
+    #[test]
+    fn what_is_neither_good_nor_bad_is_told() {
+        let warned = with(&["SUCCESS", "WARNING"]);
+        assert_eq!((warned.passed(), warned.remark()), (true, Some("passed with warnings")));
+        let skipped = with(&["SKIPPED", "INFO"]);
+        let remark = "passed, but the suite checked nothing";
+        assert_eq!((skipped.passed(), skipped.remark()), (true, Some(remark)));
+    }
+
+    #[test]
+    fn warnings_alone_do_not_pass() {
+        assert!(!with(&["WARNING"]).passed());
+        assert!(!with(&["WARNING", "SKIPPED"]).passed());
+    }
+
+    #[test]
+    fn nothing_passes_that_is_missing_empty_cut_off_or_not_understood() {
+        assert_eq!(find(&[], "ping").remark(), Some("was not run"));
+        assert!(!with(&["SUCCESS", "ERROR"]).passed());
+        assert!(!with(&["SUCCESS", ""]).passed());
+        let good = FAILED.replace("\"FAILURE\",", "\"SUCCESS\",");
+        for json in ["", "[]", "[\n]", good.trim_end_matches("\n]")] {
+            assert!(!scenario(json).passed(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_named_after_its_scenario() {
+        assert_eq!(scenario_name("server-tools-list-2026-07-28T12-00-00-000Z"), Some("tools-list"));
+        assert_eq!(scenario_name("tools-list-2026-07-28T12-00-00-000Z"), None);
+        assert_eq!(scenario_name("server-log"), None);
+    }
+}
