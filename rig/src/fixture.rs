@@ -1,6 +1,7 @@
 //! `rig fixture`: a server whose only tools, prompts and resources are our own, made for suites that try a server of MCP
 //! from outside, for benchmarks and for tests. What they are called and say is what the conformance suite of MCP expects.
 
+mod form;
 mod media;
 mod server;
 mod tools;
