@@ -1,4 +1,5 @@
-//! The test rig: agreement, benchmarks, the corpus, crash runs and the durability trace. Started by `cargo xtask`.
+//! The test rig: agreement, benchmarks, the corpus, crash runs, the durability trace and a server to try. Started by
+//! `cargo xtask`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program of our own")]
 #![expect(
     clippy::disallowed_methods,
@@ -11,6 +12,7 @@ mod collisions;
 mod corpus;
 mod crash;
 mod durability;
+mod fixture;
 mod postgres;
 mod worker;
 mod world;
@@ -43,6 +45,8 @@ enum Order {
     Collisions(collisions::Orders),
     /// Discovers every specification of a folder and compares with what is known of them.
     Corpus(corpus::Orders),
+    /// Serves tools, prompts and resources of its own, for suites that try a server of MCP.
+    Fixture(fixture::Orders),
     /// Judges Wycheproof's vectors of JSON Web Signatures.
     Wycheproof(wycheproof::Orders),
     /// Writes until it is killed; started by the others.
@@ -66,6 +70,7 @@ fn main() -> anyhow::Result<()> {
             Order::Durability(orders) => durability::run(orders).await,
             Order::Collisions(orders) => collisions::run(orders).await,
             Order::Corpus(orders) => corpus::run(&orders),
+            Order::Fixture(orders) => fixture::run(&orders).await,
             Order::Wycheproof(orders) => wycheproof::run(&orders),
             Order::Worker(orders) => worker::run(orders).await,
             Order::Discovered(orders) => bench::openapi::print_peak(&orders),

@@ -65,6 +65,9 @@ Commands:
         Kills a writing node K times and counts what was lost. Exit code 1 if anything was.
   durability [OPTION…]
         Shows with `strace` that every acknowledged append came after its fsync.
+  fixture [--port PORT]
+        Serves tools, prompts and resources of its own on 127.0.0.1 and prints where, for suites that try a
+        server of MCP. Ends at Ctrl-C, or when a pipe that is its standard input ends.
   wycheproof FILE
         Judges the vectors of Wycheproof's `json_web_signature_test.json`. Exit code 1 if one is judged wrong.
   postgres
@@ -93,9 +96,8 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     match command.as_str() {
         "test" if rest.iter().any(|argument| argument == "--help") => help(),
         "test" => checks::run(Selection::parse(rest)?),
-        "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "wycheproof" => {
-            rig::run(command, rest)
-        }
+        "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "fixture"
+        | "wycheproof" => rig::run(command, rest),
         "clients" => clients::run(),
         "conformance" => conformance::run(rest),
         "postgres" => lend_postgres(),
