@@ -252,6 +252,16 @@ impl Schema {
         &self.reference
     }
 
+    /// Whether this word stands anywhere in it.
+    pub fn mentions(&self, word: &str) -> bool {
+        let inline = match &self.reference {
+            SchemaRef::Inline(text) => Some(text),
+            SchemaRef::Stored(_) => None,
+        };
+        let mut texts = self.documents.iter().map(|document| &document.text).chain(inline);
+        texts.any(|text| text.as_str().contains(word))
+    }
+
     /// The documents an event that refers to the schema needs.
     pub fn documents(&self) -> &[Document] {
         &self.documents

@@ -28,6 +28,62 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     }
 }
 
+/// The first number in a JSON text that would not be kept as it stands there: a whole number beyond 64 bits, or more
+/// digits than a double has. Whoever passes numbers on must not change them on the way.
+pub fn rounded(bytes: &[u8]) -> Option<&str> {
+    let mut rest = bytes;
+    while let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b'-' | b'0'..=b'9')) {
+        rest = rest.get(start..)?;
+        if rest.first() == Some(&b'"') {
+            rest = after_text(rest);
+            continue;
+        }
+        let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E');
+        let length = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
+        let (number, after) = rest.split_at_checked(length)?;
+        let number = std::str::from_utf8(number).ok()?;
+        if !is_kept(number) {
+            return Some(number);
+        }
+        rest = after;
+    }
+    None
+}
+
+/// What comes after a text, which begins with its quotation mark.
+fn after_text(bytes: &[u8]) -> &[u8] {
+    let mut at = 1;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return bytes.get(at + 1..).unwrap_or_default(),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    &[]
+}
+
+/// Every number with so few characters is kept.
+const SHORT: usize = 15;
+
+fn is_kept(number: &str) -> bool {
+    if number.len() <= SHORT {
+        return true;
+    }
+    if number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+        return number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok();
+    }
+    let Ok(double) = number.parse::<f64>() else { return false };
+    double.is_finite() && significant(number) == significant(&format!("{double:e}"))
+}
+
+/// The digits of a number without its sign, its point, its exponent and the zeros around.
+fn significant(number: &str) -> String {
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_matches('0').to_owned()
+}
+
 /// One value at any depth.
 #[derive(Default)]
 pub struct Strict {
@@ -117,6 +173,39 @@ mod tests {
 
     fn read(text: &str) -> Option<Value> {
         object(text.as_bytes()).ok().map(Value::Object)
+    }
+
+    #[test]
+    fn a_number_that_would_be_rounded_is_found() {
+        for text in [
+            "1",
+            "-0",
+            "18446744073709551615",
+            "-9223372036854775808",
+            "0.1",
+            "1.10",
+            "1e10",
+            "1.5E-7",
+            "0.30000000000000004",
+            "100000000000000000000.0",
+            r#"{"12345678901234567890123":"1e999 \" 99999999999999999999"}"#,
+            "3.141592653589793",
+            "1.7976931348623157e308",
+            "0.000000000000000000001",
+        ] {
+            assert_eq!(rounded(text.as_bytes()), None, "{text}");
+        }
+        for number in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "123456789012345678901234567890",
+            "0.1000000000000000055511151231257827",
+            "3.14159265358979323846",
+            "1.23456789012345678e5",
+        ] {
+            let text = format!(r#"{{"a":["x\\",{{"b":{number}}}]}}"#);
+            assert_eq!(rounded(text.as_bytes()), Some(number));
+        }
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::task::JoinSet;
-use toolcrib::{Snapshot, Toolcrib};
+use toolcrib::{Seal, Snapshot, Toolcrib};
 
+use crate::mcp::Mcp;
+use crate::prepared::PreparedLists;
 use crate::router::Published;
 use crate::schemas::Schemas;
 
@@ -16,16 +18,21 @@ pub struct App {
     /// Of everything that routes take: bodies are held against them.
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
+    /// Lists of agents that are written already.
+    pub(crate) prepared: Arc<PreparedLists>,
+    pub(crate) mcp: Arc<Mcp>,
     background: Arc<Mutex<JoinSet<()>>>,
 }
 
 /// How the server behaves.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Callers without a credential are let in only because nobody else can reach this machine.
     pub anonymous_is_local: bool,
     /// Whether sources may be registered that start a child process.
     pub allow_stdio: bool,
+    /// Seals what clients keep for us; without it, with a key of this process alone.
+    pub seal: Option<Seal>,
 }
 
 impl App {
@@ -36,7 +43,9 @@ impl App {
         published: Published,
     ) -> Self {
         let (schemas, published) = (Arc::new(schemas), Arc::new(published));
-        Self { crib, options, schemas, published, background: Arc::default() }
+        let (prepared, background) = (Arc::default(), Arc::default());
+        let mcp = Arc::new(Mcp::new(options.seal.clone().unwrap_or_else(Seal::random)));
+        Self { crib, options, schemas, published, prepared, mcp, background }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

@@ -8,7 +8,7 @@ pub(crate) mod check;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use model::strict_json;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -119,23 +119,46 @@ fn said_of_member<'a>(
 }
 
 async fn json_of(request: Request, app: &App) -> Result<Value, Problem> {
-    let headers = request.headers().clone();
-    let bytes = Bytes::from_request(request, app).await.map_err(|error| match error {
-        BytesRejection::FailedToBufferBody(error) if error.status() == 413 => too_large(&headers),
-        error => Problem::new(Code::InvalidRequest, error.to_string()),
-    })?;
+    let is_json = is_json(request.headers());
+    let bytes = bytes_of(request, app).await?;
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    if !is_json(&headers) {
-        let detail = "send JSON, with `Content-Type: application/json`";
-        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    if !is_json {
+        return Err(not_json());
     }
     strict_json::value(&bytes).map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))
 }
 
-fn too_large(headers: &HeaderMap) -> Problem {
-    let said = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {
+    let length = request.headers().get(CONTENT_LENGTH).cloned();
+    Bytes::from_request(request, app).await.map_err(|error| match error {
+        BytesRejection::FailedToBufferBody(error) if error.status() == 413 => too_large(length),
+        error => Problem::new(Code::InvalidRequest, error.to_string()),
+    })
+}
+
+/// A body that says it is JSON, and nobody has looked at yet.
+pub(crate) struct Raw(pub(crate) Bytes);
+
+impl FromRequest<App> for Raw {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        match is_json(request.headers()) {
+            true => bytes_of(request, app).await.map(Self),
+            false => Err(not_json()),
+        }
+    }
+}
+
+fn not_json() -> Problem {
+    let detail = "send JSON, with `Content-Type: application/json`";
+    Problem::new(Code::UnsupportedMediaType, detail)
+}
+
+fn too_large(length: Option<HeaderValue>) -> Problem {
+    let said = length.as_ref().and_then(|length| length.to_str().ok());
     let length = said.map(|length| format!(" of {length} bytes")).unwrap_or_default();
     Problem::new(Code::TooLarge, format!("the body{length} is over the limit"))
 }

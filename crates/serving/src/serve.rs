@@ -14,8 +14,8 @@ use secrecy::ExposeSecret as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use toolcrib::{
-    Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Secrets, SystemClock, Timing,
-    Toolcrib,
+    Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, SealingKey, Secrets,
+    SystemClock, Timing, Toolcrib,
 };
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
@@ -43,6 +43,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         return Err(Failure::NobodyCanCome { address });
     }
     let journal = config.journal.open(SystemClock).await?;
+    let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
     let cache = settings.cache();
@@ -60,6 +61,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let options = Options {
         anonymous_is_local: anonymous && !arguments.allow_anonymous,
         allow_stdio: arguments.allow_stdio,
+        seal,
     };
     let (router, app) = router::router(crib, options);
     // Whoever reads the greeting may already want it to stop.

@@ -24,6 +24,7 @@ mod provider;
 mod ready;
 mod refresh;
 mod resolver;
+mod seal;
 mod secrets;
 mod toolset;
 mod view;
@@ -59,9 +60,10 @@ pub use provider::{
 };
 pub use refresh::{RefreshResult, RefreshedTool, Refresher};
 pub use resolver::CacheLimits;
+pub use seal::Seal;
 pub use secrets::{SealingKey, SecretError, Secrets};
 pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
-pub use view::{AgentView, Called, Done, Got, Hit, MetaTool, NotFound, Stamp, ViewedTool};
+pub use view::{AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ViewedTool};
 pub use what_if::{Effect, Extent, Renamed, effects};

@@ -13,6 +13,8 @@ use catalog::journal::{Journal, JournalError};
 use model::SecretRef;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use crate::seal::Seal;
+
 /// The largest secret, in bytes.
 const LIMIT: u64 = 64 << 10;
 /// The first byte of sealed bytes: how they were sealed.
@@ -38,6 +40,17 @@ impl SealingKey {
             source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
         expanded.expect("32 bytes can be made from SHA-256");
         Ok(Self(Arc::new(key)))
+    }
+
+    /// For texts that clients keep for us: the same on every node that has this key.
+    pub fn for_clients(&self) -> Seal {
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib client texts 1");
+        let mut key = [0; 32];
+        let source = salt.extract(&self.0[..]);
+        let expanded =
+            source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
+        expanded.expect("32 bytes can be made from SHA-256");
+        Seal::new(&key)
     }
 
     fn cipher(&self) -> RandomizedNonceKey {

@@ -1,8 +1,9 @@
 //! A tool as one agent sees it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use catalog::CataloguedTool;
+use catalog::{CataloguedTool, is_portable, portable_name};
 use model::ToolId;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use crate::provider::{ProvidedTool, ToolProvider};
 #[derive(Clone)]
 pub struct ViewedTool {
     name: Box<str>,
-    origin: Origin,
+    pub(super) origin: Origin,
 }
 
 /// Where a tool comes from.
@@ -40,6 +41,16 @@ impl ViewedTool {
     /// What this agent calls it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What this agent may call it too, and what the API of every model takes: 1 to 64 ASCII letters, digits, `_` and
+    /// `-`, the first a letter or `_`. Mostly the name itself.
+    pub fn portable_name(&self) -> Cow<'_, str> {
+        match &self.origin {
+            _ if is_portable(&self.name) => Cow::Borrowed(&*self.name),
+            Origin::Catalog(entry) => entry.tool.unique_name().into(),
+            Origin::Provider(..) | Origin::Meta(_) => portable_name(&self.name, &self.name).into(),
+        }
     }
 
     /// In the catalog; a provider's tool is not there.
@@ -92,6 +103,19 @@ impl ViewedTool {
         }
     }
 
+    /// The arguments that MCP clients repeat in headers (`x-mcp-header`), each with the name of its header.
+    pub fn mirrored(&self) -> Vec<(String, String)> {
+        let schema = match &self.origin {
+            Origin::Catalog(entry) => entry.input_schema.as_ref().filter(|schema| {
+                // Nearly no schema has one, and reading all of them would cost more than the call.
+                schema.mentions(MIRRORED)
+            }),
+            Origin::Provider(tool, _) => return mirrored(&tool.input_schema),
+            Origin::Meta(_) => None,
+        };
+        schema.map(|schema| mirrored(&schema.to_served())).unwrap_or_default()
+    }
+
     /// Of its results, whole, if it promises anything.
     pub fn output_schema(&self) -> Option<Value> {
         match &self.origin {
@@ -125,4 +149,14 @@ impl ViewedTool {
             }
         }
     }
+}
+
+const MIRRORED: &str = "x-mcp-header";
+
+fn mirrored(schema: &Value) -> Vec<(String, String)> {
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let named = properties.into_iter().flatten().filter_map(|(property, schema)| {
+        Some((property.clone(), schema.get(MIRRORED)?.as_str()?.to_owned()))
+    });
+    named.collect()
 }

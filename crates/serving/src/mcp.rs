@@ -1,0 +1,66 @@
+//! MCP: both eras of the protocol on one endpoint. See `docs/adr/0017-mcp-by-hand.md`.
+//!
+//! `message.rs` reads, `modern.rs` and `legacy.rs` hold the rules of their eras, `methods.rs` does what both have. What
+//! comes of a request is one message or several (`answer.rs`), of which the last is the answer; `http.rs` and `stdio.rs`
+//! carry them.
+
+mod answer;
+mod asked;
+mod capabilities;
+mod era;
+mod error;
+mod headers;
+pub(crate) mod http;
+mod kept;
+mod legacy;
+mod listen;
+mod message;
+mod methods;
+mod modern;
+mod pages;
+mod peer;
+mod pieces;
+mod sessions;
+mod state;
+mod talk;
+mod tasks;
+
+use toolcrib::Seal;
+
+use self::asked::{Asked, Stoppable};
+use self::era::Era;
+use self::kept::Streams;
+use self::pages::Pages;
+use self::sessions::Sessions;
+use self::tasks::Tasks;
+
+/// What the door remembers between messages; none of it says who anybody is.
+pub(crate) struct Mcp {
+    pages: Pages,
+    seal: Seal,
+    asked: Asked,
+    stoppable: Stoppable,
+    tasks: Tasks,
+    sessions: Sessions,
+    streams: Streams,
+    /// What ends the result of a list, and of a call, in the newer era: always the same.
+    end_of_list: String,
+    end_of_result: String,
+}
+
+impl Mcp {
+    pub(crate) fn new(seal: Seal) -> Self {
+        let result = Era::Modern.complete(serde_json::Map::new());
+        Self {
+            pages: Pages::new(),
+            seal,
+            asked: Asked::default(),
+            stoppable: Stoppable::default(),
+            tasks: Tasks::default(),
+            sessions: Sessions::new(),
+            streams: Streams::new(),
+            end_of_list: Era::Modern.end_of_list(None),
+            end_of_result: format!(",{}", result.trim_start_matches('{')),
+        }
+    }
+}

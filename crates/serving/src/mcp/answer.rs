@@ -1,0 +1,61 @@
+//! What is sent back: one message, or several of which the last is the answer.
+
+use axum::body::Bytes;
+use serde_json::{Value, json};
+
+use super::error::RpcError;
+use super::message::Id;
+
+/// A JSON-RPC message, in pieces that follow each other: a list that was written before is not copied.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) pieces: Vec<Bytes>,
+    /// Nothing comes after it.
+    pub(crate) is_last: bool,
+    /// Where the era has statuses for answers.
+    pub(crate) status: u16,
+}
+
+impl Sent {
+    fn last(pieces: Vec<Bytes>, status: u16) -> Self {
+        Self { pieces, is_last: true, status }
+    }
+
+    /// The answer to a request: its result, as JSON.
+    pub(crate) fn result(id: &Id, result: &str) -> Self {
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, id.as_json());
+        Self::last(vec![text.into()], 200)
+    }
+
+    /// The answer to a request for a list.
+    pub(crate) fn list(id: &Id, member: &str, array: Bytes, end: &str) -> Self {
+        let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"{member}":"#, id.as_json());
+        Self::last(vec![start.into(), array, format!("{end}}}").into()], 200)
+    }
+
+    /// Why there is no result. An id that cannot be repeated is left out.
+    pub(crate) fn error(id: Option<&Id>, error: &RpcError) -> Self {
+        let id = id.map(|id| format!(r#""id":{},"#, id.as_json())).unwrap_or_default();
+        let text = format!(r#"{{"jsonrpc":"2.0",{id}"error":{}}}"#, error.to_value());
+        Self::last(vec![text.into()], error.status)
+    }
+
+    pub(crate) fn notification(method: &str, params: Value) -> Self {
+        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
+        Self { pieces: vec![message.to_string().into()], is_last: false, status: 200 }
+    }
+
+    /// A question of ours.
+    pub(crate) fn request(id: &str, method: &str, params: Value) -> Self {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        Self { pieces: vec![message.to_string().into()], is_last: false, status: 200 }
+    }
+
+    /// In one piece.
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        match self.pieces.as_slice() {
+            [one] => one.clone(),
+            pieces => pieces.concat().into(),
+        }
+    }
+}

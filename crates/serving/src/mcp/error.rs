@@ -1,0 +1,99 @@
+//! What went wrong, in the words of JSON-RPC and MCP, with the HTTP status the newer protocol gives it.
+
+use serde_json::{Value, json};
+use toolcrib::Ability;
+
+/// Why a request has no result.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RpcError {
+    pub(crate) code: i64,
+    pub(crate) message: String,
+    pub(crate) data: Option<Value>,
+    /// Of the answer, where the era has statuses for errors.
+    pub(crate) status: u16,
+}
+
+impl RpcError {
+    fn new(code: i64, status: u16, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None, status }
+    }
+
+    fn with(self, data: Value) -> Self {
+        Self { data: Some(data), ..self }
+    }
+
+    /// The body is not JSON as it must be.
+    pub(crate) fn parse(why: impl Into<String>) -> Self {
+        Self::new(-32700, 400, why)
+    }
+
+    /// It is JSON, and no message.
+    pub(crate) fn invalid_request(why: impl Into<String>) -> Self {
+        Self::new(-32600, 400, why)
+    }
+
+    pub(crate) fn method_not_found(method: &str) -> Self {
+        let method: String = method.chars().take(80).collect();
+        Self::new(-32601, 404, format!("there is no method `{method}`"))
+    }
+
+    /// The parameters cannot be used.
+    pub(crate) fn invalid_params(why: impl Into<String>) -> Self {
+        Self::new(-32602, 200, why)
+    }
+
+    /// The metadata that every request has is missing or cannot be used.
+    pub(crate) fn invalid_meta(why: impl Into<String>) -> Self {
+        Self::new(-32602, 400, why)
+    }
+
+    pub(crate) fn no_such_resource(uri: &str) -> Self {
+        Self::invalid_params("Resource not found").with(json!({"uri": uri}))
+    }
+
+    /// A header says something else than the body.
+    pub(crate) fn header_mismatch(why: impl Into<String>) -> Self {
+        Self::new(-32020, 400, why)
+    }
+
+    /// The client cannot do what is needed.
+    pub(crate) fn unable(ability: Ability) -> Self {
+        let data = json!({"requiredCapabilities": ability.to_capabilities()});
+        Self::new(-32021, 400, toolcrib::NoAnswer::Unable(ability).to_string()).with(data)
+    }
+
+    pub(crate) fn unsupported_version(requested: &str, supported: &[&str]) -> Self {
+        let requested: String = requested.chars().take(80).collect();
+        let message = format!("the protocol version `{requested}` is not spoken here");
+        let data = json!({"supported": supported, "requested": requested});
+        Self::new(-32022, 400, message).with(data)
+    }
+
+    /// Something of ours failed; the log says what.
+    pub(crate) fn internal(why: impl Into<String>) -> Self {
+        Self::new(-32603, 200, why)
+    }
+
+    /// A tool said so itself.
+    pub(crate) fn of_tool(code: i64, message: String) -> Self {
+        Self::new(code, 200, message)
+    }
+
+    /// There is too much at once.
+    pub(crate) fn busy(why: impl Into<String>) -> Self {
+        Self::new(-32000, 503, why)
+    }
+
+    /// Nobody wants the answer any more.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(-32000, 200, "the request was cancelled")
+    }
+
+    pub(crate) fn to_value(&self) -> Value {
+        let mut error = json!({"code": self.code, "message": self.message});
+        if let Some(data) = &self.data {
+            error["data"] = data.clone();
+        }
+        error
+    }
+}

@@ -1,0 +1,122 @@
+//! The era with sessions (2024-11-05 to 2025-11-25): a client introduces itself once with `initialize`.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use toolcrib::{Abilities, Level};
+
+use super::answer::Sent;
+use super::era::{self, Era, LEGACY};
+use super::error::RpcError;
+use super::message::{Id, Request};
+use super::methods::{Answer, Asking, text};
+use super::peer::Peer;
+use super::sessions::Session;
+use super::{Mcp, capabilities};
+
+/// What log lines a client gets that never said.
+const USUAL_LEVEL: Level = Level::Info;
+
+/// Answers a request that is not `initialize`. Errors have no status of their own in this era.
+pub(crate) fn answer(
+    mcp: &Arc<Mcp>,
+    peer: Peer,
+    session: Option<(&str, &Session)>,
+    request: Request,
+) -> Answer {
+    let id = request.id.clone();
+    match begin(mcp, peer, session, request) {
+        Ok(answer) => answer,
+        Err(error) => Answer::Sent(Sent::error(Some(&id), &RpcError { status: 200, ..error })),
+    }
+}
+
+fn begin(
+    mcp: &Arc<Mcp>,
+    peer: Peer,
+    session: Option<(&str, &Session)>,
+    request: Request,
+) -> Result<Answer, RpcError> {
+    let (id, params) = (&request.id, &request.params);
+    let done = |result: &str| Ok(Answer::Sent(Sent::result(id, result)));
+    let gathering = || session.map(|(name, _)| mcp.sessions.gather(name));
+    match request.method.as_str() {
+        "ping" => return done("{}"),
+        "logging/setLevel" => {
+            let level = params.get("level").cloned().unwrap_or_default();
+            let level = serde_json::from_value(level)
+                .map_err(|_| RpcError::invalid_params("there is no such level"))?;
+            if let Some(gathered) = gathering() {
+                gathered.set_log_from(level);
+            }
+            return done("{}");
+        }
+        "resources/subscribe" => {
+            let uri = text(params, "uri")?;
+            if gathering().is_some_and(|gathered| !gathered.subscribe(&uri)) {
+                return Err(RpcError::invalid_params("there are too many subscriptions"));
+            }
+            return done("{}");
+        }
+        "resources/unsubscribe" => {
+            let uri = text(params, "uri")?;
+            if let Some((name, _)) = session
+                && let Some(gathered) = mcp.sessions.gathered(name)
+            {
+                gathered.unsubscribe(&uri);
+            }
+            return done("{}");
+        }
+        _ => {}
+    }
+    let principal: Arc<str> = peer.principal().into();
+    let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(name));
+    let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);
+    let whose = format!("{principal}\0{}", session.map(|(name, _)| name).unwrap_or_default());
+    let asking = Asking {
+        mcp: Arc::clone(mcp),
+        peer,
+        principal,
+        era: Era::Legacy,
+        abilities: session.map(|(_, session)| session.abilities()).unwrap_or_default(),
+        log_from: Some(log_from),
+        stoppable_by: Some(whose.into()),
+    };
+    asking.answer(request).map_err(|(_, error)| error)
+}
+
+/// `initialize`: the answer, and the session that begins.
+pub(crate) fn initialize(
+    peer: &Peer,
+    id: &Id,
+    params: &Map<String, Value>,
+) -> Result<(Sent, Session), RpcError> {
+    let wanted = text(params, "protocolVersion")?;
+    // What we do not know is answered with what we know best, and the client decides.
+    let version = LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(LEGACY[0]);
+    let abilities = params.get("capabilities").and_then(Value::as_object);
+    let abilities = abilities.map(Abilities::of).unwrap_or_default();
+    let session = Session::new(version, abilities);
+    let result = json!({
+        "protocolVersion": version,
+        "capabilities": capabilities::of(&peer.view()?, Era::Legacy),
+        "serverInfo": era::server_info(),
+    });
+    Ok((Sent::result(id, &result.to_string()), session))
+}
+
+/// A notification of a client. Only one is for us: that a call is not wanted any more.
+pub(crate) fn hear(
+    mcp: &Mcp,
+    principal: &str,
+    session: Option<&str>,
+    method: &str,
+    params: &Map<String, Value>,
+) {
+    if method == "notifications/cancelled"
+        && let Some(id) = params.get("requestId").and_then(Id::of)
+    {
+        let whose = format!("{principal}\0{}", session.unwrap_or_default());
+        mcp.stoppable.stop(&whose, &id);
+    }
+}

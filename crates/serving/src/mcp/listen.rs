@@ -1,0 +1,171 @@
+//! Streams of a client that wants to know what changes: `subscriptions/listen`, and in the older versions `GET /mcp`.
+//!
+//! A client hears only of what it sees itself, and only what it asked for.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::answer::Sent;
+use super::era::Era;
+use super::error::RpcError;
+use super::message::Id;
+use super::methods::Asking;
+use super::peer::Peer;
+use super::sessions::Gathered;
+use crate::watching::{Change, Watching};
+
+/// Ties a message to the subscription it is for.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// The most resources one stream watches.
+const RESOURCES: usize = 1_000;
+
+/// What a client wants to hear of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) tools: bool,
+    pub(crate) prompts: bool,
+    pub(crate) resources: bool,
+    pub(crate) updated: BTreeSet<String>,
+}
+
+/// One stream.
+pub(crate) struct Listen {
+    watching: Watching,
+    /// Of the request that is answered by it; none where the stream is no answer.
+    id: Option<Id>,
+    wanted: Wanted,
+    /// What else the session of the stream gathers while it is open.
+    gathered: Option<Arc<Gathered>>,
+    ready: VecDeque<Sent>,
+    is_over: bool,
+}
+
+impl Listen {
+    /// `subscriptions/listen`
+    pub(crate) fn begin(
+        asking: &Asking,
+        id: &Id,
+        params: &Map<String, Value>,
+    ) -> Result<Box<Self>, RpcError> {
+        let wanted = Wanted::of(params)?;
+        let mut listen = Self::new(&asking.peer, Some(id.clone()), wanted, None)?;
+        let honoured = listen.wanted.to_value();
+        let acknowledged = listen.about("notifications/subscriptions/acknowledged", honoured);
+        listen.ready.push_back(acknowledged);
+        Ok(listen)
+    }
+
+    /// `GET /mcp`
+    pub(crate) fn new(
+        peer: &Peer,
+        id: Option<Id>,
+        wanted: Wanted,
+        gathered: Option<Arc<Gathered>>,
+    ) -> Result<Box<Self>, RpcError> {
+        let (watching, ready, is_over) = (peer.watch()?, VecDeque::new(), false);
+        Ok(Box::new(Self { watching, id, wanted, gathered, ready, is_over }))
+    }
+
+    /// Where in the journal it is.
+    pub(crate) fn position(&self) -> u64 {
+        self.watching.view().snapshot().position().0
+    }
+
+    /// Says that the tools changed, to whoever was away.
+    pub(crate) fn say_that_tools_changed(&mut self) {
+        let changed = self.about("notifications/tools/list_changed", json!({}));
+        self.ready.push_back(changed);
+    }
+
+    /// The next message; none after the last.
+    pub(crate) async fn next(&mut self) -> Option<Sent> {
+        loop {
+            if let Some(sent) = self.ready.pop_front() {
+                return Some(sent);
+            }
+            if self.is_over {
+                return None;
+            }
+            match self.watching.changed().await {
+                Ok(change) => self.tell(&change),
+                Err(_gone) => {
+                    self.is_over = true;
+                    self.ready.extend(self.end());
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, change: &Change) {
+        let lists = [
+            (self.wanted.tools && change.tools_before.is_some(), "tools"),
+            (self.wanted.prompts && change.prompts, "prompts"),
+            (self.wanted.resources && change.resources, "resources"),
+        ];
+        for (_, what) in lists.into_iter().filter(|(is_wanted, _)| *is_wanted) {
+            let told = self.about(&format!("notifications/{what}/list_changed"), json!({}));
+            self.ready.push_back(told);
+        }
+        let is_wanted = |uri: &str| {
+            let of_session = self.gathered.as_ref();
+            self.wanted.updated.contains(uri) || of_session.is_some_and(|all| all.wants(uri))
+        };
+        for uri in change.updated.iter().filter(|uri| is_wanted(uri)) {
+            let told = self.about("notifications/resources/updated", json!({"uri": **uri}));
+            self.ready.push_back(told);
+        }
+    }
+
+    fn about(&self, method: &str, mut params: Value) -> Sent {
+        if let Some(id) = &self.id {
+            params["_meta"] = json!({SUBSCRIPTION: id.to_value()});
+        }
+        Sent::notification(method, params)
+    }
+
+    /// The answer that ends the stream in good order.
+    fn end(&self) -> Option<Sent> {
+        let id = self.id.as_ref()?;
+        let meta = json!({SUBSCRIPTION: id.to_value()});
+        let result = Map::from_iter([("_meta".to_owned(), meta)]);
+        Some(Sent::result(id, &Era::Modern.complete(result)))
+    }
+}
+
+impl Wanted {
+    fn of(params: &Map<String, Value>) -> Result<Self, RpcError> {
+        let wanted = params.get("notifications").and_then(Value::as_object);
+        let wanted = wanted.ok_or_else(|| {
+            RpcError::invalid_params("`notifications` says what you want to hear")
+        })?;
+        let flag = |name: &str| wanted.get(name) == Some(&Value::Bool(true));
+        let uris = wanted.get("resourceSubscriptions").and_then(Value::as_array);
+        let uris = uris.into_iter().flatten().filter_map(Value::as_str);
+        Ok(Self {
+            tools: flag("toolsListChanged"),
+            prompts: flag("promptsListChanged"),
+            resources: flag("resourcesListChanged"),
+            updated: uris.take(RESOURCES).map(str::to_owned).collect(),
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let mut honoured = Map::new();
+        for (is_wanted, name) in [
+            (self.tools, "toolsListChanged"),
+            (self.prompts, "promptsListChanged"),
+            (self.resources, "resourcesListChanged"),
+        ] {
+            if is_wanted {
+                honoured.insert(name.to_owned(), true.into());
+            }
+        }
+        if !self.updated.is_empty() {
+            let uris = self.updated.iter().cloned().collect::<Vec<_>>();
+            honoured.insert("resourceSubscriptions".to_owned(), uris.into());
+        }
+        json!({"notifications": honoured})
+    }
+}

@@ -1,0 +1,311 @@
+//! The methods that both eras have: lists, calls, prompts, resources, completion.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::ToolResult;
+use serde_json::{Map, Value, json};
+use toolcrib::{
+    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, Question, SystemClock,
+    Unfinished, UnfinishedOf,
+};
+
+use super::answer::Sent;
+use super::era::Era;
+use super::error::RpcError;
+use super::listen::Listen;
+use super::message::{Id, Request};
+use super::pages::{ListOf, Place};
+use super::peer::Peer;
+use super::talk::{Running, Talk};
+use super::{Mcp, state, tasks};
+
+/// A request of somebody whose credential was checked, in an era.
+pub(crate) struct Asking {
+    pub(crate) mcp: Arc<Mcp>,
+    pub(crate) peer: Peer,
+    pub(crate) principal: Arc<str>,
+    pub(crate) era: Era,
+    pub(crate) abilities: Abilities,
+    /// From where on log lines are wanted.
+    pub(crate) log_from: Option<Level>,
+    /// Whose ids the request's is one of, where a call can be stopped by its id.
+    pub(crate) stoppable_by: Option<Box<str>>,
+}
+
+/// What a request leads to.
+pub(crate) enum Answer {
+    Sent(Sent),
+    Talk(Box<Talk>),
+    Listen(Box<Listen>),
+}
+
+impl Answer {
+    /// The next message; none after the last.
+    pub(crate) async fn next(&mut self) -> Option<Sent> {
+        match self {
+            Self::Sent(sent) if sent.pieces.is_empty() => None,
+            Self::Sent(sent) => {
+                let nothing = Sent { pieces: Vec::new(), is_last: true, status: 200 };
+                Some(std::mem::replace(sent, nothing))
+            }
+            Self::Talk(talk) => talk.next().await,
+            Self::Listen(listen) => listen.next().await,
+        }
+    }
+}
+
+/// Members of `params` that the protocol has given a meaning.
+const META: &str = "_meta";
+
+impl Asking {
+    /// Answers a method that both eras have; none if there is no such method.
+    pub(crate) fn answer(self, request: Request) -> Result<Answer, (Id, RpcError)> {
+        let Request { id, method, params } = request;
+        let answer = match (ListOf::named(&method), method.as_str()) {
+            (Some(list), _) => self.list(&id, list, &params).map(Answer::Sent),
+            (None, "tools/call") => self.call(&id, params),
+            (None, "prompts/get") => self.prompt(&id, params),
+            (None, "resources/read") => self.read(&id, params),
+            (None, "completion/complete") => self.complete(&id, &params).map(Answer::Sent),
+            (None, method) => Err(RpcError::method_not_found(method)),
+        };
+        answer.map_err(|error| (id, error))
+    }
+
+    pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
+        self.peer.view()
+    }
+
+    fn list(&self, id: &Id, of: ListOf, params: &Map<String, Value>) -> Result<Sent, RpcError> {
+        let purpose = of.member();
+        let after = match params.get("cursor") {
+            None | Some(Value::Null) => None,
+            Some(cursor) => {
+                let text = cursor.as_str().unwrap_or_default();
+                let place = self.mcp.seal.open(purpose, &self.principal, text);
+                let place = place.and_then(|place| serde_json::from_slice::<Place>(&place).ok());
+                let why = "the cursor is none of ours: begin without one";
+                Some(place.ok_or_else(|| RpcError::invalid_params(why))?)
+            }
+        };
+        let page = self.mcp.pages.page(&self.view()?, of, after);
+        let next = page.next.map(|place| {
+            let place = serde_json::to_vec(&place).unwrap_or_default();
+            self.mcp.seal.close(purpose, &self.principal, &place)
+        });
+        let end = match (&next, self.era) {
+            (None, Era::Modern) => self.mcp.end_of_list.clone(),
+            (None, Era::Legacy) => "}".to_owned(),
+            (Some(next), era) => era.end_of_list(Some(next)),
+        };
+        Ok(Sent::list(id, purpose, page.array, &end))
+    }
+
+    fn call(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
+        let name = text(&params, "name")?;
+        let arguments = arguments(&params)?;
+        let view = self.view()?;
+        // A tool that is not there is the client's mistake, not the tool's.
+        let tool =
+            view.find(&name).map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
+        drop(tool);
+        self.talk(id, "tools/call", &params, |context, waiting| {
+            Box::pin(async move {
+                match view.call_with(&name, arguments, &context).await {
+                    Ok(Called::Done(done)) => Ok(waiting.done(done.into_tool_result())),
+                    Ok(Called::Asks(questions)) => waiting.asks(questions),
+                    Ok(Called::Unable(ability)) => Err(RpcError::unable(ability)),
+                    Ok(Called::Error { code, message }) => Err(RpcError::of_tool(code, message)),
+                    Err(missing) => Err(RpcError::invalid_params(missing.to_string())),
+                }
+            })
+        })
+    }
+
+    fn prompt(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
+        let name = text(&params, "name")?;
+        let arguments = arguments(&params)?;
+        let view = self.view()?;
+        self.talk(id, "prompts/get", &params, |context, waiting| {
+            Box::pin(async move {
+                let missing = || RpcError::invalid_params(format!("Prompt not found: {name}"));
+                match view.prompt(&name, arguments, &context).await {
+                    Got::Result(result) => Ok(waiting.era.complete(result)),
+                    other => waiting.not_got(other, missing),
+                }
+            })
+        })
+    }
+
+    fn read(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
+        let uri = text(&params, "uri")?;
+        let view = self.view()?;
+        self.talk(id, "resources/read", &params, |context, waiting| {
+            Box::pin(async move {
+                let missing = || match waiting.era {
+                    Era::Modern => RpcError::no_such_resource(&uri),
+                    Era::Legacy => RpcError { code: -32002, ..RpcError::no_such_resource(&uri) },
+                };
+                match view.read(&uri, &context).await {
+                    Got::Result(result) => Ok(waiting.era.uncached(result)),
+                    other => waiting.not_got(other, missing),
+                }
+            })
+        })
+    }
+
+    fn complete(&self, id: &Id, params: &Map<String, Value>) -> Result<Sent, RpcError> {
+        let invalid = |why: &str| RpcError::invalid_params(why);
+        let of = params.get("ref").and_then(Value::as_object);
+        let of = of.ok_or_else(|| invalid("`ref` must be an object"))?;
+        let member = |name: &str| of.get(name).and_then(Value::as_str);
+        let of = match (member("type"), member("name"), member("uri")) {
+            (Some("ref/prompt"), Some(name), _) => UnfinishedOf::Prompt(name.into()),
+            (Some("ref/resource"), _, Some(uri)) => UnfinishedOf::Template(uri.into()),
+            _ => {
+                return Err(invalid(
+                    "`ref` is a `ref/prompt` with a name or a `ref/resource` with a uri",
+                ));
+            }
+        };
+        let argument = params.get("argument").unwrap_or(&Value::Null);
+        let member = |name: &str| argument.get(name).and_then(Value::as_str);
+        let (Some(name), Some(value)) = (member("name"), member("value")) else {
+            return Err(invalid("`argument` has a `name` and a `value`"));
+        };
+        let known = params.get("context").and_then(|context| context.get("arguments"));
+        let known = known.and_then(Value::as_object).cloned().unwrap_or_default();
+        let unfinished = Unfinished { of, argument: name.into(), value: value.into(), known };
+        let values = self.view()?.complete(&unfinished);
+        let mut values =
+            values.ok_or_else(|| invalid("there is nothing of that name to complete"))?;
+        let total = values.len();
+        values.truncate(COMPLETIONS);
+        let completion = json!({"values": values, "total": total, "hasMore": COMPLETIONS < total});
+        let result = Map::from_iter([("completion".to_owned(), completion)]);
+        Ok(Sent::result(id, &self.era.complete(result)))
+    }
+
+    /// Begins work that may speak, ask and go on.
+    fn talk(
+        self,
+        id: &Id,
+        method: &str,
+        params: &Map<String, Value>,
+        work: impl FnOnce(CallContext, Waiting) -> Running,
+    ) -> Result<Answer, RpcError> {
+        let (context, heard) = CallContext::heard(self.abilities);
+        let mut context = context.logging(self.log_from);
+        let meta = params.get(META).and_then(Value::as_object);
+        let progress_token = meta.and_then(|meta| meta.get("progressToken")).cloned();
+        let progress_token = progress_token.filter(|token| Id::of(token).is_some());
+        if progress_token.is_some() {
+            context = context.with_progress();
+        }
+        let mut waiting = Waiting {
+            mcp: Arc::clone(&self.mcp),
+            principal: Arc::clone(&self.principal),
+            era: self.era,
+            call: String::new(),
+            answers: Map::new(),
+        };
+        if self.era == Era::Modern {
+            let asked_before =
+                params.contains_key("requestState") || params.contains_key("inputResponses");
+            if asked_before {
+                let call = state::fingerprint(method, params);
+                let (seal, now) = (&self.mcp.seal, SystemClock.now());
+                waiting.answers = state::answers(seal, &self.principal, &call, params, now)?;
+            }
+            context = context.answered(waiting.answers.clone());
+            // Only a call that asks needs it, and few do.
+            if self.abilities != Abilities::default() {
+                waiting.call = state::fingerprint(method, params);
+            }
+        }
+        let stoppable_by = self.stoppable_by;
+        let stopped = stoppable_by.as_ref().map(|whose| self.mcp.stoppable.begin(whose, id));
+        Ok(Answer::Talk(Box::new(Talk {
+            running: Some(work(context, waiting)),
+            mcp: self.mcp,
+            era: self.era,
+            id: id.clone(),
+            principal: self.principal,
+            stoppable_by,
+            stopped,
+            progress_token,
+            heard,
+            ready: VecDeque::new(),
+            open: Vec::new(),
+        })))
+    }
+}
+
+/// The most proposals in one answer, as the protocol says.
+const COMPLETIONS: usize = 100;
+
+/// What is needed to end a call.
+pub(crate) struct Waiting {
+    mcp: Arc<Mcp>,
+    principal: Arc<str>,
+    era: Era,
+    call: String,
+    answers: Map<String, Value>,
+}
+
+impl Waiting {
+    fn done(&self, result: ToolResult) -> String {
+        let mut text = serde_json::to_string(&result).unwrap_or_default();
+        if self.era == Era::Modern {
+            if result.meta.is_empty() && text.ends_with('}') {
+                text.pop();
+                text.push_str(&self.mcp.end_of_result);
+            } else if let Ok(Value::Object(result)) = serde_json::from_str(&text) {
+                return self.era.complete(result);
+            }
+        }
+        text
+    }
+
+    /// The call ends with questions, and is made again with the answers.
+    fn asks(&self, questions: Vec<(Box<str>, Question)>) -> Result<String, RpcError> {
+        let (seal, now) = (&self.mcp.seal, SystemClock.now());
+        let state = state::close(seal, &self.principal, &self.call, self.answers.clone(), now)?;
+        let requests: Map<String, Value> = questions
+            .iter()
+            .map(|(key, question)| (key.to_string(), tasks::asked(question)))
+            .collect();
+        let result = Map::from_iter([
+            ("inputRequests".to_owned(), Value::Object(requests)),
+            ("requestState".to_owned(), Value::String(state)),
+        ]);
+        Ok(self.era.dressed(result, "input_required"))
+    }
+
+    fn not_got(&self, got: Got, missing: impl FnOnce() -> RpcError) -> Result<String, RpcError> {
+        match got {
+            Got::Result(result) => Ok(self.era.complete(result)),
+            Got::Asks(questions) => self.asks(questions),
+            Got::Unable(ability) => Err(RpcError::unable(ability)),
+            Got::Missing => Err(missing()),
+            Got::Invalid(why) => Err(RpcError::invalid_params(why)),
+            Got::Failed(why) => Err(RpcError::internal(why)),
+        }
+    }
+}
+
+pub(crate) fn text(params: &Map<String, Value>, name: &str) -> Result<String, RpcError> {
+    let value = params.get(name).and_then(Value::as_str);
+    value
+        .map(str::to_owned)
+        .ok_or_else(|| RpcError::invalid_params(format!("`{name}` must be a text")))
+}
+
+fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+    match params.get("arguments") {
+        None | Some(Value::Null) => Ok(Map::new()),
+        Some(Value::Object(arguments)) => Ok(arguments.clone()),
+        Some(_) => Err(RpcError::invalid_params("`arguments` must be an object")),
+    }
+}

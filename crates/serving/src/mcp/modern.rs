@@ -1,0 +1,164 @@
+//! The era without sessions (2026-07-28): every request says who speaks, how, and what the client can do.
+
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use serde_json::{Map, Value};
+use toolcrib::{Abilities, Ability, Level};
+
+use super::answer::Sent;
+use super::era::{self, Era, MODERN};
+use super::error::RpcError;
+use super::listen::Listen;
+use super::message::{Id, Request};
+use super::methods::{Answer, Asking};
+use super::peer::Peer;
+use super::{Mcp, capabilities, headers};
+
+/// The member of `_meta` that makes a request one of this era.
+pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+/// Every method of the era.
+const METHODS: [&str; 13] = [
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "completion/complete",
+    "subscriptions/listen",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+];
+
+/// What a request says about itself.
+struct Said {
+    version: String,
+    abilities: Abilities,
+    log_from: Option<Level>,
+}
+
+/// Answers a request; over HTTP its headers are held against it.
+pub(crate) fn answer(
+    mcp: &Arc<Mcp>,
+    peer: Peer,
+    headers: Option<&HeaderMap>,
+    request: Request,
+    stoppable_by: Option<Box<str>>,
+) -> Answer {
+    let id = request.id.clone();
+    match begin(mcp, peer, headers, request, stoppable_by) {
+        Ok(answer) => answer,
+        Err(error) => Answer::Sent(Sent::error(Some(&id), &error)),
+    }
+}
+
+fn begin(
+    mcp: &Arc<Mcp>,
+    peer: Peer,
+    headers: Option<&HeaderMap>,
+    request: Request,
+    stoppable_by: Option<Box<str>>,
+) -> Result<Answer, RpcError> {
+    if !METHODS.contains(&request.method.as_str()) {
+        return Err(RpcError::method_not_found(&request.method));
+    }
+    let said = Said::of(&request.params)?;
+    if let Some(headers) = headers
+        && headers::single(headers, headers::VERSION)? != Some(said.version.as_str())
+    {
+        let why = "the header `MCP-Protocol-Version` must be there and be the version of the body";
+        return Err(RpcError::header_mismatch(why));
+    }
+    if said.version != MODERN {
+        return Err(RpcError::unsupported_version(&said.version, &era::ALL));
+    }
+    if let Some(headers) = headers {
+        headers::check(headers, &request.method, &request.params)?;
+    }
+    let principal: Arc<str> = peer.principal().into();
+    let asking = Asking {
+        mcp: Arc::clone(mcp),
+        peer,
+        principal,
+        era: Era::Modern,
+        abilities: said.abilities,
+        log_from: said.log_from,
+        stoppable_by,
+    };
+    let (id, method, params) = (&request.id, request.method.as_str(), &request.params);
+    if let (Some(headers), "tools/call") = (headers, method) {
+        check_parameters(&asking, headers, params)?;
+    }
+    match method {
+        "server/discover" => asking.discover(id).map(Answer::Sent),
+        "subscriptions/listen" => Listen::begin(&asking, id, params).map(Answer::Listen),
+        "tasks/get" | "tasks/update" | "tasks/cancel" => {
+            asking.task(id, method, params).map(Answer::Sent)
+        }
+        _ => asking.answer(request).map_err(|(_, error)| error),
+    }
+}
+
+impl Said {
+    fn of(params: &Map<String, Value>) -> Result<Self, RpcError> {
+        let invalid = |why: &str| RpcError::invalid_meta(why);
+        let meta = params.get("_meta").and_then(Value::as_object);
+        let meta = meta.ok_or_else(|| invalid("`params._meta` must be there"))?;
+        let version = meta.get(PROTOCOL_VERSION).and_then(Value::as_str);
+        let version =
+            version.ok_or_else(|| invalid("`params._meta` must say the protocol version"))?;
+        let capabilities = meta.get(CAPABILITIES).and_then(Value::as_object);
+        let capabilities = capabilities
+            .ok_or_else(|| invalid("`params._meta` must say the client's capabilities"))?;
+        let log_from = match meta.get(LOG_LEVEL) {
+            None => None,
+            Some(level) => serde_json::from_value(level.clone())
+                .map_err(|_| invalid("`params._meta` names a log level that there is not"))?,
+        };
+        Ok(Self { version: version.to_owned(), abilities: Abilities::of(capabilities), log_from })
+    }
+}
+
+/// A tool may want some of its arguments repeated in headers. One that is not there is missed later, by everybody alike.
+fn check_parameters(
+    asking: &Asking,
+    headers: &HeaderMap,
+    params: &Map<String, Value>,
+) -> Result<(), RpcError> {
+    let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+    let Ok(tool) = asking.view()?.find(name) else { return Ok(()) };
+    let mirrored = tool.mirrored();
+    let arguments = params.get("arguments").and_then(Value::as_object);
+    headers::check_parameters(headers, &mirrored, arguments)
+}
+
+impl Asking {
+    fn discover(&self, id: &Id) -> Result<Sent, RpcError> {
+        let capabilities = capabilities::of(&self.view()?, self.era);
+        let result = Map::from_iter([
+            ("supportedVersions".to_owned(), era::ALL.as_slice().into()),
+            ("capabilities".to_owned(), capabilities),
+        ]);
+        Ok(Sent::result(id, &self.era.uncached(result)))
+    }
+
+    fn task(&self, id: &Id, method: &str, params: &Map<String, Value>) -> Result<Sent, RpcError> {
+        if !self.abilities.tasks {
+            return Err(RpcError::unable(Ability::Tasks));
+        }
+        let (tasks, principal) = (&self.mcp.tasks, &self.principal);
+        let result = match method {
+            "tasks/update" => tasks.update(principal, params),
+            "tasks/cancel" => tasks.cancel(principal, params),
+            _ => tasks.get(principal, params),
+        };
+        Ok(Sent::result(id, &self.era.complete(result?)))
+    }
+}

@@ -1,0 +1,179 @@
+//! Lists, a page at a time. What an agent's tools look like is written once per toolset and then copied.
+
+use axum::body::Bytes;
+use moka::sync::Cache;
+use serde_json::{Map, Value};
+use toolcrib::{AgentView, Listed, Stamp, ViewedTool};
+
+/// How many are on a page.
+const PAGE: usize = 1_000;
+/// All pages that are kept, in bytes.
+const KEPT: u64 = 64 << 20;
+
+/// What is listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ListOf {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+/// Some of a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Page {
+    /// A JSON array.
+    pub(crate) array: Bytes,
+    /// Where the next page begins, if there is one.
+    pub(crate) next: Option<Place>,
+}
+
+/// A place in a list: after this one. If it is gone, after so many.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Place(Box<str>, usize);
+
+/// The pages of tools that were written.
+pub(crate) struct Pages {
+    kept: Cache<(Stamp, Option<Place>), Page>,
+}
+
+impl ListOf {
+    /// Of the method `X/list`.
+    pub(crate) fn named(method: &str) -> Option<Self> {
+        match method {
+            "tools/list" => Some(Self::Tools),
+            "prompts/list" => Some(Self::Prompts),
+            "resources/list" => Some(Self::Resources),
+            "resources/templates/list" => Some(Self::Templates),
+            _ => None,
+        }
+    }
+
+    /// The member of the result.
+    pub(crate) fn member(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Prompts => "prompts",
+            Self::Resources => "resources",
+            Self::Templates => "resourceTemplates",
+        }
+    }
+}
+
+impl Pages {
+    pub(crate) fn new() -> Self {
+        let weight = |_: &(Stamp, Option<Place>), page: &Page| {
+            u32::try_from(page.array.len() + 256).unwrap_or(u32::MAX)
+        };
+        Self { kept: Cache::builder().max_capacity(KEPT).weigher(weight).build() }
+    }
+
+    /// A page of a list.
+    pub(crate) fn page(&self, view: &AgentView, of: ListOf, after: Option<Place>) -> Page {
+        match of {
+            ListOf::Tools => self.tools(view, after),
+            ListOf::Prompts => of_listed(&view.prompts(), after.as_ref()),
+            ListOf::Resources => of_listed(&view.resources(), after.as_ref()),
+            ListOf::Templates => of_listed(&view.resource_templates(), after.as_ref()),
+        }
+    }
+
+    fn tools(&self, view: &AgentView, after: Option<Place>) -> Page {
+        let write = |after: Option<&Place>| {
+            let tools = view.list();
+            let named = |tool: &ViewedTool| tool.name().into();
+            cut(&tools, after, named, |tool| Value::Object(tool_shown(tool)))
+        };
+        let Some(stamp) = view.stamp() else { return write(after.as_ref()) };
+        let key = (stamp, after);
+        self.kept.get(&key).unwrap_or_else(|| {
+            let page = write(key.1.as_ref());
+            self.kept.insert(key, page.clone());
+            page
+        })
+    }
+}
+
+fn of_listed(list: &[std::sync::Arc<Listed>], after: Option<&Place>) -> Page {
+    cut(list, after, |listed| listed.key.clone(), |listed| Value::Object(listed.shown.clone()))
+}
+
+fn cut<T>(
+    list: &[T],
+    after: Option<&Place>,
+    key: impl Fn(&T) -> Box<str>,
+    shown: impl Fn(&T) -> Value,
+) -> Page {
+    let start = after.map_or(0, |Place(last, number)| {
+        let found = list.iter().position(|one| key(one) == *last);
+        found.map_or(*number, |place| place + 1)
+    });
+    let rest = list.get(start..).unwrap_or_default();
+    let mut array = vec![b'['];
+    for (number, one) in rest.iter().take(PAGE).enumerate() {
+        if 0 < number {
+            array.push(b',');
+        }
+        array.extend_from_slice(shown(one).to_string().as_bytes());
+    }
+    array.push(b']');
+    let end = start + PAGE;
+    let last = list.get(end - 1).filter(|_| end < list.len());
+    Page { array: array.into(), next: last.map(|last| Place(key(last), end)) }
+}
+
+/// A tool as MCP shows it.
+pub(crate) fn tool_shown(tool: &ViewedTool) -> Map<String, Value> {
+    let mut shown = Map::from_iter([("name".to_owned(), tool.name().into())]);
+    let mut more = tool.more();
+    if let Some(title) = more.remove("title") {
+        shown.insert("title".to_owned(), title);
+    }
+    shown.insert("description".to_owned(), tool.description().into());
+    shown.insert("inputSchema".to_owned(), tool.input_schema());
+    if let Some(schema) = tool.output_schema() {
+        shown.insert("outputSchema".to_owned(), schema);
+    }
+    // What we say of a tool is not for its source to replace.
+    for (name, value) in more {
+        shown.entry(name).or_insert(value);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(list: &[u32], after: Option<&Place>) -> (Vec<u32>, Option<Place>) {
+        let page = cut(list, after, |one| one.to_string().into(), |one| Value::from(*one));
+        (serde_json::from_slice(&page.array).unwrap(), page.next)
+    }
+
+    #[test]
+    fn every_one_is_on_exactly_one_page() {
+        for length in [0, 1, 999, 1_000, 1_001, 2_000, 2_500] {
+            let list: Vec<u32> = (0..length).collect();
+            let (mut seen, mut after) = page(&list, None);
+            while let Some(place) = after {
+                let (more, next) = page(&list, Some(&place));
+                assert!(!more.is_empty());
+                seen.extend(more);
+                after = next;
+            }
+            assert_eq!(seen, list);
+        }
+    }
+
+    #[test]
+    fn a_list_that_changes_between_pages_goes_on_where_it_was() {
+        let list: Vec<u32> = (0..2_000).collect();
+        let (_, next) = page(&list, None);
+        let later: Vec<u32> = (5..2_000).collect();
+        assert_eq!(page(&later, next.as_ref()).0.first(), Some(&1_000));
+        // The last one seen is gone.
+        let later: Vec<u32> = (0..2_000).filter(|one| *one != 999).collect();
+        assert_eq!(page(&later, next.as_ref()).0.first(), Some(&1_001));
+        assert_eq!(page(&[], next.as_ref()), (Vec::new(), None));
+    }
+}

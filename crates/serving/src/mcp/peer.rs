@@ -1,0 +1,45 @@
+//! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
+
+use model::GroupId;
+use serde_json::Value;
+use toolcrib::AgentView;
+
+use super::error::RpcError;
+use crate::app::App;
+use crate::sight::{Mode, Sight};
+use crate::watching::{Standing, Watching};
+
+/// Who speaks to us. Everything is asked of the catalog anew for each request.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) app: App,
+    who: Standing,
+    pub(crate) sight: Sight,
+}
+
+impl Peer {
+    pub(crate) fn new(app: App, who: Standing, group: Option<GroupId>, mode: Mode) -> Self {
+        Self { app, who, sight: Sight::of_mcp(group, mode) }
+    }
+
+    /// Whoever it is, in one word that nobody else has: what is handed out to one is no good for another. The client
+    /// counts as well as the user it acts for.
+    pub(crate) fn principal(&self) -> String {
+        let claims = &self.who.identity.agent.claims;
+        let client = ["client_id", "azp"].iter().find_map(|name| claims.get(name));
+        let client = client.and_then(Value::as_str).unwrap_or_default();
+        format!("{}\0{client}", self.who.identity.actor())
+    }
+
+    /// What it sees now.
+    pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
+        let view = self.sight.of(&self.app, &self.who.identity.agent);
+        view.ok_or_else(|| RpcError::invalid_params("there is no such group"))
+    }
+
+    /// Waits for changes of what it sees.
+    pub(crate) fn watch(&self) -> Result<Watching, RpcError> {
+        let watching = Watching::new(&self.app, self.who.clone(), self.sight.clone());
+        watching.ok_or_else(|| RpcError::invalid_params("there is no such group"))
+    }
+}

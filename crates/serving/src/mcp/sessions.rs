@@ -1,0 +1,160 @@
+//! Sessions of the older versions. A session is a sealed text: what the client can do and which version it speaks, bound
+//! to who it is. Any node with the same sealing key reads it, and one that is opened and left costs nothing. What a
+//! session may still gather, a log level and subscriptions, is kept for as long as it is used.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+use toolcrib::{Abilities, Level, Seal};
+
+use super::asked::random;
+use super::era::LEGACY;
+
+const PURPOSE: &str = "session";
+/// How long what a session gathered is kept after its last use, and how many that are.
+const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+const KEPT: u64 = 20_000;
+/// How many ended sessions are known as such.
+const ENDED: u64 = 200_000;
+const SUBSCRIPTIONS: usize = 1_000;
+
+/// What a session says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Session {
+    /// Makes it unlike any other.
+    nonce: String,
+    pub(crate) version: String,
+    elicitation: bool,
+    elicitation_by_url: bool,
+    sampling: bool,
+    roots: bool,
+}
+
+/// What a session gathers.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    log_from: Mutex<Option<Level>>,
+    subscriptions: Mutex<BTreeSet<String>>,
+}
+
+/// The sessions this node knows something of.
+pub(crate) struct Sessions {
+    gathered: Cache<String, Arc<Gathered>>,
+    ended: Cache<String, ()>,
+}
+
+impl Session {
+    pub(crate) fn new(version: &str, abilities: Abilities) -> Self {
+        let Abilities { elicitation, elicitation_by_url, sampling, roots, tasks: _ } = abilities;
+        let (nonce, version) = (random(), version.to_owned());
+        Self { nonce, version, elicitation, elicitation_by_url, sampling, roots }
+    }
+
+    pub(crate) fn abilities(&self) -> Abilities {
+        Abilities {
+            elicitation: self.elicitation,
+            elicitation_by_url: self.elicitation_by_url,
+            sampling: self.sampling,
+            roots: self.roots,
+            tasks: false,
+        }
+    }
+
+    pub(crate) fn close(&self, seal: &Seal, principal: &str) -> String {
+        seal.close(PURPOSE, principal, &serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// Whether a stream of this session may begin with an event that says nothing, so that it can be taken up again.
+    pub(crate) fn can_be_primed(&self) -> bool {
+        LEGACY.first().is_some_and(|newest| *newest == self.version)
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new() -> Self {
+        Self {
+            gathered: Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build(),
+            ended: Cache::builder().max_capacity(ENDED).build(),
+        }
+    }
+
+    /// The session of this id, if it is one of this principal and has not ended.
+    pub(crate) fn open(&self, seal: &Seal, principal: &str, id: &str) -> Option<Session> {
+        if self.ended.contains_key(id) {
+            return None;
+        }
+        serde_json::from_slice(&seal.open(PURPOSE, principal, id)?).ok()
+    }
+
+    pub(crate) fn end(&self, id: &str) {
+        self.gathered.invalidate(id);
+        self.ended.insert(id.to_owned(), ());
+    }
+
+    /// What it gathered; nothing if it never did.
+    pub(crate) fn gathered(&self, id: &str) -> Option<Arc<Gathered>> {
+        self.gathered.get(id)
+    }
+
+    pub(crate) fn gather(&self, id: &str) -> Arc<Gathered> {
+        self.gathered.get_with(id.to_owned(), Arc::default)
+    }
+}
+
+impl Gathered {
+    fn level(&self) -> MutexGuard<'_, Option<Level>> {
+        self.log_from.lock().expect("no one panics while holding a level")
+    }
+
+    fn subscribed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.subscriptions.lock().expect("no one panics while holding subscriptions")
+    }
+
+    pub(crate) fn log_from(&self) -> Option<Level> {
+        *self.level()
+    }
+
+    pub(crate) fn set_log_from(&self, level: Level) {
+        *self.level() = Some(level);
+    }
+
+    /// Whether there was still room.
+    pub(crate) fn subscribe(&self, uri: &str) -> bool {
+        let mut all = self.subscribed();
+        let has_room = all.len() < SUBSCRIPTIONS || all.contains(uri);
+        if has_room {
+            all.insert(uri.to_owned());
+        }
+        has_room
+    }
+
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        self.subscribed().remove(uri);
+    }
+
+    pub(crate) fn wants(&self, uri: &str) -> bool {
+        self.subscribed().contains(uri)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_its_owners_and_ends() {
+        let (seal, sessions) = (Seal::random(), Sessions::new());
+        let abilities = Abilities { sampling: true, ..Abilities::default() };
+        let id = Session::new("2025-06-18", abilities).close(&seal, "ada");
+        assert!(id.bytes().all(|byte| byte.is_ascii_graphic()));
+        let opened = sessions.open(&seal, "ada", &id).unwrap();
+        assert_eq!((opened.version.as_str(), opened.abilities()), ("2025-06-18", abilities));
+        assert!(sessions.open(&seal, "eve", &id).is_none());
+        assert!(sessions.open(&Seal::random(), "ada", &id).is_none());
+        sessions.end(&id);
+        assert!(sessions.open(&seal, "ada", &id).is_none());
+    }
+}

@@ -1,0 +1,134 @@
+//! What a call that asked remembers until it is made again: the answers so far, kept by the client and sealed by us.
+//!
+//! It is bound to whom it was given to, to the very call, and to a time. Whoever changes a bit of it, sends it with
+//! another call or as somebody else, or too late, gets an error.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
+use toolcrib::Seal;
+
+use super::error::RpcError;
+
+/// How long somebody may take to answer.
+const GOOD_FOR: Duration = Duration::from_secs(60 * 60);
+/// The most that is kept for one call, in bytes.
+const LIMIT: usize = 1 << 20;
+const PURPOSE: &str = "call";
+
+/// What a call remembers.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// Of the method and its parameters.
+    call: String,
+    until: i64,
+    answers: Map<String, Value>,
+}
+
+/// Names a call by what it asks for; what is answered and said about it does not count.
+pub(crate) fn fingerprint(method: &str, params: &Map<String, Value>) -> String {
+    let asked = params
+        .iter()
+        .filter(|(name, _)| !matches!(name.as_str(), "_meta" | "inputResponses" | "requestState"));
+    let mut asked: Vec<_> = asked.collect();
+    asked.sort_unstable_by_key(|(name, _)| name.as_str());
+    let text = serde_json::to_string(&(method, asked)).unwrap_or_default();
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is to come back with the answers.
+pub(crate) fn close(
+    seal: &Seal,
+    principal: &str,
+    call: &str,
+    answers: Map<String, Value>,
+    now: Timestamp,
+) -> Result<String, RpcError> {
+    let kept = Kept { call: call.to_owned(), until: (now + GOOD_FOR).as_second(), answers };
+    let text = serde_json::to_vec(&kept).unwrap_or_default();
+    if LIMIT < text.len() {
+        return Err(RpcError::invalid_params("the answers are too long to go on with"));
+    }
+    Ok(seal.close(PURPOSE, principal, &text))
+}
+
+/// All answers of a call: those it remembers, and those that come with it.
+pub(crate) fn answers(
+    seal: &Seal,
+    principal: &str,
+    call: &str,
+    params: &Map<String, Value>,
+    now: Timestamp,
+) -> Result<Map<String, Value>, RpcError> {
+    let mut answers = match params.get("requestState") {
+        None => Map::new(),
+        Some(Value::String(text)) => open(seal, principal, call, text, now)?,
+        Some(_) => return Err(RpcError::invalid_params("`requestState` must be a text")),
+    };
+    match params.get("inputResponses") {
+        None => {}
+        Some(Value::Object(given)) => {
+            answers.extend(given.iter().map(|(key, answer)| (key.clone(), answer.clone())));
+        }
+        Some(_) => return Err(RpcError::invalid_params("`inputResponses` must be an object")),
+    }
+    Ok(answers)
+}
+
+fn open(
+    seal: &Seal,
+    principal: &str,
+    call: &str,
+    text: &str,
+    now: Timestamp,
+) -> Result<Map<String, Value>, RpcError> {
+    let kept = seal.open(PURPOSE, principal, text);
+    let kept = kept.and_then(|kept| serde_json::from_slice::<Kept>(&kept).ok());
+    match kept {
+        Some(kept) if kept.call == call && now.as_second() <= kept.until => Ok(kept.answers),
+        _ => Err(RpcError::invalid_params(
+            "`requestState` is not of this call, or too old: begin without it",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn answers_come_back_to_the_same_call_of_the_same_caller_in_time() {
+        let (seal, now) = (Seal::random(), Timestamp::UNIX_EPOCH);
+        let asked = object(json!({"name": "a", "arguments": {"x": 1}, "_meta": {"n": 1}}));
+        let call = fingerprint("tools/call", &asked);
+        let state = close(&seal, "ada", &call, object(json!({"one": {"ok": true}})), now).unwrap();
+        let again = |name: &str| {
+            let responses = json!({"two": {"ok": false}});
+            object(json!({
+                "arguments": {"x": 1}, "name": name, "requestState": state,
+                "inputResponses": responses, "_meta": {"n": 2},
+            }))
+        };
+        let open = |principal: &str, name: &str, now| {
+            let params = again(name);
+            answers(&seal, principal, &fingerprint("tools/call", &params), &params, now)
+        };
+        let all = object(json!({"one": {"ok": true}, "two": {"ok": false}}));
+        assert_eq!(open("ada", "a", now), Ok(all));
+        assert!(open("eve", "a", now).is_err());
+        assert!(open("ada", "b", now).is_err());
+        assert!(open("ada", "a", now + Duration::from_secs(3601)).is_err());
+        for params in [json!({"requestState": 1}), json!({"inputResponses": null})] {
+            assert!(answers(&seal, "ada", &call, &object(params), now).is_err());
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A call while it runs, as its client sees it: what the tool says on the way, then the answer.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use toolcrib::Said;
+
+use super::Mcp;
+use super::answer::Sent;
+use super::era::Era;
+use super::error::RpcError;
+use super::message::Id;
+
+/// The work of a call: its result as JSON, or why there is none.
+pub(crate) type Running = Pin<Box<dyn Future<Output = Result<String, RpcError>> + Send>>;
+
+/// A call while it runs. Dropping it stops it.
+pub(crate) struct Talk {
+    pub(crate) mcp: Arc<Mcp>,
+    pub(crate) era: Era,
+    pub(crate) id: Id,
+    /// Who may answer what it asks.
+    pub(crate) principal: Arc<str>,
+    /// Whose ids its own is one of; none if nobody can say that it is not wanted any more but by leaving.
+    pub(crate) stoppable_by: Option<Box<str>>,
+    pub(crate) stopped: Option<oneshot::Receiver<()>>,
+    pub(crate) progress_token: Option<Value>,
+    /// None when it has ended.
+    pub(crate) running: Option<Running>,
+    pub(crate) heard: mpsc::Receiver<Said>,
+    pub(crate) ready: VecDeque<Sent>,
+    /// Questions nobody has answered yet.
+    pub(crate) open: Vec<String>,
+}
+
+enum Heard {
+    Said(Said),
+    Ended(Result<String, RpcError>),
+    Stopped,
+}
+
+impl Talk {
+    /// The next message; none after the last.
+    pub(crate) async fn next(&mut self) -> Option<Sent> {
+        loop {
+            if let Some(sent) = self.ready.pop_front() {
+                return Some(sent);
+            }
+            match self.hear().await? {
+                Heard::Said(said) => self.take(said),
+                Heard::Ended(ended) => {
+                    while let Ok(said) = self.heard.try_recv() {
+                        self.take(said);
+                    }
+                    // What it said last may have been that it goes on.
+                    if self.running.take().is_some() {
+                        self.ready.push_back(self.answer(ended));
+                    }
+                }
+                Heard::Stopped => {
+                    self.running = None;
+                    self.ready.push_back(self.answer(Err(RpcError::cancelled())));
+                }
+            }
+        }
+    }
+
+    async fn hear(&mut self) -> Option<Heard> {
+        let running = self.running.as_mut()?;
+        let slot = &mut self.stopped;
+        let stopped = async {
+            if let Some(stopped) = slot {
+                let is_stopped = stopped.await.is_ok();
+                *slot = None;
+                if is_stopped {
+                    return;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            biased;
+            ended = running => Some(Heard::Ended(ended)),
+            Some(said) = self.heard.recv() => Some(Heard::Said(said)),
+            () = stopped => Some(Heard::Stopped),
+        }
+    }
+
+    fn answer(&self, ended: Result<String, RpcError>) -> Sent {
+        match ended {
+            Ok(result) => Sent::result(&self.id, &result),
+            Err(error) => Sent::error(Some(&self.id), &error),
+        }
+    }
+
+    fn take(&mut self, said: Said) {
+        match said {
+            Said::Progress(progress) => {
+                let Some(token) = &self.progress_token else { return };
+                let mut params = json!({"progressToken": token, "progress": progress.progress});
+                if let Some(total) = progress.total {
+                    params["total"] = total.into();
+                }
+                if let Some(message) = progress.message {
+                    params["message"] = Value::from(&*message);
+                }
+                self.ready.push_back(Sent::notification("notifications/progress", params));
+            }
+            Said::Log { level, logger, data } => {
+                let mut params = json!({"level": level, "data": data});
+                if let Some(logger) = logger {
+                    params["logger"] = Value::from(&*logger);
+                }
+                self.ready.push_back(Sent::notification("notifications/message", params));
+            }
+            Said::Asks { question, reply, .. } => {
+                let id = self.mcp.asked.put(&self.principal, reply);
+                let sent = Sent::request(&id, question.method(), question.params());
+                self.open.push(id);
+                self.ready.push_back(sent);
+            }
+            Said::GoesOn => {
+                let Some(running) = self.running.take() else { return };
+                let (_, nothing) = mpsc::channel(1);
+                let heard = std::mem::replace(&mut self.heard, nothing);
+                let begun = self.mcp.tasks.begin(&self.principal, running, heard);
+                let begun = begun.map(|task: Map<String, Value>| self.era.dressed(task, "task"));
+                self.ready.push_back(self.answer(begun));
+            }
+        }
+    }
+}
+
+impl Drop for Talk {
+    fn drop(&mut self) {
+        for id in &self.open {
+            self.mcp.asked.forget(id);
+        }
+        self.stopped = None;
+        if let Some(whose) = &self.stoppable_by {
+            self.mcp.stoppable.end(whose, &self.id);
+        }
+    }
+}

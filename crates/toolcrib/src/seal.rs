@@ -1,0 +1,92 @@
+//! Sealed texts: what we hand to a client and get back, unread and unchanged.
+//!
+//! A cursor, a session, the state of a call that waits: a client keeps them for us. Each is encrypted and bound to what
+//! it is for and to whom it was given; any other text, or the same from somebody else, does not open.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, Nonce, RandomizedNonceKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+const NONCE: usize = 12;
+
+/// Seals texts and opens them.
+#[derive(Clone)]
+pub struct Seal(Arc<RandomizedNonceKey>);
+
+impl Seal {
+    /// With a key that nobody else has: what it seals opens only here, and until the process ends.
+    pub fn random() -> Self {
+        let mut key = [0; 32];
+        aws_lc_rs::rand::fill(&mut key).expect("the system has random numbers");
+        Self::new(&key)
+    }
+
+    pub(crate) fn new(key: &[u8; 32]) -> Self {
+        let key = RandomizedNonceKey::new(&AES_256_GCM, key).expect("the key has 32 bytes");
+        Self(Arc::new(key))
+    }
+
+    /// Seals something for one purpose and one holder.
+    pub fn close(&self, purpose: &str, holder: &str, content: &[u8]) -> String {
+        let mut body = content.to_vec();
+        let bound = bound(purpose, holder);
+        let nonce = self.0.seal_in_place_append_tag(Aad::from(&bound), &mut body);
+        let nonce = nonce.expect("the content is shorter than the cipher's limit");
+        body.splice(..0, nonce.as_ref().iter().copied());
+        URL_SAFE_NO_PAD.encode(body)
+    }
+
+    /// What was sealed for this purpose and this holder; none if this is not it.
+    pub fn open(&self, purpose: &str, holder: &str, text: &str) -> Option<Vec<u8>> {
+        let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
+        let (nonce, body) = sealed.split_at_checked(NONCE)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut body = body.to_vec();
+        let content = self.0.open_in_place(nonce, Aad::from(bound(purpose, holder)), &mut body);
+        content.ok().map(|content| content.to_vec())
+    }
+}
+
+fn bound(purpose: &str, holder: &str) -> Vec<u8> {
+    format!("{purpose}\0{holder}").into_bytes()
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seal")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_sealed_opens_and_only_for_its_holder() {
+        let seal = Seal::random();
+        let text = seal.close("cursor", "ada", b"42");
+        assert_eq!(seal.open("cursor", "ada", &text).as_deref(), Some(&b"42"[..]));
+        assert_ne!(seal.close("cursor", "ada", b"42"), text);
+        for (purpose, holder) in [("cursor", "eve"), ("session", "ada"), ("cursor\0a", "da")] {
+            assert_eq!(seal.open(purpose, holder, &text), None);
+        }
+        assert_eq!(Seal::random().open("cursor", "ada", &text), None);
+        let changed = |at: usize| -> String {
+            let flip = |(place, c): (usize, char)| match place == at {
+                true if c == 'A' => 'B',
+                true => 'A',
+                false => c,
+            };
+            text.chars().enumerate().map(flip).collect()
+        };
+        for at in 0..text.len() {
+            assert_eq!(seal.open("cursor", "ada", &changed(at)), None, "{at}");
+        }
+        for other in ["", "A", "=", "a b", &format!("{text}-TAMPERED"), &"A".repeat(100_000)] {
+            assert_eq!(seal.open("cursor", "ada", other), None);
+        }
+    }
+}
