@@ -27,7 +27,7 @@ mod verify;
 
 pub use catalog::{Catalog, CommandError, Executed, Moment, snapshot_at};
 pub use command::Command;
-pub use names::NAME_LIMIT;
+pub use names::{NAME_LIMIT, is_portable, portable_name};
 pub use refusal::Refusal;
 pub use snapshot::{CataloguedGroup, CataloguedSource, Snapshot};
 pub use tool_table::CataloguedTool;

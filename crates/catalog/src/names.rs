@@ -3,6 +3,8 @@
 //! A tool has three forms of its name: plain (`search`), qualified (`github__search`), and one that no other tool has
 //! (`github__search_1f2e3d4c`), for the case that an admin gave two tools of one source the same name. Which of them
 //! an agent is shown depends on what else it was granted, and on nothing else.
+//!
+//! A source or an admin may give a name that the APIs of models do not take. The last form is one that all of them take.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,25 +21,42 @@ pub const NAME_LIMIT: usize = 64;
 const CUT: usize = NAME_LIMIT - 9;
 const DRAWERS: usize = 512;
 
+/// Whether the API of every model takes it: 1 to 64 ASCII letters, digits, `_` and `-`, the first a letter or `_`.
+pub fn is_portable(name: &str) -> bool {
+    let is_first = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    name.len() <= NAME_LIMIT
+        && name.as_bytes().first().is_some_and(is_first)
+        && name.bytes().all(is_taken_everywhere)
+}
+
+fn is_taken_everywhere(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+/// A name that models take, for something that is called otherwise: what they do not take becomes `_`, and a hash tells
+/// it from what looks alike then.
+pub fn portable_name(name: &str, id: &str) -> String {
+    let digest = Sha256::digest(id);
+    let start = if name.starts_with(|c: char| c.is_ascii_digit() || c == '-') { "_" } else { "" };
+    let taken = |c: char| u8::try_from(c).ok().filter(|byte| is_taken_everywhere(*byte));
+    let others = name.chars().map(|c| taken(c).map_or('_', char::from));
+    let cut: String = start.chars().chain(others).take(CUT).collect();
+    format!("{cut}_{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
+}
+
 impl Tool {
     /// `github__search`; a longer one is cut and gets a suffix of its own.
     pub fn qualified_name(&self) -> String {
         let whole = format!("{}__{}", self.source, self.name());
         match whole.chars().count() <= NAME_LIMIT {
             true => whole,
-            false => self.suffixed(&whole),
+            false => portable_name(&whole, self.id.as_str()),
         }
     }
 
-    /// `github__search_1f2e3d4c`: nobody else has this one.
+    /// `github__search_1f2e3d4c`: nobody else has this one, and models take it.
     pub fn unique_name(&self) -> String {
-        self.suffixed(&format!("{}__{}", self.source, self.name()))
-    }
-
-    fn suffixed(&self, name: &str) -> String {
-        let digest = Sha256::digest(self.id.as_str());
-        let cut: String = name.chars().take(CUT).collect();
-        format!("{cut}_{:02x}{:02x}{:02x}{:02x}", digest[0], digest[1], digest[2], digest[3])
+        portable_name(&format!("{}__{}", self.source, self.name()), self.id.as_str())
     }
 
     /// Whether this is one of its forms.
@@ -141,6 +160,20 @@ mod tests {
         let [one, two] = ["github:a", "github:b"].map(|id| tool_called(id, &"a".repeat(64)));
         assert_eq!(one.qualified_name().len(), 64);
         assert_ne!(one.qualified_name(), two.qualified_name());
+    }
+
+    #[test]
+    fn the_last_form_is_a_name_that_models_take() {
+        for name in ["", "süß", "a.b/c d", "2fa", "-", "\u{1f355}", "a\nb", &"ü".repeat(70)] {
+            assert!(!is_portable(name), "{name}");
+            for id in ["shop:a", "2shop:a"] {
+                let unique = tool_called(id, name).unique_name();
+                assert!(is_portable(&unique), "{unique}");
+            }
+        }
+        assert_eq!(tool_called("2shop:a", "a b").unique_name(), "_2shop__a_b_5b8b2b8e");
+        assert!(is_portable("_a-B_9") && is_portable(&"a".repeat(64)));
+        assert!(!is_portable(&"a".repeat(65)));
     }
 
     #[test]

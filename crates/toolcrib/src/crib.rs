@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use catalog::clock::Clock;
 use catalog::journal::JournalError;
 use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
@@ -32,8 +33,16 @@ struct Inner {
     ready: ReadyTools,
     clock: Arc<dyn Clock>,
     options: Options,
+    provided: ArcSwapOption<Provided>,
     /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
     looking_back: tokio::sync::Mutex<()>,
+}
+
+/// What the providers of a crib offer, until one of them says that it offers something else.
+pub(crate) struct Provided {
+    /// How often one of them has said so.
+    pub(crate) so_far: u64,
+    pub(crate) tools: Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)>,
 }
 
 /// How a crib behaves.
@@ -62,9 +71,18 @@ impl Toolcrib {
         let refresher = Refresher::new(Arc::clone(&catalog), client.clone());
         let (resolver, clock) = (Resolver::new(options.cache), Arc::new(clock));
         let looking_back = tokio::sync::Mutex::default();
-        let ready = ReadyTools::new();
-        let inner =
-            Inner { catalog, refresher, client, resolver, ready, clock, options, looking_back };
+        let (ready, provided) = (ReadyTools::new(), ArcSwapOption::empty());
+        let inner = Inner {
+            catalog,
+            refresher,
+            client,
+            resolver,
+            ready,
+            clock,
+            options,
+            provided,
+            looking_back,
+        };
         Self(Arc::new(inner))
     }
 
@@ -83,10 +101,20 @@ impl Toolcrib {
         &self.0.options.providers
     }
 
-    /// Grows whenever a provider offers other tools than before.
-    pub(crate) fn provided_so_far(&self) -> u64 {
+    /// What they offer now.
+    pub(crate) fn provided(&self) -> Arc<Provided> {
+        // Before they are asked: what is said meanwhile is asked for again.
         let changes = self.providers().iter().filter_map(|provider| provider.changes());
-        changes.map(|changes| changes.borrow().tools).sum()
+        let so_far = changes.map(|changes| changes.borrow().tools).sum();
+        if let Some(kept) = self.0.provided.load_full().filter(|kept| kept.so_far == so_far) {
+            return kept;
+        }
+        let offers = self.providers().iter().flat_map(|provider| {
+            provider.list_tools().into_iter().map(move |tool| (tool, Arc::clone(provider)))
+        });
+        let fresh = Arc::new(Provided { so_far, tools: offers.collect() });
+        self.0.provided.store(Some(Arc::clone(&fresh)));
+        fresh
     }
 
     pub(crate) fn ready(

@@ -63,5 +63,5 @@ pub use secrets::{SealingKey, SecretError, Secrets};
 pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
-pub use view::{AgentView, Called, Done, Got, Hit, MetaTool, NotFound, Stamp, ViewedTool};
+pub use view::{AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ViewedTool};
 pub use what_if::{Effect, Extent, Renamed, effects};

@@ -7,6 +7,7 @@ mod call;
 mod meta;
 mod primitives;
 mod search;
+mod since;
 mod tool;
 
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, GroupId, ToolId, Visibility};
 
-use crate::crib::Toolcrib;
+use crate::crib::{Provided, Toolcrib};
 use crate::provider::ToolProvider;
 use crate::toolset::Toolset;
 
@@ -24,6 +25,7 @@ pub use call::{Called, Done};
 pub use meta::MetaTool;
 pub use primitives::Got;
 pub use search::Hit;
+pub use since::Changed;
 pub use tool::ViewedTool;
 
 /// What one agent sees.
@@ -32,6 +34,7 @@ pub struct AgentView {
     snapshot: Arc<Snapshot>,
     agent: Agent,
     toolset: Arc<Toolset>,
+    provided: Arc<Provided>,
     /// For this request only; what the catalog has comes first, then the providers of the crib, then these.
     own_providers: Vec<Arc<dyn ToolProvider>>,
     /// One group of it, without the tools of providers.
@@ -74,8 +77,9 @@ impl AgentView {
         agent: Agent,
         toolset: Arc<Toolset>,
     ) -> Self {
-        let (own_providers, is_narrowed, by_search) = (Vec::new(), false, false);
-        Self { crib, snapshot, agent, toolset, own_providers, is_narrowed, by_search }
+        let (provided, own_providers) = (crib.provided(), Vec::new());
+        let (is_narrowed, by_search) = (false, false);
+        Self { crib, snapshot, agent, toolset, provided, own_providers, is_narrowed, by_search }
     }
 
     /// With the tools of a provider, for this request only.
@@ -103,7 +107,7 @@ impl AgentView {
 
     /// Names what the agent sees: what is made from two views of one stamp is the same. None if nobody can say.
     pub fn stamp(&self) -> Option<Stamp> {
-        let provided = if self.is_narrowed { 0 } else { self.crib.provided_so_far() };
+        let provided = if self.is_narrowed { 0 } else { self.provided.so_far };
         let stamp = Stamp { toolset: self.toolset.serial(), provided, by_search: self.by_search };
         self.own_providers.is_empty().then_some(stamp)
     }
@@ -156,7 +160,11 @@ impl AgentView {
         match found.len() {
             0 => self.provided_by_name(name).ok_or_else(|| missing(name)),
             1 => Ok(found.remove(0)),
-            _ => match found.iter().position(|tool| tool.name() == name) {
+            _ => match found
+                .iter()
+                .position(|tool| tool.name() == name)
+                .or_else(|| last(&found, name))
+            {
                 Some(place) => Ok(found.remove(place)),
                 None => {
                     let mut names: Vec<_> =
@@ -187,18 +195,23 @@ impl AgentView {
 
     /// Asked only for names that no tool of the catalog goes by.
     fn provided_by_name(&self, name: &str) -> Option<ViewedTool> {
-        self.providers().find_map(|provider| {
+        let by_name = self.providers().find_map(|provider| {
             Some(ViewedTool::provided(provider.get_tool(name)?, Arc::clone(provider)))
-        })
+        });
+        by_name.or_else(|| self.provided().find(|tool| tool.portable_name() == name))
     }
 
     /// What providers add: names that are free, the first provider first.
     fn provided(&self) -> impl Iterator<Item = ViewedTool> {
         let mut taken = HashSet::new();
-        let offers = self.providers().flat_map(|provider| {
-            let offer = move |tool| ViewedTool::provided(tool, Arc::clone(provider));
-            provider.list_tools().into_iter().map(offer)
+        let of_all = self.provided.tools.iter().filter(|_| !self.is_narrowed);
+        let of_all = of_all.map(|(tool, provider)| (Arc::clone(tool), provider));
+        let own = self.own_providers.iter().flat_map(|provider| {
+            provider.list_tools().into_iter().map(move |tool| (tool, provider))
         });
+        let offers = of_all.chain(own);
+        let offers =
+            offers.map(|(tool, provider)| ViewedTool::provided(tool, Arc::clone(provider)));
         offers.filter(move |tool| {
             let name = tool.name();
             let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
@@ -211,6 +224,12 @@ impl AgentView {
             free
         })
     }
+}
+
+/// Whose last form it is. Others may be called so, but it is made for this one.
+fn last(found: &[ViewedTool], name: &str) -> Option<usize> {
+    let unique = |tool: &ViewedTool| tool.entry().map(|entry| entry.tool.unique_name());
+    found.iter().position(|tool| unique(tool).is_some_and(|unique| unique == name))
 }
 
 fn missing(name: &str) -> NotFound {

@@ -193,10 +193,12 @@ impl Toolset<'_> {
         let named: Vec<_> =
             self.0.iter().filter(|tool| tool.forms.iter().any(|form| form == name)).collect();
         let shown: Vec<_> = named.iter().filter(|tool| tool.shown == name).collect();
-        match (&*named, &*shown) {
-            ([], _) => Meaning::Nothing,
-            ([tool], _) => Meaning::Tool(tool.id.to_owned()),
-            (_, [tool]) => Meaning::Tool(tool.id.to_owned()),
+        let made_for: Vec<_> = named.iter().filter(|tool| tool.forms[2] == name).collect();
+        match (&*named, &*shown, &*made_for) {
+            ([], _, _) => Meaning::Nothing,
+            ([tool], _, _) => Meaning::Tool(tool.id.to_owned()),
+            (_, [tool], _) => Meaning::Tool(tool.id.to_owned()),
+            (_, _, [tool, ..]) => Meaning::Tool(tool.id.to_owned()),
             _ => Meaning::Ambiguous,
         }
     }

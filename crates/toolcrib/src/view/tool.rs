@@ -1,8 +1,9 @@
 //! A tool as one agent sees it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use catalog::CataloguedTool;
+use catalog::{CataloguedTool, is_portable, portable_name};
 use model::ToolId;
 use serde_json::{Map, Value, json};
 
@@ -13,7 +14,7 @@ use crate::provider::{ProvidedTool, ToolProvider};
 #[derive(Clone)]
 pub struct ViewedTool {
     name: Box<str>,
-    origin: Origin,
+    pub(super) origin: Origin,
 }
 
 /// Where a tool comes from.
@@ -40,6 +41,16 @@ impl ViewedTool {
     /// What this agent calls it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What this agent may call it too, and what the API of every model takes: 1 to 64 ASCII letters, digits, `_` and
+    /// `-`, the first a letter or `_`. Mostly the name itself.
+    pub fn portable_name(&self) -> Cow<'_, str> {
+        match &self.origin {
+            _ if is_portable(&self.name) => Cow::Borrowed(&*self.name),
+            Origin::Catalog(entry) => entry.tool.unique_name().into(),
+            Origin::Provider(..) | Origin::Meta(_) => portable_name(&self.name, &self.name).into(),
+        }
     }
 
     /// In the catalog; a provider's tool is not there.

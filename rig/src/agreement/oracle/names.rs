@@ -17,8 +17,16 @@ pub(in crate::agreement) fn forms(id: &str, source: &str, name: &str) -> [String
     [name.to_owned(), qualified, unique]
 }
 
+/// One that models take: what is not an ASCII letter, a digit, `_` or `-` becomes `_`, and it begins with a letter or `_`.
 pub(in crate::agreement) fn unique(id: &str, source: &str, name: &str) -> String {
-    let start: String = format!("{source}__{name}").chars().take(KEPT).collect();
+    let whole = format!("{source}__{name}");
+    let whole: String = whole
+        .chars()
+        .map(|c| if c.is_ascii() && (c.is_alphanumeric() || "_-".contains(c)) { c } else { '_' })
+        .collect();
+    let begins_well = whole.starts_with(|c: char| c == '_' || c.is_alphabetic());
+    let whole = if begins_well { whole } else { format!("_{whole}") };
+    let start: String = whole.chars().take(KEPT).collect();
     let digest = Sha256::digest(id.as_bytes());
     let digits: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
     format!("{start}_{digits}")

@@ -1,0 +1,92 @@
+//! What became of an agent's list between two views.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use catalog::tool_set::ToolSet;
+
+use super::tool::Origin;
+use super::{AgentView, ViewedTool};
+
+/// A tool of a list that is not as it was.
+pub enum Changed {
+    /// It is new.
+    Added(ViewedTool),
+    /// It was there, and something about it may be another.
+    Updated {
+        /// As it was.
+        before: ViewedTool,
+        /// As it is.
+        now: ViewedTool,
+    },
+    /// It is gone.
+    Removed(ViewedTool),
+}
+
+impl AgentView {
+    /// Whether its list has not changed since an earlier view. Cheap; an answer of `false` says nothing.
+    pub fn is_as(&self, before: &Self) -> bool {
+        if self.by_search || before.by_search {
+            return self.by_search == before.by_search;
+        }
+        let no_others = self.own_providers.is_empty() && before.own_providers.is_empty();
+        let same_toolset = Arc::ptr_eq(&self.toolset, &before.toolset);
+        no_others
+            && Arc::ptr_eq(&self.provided, &before.provided)
+            && (same_toolset || self.has_the_tools_of(before))
+    }
+
+    fn has_the_tools_of(&self, before: &Self) -> bool {
+        let same =
+            |one: &ToolSet, two: &ToolSet| one.len() == two.len() && one.iter().eq(two.iter());
+        let (now, then) = (&self.toolset, &before.toolset);
+        // All of them and not only the listed ones: names are told apart from all others.
+        same(now.tools(), then.tools())
+            && same(now.listed(), then.listed())
+            && same(now.searchable(), then.searchable())
+            && now.tools().iter().all(|slot| {
+                match (self.snapshot.tool_at(slot), before.snapshot.tool_at(slot)) {
+                    (Some(now), Some(then)) => Arc::ptr_eq(now, then),
+                    (one, two) => one.is_none() && two.is_none(),
+                }
+            })
+    }
+
+    /// What became of its list since an earlier view: what is gone comes first.
+    pub fn since(&self, before: &Self) -> Vec<Changed> {
+        if self.is_as(before) {
+            return Vec::new();
+        }
+        let key = |tool: &ViewedTool| match tool.id() {
+            Some(id) => (true, id.to_string()),
+            None => (false, tool.name().to_owned()),
+        };
+        let then = before.list();
+        let mut then: HashMap<_, _> = then.into_iter().map(|tool| (key(&tool), tool)).collect();
+        let mut others = Vec::new();
+        for now in self.list() {
+            match then.remove(&key(&now)) {
+                None => others.push(Changed::Added(now)),
+                Some(before) if before.is_same(&now) => {}
+                Some(before) => others.push(Changed::Updated { before, now }),
+            }
+        }
+        let mut gone: Vec<_> = then.into_iter().collect();
+        gone.sort_unstable_by(|(one, _), (two, _)| one.cmp(two));
+        gone.into_iter().map(|(_, tool)| Changed::Removed(tool)).chain(others).collect()
+    }
+}
+
+impl ViewedTool {
+    fn is_same(&self, other: &Self) -> bool {
+        let same = match (&self.origin, &other.origin) {
+            (Origin::Catalog(one), Origin::Catalog(two)) => Arc::ptr_eq(one, two),
+            (Origin::Provider(one, _), Origin::Provider(two, _)) => {
+                Arc::ptr_eq(one, two) || one == two
+            }
+            (Origin::Meta(one), Origin::Meta(two)) => one == two,
+            (Origin::Catalog(_) | Origin::Provider(..) | Origin::Meta(_), _) => false,
+        };
+        same && self.name() == other.name()
+    }
+}
