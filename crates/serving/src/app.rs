@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::task::JoinSet;
 use toolcrib::{Snapshot, Toolcrib};
 
+use crate::prepared::PreparedLists;
 use crate::router::Published;
 use crate::schemas::Schemas;
 
@@ -16,6 +17,8 @@ pub struct App {
     /// Of everything that routes take: bodies are held against them.
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
+    /// Lists of agents that are written already.
+    pub(crate) prepared: Arc<PreparedLists>,
     background: Arc<Mutex<JoinSet<()>>>,
 }
 
@@ -36,7 +39,8 @@ impl App {
         published: Published,
     ) -> Self {
         let (schemas, published) = (Arc::new(schemas), Arc::new(published));
-        Self { crib, options, schemas, published, background: Arc::default() }
+        let (prepared, background) = (Arc::default(), Arc::default());
+        Self { crib, options, schemas, published, prepared, background }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

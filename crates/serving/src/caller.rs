@@ -53,7 +53,7 @@ impl FromRequestParts<App> for Admin {
 }
 
 /// The credential (RFC 6750, 2.1), if there is one.
-fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (given.next(), given.next()) else {
         return match headers.contains_key(AUTHORIZATION) {

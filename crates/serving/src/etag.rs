@@ -1,6 +1,7 @@
-//! Optimistic locking: a tag for the state that an admin can edit, and the condition that it still is the same.
+//! Tags: of the state that an admin can edit, with the condition that it still is the same; of the bytes of a list, with
+//! the condition that the caller does not have them.
 
-use axum::http::header::{HeaderMap, HeaderValue, IF_MATCH};
+use axum::http::header::{HeaderMap, HeaderValue, IF_MATCH, IF_NONE_MATCH};
 use model::Digest;
 use serde::Serialize;
 
@@ -14,6 +15,11 @@ impl Tag {
     /// Of everything an admin can edit, and nothing that changes by itself.
     pub(crate) fn of(state: &impl Serialize) -> Self {
         Self(Digest::of_canonical(&serde_json::to_value(state).expect("states are JSON")))
+    }
+
+    /// Of exactly these bytes.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Digest::of(bytes))
     }
 
     pub(crate) fn header(self) -> HeaderValue {
@@ -62,6 +68,37 @@ impl IfMatch {
     }
 }
 
+/// What a caller has already (RFC 9110, 13.1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IfNoneMatch {
+    /// Whatever there is.
+    Anything,
+    /// These, without their quotes and whether they are weak: that makes no difference here.
+    OneOf(Vec<String>),
+}
+
+impl IfNoneMatch {
+    /// What is no tag is a tag of nothing: then the caller is sent what it asked for.
+    pub(crate) fn read(headers: &HeaderMap) -> Self {
+        let values = headers.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let mut tags = Vec::new();
+        for text in values.flat_map(|text| text.split(',')).map(str::trim) {
+            if text == "*" {
+                return Self::Anything;
+            }
+            tags.push(text.trim_start_matches("W/").trim_matches('"').to_owned());
+        }
+        Self::OneOf(tags)
+    }
+
+    pub(crate) fn has(&self, now: Tag) -> bool {
+        match self {
+            Self::Anything => true,
+            Self::OneOf(tags) => tags.contains(&now.0.to_string()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,6 +123,21 @@ mod tests {
         for text in ["a", "\"a", "\"a\" \"b\""] {
             assert_eq!(read(&[text]), None, "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_caller_has_is_known_by_its_tag_weak_or_strong() {
+        let tag = Tag::of_bytes(b"list");
+        let has = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(IF_NONE_MATCH, HeaderValue::from_str(value).unwrap());
+            IfNoneMatch::read(&headers).has(tag)
+        };
+        let text = tag.header().to_str().unwrap().to_owned();
+        assert!(has(&text) && has(&format!("W/{text}")) && has(&format!("\"a\" , {text}")));
+        assert!(has("*"));
+        assert!(!has("\"a\"") && !has("") && !has(Tag::of_bytes(b"").header().to_str().unwrap()));
+        assert!(!IfNoneMatch::read(&HeaderMap::new()).has(tag));
     }
 
     #[test]

@@ -19,10 +19,12 @@ mod docs_page;
 mod etag;
 mod explain;
 mod failure;
+mod format;
 mod journal;
 mod openapi;
 mod out;
 mod page;
+mod prepared;
 mod problem;
 mod program;
 mod progress;
@@ -32,8 +34,11 @@ mod router;
 mod schemas;
 mod secret;
 mod serve;
+mod sight;
 mod table;
 mod target;
+#[expect(dead_code, reason = "streams come next")]
+mod watching;
 mod whoami;
 
 pub use app::{App, Options};

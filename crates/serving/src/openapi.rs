@@ -71,6 +71,10 @@ fn parameters() -> Value {
             "name": "If-Match", "in": "header", "schema": {"type": "string"},
             "description": "The `ETag` of what was read, in quotes: the change is made only if it still holds.",
         },
+        "If-None-Match": {
+            "name": "If-None-Match", "in": "header", "schema": {"type": "string"},
+            "description": "The `ETag` of what the caller has: if it still holds, the answer is 304 and empty.",
+        },
         "Idempotency-Key": {
             "name": "Idempotency-Key", "in": "header",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255},
@@ -89,8 +93,11 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
         }));
     }
     parameters.extend(query_parameters(route, schemas));
-    let named =
-        [("If-Match", route.changes() && route.has_id()), ("Idempotency-Key", route.takes_key)];
+    let named = [
+        ("If-Match", route.changes() && route.has_id()),
+        ("Idempotency-Key", route.takes_key),
+        ("If-None-Match", matches!(route.answer, Answer::List(_))),
+    ];
     for (name, _) in named.into_iter().filter(|(_, holds)| *holds) {
         parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
     }
@@ -156,7 +163,7 @@ fn of_parameter(schema: &Value) -> Value {
 
 fn responses(route: &Route, schemas: &Schemas) -> Value {
     let (status, mut good) = match route.answer {
-        Answer::Seen(shape) | Answer::Plain(shape) => (
+        Answer::Seen(shape) | Answer::Plain(shape) | Answer::List(shape) => (
             "200",
             json!({"description": "Done", "content": {"application/json": {"schema": schemas.get(shape)}}}),
         ),
@@ -176,7 +183,13 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
         good["headers"]["ETag"] =
             json!({"description": "Of what an admin can edit", "schema": text});
     }
+    if matches!(route.answer, Answer::List(_)) {
+        good["headers"]["ETag"] = json!({"description": "Of these very bytes", "schema": text});
+    }
     let mut responses = json!({status: good});
+    if matches!(route.answer, Answer::List(_)) {
+        responses["304"] = json!({"description": "The caller has it already"});
+    }
     for status in problems(route) {
         responses[status] = json!({"$ref": "#/components/responses/Problem"});
     }

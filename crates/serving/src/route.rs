@@ -61,6 +61,8 @@ pub(crate) enum Answer {
     Seen(Shape),
     /// Anything else: a list, a result, what is gone.
     Plain(Shape),
+    /// A list with the tag of its bytes, or that the caller has it already.
+    List(Shape),
     /// Something new, with its address.
     Made(Shape),
     /// Another document.
@@ -181,6 +183,11 @@ impl Route {
         Self { answer: Answer::Plain(Shape::of::<T>()), ..self }
     }
 
+    /// Answers with a list and the tag of its bytes; the handler answers with `Prepared`.
+    pub(crate) fn lists<T: JsonSchema + 'static>(self) -> Self {
+        Self { answer: Answer::List(Shape::of::<T>()), ..self }
+    }
+
     /// Answers with something new, its tag and its address; the handler answers `Made<T>`.
     pub(crate) fn makes<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::Made(Shape::of::<T>()), ..self }
@@ -203,7 +210,10 @@ impl Route {
 
     pub(crate) fn shapes(&self) -> impl Iterator<Item = Shape> {
         let answer = match self.answer {
-            Answer::Seen(shape) | Answer::Plain(shape) | Answer::Made(shape) => Some(shape),
+            Answer::Seen(shape)
+            | Answer::Plain(shape)
+            | Answer::List(shape)
+            | Answer::Made(shape) => Some(shape),
             Answer::Document(_) => None,
         };
         [self.query, self.body, answer].into_iter().flatten()

@@ -248,7 +248,13 @@ fn a_tool_is_called_what_the_agent_can_tell_apart() {
     );
     assert_eq!(seen["description"], "Whose pet it is");
     patch(json!({"visibility": "searchable"}));
-    assert_eq!(first()["tool_id"], "petstore:listPets", "what is searchable is not listed");
+    // What is searchable is not listed, but how to search for it is.
+    let page = world.server.get_as(&token, "/api/agents/tools").ok();
+    let seen = page["data"].as_array().unwrap().iter();
+    let seen: Vec<_> = seen.map(|tool| (&tool["name"], &tool["tool_id"])).collect();
+    let (search, execute) = (json!("tool_search"), json!("execute_tool"));
+    let (name, id) = (json!("listPets"), json!("petstore:listPets"));
+    assert_eq!(seen, [(&search, &Value::Null), (&execute, &Value::Null), (&name, &id)]);
 }
 
 /// What proxies, frameworks and gateways of others have believed.

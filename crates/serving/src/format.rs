@@ -1,0 +1,149 @@
+//! Formats of an agent's list: the same tools in the words of whoever reads them (requirement A1).
+//!
+//! A list is written tool by tool, and the same objects stand in the events of a stream.
+
+use std::borrow::Cow;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use toolcrib::{AgentView, ViewedTool};
+
+use crate::agents::AgentTool;
+use crate::app::App;
+use crate::prepared::{Form, Prepared};
+
+/// Ready-made function definitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "ToolFormat")]
+pub(crate) enum Format {
+    /// All that is known, in our own words.
+    #[default]
+    #[serde(skip)]
+    Data,
+    /// As the `tools/list` of MCP has them.
+    Mcp,
+    /// For `OpenAI`'s Chat Completions, and whoever copied it.
+    Openai,
+    /// For `OpenAI`'s Responses.
+    OpenaiResponses,
+    /// For Anthropic's Messages.
+    Anthropic,
+    /// For Google's Gemini.
+    Gemini,
+}
+
+impl Format {
+    /// The whole list.
+    pub(crate) fn list(self, app: &App, view: &AgentView) -> Prepared {
+        app.prepared.get(view, self.form(), || self.write(view))
+    }
+
+    fn form(self) -> Form {
+        Form::new(match self {
+            Self::Data => "data",
+            Self::Mcp => "mcp",
+            Self::Openai => "openai",
+            Self::OpenaiResponses => "openai_responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        })
+    }
+
+    /// The whole list, written anew.
+    pub(crate) fn write(self, view: &AgentView) -> Vec<u8> {
+        let (start, end) = match self {
+            Self::Data => (r#"{"data":["#, "]}"),
+            Self::Mcp | Self::Openai | Self::OpenaiResponses | Self::Anthropic => {
+                (r#"{"tools":["#, "]}")
+            }
+            Self::Gemini => (r#"{"tools":[{"functionDeclarations":["#, "]}]}"),
+        };
+        let mut bytes = start.as_bytes().to_vec();
+        for (number, tool) in view.list().iter().enumerate() {
+            if 0 < number {
+                bytes.push(b',');
+            }
+            let tool = self.tool(view, tool);
+            serde_json::to_writer(&mut bytes, &tool).expect("a tool is JSON");
+        }
+        bytes.extend(end.as_bytes());
+        bytes
+    }
+
+    /// What a tool is called in this format. MCP takes any name; the APIs of models do not.
+    pub(crate) fn name(self, tool: &ViewedTool) -> Cow<'_, str> {
+        match self {
+            Self::Data | Self::Mcp => Cow::Borrowed(tool.name()),
+            Self::Openai | Self::OpenaiResponses | Self::Anthropic | Self::Gemini => {
+                tool.portable_name()
+            }
+        }
+    }
+
+    /// One tool of it.
+    pub(crate) fn tool(self, view: &AgentView, tool: &ViewedTool) -> Value {
+        let (name, description) = (self.name(tool), tool.description());
+        match self {
+            Self::Data => {
+                serde_json::to_value(AgentTool::of(view, tool)).expect("a tool of ours is JSON")
+            }
+            Self::Mcp => Value::Object(of_mcp(tool)),
+            Self::Openai => json!({
+                "type": "function",
+                "function": {"name": name, "description": description, "parameters": parameters(tool)},
+            }),
+            // Without `strict: false` a schema is taken for one of their strict ones, which most are not.
+            Self::OpenaiResponses => json!({
+                "type": "function", "name": name, "description": description,
+                "parameters": parameters(tool), "strict": false,
+            }),
+            Self::Anthropic => {
+                json!({"name": name, "description": description, "input_schema": parameters(tool)})
+            }
+            Self::Gemini => json!({
+                "name": name, "description": description, "parametersJsonSchema": parameters(tool),
+            }),
+        }
+    }
+}
+
+/// A tool as MCP has it.
+pub(crate) fn of_mcp(tool: &ViewedTool) -> Map<String, Value> {
+    let mut others = tool.more();
+    let mut shown = Map::new();
+    let mut put = |name: &str, value: Option<Value>| {
+        shown.extend(value.map(|value| (name.to_owned(), value)));
+    };
+    put("name", Some(tool.name().into()));
+    put("title", others.shift_remove("title"));
+    put("description", Some(tool.description().into()));
+    put("inputSchema", Some(object_schema(tool)));
+    put("outputSchema", tool.output_schema());
+    for (name, value) in others {
+        shown.entry(name).or_insert(value);
+    }
+    shown
+}
+
+/// A schema of an object says so: arguments always are one.
+fn object_schema(tool: &ViewedTool) -> Value {
+    match tool.input_schema() {
+        Value::Object(schema) if schema.contains_key("type") => Value::Object(schema),
+        Value::Object(others) => {
+            let kind = ("type".to_owned(), Value::from("object"));
+            Value::Object([kind].into_iter().chain(others).collect())
+        }
+        _ => json!({"type": "object"}),
+    }
+}
+
+/// The same for those who refuse an object that does not say which members it has.
+fn parameters(tool: &ViewedTool) -> Value {
+    let mut schema = object_schema(tool);
+    if schema.get("properties").is_none() {
+        schema["properties"] = json!({});
+    }
+    schema
+}

@@ -1,0 +1,198 @@
+//! Waits until what an agent sees is another: for streams that tell it so.
+//!
+//! Nothing is queued for a stream. It compares what its agent had with what it has now, when something changed, and a
+//! stream that was slow compares over a longer time. Its credential is looked at again each time, and every minute.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use futures_util::future::select_all;
+use model::Agent;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use toolcrib::{AgentView, Changes, Identity, NotIdentified, Position, TokenError};
+
+use crate::app::App;
+use crate::caller::{self, Caller};
+use crate::problem::Problem;
+use crate::sight::Sight;
+
+/// Changes come in bursts: they are waited for before anything is compared.
+const BURST: Duration = Duration::from_millis(50);
+/// How often a credential is looked at, if nothing else happens.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// Somebody who may use tools, with the credential to look at again.
+pub(crate) struct Standing {
+    pub(crate) identity: Identity,
+    bearer: Option<SecretString>,
+}
+
+impl FromRequestParts<App> for Standing {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Caller(identity) = Caller::from_request_parts(parts, app).await?;
+        let bearer = caller::bearer(&parts.headers)?.map(SecretString::from);
+        Ok(Self { identity, bearer })
+    }
+}
+
+/// What is another than before.
+pub(crate) struct Change {
+    /// What the agent saw before, if its list of tools may be another now.
+    pub(crate) tools_before: Option<AgentView>,
+    pub(crate) prompts: bool,
+    /// The list of resources or of templates.
+    pub(crate) resources: bool,
+    /// The resources whose content is another, by `uri`.
+    pub(crate) updated: Vec<Arc<str>>,
+}
+
+/// Why there is nothing more to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// The credential is expired, revoked or no longer taken.
+    Credential,
+    /// Nobody can say now whether the credential is good.
+    KeysUnavailable,
+    /// The agent no longer has the group.
+    Group,
+    /// The server stops.
+    Server,
+}
+
+/// Waits for changes of what one agent sees.
+pub(crate) struct Watching {
+    app: App,
+    bearer: Option<SecretString>,
+    sight: Sight,
+    view: AgentView,
+    catalog: watch::Receiver<Position>,
+    providers: Vec<Provider>,
+    /// Something happened that was not compared yet. Kept here, so that whoever waits may stop waiting at any time.
+    is_due: bool,
+    look_again: Instant,
+}
+
+/// What was seen of a provider.
+struct Provider {
+    changes: watch::Receiver<Changes>,
+    seen: Changes,
+}
+
+impl Watching {
+    /// From now on; none if the agent does not have the group.
+    pub(crate) fn new(app: &App, who: Standing, sight: Sight) -> Option<Self> {
+        // Before the view: what happens meanwhile is a change.
+        let catalog = app.crib.catalog().changes();
+        let all = app.crib.providers().iter().filter(|_| sight.group.is_none());
+        let providers = all.filter_map(|provider| provider.changes()).map(|mut changes| {
+            let seen = changes.borrow_and_update().clone();
+            Provider { changes, seen }
+        });
+        let providers = providers.collect();
+        let view = sight.of(app, &who.identity.agent)?;
+        let (app, look_again) = (app.clone(), Instant::now() + LOOK_AGAIN);
+        let bearer = who.bearer;
+        Some(Self { app, bearer, sight, view, catalog, providers, is_due: false, look_again })
+    }
+
+    /// What the agent sees, as of the last change.
+    pub(crate) fn view(&self) -> &AgentView {
+        &self.view
+    }
+
+    pub(crate) fn sight(&self) -> &Sight {
+        &self.sight
+    }
+
+    /// Waits until something is another. May be dropped and called again; nothing is lost.
+    pub(crate) async fn changed(&mut self) -> Result<Change, Gone> {
+        loop {
+            if !self.is_due {
+                self.wait().await?;
+                self.is_due = true;
+            }
+            tokio::time::sleep(BURST).await;
+            // On the heap, and only while it runs: most streams wait most of the time.
+            let agent = Box::pin(identify(&self.app, self.bearer.as_ref())).await?;
+            if let Some(change) = self.compare(&agent)? {
+                return Ok(change);
+            }
+        }
+    }
+
+    async fn wait(&mut self) -> Result<(), Gone> {
+        tokio::select! {
+            _ = self.catalog.changed() => Ok(()),
+            () = any(&mut self.providers) => Ok(()),
+            () = tokio::time::sleep_until(self.look_again) => Ok(()),
+            () = stops(&self.app) => Err(Gone::Server),
+        }
+    }
+
+    /// From here on nothing waits: either all of it happens or nothing.
+    fn compare(&mut self, agent: &Agent) -> Result<Option<Change>, Gone> {
+        (self.is_due, self.look_again) = (false, Instant::now() + LOOK_AGAIN);
+        self.catalog.borrow_and_update();
+        let mut change =
+            Change { tools_before: None, prompts: false, resources: false, updated: Vec::new() };
+        self.providers.iter_mut().for_each(|provider| provider.compare(&mut change));
+        let view = self.sight.of(&self.app, agent).ok_or(Gone::Group)?;
+        let is_as_before = view.is_as(&self.view);
+        let before = std::mem::replace(&mut self.view, view);
+        change.tools_before = (!is_as_before).then_some(before);
+        let is_any =
+            !is_as_before || change.prompts || change.resources || !change.updated.is_empty();
+        Ok(is_any.then_some(change))
+    }
+}
+
+impl Provider {
+    fn compare(&mut self, change: &mut Change) {
+        let now = self.changes.borrow_and_update().clone();
+        change.prompts |= now.prompts != self.seen.prompts;
+        change.resources |= now.resources != self.seen.resources;
+        let last = self.seen.updated.last().map_or(0, |(number, _)| *number);
+        let newer = now.updated.iter().filter(|(number, _)| last < *number);
+        change.updated.extend(newer.map(|(_, uri)| Arc::clone(uri)));
+        self.seen = now;
+    }
+}
+
+/// Ends when one of the providers offers something else.
+async fn any(providers: &mut [Provider]) {
+    let waits = providers.iter_mut().map(|provider| {
+        Box::pin(async {
+            // Whoever is gone changes no more.
+            if provider.changes.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    });
+    let waits: Vec<_> = waits.collect();
+    match waits.is_empty() {
+        true => std::future::pending().await,
+        false => drop(select_all(waits).await),
+    }
+}
+
+async fn identify(app: &App, bearer: Option<&SecretString>) -> Result<Agent, Gone> {
+    let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
+    identified.map(|identity| identity.agent).map_err(|error| match error {
+        NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,
+        NotIdentified::NoCredential
+        | NotIdentified::NoIssuer
+        | NotIdentified::Token(_)
+        | NotIdentified::Key => Gone::Credential,
+    })
+}
+
+/// Ends when the server wants its streams to end. Nothing says so yet: then they are cut off.
+async fn stops(_app: &App) {
+    std::future::pending().await
+}
