@@ -40,7 +40,6 @@ impl Form {
     }
 
     /// The part of it that comes after this: the next page, or what is new since.
-    #[expect(dead_code, reason = "streams come next")]
     pub(crate) fn after(self, last: impl Into<Box<str>>) -> Self {
         Self { after: Some(last.into()), ..self }
     }

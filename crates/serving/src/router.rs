@@ -15,7 +15,7 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, openapi, whoami};
+use crate::{agents, around, openapi, stream, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
@@ -23,6 +23,7 @@ fn table() -> Vec<Route> {
         about(),
         whoami::routes(),
         agents::routes(),
+        stream::routes(),
         sources::routes(),
         tools::routes(),
         groups::routes(),
