@@ -12,62 +12,33 @@ use toolcrib::{AgentView, ViewedTool};
 
 use crate::app::App;
 use crate::caller::Caller;
-use crate::format::Format;
 use crate::prepared::Prepared;
 use crate::problem::{Code, Problem};
 use crate::query::Asked;
 use crate::route::Route;
-use crate::sight::{BUDGET, Mode, Sight};
+use crate::sight::Wanted;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
         Route::get("list_agent_tools", "/api/agents/tools", list)
             .agent("agents", "List the tools that the caller may use")
-            .asks::<Wanted>()
+            .asks::<Query>()
             .lists::<List>(),
     ]
 }
 
-/// What a caller wants to see, and how.
+/// What is wanted, and what only admins may want.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "AgentToolQuery")]
-struct Wanted {
-    /// Ready-made function definitions instead of all that is known.
-    #[serde(default)]
-    format: Option<Format>,
-    /// `list`: the tools. `search`: only `tool_search` and `execute_tool`, which reach the rest. `auto`: `list`, unless
-    /// it is longer than the budget.
-    #[serde(default)]
-    mode: Option<Mode>,
-    /// How long the list may be before `auto` searches, in tokens of four bytes; 20,000 if it is left out.
-    #[serde(default)]
-    budget: Option<u64>,
-    /// Only what is in this group.
-    #[serde(default)]
-    group: Option<String>,
+struct Query {
+    #[serde(flatten)]
+    wanted: Wanted,
     /// For admins: decide anew, and use nothing that is kept.
     #[serde(default)]
     skip_cache: bool,
     /// For admins: also tools of the caller's groups that are not served.
     #[serde(default)]
     include_disabled: bool,
-}
-
-impl Wanted {
-    fn sight(&self) -> Result<Sight, Problem> {
-        let group = self.group.as_deref().map(|text| text.parse().map_err(|_| no_group(text)));
-        Ok(Sight {
-            group: group.transpose()?,
-            mode: self.mode.unwrap_or_default(),
-            format: self.format.unwrap_or_default(),
-            budget: self.budget.unwrap_or(BUDGET),
-        })
-    }
-}
-
-/// Unknown, or not granted: the caller cannot tell which.
-fn no_group(text: &str) -> Problem {
-    Problem::not_found("group of yours:", text)
 }
 
 /// The tools of one agent.
@@ -141,20 +112,19 @@ async fn list(
     Caller(identity): Caller,
     State(app): State<App>,
     headers: HeaderMap,
-    Asked(wanted): Asked<Wanted>,
+    Asked(query): Asked<Query>,
 ) -> Result<Response, Problem> {
-    if (wanted.skip_cache || wanted.include_disabled) && !app.crib.is_admin(&identity) {
+    if (query.skip_cache || query.include_disabled) && !app.crib.is_admin(&identity) {
         let detail = "`skip_cache` and `include_disabled` are for admins";
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    let sight = wanted.sight()?;
-    let (view, is_kept) = match (wanted.include_disabled, wanted.skip_cache) {
+    let sight = query.wanted.sight()?;
+    let (view, is_kept) = match (query.include_disabled, query.skip_cache) {
         (true, _) => (app.crib.view_with_unserved(&identity.agent), false),
         (false, true) => (app.crib.fresh_view(&identity.agent), false),
         (false, false) => (app.crib.view(&identity.agent), true),
     };
-    let no_group = || no_group(wanted.group.as_deref().unwrap_or_default());
-    let view = sight.within(&app, view).ok_or_else(no_group)?;
+    let view = sight.within(&app, view).ok_or_else(|| query.wanted.no_group())?;
     let list = match is_kept {
         true => sight.format.list(&app, &view),
         false => Prepared::new(sight.format.write(&view)),

@@ -36,9 +36,9 @@ mod schemas;
 mod secret;
 mod serve;
 mod sight;
+mod stream;
 mod table;
 mod target;
-#[expect(dead_code, reason = "streams come next")]
 mod watching;
 mod whoami;
 

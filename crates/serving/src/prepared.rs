@@ -39,7 +39,7 @@ impl Form {
         Self { name, after: None }
     }
 
-    /// The page of it that begins behind this.
+    /// The part of it that comes after this: the next page, or what is new since.
     pub(crate) fn after(self, last: impl Into<Box<str>>) -> Self {
         Self { after: Some(last.into()), ..self }
     }

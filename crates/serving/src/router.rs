@@ -15,7 +15,7 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, mcp, openapi, whoami};
+use crate::{agents, around, mcp, openapi, stream, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
@@ -24,6 +24,7 @@ fn table() -> Vec<Route> {
         whoami::routes(),
         agents::routes(),
         mcp::http::routes(),
+        stream::routes(),
         sources::routes(),
         tools::routes(),
         groups::routes(),

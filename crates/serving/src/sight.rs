@@ -7,9 +7,10 @@ use toolcrib::AgentView;
 
 use crate::app::App;
 use crate::format::Format;
+use crate::problem::Problem;
 
 /// How long a list may be before it is searched instead, in tokens.
-pub(crate) const BUDGET: u64 = 20_000;
+const BUDGET: u64 = 20_000;
 /// How many bytes make a token, about.
 const TOKEN: u64 = 4;
 
@@ -24,6 +25,41 @@ pub(crate) enum Mode {
     Search,
     /// The tools, unless the list is longer than the budget.
     Auto,
+}
+
+/// What a caller wants to see, and how: query parameters of every route that shows tools.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Wanted {
+    /// Ready-made function definitions instead of all that is known.
+    #[serde(default)]
+    format: Option<Format>,
+    /// `list`: the tools. `search`: only `tool_search` and `execute_tool`, which reach the rest. `auto`: `list`, unless
+    /// it is longer than the budget.
+    #[serde(default)]
+    mode: Option<Mode>,
+    /// How long the list may be before `auto` searches, in tokens of four bytes; 20,000 if it is left out.
+    #[serde(default)]
+    budget: Option<u64>,
+    /// Only what is in this group.
+    #[serde(default)]
+    group: Option<String>,
+}
+
+impl Wanted {
+    pub(crate) fn sight(&self) -> Result<Sight, Problem> {
+        let group = self.group.as_deref().map(|text| text.parse().map_err(|_| self.no_group()));
+        Ok(Sight {
+            group: group.transpose()?,
+            mode: self.mode.unwrap_or_default(),
+            format: self.format.unwrap_or_default(),
+            budget: self.budget.unwrap_or(BUDGET),
+        })
+    }
+
+    /// Unknown, or not granted: the caller cannot tell which.
+    pub(crate) fn no_group(&self) -> Problem {
+        Problem::not_found("group of yours:", self.group.as_deref().unwrap_or_default())
+    }
 }
 
 /// What of its tools a caller wants to see.

@@ -197,3 +197,6 @@ async fn identify(app: &App, bearer: Option<&SecretString>) -> Result<Agent, Gon
 async fn stops(_app: &App) {
     std::future::pending().await
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,5 +15,6 @@ mod roles;
 mod server;
 mod sources;
 mod start;
+mod stream;
 mod tokens;
 mod tools;

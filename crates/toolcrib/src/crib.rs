@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use catalog::clock::Clock;
-use catalog::journal::JournalError;
+use catalog::journal::{JournalError, Position};
 use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
 use execution::Arguments;
 use model::{Agent, Failure, GroupId};
@@ -20,6 +20,9 @@ use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
 use crate::toolset::Toolset;
 use crate::view::{AgentView, Ready};
+
+/// How many events are folded while somebody waits for an answer.
+const SOON: u64 = 10_000;
 
 /// One catalog with everything that works on it; cheap to clone.
 #[derive(Clone)]
@@ -151,6 +154,19 @@ impl Toolcrib {
     pub(crate) async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
         let _turn = self.0.looking_back.lock().await;
         self.0.catalog.snapshot_at(moment).await
+    }
+
+    /// What an agent would have seen at an earlier position, if that can be said soon. Only the beginning of a journal
+    /// is folded for it, and by one caller at a time.
+    pub async fn view_at(&self, agent: &Agent, position: Position) -> Option<AgentView> {
+        if self.0.catalog.snapshot().position() < position || SOON < position.0 {
+            return None;
+        }
+        let _turn = self.0.looking_back.try_lock().ok()?;
+        let moment = Moment::Position(position);
+        let snapshot = Arc::new(self.0.catalog.snapshot_at(moment).await.ok()?);
+        let toolset = Arc::new(resolve(&snapshot, &agent.claims));
+        Some(AgentView::new(self.clone(), snapshot, agent.clone(), toolset))
     }
 
     /// What an agent sees now.

@@ -29,6 +29,7 @@ fn these_are_the_operations() {
     GET /api/docs get_docs (everybody)
     GET /api/whoami whoami (agents)
     GET /api/agents/tools list_agent_tools (agents)
+    GET /api/agents/stream stream_agent_tools (agents)
     GET /api/sources list_sources (admins)
     POST /api/sources register_source (admins)
     GET /api/sources/{id} get_source (admins)
@@ -215,7 +216,10 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for kind in ["sources", "tools", "groups", "policies", "labels", "keys", "issuers"] {
         send(&format!("list_{kind}"), "", none.clone());
     }
-    for name in ["get_openapi", "get_docs", "whoami", "list_agent_tools", "refresh_keys"] {
+    for name in ["get_openapi", "get_docs", "whoami", "refresh_keys"] {
+        send(name, "", none.clone());
+    }
+    for name in ["list_agent_tools", "stream_agent_tools"] {
         send(name, "", none.clone());
     }
     send("delete_policy", "p", none.clone());

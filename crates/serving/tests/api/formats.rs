@@ -1,5 +1,4 @@
 //! An agent's list in the words of others, as long as it may be, and sent only to who does not have it (A1, A6).
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
 

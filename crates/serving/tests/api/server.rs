@@ -118,8 +118,28 @@ impl Server {
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(ask.body.as_bytes())),
         );
         let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
+        let mut piece = [0; 1 << 16];
+        // A stream does not end: its head is answer enough.
+        while !is_stream(&bytes) {
+            match stream.read(&mut piece).unwrap() {
+                0 => break,
+                length => bytes.extend(&piece[..length]),
+            }
+        }
         Answer::read(&String::from_utf8(bytes).unwrap())
+    }
+
+    /// Opens a stream of events.
+    pub(crate) fn open(&self, ask: &Ask) -> Events {
+        let mut stream = self.connect();
+        // In HTTP/1.0 the body is what follows, until somebody hangs up.
+        let head = ask.head.replacen("HTTP/1.1", "HTTP/1.0", 1);
+        stream.write_all(format!("{head}Host: localhost\r\n\r\n").as_bytes()).unwrap();
+        let mut events = Events(BufReader::new(stream));
+        let status = events.line().unwrap();
+        assert!(status.contains(" 200 "), "{status}");
+        while !events.line().unwrap().is_empty() {}
+        events
     }
 
     /// Asks as the first admin.
@@ -165,6 +185,48 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// A stream of events.
+pub(crate) struct Events(BufReader<TcpStream>);
+
+/// One of them.
+#[derive(Debug, Default)]
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) body: Value,
+}
+
+impl Events {
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let length = self.0.read_line(&mut line).unwrap();
+        (0 < length).then(|| line.trim_end().to_owned())
+    }
+
+    /// The next one; none if the stream is over.
+    pub(crate) fn next(&mut self) -> Option<Event> {
+        let mut event = Event::default();
+        loop {
+            let line = self.line()?;
+            match line.split_once(": ") {
+                Some(("event", name)) => event.name = name.to_owned(),
+                Some(("id", id)) => event.id = id.to_owned(),
+                Some(("data", body)) => event.body = serde_json::from_str(body).unwrap(),
+                Some(("", _)) => {}
+                None if line.is_empty() && event.name.is_empty() => {}
+                None if line.is_empty() => return Some(event),
+                _ => panic!("no line of an event: {line:?}"),
+            }
+        }
+    }
+}
+
+fn is_stream(answer: &[u8]) -> bool {
+    let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
+    let head = head.map(|end| String::from_utf8_lossy(&answer[..end]).into_owned());
+    head.is_some_and(|head| head.contains("content-type: text/event-stream"))
 }
 
 impl Drop for Server {

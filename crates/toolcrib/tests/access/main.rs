@@ -5,6 +5,7 @@ mod explain;
 mod identity;
 #[path = "../../../upstream/tests/support/upstream.rs"]
 mod server;
+mod since;
 mod stale;
 mod view;
 mod what_if;

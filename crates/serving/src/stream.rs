@@ -1,0 +1,127 @@
+//! `/api/agents/stream`: an agent's tools, and then what becomes of them (requirement A2).
+//!
+//! Server-sent events. Whoever comes back with the id of the last event is told what happened since, on any node.
+
+mod events;
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::unfold;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep_until};
+
+use self::events::{Mark, bye, changes, snapshot};
+use crate::app::App;
+use crate::problem::Problem;
+use crate::query::Asked;
+use crate::route::Route;
+use crate::sight::Wanted;
+use crate::watching::{Change, Gone, Standing, Watching};
+
+/// A stream says something at least so often, so that everybody on the way knows it is alive.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// For proxies that would collect an answer before they pass it on.
+const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("stream_agent_tools", "/api/agents/stream", stream)
+            .agent("agents", "Follow the tools that the caller may use")
+            .asks::<Query>()
+            .shows("text/event-stream"),
+    ]
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "AgentStreamQuery")]
+struct Query {
+    #[serde(flatten)]
+    wanted: Wanted,
+    /// The id of the last event that the caller has, if it cannot send the header `Last-Event-ID`.
+    #[serde(default)]
+    last_event_id: Option<String>,
+}
+
+async fn stream(
+    who: Standing,
+    State(app): State<App>,
+    headers: HeaderMap,
+    Asked(query): Asked<Query>,
+) -> Result<Response, Problem> {
+    let agent = who.identity.agent.clone();
+    let watching = Watching::new(&app, who, query.wanted.sight()?);
+    let watching = watching.ok_or_else(|| query.wanted.no_group())?;
+    let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
+    let last = header.or(query.last_event_id.as_deref()).and_then(Mark::read);
+    let since = match last {
+        Some(last) => events::since(&app, &agent, &watching, &last).await,
+        None => None,
+    };
+    let mut open = Open { app, watching, ready: Vec::new(), is_over: false, beats_at: later() };
+    open.ready =
+        since.unwrap_or_else(|| snapshot(&open.app, open.watching.view(), open.watching.sight()));
+    open.ready.reverse();
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        (NO_BUFFER, HeaderValue::from_static("no")),
+    ];
+    Ok((headers, Body::from_stream(unfold(open, next))).into_response())
+}
+
+/// A stream that is open.
+struct Open {
+    app: App,
+    watching: Watching,
+    /// What is still to be sent, the next at the end.
+    ready: Vec<Bytes>,
+    is_over: bool,
+    beats_at: Instant,
+}
+
+fn later() -> Instant {
+    Instant::now() + HEARTBEAT
+}
+
+/// Asked only when the last piece was taken: who is slow is told less often, and more at once.
+async fn next(mut open: Open) -> Option<(Result<Bytes, Infallible>, Open)> {
+    loop {
+        if let Some(bytes) = open.ready.pop() {
+            open.beats_at = later();
+            return Some((Ok(bytes), open));
+        }
+        if open.is_over {
+            return None;
+        }
+        tokio::select! {
+            change = open.watching.changed() => open.tell(change),
+            () = sleep_until(open.beats_at) => {
+                open.ready.push(Bytes::from_static(b": heartbeat\n\n"));
+            }
+        }
+    }
+}
+
+impl Open {
+    fn tell(&mut self, change: Result<Change, Gone>) {
+        let mut events = match change {
+            Ok(Change { tools_before: Some(before), .. }) => {
+                changes(&self.app, &before, self.watching.view(), self.watching.sight())
+            }
+            Ok(Change { tools_before: None, .. }) => Vec::new(),
+            Err(gone) => {
+                self.is_over = true;
+                vec![bye(gone)]
+            }
+        };
+        events.reverse();
+        self.ready = events;
+    }
+}

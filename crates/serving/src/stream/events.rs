@@ -1,0 +1,151 @@
+//! The events of a stream, as they are written.
+//!
+//! Only the last event of several that belong together has an id: whoever is cut off in between has the id from before,
+//! and is told all of them again.
+
+use std::fmt;
+
+use axum::body::Bytes;
+use model::{Agent, Digest};
+use serde_json::{Value, json};
+use toolcrib::{AgentView, Changed, Position, ViewedTool};
+
+use crate::app::App;
+use crate::format::Format;
+use crate::prepared::Form;
+use crate::sight::Sight;
+use crate::watching::{Gone, Watching};
+
+/// More changes than this are not told one by one.
+const MOST: usize = 256;
+/// Instead of them; the tools follow.
+const RESYNC: &[u8] = b"event: resync\ndata: {}\n\n";
+
+/// The id of an event: where the journal was, and what the agent was shown. Of a caller that comes back it says what it
+/// has, whichever node it had it from and with whichever claims.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    position: Position,
+    shown: Digest,
+}
+
+impl Mark {
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let (position, shown) = text.split_once('-')?;
+        Some(Self { position: Position(position.parse().ok()?), shown: shown.parse().ok()? })
+    }
+
+    /// A tool of the catalog is as its version says, on every node.
+    fn of(view: &AgentView, format: Format) -> Self {
+        let mut text = format!("{format:?}");
+        for tool in view.list() {
+            let what = match tool.entry() {
+                Some(entry) => format!("{} {}", entry.tool.version.0, entry.tool.id),
+                None => format.tool(view, &tool).to_string(),
+            };
+            text += &format!("\n{}\t{what}", tool.name());
+        }
+        Self { position: view.snapshot().position(), shown: Digest::of(text) }
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.position.0, self.shown)
+    }
+}
+
+/// All tools.
+pub(super) fn snapshot(app: &App, view: &AgentView, sight: &Sight) -> Vec<Bytes> {
+    let mark = Mark::of(view, sight.format);
+    let start = format!("event: snapshot\nid: {mark}\ndata: ");
+    vec![start.into(), sight.format.list(app, view).bytes, Bytes::from_static(b"\n\n")]
+}
+
+/// What became of the tools since an earlier view. Many streams have the same to say, so it is written once.
+pub(super) fn changes(app: &App, before: &AgentView, now: &AgentView, sight: &Sight) -> Vec<Bytes> {
+    let format = sight.format;
+    let form = Form::new("changes").after(format!("{format:?} {:?}", before.stamp()));
+    let events = app.prepared.get(now, form, || write(before, now, format)).bytes;
+    match () {
+        () if events.is_empty() => Vec::new(),
+        () if events == RESYNC => [events].into_iter().chain(snapshot(app, now, sight)).collect(),
+        () => vec![events],
+    }
+}
+
+/// What became of the tools since the caller had them; none if that cannot be said soon.
+pub(super) async fn since(
+    app: &App,
+    agent: &Agent,
+    watching: &Watching,
+    last: &Mark,
+) -> Option<Vec<Bytes>> {
+    let (now, sight) = (watching.view(), watching.sight());
+    if Mark::of(now, sight.format).shown == last.shown {
+        return Some(vec![Bytes::from_static(b": nothing happened since\n\n")]);
+    }
+    let then = Box::pin(app.crib.view_at(agent, last.position)).await?;
+    let then = sight.within(app, then)?;
+    // With other claims or from another provider the caller may have had something else.
+    (Mark::of(&then, sight.format).shown == last.shown).then(|| changes(app, &then, now, sight))
+}
+
+/// The last words.
+pub(super) fn bye(gone: Gone) -> Bytes {
+    let (reason, detail) = match gone {
+        Gone::Credential => {
+            ("unauthorized", "the credential is expired, revoked or no longer taken")
+        }
+        Gone::KeysUnavailable => {
+            ("keys_unavailable", "the keys of the token's issuer cannot be had: come back later")
+        }
+        Gone::Group => ("not_found", "there is no such group, or it is no longer yours"),
+        Gone::Server => ("server_stops", "the server stops: come back with the last id"),
+    };
+    let text = json!({"reason": reason, "detail": detail});
+    format!("event: bye\ndata: {text}\n\n").into()
+}
+
+fn write(before: &AgentView, now: &AgentView, format: Format) -> Vec<u8> {
+    // What is gone comes first: its name may be another's by now.
+    let (mut gone, mut others) = (Vec::new(), Vec::new());
+    for changed in now.since(before) {
+        match changed {
+            Changed::Added(tool) => others.push(("tool_added", format.tool(now, &tool))),
+            Changed::Removed(tool) => gone.push(removed(format, &tool)),
+            Changed::Updated { before: tool, now: other } => {
+                let shown = format.tool(now, &other);
+                if format.tool(before, &tool) == shown {
+                    continue;
+                }
+                // Whoever knows tools by their names only cannot see that two names are one tool.
+                if format == Format::Data || format.name(&tool) == format.name(&other) {
+                    others.push(("tool_updated", shown));
+                } else {
+                    gone.push(removed(format, &tool));
+                    others.push(("tool_added", shown));
+                }
+            }
+        }
+        if MOST < gone.len() + others.len() {
+            return RESYNC.to_vec();
+        }
+    }
+    let count = gone.len() + others.len();
+    let mut text = String::new();
+    for (number, (name, tool)) in gone.into_iter().chain(others).enumerate() {
+        let is_last = number + 1 == count;
+        let id = is_last.then(|| format!("id: {}\n", Mark::of(now, format)));
+        text += &format!("event: {name}\n{}data: {tool}\n\n", id.unwrap_or_default());
+    }
+    text.into_bytes()
+}
+
+fn removed(format: Format, tool: &ViewedTool) -> (&'static str, Value) {
+    let mut shown = json!({"name": format.name(tool)});
+    if let Some(id) = tool.id() {
+        shown["tool_id"] = json!(id);
+    }
+    ("tool_removed", shown)
+}

@@ -1,0 +1,141 @@
+//! What wakes a stream and what does not, over a catalog in memory and by a clock of our own.
+
+use std::sync::Mutex;
+
+use jiff::{SignedDuration, Timestamp};
+use model::KeyProfile;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+use toolcrib::{
+    CallContext, Calling, Catalog, Command, Context, JournalPlace, ManualClock, Options,
+    ProvidedTool, ProviderError, ToolProvider, Toolcrib, new_key,
+};
+use upstream::egress::Egress;
+use upstream::http::HttpClient;
+
+use super::*;
+use crate::format::Format;
+use crate::router::router;
+use crate::sight::Mode;
+
+/// Offers one tool, and says whatever it is told to have changed.
+#[derive(Default)]
+struct Talkative {
+    description: Mutex<Box<str>>,
+    changes: watch::Sender<Changes>,
+}
+
+impl ToolProvider for Talkative {
+    fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+        let description = self.description.lock().unwrap().clone();
+        vec![Arc::new(ProvidedTool { name: "talk".into(), description, ..Default::default() })]
+    }
+
+    fn call_tool<'a>(
+        &'a self,
+        name: &'a str,
+        _arguments: Map<String, Value>,
+        _call: &'a CallContext,
+    ) -> Calling<'a> {
+        Box::pin(async move { Err(ProviderError::ToolNotFound { name: name.into() }) })
+    }
+
+    fn changes(&self) -> Option<watch::Receiver<Changes>> {
+        Some(self.changes.subscribe())
+    }
+}
+
+struct World {
+    app: App,
+    clock: Arc<ManualClock>,
+    provider: Arc<Talkative>,
+    key: SecretString,
+}
+
+const START: &str = "2026-05-01T09:00:00Z";
+
+impl World {
+    /// With a key that ends after ten minutes.
+    async fn new() -> Self {
+        let start: Timestamp = START.parse().unwrap();
+        let clock = Arc::new(ManualClock::at(start));
+        let journal = JournalPlace::Memory.open(Arc::clone(&clock)).await.unwrap();
+        let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let provider = Arc::new(Talkative::default());
+        let options = Options { providers: vec![provider.clone()], ..Options::default() };
+        let crib = Toolcrib::new(catalog, client, Arc::clone(&clock), options);
+        let (id, end) = ("bot".parse().unwrap(), start + SignedDuration::from_mins(10));
+        let profile = json!({"name": "bot", "expires_at": end});
+        let profile: KeyProfile = serde_json::from_value(profile).unwrap();
+        let (key, command) = new_key(&id, profile);
+        let command = Command::Key(id, command);
+        crib.catalog().execute(command, Context::by("test"), None).await.unwrap();
+        let (_, app) = router(crib, crate::Options::default());
+        Self { app, clock, provider, key }
+    }
+
+    async fn watching(&self) -> Watching {
+        let identity = self.app.crib.identify(Some(self.key.expose_secret())).await.unwrap();
+        let sight = Sight { group: None, mode: Mode::List, format: Format::Mcp, budget: 0 };
+        let bearer = Some(self.key.expose_secret().into());
+        Watching::new(&self.app, Standing { identity, bearer }, sight).unwrap()
+    }
+
+    fn say(&self, change: impl FnOnce(&mut Changes)) {
+        self.provider.changes.send_modify(change);
+    }
+}
+
+/// Nothing happens for a long time. The clock runs by itself when all wait.
+async fn is_quiet(watching: &mut Watching) -> bool {
+    timeout(Duration::from_secs(3600), watching.changed()).await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_wakes_who_sees_what_it_offers() {
+    let world = World::new().await;
+    let mut watching = world.watching().await;
+    assert!(is_quiet(&mut watching).await);
+    *world.provider.description.lock().unwrap() = "Talks".into();
+    world.say(|changes| changes.tools += 1);
+    let change = watching.changed().await.unwrap();
+    let before = change.tools_before.unwrap();
+    let words = |view: &AgentView| view.list()[0].description().to_owned();
+    assert_eq!((words(&before), words(watching.view())), (String::new(), "Talks".to_owned()));
+    assert!(!change.prompts && !change.resources && change.updated.is_empty());
+    world.say(|changes| {
+        changes.prompts += 1;
+        changes.updated.push((7, "file:a".into()));
+    });
+    world.say(|changes| changes.updated.push((8, "file:b".into())));
+    let change = watching.changed().await.unwrap();
+    assert!(change.tools_before.is_none() && change.prompts && !change.resources);
+    assert_eq!(change.updated.iter().map(AsRef::as_ref).collect::<Vec<_>>(), ["file:a", "file:b"]);
+    world.say(|changes| changes.resources += 1);
+    let change = watching.changed().await.unwrap();
+    assert!(change.resources && change.updated.is_empty());
+    assert!(is_quiet(&mut watching).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_waiting_loses_nothing() {
+    let world = World::new().await;
+    let mut watching = world.watching().await;
+    world.say(|changes| changes.prompts += 1);
+    for _ in 0..5 {
+        let short = timeout(Duration::from_millis(10), watching.changed()).await;
+        assert!(short.is_err(), "a burst is waited for");
+    }
+    assert!(watching.changed().await.unwrap().prompts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_credential_that_ends_is_noticed_within_a_minute() {
+    let world = World::new().await;
+    let mut watching = world.watching().await;
+    world.clock.advance(SignedDuration::from_mins(11));
+    let start = Instant::now();
+    assert_eq!(watching.changed().await.err(), Some(Gone::Credential));
+    assert!(start.elapsed() <= LOOK_AGAIN + BURST, "{:?}", start.elapsed());
+}

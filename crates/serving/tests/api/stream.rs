@@ -1,0 +1,187 @@
+//! What becomes of an agent's tools, as it is told while it listens and when it comes back (A2).
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use serde_json::{Value, json};
+
+use super::issuer::World;
+use super::server::{Ask, Event, Events, Server};
+use super::sources::specification;
+use crate::support::Folder;
+
+fn world() -> World {
+    World::on(Folder::with_catalog(), "")
+}
+
+fn open(world: &World, query: &str) -> Events {
+    let token = world.token(json!({"role": "staff"}));
+    world.server.open(&Ask::new("GET", &format!("/api/agents/stream{query}")).bearer(&token))
+}
+
+/// With the id of the last event.
+fn back(server: &Server, token: &str, id: &str) -> Events {
+    let ask = Ask::new("GET", "/api/agents/stream").bearer(token);
+    server.open(&ask.header("Last-Event-ID", id))
+}
+
+/// `tool_added listPets`, and the like.
+fn line(event: &Event) -> String {
+    let name = event.body["name"].as_str().map(|name| format!(" {name}"));
+    format!("{}{}", event.name, name.unwrap_or_default())
+}
+
+fn told(events: &mut Events) -> (String, String) {
+    let event = events.next().unwrap();
+    (line(&event), event.id)
+}
+
+#[test]
+fn a_stream_begins_with_the_tools_and_tells_what_becomes_of_them() {
+    let world = world();
+    let server = &world.server;
+    let token = world.token(json!({"role": "staff"}));
+    let mut events = open(&world, "");
+    let first = events.next().unwrap();
+    assert_eq!(first.name, "snapshot");
+    assert_eq!(first.body, server.get_as(&token, "/api/agents/tools").ok());
+    // Nothing for this agent: a label that nobody has, a group that it was not granted.
+    server.post("/api/labels", &json!({"name": "l"})).ok();
+    server.act("/api/groups/pets-all/activate").ok();
+    server.act("/api/tools/petstore:getOwner/disable").ok();
+    let gone = events.next().unwrap();
+    assert_eq!(gone.name, "tool_removed");
+    assert_eq!(gone.body, json!({"name": "getOwner", "tool_id": "petstore:getOwner"}));
+    assert!(!gone.id.is_empty() && gone.id != first.id);
+    server.act("/api/tools/petstore:getOwner/enable").ok();
+    let back = events.next().unwrap();
+    assert_eq!(
+        (back.name.as_str(), &back.body["tool_id"]),
+        ("tool_added", &json!("petstore:getOwner"))
+    );
+    assert_eq!(back.body, server.get_as(&token, "/api/agents/tools").ok()["data"][0]);
+    let patch = server.ask("PATCH", "/api/tools/petstore:listPets");
+    server.send(&patch.json(&json!({"description": "All pets"}))).ok();
+    let changed = events.next().unwrap();
+    assert_eq!(
+        (changed.name.as_str(), &changed.body["description"]),
+        ("tool_updated", &json!("All pets"))
+    );
+    // What one change does to many is told together, and only the last of it has an id.
+    server.act("/api/policies/staff-read/deactivate").ok();
+    assert_eq!(told(&mut events), ("tool_removed getOwner".into(), String::new()));
+    let (last, id) = told(&mut events);
+    assert_eq!(last, "tool_removed listPets");
+    assert!(!id.is_empty());
+}
+
+#[test]
+fn a_stream_speaks_the_format_that_was_asked_for() {
+    let world = world();
+    let mut events = open(&world, "?format=anthropic");
+    let first = events.next().unwrap();
+    assert_eq!(
+        first.body,
+        world
+            .server
+            .get_as(&world.token(json!({"role": "staff"})), "/api/agents/tools?format=anthropic")
+            .ok()
+    );
+    let patch = |body: Value| {
+        let ask = world.server.ask("PATCH", "/api/tools/petstore:listPets");
+        world.server.send(&ask.json(&body)).ok();
+    };
+    // A label is nothing that this format shows; a name is all that it knows a tool by.
+    world.server.put("/api/tools/petstore:listPets/labels", &json!({"labels": ["pii"]})).ok();
+    patch(json!({"name": "pets"}));
+    assert_eq!(told(&mut events).0, "tool_removed listPets");
+    let added = events.next().unwrap();
+    assert_eq!(
+        (line(&added), added.body["input_schema"].is_object()),
+        ("tool_added pets".into(), true)
+    );
+    let mut searching = open(&world, "?format=mcp&mode=search");
+    assert_eq!(searching.next().unwrap().body["tools"][0]["name"], "tool_search");
+    let mut narrow = open(&world, "?group=pets-read");
+    assert_eq!(narrow.next().unwrap().body["data"].as_array().unwrap().len(), 2);
+    world.server.act("/api/groups/pets-read/deactivate").ok();
+    let bye = narrow.next().unwrap();
+    assert_eq!((bye.name.as_str(), &bye.body["reason"]), ("bye", &json!("not_found")));
+    assert!(narrow.next().is_none());
+    let ask = Ask::new("GET", "/api/agents/stream?group=others").bearer(&world.server.key);
+    assert_eq!(world.server.send(&ask).status, 404);
+}
+
+#[test]
+fn who_comes_back_is_told_what_happened_since() {
+    let world = world();
+    let server = &world.server;
+    let token = world.token(json!({"role": "staff"}));
+    let id = open(&world, "").next().unwrap().id;
+    // Nothing for this agent happened: nothing is told before something does.
+    server.post("/api/labels", &json!({"name": "l"})).ok();
+    let mut events = back(server, &token, &id);
+    server.act("/api/tools/petstore:getOwner/disable").ok();
+    let (gone, later) = told(&mut events);
+    assert_eq!(gone, "tool_removed getOwner");
+    drop(events);
+    server.act("/api/tools/petstore:deletePet/enable").ok();
+    server.put("/api/groups/pets-read/tools", &json!({"tools": ["petstore:deletePet"]})).ok();
+    let mut events = back(server, &token, &id);
+    assert_eq!(told(&mut events), ("tool_removed getOwner".into(), String::new()));
+    let (added, newest) = told(&mut events);
+    assert_eq!(added, "tool_added deletePet");
+    assert_eq!(told(&mut back(server, &token, &later)), (added, newest.clone()));
+    // By a query where a header cannot be sent.
+    server.act("/api/tools/petstore:deletePet/disable").ok();
+    assert_eq!(
+        told(&mut open(&world, &format!("?last_event_id={newest}"))).0,
+        "tool_removed deletePet"
+    );
+    // What is no id of ours, of later, or of somebody with other claims is no beginning.
+    let (position, digest) = id.split_once('-').unwrap();
+    let strange =
+        ["7", "x", "0-0", &format!("999999-{digest}"), &format!("{position}-{}", "0".repeat(64))];
+    for id in strange {
+        assert_eq!(told(&mut back(server, &token, id)).0, "snapshot", "{id}");
+    }
+    let guest = world.token(json!({"role": "guest"}));
+    assert_eq!(told(&mut back(server, &guest, &id)).0, "snapshot");
+}
+
+#[test]
+fn a_stream_ends_when_its_credential_does() {
+    let server = Server::on(Folder::with_catalog(), "");
+    let made = server.post("/api/keys", &json!({"name": "bot", "claims": {"role": "staff"}})).ok();
+    let key = made["key"].as_str().unwrap();
+    let mut events = server.open(&Ask::new("GET", "/api/agents/stream").bearer(key));
+    assert_eq!(told(&mut events).0, "snapshot");
+    // The claims of a key are looked at again, too.
+    server.put("/api/keys/bot", &json!({"name": "bot", "claims": {"role": "guest"}})).ok();
+    assert_eq!(told(&mut events).0, "tool_removed getOwner");
+    assert_eq!(told(&mut events).0, "tool_removed listPets");
+    server.act("/api/keys/bot/revoke").ok();
+    let bye = events.next().unwrap();
+    assert_eq!((bye.name.as_str(), &bye.body["reason"]), ("bye", &json!("unauthorized")));
+    assert!(events.next().is_none());
+}
+
+#[test]
+fn many_changes_at_once_are_told_as_a_whole() {
+    let server = Server::start();
+    let matchers = json!([{"claim": "anonymous", "operator": "equals", "value": true}]);
+    server.post("/api/groups", &json!({"name": "all", "selectors": [{"name": "*"}]})).ok();
+    server
+        .post("/api/policies", &json!({"name": "p", "matchers": matchers, "groups": ["all"]}))
+        .ok();
+    let mut events = server.open(&Ask::new("GET", "/api/agents/stream?mode=auto&format=mcp"));
+    assert_eq!(events.next().unwrap().body, json!({"tools": []}));
+    let names: Vec<String> = (0..300).map(|number| format!("tool{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let text = specification(&names);
+    let source =
+        json!({"name": "s", "settings": {"kind": "openapi", "specification": {"text": text}}});
+    server.post("/api/sources", &source).ok();
+    assert_eq!(told(&mut events).0, "resync");
+    let all = events.next().unwrap();
+    assert_eq!((all.name.as_str(), all.body["tools"].as_array().unwrap().len()), ("snapshot", 300));
+    assert!(!all.id.is_empty());
+}
