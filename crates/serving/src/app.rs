@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib::{Snapshot, Toolcrib};
 
@@ -17,6 +18,7 @@ pub struct App {
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
     background: Arc<Mutex<JoinSet<()>>>,
+    draining: watch::Sender<bool>,
 }
 
 /// How the server behaves.
@@ -36,7 +38,8 @@ impl App {
         published: Published,
     ) -> Self {
         let (schemas, published) = (Arc::new(schemas), Arc::new(published));
-        Self { crib, options, schemas, published, background: Arc::default() }
+        let (background, draining) = (Arc::default(), watch::Sender::new(false));
+        Self { crib, options, schemas, published, background, draining }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -52,6 +55,17 @@ impl App {
 
     fn work(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.background.lock().expect("no one panics while holding the work")
+    }
+
+    /// Says to all that the server is about to stop.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Ends when the server is about to stop: then a stream says its last word.
+    pub async fn draining(&self) {
+        let mut draining = self.draining.subscribe();
+        draining.wait_for(|draining| *draining).await.expect("the sender is held here");
     }
 
     /// Drops what still goes on.
