@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib::{Snapshot, Toolcrib};
 
+use crate::names::Names;
 use crate::router::Published;
 use crate::schemas::Schemas;
 
@@ -13,7 +14,7 @@ use crate::schemas::Schemas;
 #[derive(Clone)]
 pub struct App {
     pub(crate) crib: Toolcrib,
-    pub(crate) options: Options,
+    pub(crate) options: Arc<Options>,
     /// Of everything that routes take: bodies are held against them.
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
@@ -22,12 +23,14 @@ pub struct App {
 }
 
 /// How the server behaves.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Callers without a credential are let in only because nobody else can reach this machine.
     pub anonymous_is_local: bool,
     /// Whether sources may be registered that start a child process.
     pub allow_stdio: bool,
+    /// Which names it answers to.
+    pub names: Names,
 }
 
 impl App {
@@ -37,7 +40,8 @@ impl App {
         schemas: Schemas,
         published: Published,
     ) -> Self {
-        let (schemas, published) = (Arc::new(schemas), Arc::new(published));
+        let (options, schemas, published) =
+            (Arc::new(options), Arc::new(schemas), Arc::new(published));
         let (background, draining) = (Arc::default(), watch::Sender::new(false));
         Self { crib, options, schemas, published, background, draining }
     }

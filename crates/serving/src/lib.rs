@@ -20,6 +20,7 @@ mod etag;
 mod explain;
 mod failure;
 mod journal;
+mod names;
 mod openapi;
 mod out;
 mod page;
@@ -37,6 +38,7 @@ mod target;
 mod whoami;
 
 pub use app::{App, Options};
+pub use names::{HostName, Names, Origin, PublicUrl};
 pub use program::program;
 pub use router::router;
 pub use serve::connections::{Limits, serve};
