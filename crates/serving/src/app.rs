@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib::{Snapshot, Toolcrib};
 
+use crate::health::Health;
 use crate::names::Names;
 use crate::router::Published;
 use crate::schemas::Schemas;
@@ -20,6 +21,7 @@ pub struct App {
     pub(crate) published: Arc<Published>,
     background: Arc<Mutex<JoinSet<()>>>,
     draining: watch::Sender<bool>,
+    pub(crate) health: Arc<Health>,
 }
 
 /// How the server behaves.
@@ -43,7 +45,8 @@ impl App {
         let (options, schemas, published) =
             (Arc::new(options), Arc::new(schemas), Arc::new(published));
         let (background, draining) = (Arc::default(), watch::Sender::new(false));
-        Self { crib, options, schemas, published, background, draining }
+        let health = Arc::default();
+        Self { crib, options, schemas, published, background, draining, health }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -64,6 +67,11 @@ impl App {
     /// Says to all that the server is about to stop.
     pub fn drain(&self) {
         self.draining.send_replace(true);
+    }
+
+    /// Whether the server is about to stop.
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
     }
 
     /// Ends when the server is about to stop: then a stream says its last word.

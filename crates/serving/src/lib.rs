@@ -19,6 +19,7 @@ mod docs_page;
 mod etag;
 mod explain;
 mod failure;
+mod health;
 mod journal;
 mod names;
 mod openapi;

@@ -15,12 +15,13 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, names, openapi, whoami};
+use crate::{agents, around, health, names, openapi, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
     [
         about(),
+        health::routes(),
         whoami::routes(),
         agents::routes(),
         sources::routes(),

@@ -5,6 +5,7 @@ mod agents;
 mod documents;
 mod drain;
 mod groups;
+mod health;
 mod issuer;
 mod keys;
 mod labels;
