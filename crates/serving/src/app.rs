@@ -8,6 +8,7 @@ use toolcrib::{Snapshot, Toolcrib};
 
 use crate::health::Health;
 use crate::names::Names;
+use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub allow_stdio: bool,
     /// Which names it answers to.
     pub names: Names,
+    /// What tokens are for, and who issues them.
+    pub resource: ProtectedResource,
 }
 
 impl App {
