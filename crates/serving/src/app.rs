@@ -2,11 +2,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
+use crate::health::Health;
 use crate::mcp::Mcp;
+use crate::names::Names;
 use crate::prepared::PreparedLists;
+use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
 
@@ -14,7 +18,7 @@ use crate::schemas::Schemas;
 #[derive(Clone)]
 pub struct App {
     pub(crate) crib: Toolcrib,
-    pub(crate) options: Options,
+    pub(crate) options: Arc<Options>,
     /// Of everything that routes take: bodies are held against them.
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
@@ -22,6 +26,8 @@ pub struct App {
     pub(crate) prepared: Arc<PreparedLists>,
     pub(crate) mcp: Arc<Mcp>,
     background: Arc<Mutex<JoinSet<()>>>,
+    draining: watch::Sender<bool>,
+    pub(crate) health: Arc<Health>,
 }
 
 /// How the server behaves.
@@ -33,6 +39,10 @@ pub struct Options {
     pub allow_stdio: bool,
     /// Seals what clients keep for us; without it, with a key of this process alone.
     pub seal: Option<Seal>,
+    /// Which names it answers to.
+    pub names: Names,
+    /// What tokens are for, and who issues them.
+    pub resource: ProtectedResource,
 }
 
 impl App {
@@ -42,10 +52,12 @@ impl App {
         schemas: Schemas,
         published: Published,
     ) -> Self {
-        let (schemas, published) = (Arc::new(schemas), Arc::new(published));
-        let (prepared, background) = (Arc::default(), Arc::default());
         let mcp = Arc::new(Mcp::new(options.seal.clone().unwrap_or_else(Seal::random)));
-        Self { crib, options, schemas, published, prepared, mcp, background }
+        let (options, schemas, published) =
+            (Arc::new(options), Arc::new(schemas), Arc::new(published));
+        let (prepared, health) = (Arc::default(), Arc::default());
+        let (background, draining) = (Arc::default(), watch::Sender::new(false));
+        Self { crib, options, schemas, published, prepared, mcp, background, draining, health }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -61,6 +73,22 @@ impl App {
 
     fn work(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.background.lock().expect("no one panics while holding the work")
+    }
+
+    /// Says to all that the server is about to stop.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Whether the server is about to stop.
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Ends when the server is about to stop: then a stream says its last word.
+    pub async fn draining(&self) {
+        let mut draining = self.draining.subscribe();
+        draining.wait_for(|draining| *draining).await.expect("the sender is held here");
     }
 
     /// Drops what still goes on.

@@ -2,7 +2,6 @@
 
 pub(crate) mod target;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -10,6 +9,8 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::show::At;
+use crate::names::PublicUrl;
+use crate::serve::listen::{Listen, Mode};
 use crate::{call, discover, explain, journal, secret, serve};
 
 /// How a verb ended when it did not fail.
@@ -74,12 +75,14 @@ enum Verb {
 Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
 and printed once. Callers without a credential are let in only from this machine and only if there
 are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
-the server when the requests at hand are answered. With -v every request is a line on stderr.
+the server; whoever was let in by then is answered, within 30 seconds. With -v every request is a
+line on stderr.
 
 Examples:
   toolcrib serve
   toolcrib serve --config toolcrib.yaml
   toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+  toolcrib serve --listen 0.0.0.0:8443 --tls-cert crib.pem --tls-key crib.key
 
 A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
   issuers:
@@ -188,10 +191,22 @@ are never removed.")]
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: SocketAddr,
-    /// Issuers whose tokens are taken, in YAML or JSON
+    /// An address with a port, 0 for a free one, or unix:PATH
+    #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: Listen,
+    /// Who may open the socket at unix:PATH, as for chmod
+    #[arg(long, value_name = "MODE", default_value = "600")]
+    pub(crate) socket_mode: Mode,
+    /// A certificate and those that vouch for it, in PEM; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Where the server is for everybody else, such as `https://crib.example.com`
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<PublicUrl>,
+    /// Issuers whose tokens are taken, names and limits, in YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// A file with the key
@@ -200,6 +215,9 @@ pub(crate) struct Serve {
     /// Make another key for an admin and print it, for whoever lost theirs
     #[arg(long)]
     pub(crate) new_admin_key: bool,
+    /// How long to go on after SIGTERM while `/health/ready` says no, so that balancers see it
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) drain_delay: u32,
     /// Let callers without a credential in, wherever they are
     #[arg(long)]
     pub(crate) allow_anonymous: bool,

@@ -132,7 +132,7 @@ impl Watching {
             _ = self.catalog.changed() => Ok(()),
             () = any(&mut self.providers) => Ok(()),
             () = tokio::time::sleep_until(self.look_again) => Ok(()),
-            () = stops(&self.app) => Err(Gone::Server),
+            () = self.app.draining() => Err(Gone::Server),
         }
     }
 
@@ -191,11 +191,6 @@ async fn identify(app: &App, bearer: Option<&SecretString>) -> Result<Agent, Gon
         | NotIdentified::Token(_)
         | NotIdentified::Key => Gone::Credential,
     })
-}
-
-/// Ends when the server wants its streams to end. Nothing says so yet: then they are cut off.
-async fn stops(_app: &App) {
-    std::future::pending().await
 }
 
 #[cfg(test)]

@@ -48,10 +48,19 @@ fn serve() {
     Usage: toolcrib serve [OPTIONS]
 
     Options:
-          --listen <ADDR:PORT>       Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
-          --config <FILE>            Issuers whose tokens are taken, in YAML or JSON
+          --listen <PLACE>           An address with a port, 0 for a free one, or unix:PATH [default:
+                                     127.0.0.1:8080]
+          --socket-mode <MODE>       Who may open the socket at unix:PATH, as for chmod [default: 600]
+          --tls-cert <FILE>          A certificate and those that vouch for it, in PEM; read again when
+                                     it changes
+          --tls-key <FILE>           The private key of the certificate, in PEM
+          --public-url <URL>         Where the server is for everybody else, such as
+                                     `https://crib.example.com`
+          --config <FILE>            Issuers whose tokens are taken, names and limits, in YAML or JSON
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
           --new-admin-key            Make another key for an admin and print it, for whoever lost theirs
+          --drain-delay <SECONDS>    How long to go on after SIGTERM while `/health/ready` says no, so
+                                     that balancers see it [default: 0]
           --allow-anonymous          Let callers without a credential in, wherever they are
           --allow-stdio              Let admins register MCP servers that are started as child processes
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
@@ -61,12 +70,14 @@ fn serve() {
     Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
     and printed once. Callers without a credential are let in only from this machine and only if there
     are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
-    the server when the requests at hand are answered. With -v every request is a line on stderr.
+    the server; whoever was let in by then is answered, within 30 seconds. With -v every request is a
+    line on stderr.
 
     Examples:
       toolcrib serve
       toolcrib serve --config toolcrib.yaml
       toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+      toolcrib serve --listen 0.0.0.0:8443 --tls-cert crib.pem --tls-key crib.key
 
     A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
       issuers:

@@ -28,8 +28,10 @@ pub(crate) enum Code {
     KindNotDiscovered,
     MalformedJson,
     MethodNotAllowed,
+    MisdirectedRequest,
     NotAcceptable,
     NotFound,
+    NotReady,
     NothingToReview,
     PreconditionFailed,
     SaveFailed,
@@ -85,6 +87,7 @@ impl Code {
             Self::PreconditionFailed => (412, "It has changed meanwhile"),
             Self::TooLarge => (413, "The body is too large"),
             Self::UnsupportedMediaType => (415, "Bodies are JSON"),
+            Self::MisdirectedRequest => (421, "Not for this server"),
             Self::IdempotencyKeyReused => (422, "The key belongs to another request"),
             Self::ValidationError => (422, "The request cannot be used"),
             Self::HeaderTooLarge => (431, "A header is too large"),
@@ -95,6 +98,7 @@ impl Code {
             Self::DeadlineExceeded => (503, "It took too long"),
             Self::JournalUnavailable => (503, "The journal does not work"),
             Self::KeysUnavailable => (503, "The keys of a token's issuer cannot be had"),
+            Self::NotReady => (503, "The server is not ready"),
             Self::SaveFailed => (503, "What was found could not be stored"),
         }
     }

@@ -1,12 +1,17 @@
-//! The configuration file of a server: whose tokens are taken, and how much is kept.
+//! The configuration file of a server: whose tokens are taken, its names, and how much is taken and kept.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use toolcrib::{CacheLimits, IssuerConfig};
 
+use super::connections::Limits;
 use crate::failure::Failure;
+use crate::names::{HostName, Origin, PublicUrl};
+use crate::protected_resource::Scope;
 use crate::target;
 
 /// More than any configuration has.
@@ -19,8 +24,32 @@ pub(super) struct Settings {
     /// Whose tokens are taken.
     #[serde(default)]
     pub(super) issuers: Vec<IssuerConfig>,
+    /// Where the server is for everybody else.
+    pub(super) public_url: Option<PublicUrl>,
+    /// Other names it answers to.
+    #[serde(default)]
+    pub(super) allowed_hosts: Vec<HostName>,
+    /// Pages from elsewhere that may ask.
+    #[serde(default)]
+    pub(super) allowed_origins: Vec<Origin>,
+    /// What tokens must at least be asked for.
+    #[serde(default)]
+    pub(super) scopes: Vec<Scope>,
+    #[serde(default)]
+    limits: LimitSettings,
     #[serde(default)]
     cache: Cache,
+}
+
+/// What connections may take; times are in seconds.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitSettings {
+    connections: Option<NonZeroU32>,
+    streams: Option<NonZeroU32>,
+    head_within: Option<NonZeroU32>,
+    idle: Option<NonZeroU32>,
+    last_answers: Option<u32>,
 }
 
 /// How long, and how much, what was worked out is kept. It is never used after a change.
@@ -34,17 +63,33 @@ struct Cache {
 }
 
 impl Settings {
-    pub(super) fn read(path: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = path else { return Ok(Self::default()) };
+    /// What the file says. The public url is for those who start the server to say otherwise.
+    pub(super) fn read(
+        path: Option<&Path>,
+        public_url: Option<&PublicUrl>,
+    ) -> Result<Self, Failure> {
+        let settings = match path {
+            Some(path) => Self::of_file(path, public_url)?,
+            None => Self::default(),
+        };
+        Ok(Self { public_url: public_url.cloned().or(settings.public_url), ..settings })
+    }
+
+    fn of_file(path: &Path, public_url: Option<&PublicUrl>) -> Result<Self, Failure> {
         let unreadable =
             |at: String, problem: String| Failure::Settings { path: path.to_owned(), at, problem };
         let bytes = target::from_file(path, LIMIT)?;
-        let value = discovery::text::read(&bytes)
+        let mut value = discovery::text::read(&bytes)
             .map_err(|error| unreadable(String::new(), error.to_string()))?;
         // A list would be taken for the members in their order.
         if !value.is_object() {
-            let problem = "it is to be a mapping with `issuers` and `cache`".to_owned();
+            let problem = "it is to be a mapping, such as `issuers: […]`".to_owned();
             return Err(unreadable(String::new(), problem));
+        }
+        if let Some(url) =
+            public_url.cloned().or_else(|| value["public_url"].as_str()?.parse().ok())
+        {
+            add_audiences(&mut value, &url);
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
             let at = match error.path().to_string().as_str() {
@@ -53,6 +98,19 @@ impl Settings {
             };
             unreadable(at, error.into_inner().to_string())
         })
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let (usual, given) = (Limits::default(), &self.limits);
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        let time = |given: Option<NonZeroU32>| given.map(|time| seconds(time.get()));
+        Limits {
+            places: given.connections.map_or(usual.places, |places| places.get() as usize),
+            streams: given.streams.map_or(usual.streams, NonZeroU32::get),
+            head_within: time(given.head_within).unwrap_or(usual.head_within),
+            idle: time(given.idle).unwrap_or(usual.idle),
+            last_answers: given.last_answers.map_or(usual.last_answers, seconds),
+        }
     }
 
     pub(super) fn cache(&self) -> CacheLimits {
@@ -66,6 +124,15 @@ impl Settings {
     }
 }
 
+/// An issuer that does not say whom its tokens are for issues them for this server.
+fn add_audiences(settings: &mut Value, url: &PublicUrl) {
+    let issuers = settings.get_mut("issuers").and_then(Value::as_array_mut).into_iter().flatten();
+    for issuer in issuers.filter_map(Value::as_object_mut) {
+        let audiences = || json!([url.to_string(), format!("{url}/mcp")]);
+        issuer.entry("audience").or_insert_with(audiences);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +140,7 @@ mod tests {
     fn read(text: &str) -> Result<Settings, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Settings::read(Some(file.path())).map_err(|failure| failure.sentence())
+        Settings::read(Some(file.path()), None).map_err(|failure| failure.sentence())
     }
 
     #[test]
@@ -82,6 +149,9 @@ mod tests {
         let settings = read(yaml).unwrap();
         assert_eq!(&*settings.issuers[0].issuer, "https://id.example");
         assert_eq!(settings.cache().time_to_live, Duration::from_secs(10));
+        let limits = read("limits: {connections: 7, idle: 60}").unwrap().limits();
+        assert_eq!((limits.places, limits.idle), (7, Duration::from_secs(60)));
+        assert_eq!(limits.streams, Limits::default().streams);
         assert!(read(r#"{"issuers": []}"#).unwrap().issuers.is_empty());
     }
 
@@ -91,9 +161,16 @@ mod tests {
             read("issuers:\n  - issuer: x\n    audience: y\n    algoritms: [RS256]\n").unwrap_err();
         assert!(error.contains("at `issuers[0]") && error.contains("algoritms"), "{error}");
         assert!(read("isuers: []").unwrap_err().contains("isuers"));
+        assert!(
+            read("public_url: https://crib.example.com/mcp")
+                .unwrap_err()
+                .contains("without a path")
+        );
+        assert!(read("allowed_hosts: ['a.example:80']").unwrap_err().contains("any port will do"));
+        assert!(read("limits: {streams: 0}").unwrap_err().contains("at `limits.streams`"));
         assert!(read("a: [").is_err());
         for text in ["[]", "[[]]", "issuers"] {
-            assert!(read(text).unwrap_err().contains("a mapping with `issuers`"), "{text}");
+            assert!(read(text).unwrap_err().contains("a mapping, such as `issuers"), "{text}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::issuer::World;
 use super::server::{Ask, Server};
 use super::sources::specification;
 
@@ -27,6 +28,10 @@ fn these_are_the_operations() {
     insta::assert_snapshot!(lines.join("\n"), @"
     GET /api/openapi.json get_openapi (everybody)
     GET /api/docs get_docs (everybody)
+    GET /health/live get_live (everybody)
+    GET /health/ready get_ready (everybody)
+    GET /.well-known/oauth-protected-resource get_protected_resource (everybody)
+    GET /.well-known/oauth-protected-resource/mcp get_protected_mcp (everybody)
     GET /api/whoami whoami (agents)
     GET /api/agents/tools list_agent_tools (agents)
     GET /api/agents/stream stream_agent_tools (agents)
@@ -155,7 +160,7 @@ fn operations(document: &Value) -> BTreeMap<String, (String, String, Value)> {
 
 #[test]
 fn every_answer_has_the_headers_that_the_document_says() {
-    let server = Server::start();
+    let World { server, .. } = World::new();
     let mut untried = operations(&server.send(&Ask::new("GET", "/api/openapi.json")).ok());
     let mut send = |name: &str, id: &str, body: Value| {
         let (method, path, operation) = untried.remove(name).unwrap();
@@ -216,10 +221,18 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for kind in ["sources", "tools", "groups", "policies", "labels", "keys", "issuers"] {
         send(&format!("list_{kind}"), "", none.clone());
     }
-    for name in ["get_openapi", "get_docs", "whoami", "refresh_keys"] {
-        send(name, "", none.clone());
-    }
-    for name in ["list_agent_tools", "stream_agent_tools"] {
+    for name in [
+        "get_live",
+        "get_ready",
+        "get_protected_resource",
+        "get_protected_mcp",
+        "get_openapi",
+        "get_docs",
+        "whoami",
+        "list_agent_tools",
+        "stream_agent_tools",
+        "refresh_keys",
+    ] {
         send(name, "", none.clone());
     }
     send("delete_policy", "p", none.clone());

@@ -73,8 +73,9 @@ impl Server {
                 child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
                 panic!("the server did not start: {said}");
             };
-            if let Some((_, address)) = line.split_once("serves on http://") {
-                self.port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+            if let Some((_, place)) = line.split_once("serves on ") {
+                // A Unix socket has no port.
+                self.port = place.rsplit_once(':').unwrap().1.parse().unwrap_or(0);
             }
             if line.trim().starts_with("tcrib_") {
                 self.key = line.trim().to_owned();
@@ -89,8 +90,22 @@ impl Server {
 
     /// Tells the server to stop, and what it said until then.
     pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
+        self.tell_to_stop();
+        self.ended()
+    }
+
+    pub(crate) fn tell_to_stop(&self) {
+        self.tell("TERM");
+    }
+
+    /// Sends a signal.
+    pub(crate) fn tell(&self, name: &str) {
+        self.child.iter().for_each(|child| signal(child, name));
+    }
+
+    /// Waits until the server has ended, and what it said until then.
+    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
         let Some(child) = self.child.take() else { return (None, String::new()) };
-        signal(&child, "TERM");
         let output = child.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
@@ -283,6 +298,13 @@ impl Answer {
 
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The challenge before it says where a token is to be had.
+    pub(crate) fn challenge(&self) -> &str {
+        let whole = self.header("www-authenticate");
+        let (challenge, _) = whole.split_once(" resource_metadata=\"").expect("the way to a token");
+        challenge.trim_end_matches(',')
     }
 
     pub(crate) fn json(&self) -> Value {
