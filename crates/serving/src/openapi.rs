@@ -7,9 +7,10 @@ use crate::route::{Answer, Route, Who};
 use crate::schemas::{Schemas, Shape};
 
 /// The tags, in the order they are shown.
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 11] = [
     ("about", "This API, and who is calling."),
     ("agents", "What an agent has."),
+    ("mcp", "The same over the Model Context Protocol, in all its versions."),
     ("sources", "What offers tools."),
     ("tools", "What sources offer, what admins say instead, and what waits for review."),
     ("groups", "Curated tools: selected + explicit − excluded."),
