@@ -28,6 +28,41 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     }
 }
 
+/// The first integer of a JSON text that has more than 64 bits. It would be read as another, that looks much the same.
+pub fn oversized_integer(text: &[u8]) -> Option<&str> {
+    let is_number = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
+    let mut rest = text;
+    while let Some((&first, others)) = rest.split_first() {
+        if first == b'"' {
+            rest = after_string(others);
+            continue;
+        }
+        let length = rest.iter().take_while(|byte| is_number(byte)).count();
+        let (number, behind) = rest.split_at(length.max(1));
+        rest = behind;
+        let number = str::from_utf8(number).unwrap_or_default();
+        let is_integer = number.ends_with(|c: char| c.is_ascii_digit())
+            && number.strip_prefix('-').unwrap_or(number).bytes().all(|b| b.is_ascii_digit());
+        if is_integer && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// What stands behind the end of a string.
+fn after_string(text: &[u8]) -> &[u8] {
+    let mut rest = text.iter();
+    while let Some(byte) = rest.next() {
+        match byte {
+            b'"' => break,
+            b'\\' => drop(rest.next()),
+            _ => {}
+        }
+    }
+    rest.as_slice()
+}
+
 /// One value at any depth.
 #[derive(Default)]
 pub struct Strict {
@@ -163,6 +198,34 @@ mod tests {
         assert!(read(&nested(100)).is_some());
         assert!(read(&nested(128)).is_none());
         assert!(read(&nested(8000)).is_none());
+    }
+
+    #[test]
+    fn an_integer_that_would_be_rounded_is_found() {
+        let found = |text: &str| oversized_integer(text.as_bytes()).map(str::to_owned);
+        for number in ["18446744073709551616", "-9223372036854775809", "10000000000000000000000"] {
+            for text in
+                [number.to_owned(), format!("[1,{number}]"), format!(r#"{{"a\\":{number} }}"#)]
+            {
+                assert_eq!(found(&text).as_deref(), Some(number), "{text}");
+            }
+        }
+        let fine = [
+            "18446744073709551615",
+            "-9223372036854775808",
+            "1e30",
+            "0.1234567890123456789012",
+            "true",
+            "-0",
+        ];
+        for number in fine {
+            assert_eq!(found(&format!("[{number}]")), None);
+        }
+        assert_eq!(
+            found(r#"{"99999999999999999999": "99999999999999999999\"99999999999999999999"}"#),
+            None
+        );
+        assert_eq!(found(r#""99999999999999999999"#), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ fn table() -> Vec<Route> {
         about(),
         whoami::routes(),
         agents::routes(),
+        agents::call::routes(),
         stream::routes(),
         sources::routes(),
         tools::routes(),

@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+mod calls;
 mod documents;
 mod formats;
 mod groups;

@@ -11,6 +11,7 @@ use serde::Serialize;
 #[schemars(rename = "ProblemCode")]
 pub(crate) enum Code {
     AlreadyExists,
+    AmbiguousName,
     Busy,
     DeadlineExceeded,
     Forbidden,
@@ -70,6 +71,7 @@ impl Code {
             Self::NotFound => (404, "There is no such thing"),
             Self::MethodNotAllowed => (405, "Not with this method"),
             Self::AlreadyExists => (409, "The id is taken"),
+            Self::AmbiguousName => (409, "Several tools go by this name"),
             Self::GoneSince => (409, "It was made, and is gone since"),
             Self::GroupIsGranted => (409, "Policies grant this group"),
             Self::InventoryShrinks => (409, "Too many tools would go"),

@@ -29,6 +29,8 @@ fn these_are_the_operations() {
     GET /api/docs get_docs (everybody)
     GET /api/whoami whoami (agents)
     GET /api/agents/tools list_agent_tools (agents)
+    POST /api/agents/tools/call call_agent_tool (agents)
+    POST /api/tools/{id}/execute execute_tool (agents)
     GET /api/agents/stream stream_agent_tools (agents)
     GET /api/sources list_sources (admins)
     POST /api/sources register_source (admins)
@@ -159,7 +161,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
     let mut untried = operations(&server.send(&Ask::new("GET", "/api/openapi.json")).ok());
     let mut send = |name: &str, id: &str, body: Value| {
         let (method, path, operation) = untried.remove(name).unwrap();
-        let ask = server.ask(&method, &path.replace("{id}", id));
+        let ask = server.ask(&method, &path.replace("{id}", id).replace("{name}", id));
         let answer = server.send(&if body.is_null() { ask } else { ask.json(&body) });
         assert!((200..300).contains(&answer.status), "{name}: {answer:?}");
         let said = &operation["responses"][answer.status.to_string()];
@@ -171,7 +173,8 @@ fn every_answer_has_the_headers_that_the_document_says() {
         answer
     };
     let none = Value::Null;
-    let text = specification(&["cats", "dogs"]);
+    // An address that nothing is sent to.
+    let text = specification(&["cats", "dogs"]).replace("https://api.example", "http://127.0.0.1");
     let source = json!({"name": "s", "trust": "review", "settings": {"kind": "openapi", "specification": {"text": text}}});
     send("register_source", "", source.clone());
     server.wait_for("/api/sources/s", |source| !source["inventory"].is_null());
@@ -219,6 +222,12 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for name in ["get_openapi", "get_docs", "whoami", "refresh_keys"] {
         send(name, "", none.clone());
     }
+    // Who may administer has no tools by that.
+    server
+        .put("/api/keys/first-admin", &json!({"name": "a", "admin": true, "claims": claims}))
+        .ok();
+    send("call_agent_tool", "", json!({"name": "cats"}));
+    send("execute_tool", "s:cats", json!({}));
     for name in ["list_agent_tools", "stream_agent_tools"] {
         send(name, "", none.clone());
     }
