@@ -20,6 +20,7 @@ mod etag;
 mod explain;
 mod failure;
 mod format;
+mod http_manifest;
 mod journal;
 mod openapi;
 mod out;

@@ -15,7 +15,7 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, openapi, stream, whoami};
+use crate::{agents, around, http_manifest, openapi, stream, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
@@ -25,6 +25,7 @@ fn table() -> Vec<Route> {
         agents::routes(),
         agents::call::routes(),
         stream::routes(),
+        http_manifest::routes(),
         sources::routes(),
         tools::routes(),
         groups::routes(),

@@ -6,6 +6,7 @@ mod calls;
 mod documents;
 mod formats;
 mod groups;
+mod http_manifest;
 mod issuer;
 mod keys;
 mod labels;

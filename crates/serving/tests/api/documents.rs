@@ -32,6 +32,8 @@ fn these_are_the_operations() {
     POST /api/agents/tools/call call_agent_tool (agents)
     POST /api/tools/{id}/execute execute_tool (agents)
     GET /api/agents/stream stream_agent_tools (agents)
+    GET /tools get_http_manifest (agents)
+    POST /tools/{name} call_http_tool (agents)
     GET /api/sources list_sources (admins)
     POST /api/sources register_source (admins)
     GET /api/sources/{id} get_source (admins)
@@ -228,7 +230,8 @@ fn every_answer_has_the_headers_that_the_document_says() {
         .ok();
     send("call_agent_tool", "", json!({"name": "cats"}));
     send("execute_tool", "s:cats", json!({}));
-    for name in ["list_agent_tools", "stream_agent_tools"] {
+    send("call_http_tool", "cats", json!({}));
+    for name in ["list_agent_tools", "stream_agent_tools", "get_http_manifest"] {
         send(name, "", none.clone());
     }
     send("delete_policy", "p", none.clone());
