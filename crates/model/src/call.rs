@@ -1,5 +1,6 @@
 //! A call and its outcome: what the agent does, and what came of it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -16,7 +17,7 @@ pub struct Call {
 }
 
 /// What came of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
     /// Which tool.
     pub tool_id: ToolId,
@@ -39,7 +40,7 @@ pub struct Outcome {
 }
 
 /// A part of an answer, in the shape MCP gives it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Content {
     /// For the model to read.
@@ -62,7 +63,7 @@ pub enum Content {
 }
 
 /// A picture or a recording.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Media {
     /// In base64.
@@ -72,7 +73,7 @@ pub struct Media {
 }
 
 /// Bytes that are embedded in an answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Blob {
     /// What it is called.
@@ -84,7 +85,7 @@ pub struct Blob {
 }
 
 /// What came of a call, in the shape of an MCP tool result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
     /// For the model to read.
@@ -102,7 +103,7 @@ pub struct ToolResult {
 }
 
 /// How a call went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
     /// There is a result.
@@ -112,7 +113,7 @@ pub enum CallStatus {
 }
 
 /// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Failure {
     /// For programs.
     pub code: ErrorCode,
@@ -123,7 +124,7 @@ pub struct Failure {
 }
 
 /// Why a call failed, in one stable word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the words are the documentation")]
 pub enum ErrorCode {

@@ -1,5 +1,7 @@
 //! `/api/agents/tools`: what an agent has (requirement A1).
 
+pub(crate) mod call;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;

@@ -90,3 +90,17 @@ impl<T: FromStr + Send> FromRequestParts<App> for Id<T> {
         text.parse().map(Self).map_err(|_| Problem::not_found("such id:", &text))
     }
 }
+
+/// The name in the path: any text, which may be the name of nothing.
+pub(crate) struct Named(pub(crate) String);
+
+impl FromRequestParts<App> for Named {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match Path::<String>::from_request_parts(parts, app).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(_) => Err(Problem::new(Code::NotFound, "the name in the path is not UTF-8")),
+        }
+    }
+}

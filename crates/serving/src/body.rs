@@ -1,7 +1,8 @@
 //! Bodies: JSON, within a limit, without a member that nobody knows.
 //!
 //! The model's types tolerate unknown members, because later versions may have stored them. A request must not: a
-//! misspelt part of a selector would select everything. So bodies are first held against the published schema.
+//! misspelt part of a selector would select everything. So bodies are first held against the published schema. The
+//! arguments of a call are a tool's own: its schema judges them.
 
 pub(crate) mod check;
 
@@ -22,6 +23,9 @@ use crate::schemas::Shape;
 /// The body of a request.
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// The body of a call: the same, and no number in it is rounded on its way to the tool.
+pub(crate) struct Exact<T>(pub(crate) T);
+
 /// The body of a request for something new: an id, or else one is made from the name.
 pub(crate) struct New<Id, T> {
     pub(crate) id: Option<Id>,
@@ -32,7 +36,23 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let value = json_of(request, app).await?;
+        let value = json_of(request, app).await?.0;
+        check::against(&app.schemas, Shape::of::<T>(), &value)?;
+        read(&value).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Exact<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (value, bytes) = json_of(request, app).await?;
+        if let Some(number) = strict_json::rounded(&bytes) {
+            let number: String = number.chars().take(80).collect();
+            let message =
+                format!("the number `{number}` cannot be kept as it is: send it as a text");
+            return Err(Problem::field("", message));
+        }
         check::against(&app.schemas, Shape::of::<T>(), &value)?;
         read(&value).map(Self)
     }
@@ -46,7 +66,7 @@ where
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let mut value = json_of(request, app).await?;
+        let mut value = json_of(request, app).await?.0;
         check::against(&app.schemas, Shape::of::<Self>(), &value)?;
         let id = value.as_object_mut().and_then(|members| members.shift_remove("id"));
         // One after the other, so that each says where it is wrong.
@@ -118,16 +138,19 @@ fn said_of_member<'a>(
     (place.is_object() && is_name).then_some((name, rest))
 }
 
-async fn json_of(request: Request, app: &App) -> Result<Value, Problem> {
+/// What was sent, read and as it came.
+async fn json_of(request: Request, app: &App) -> Result<(Value, Bytes), Problem> {
     let is_json = is_json(request.headers());
     let bytes = bytes_of(request, app).await?;
     if bytes.is_empty() {
-        return Ok(Value::Object(Map::new()));
+        return Ok((Value::Object(Map::new()), bytes));
     }
     if !is_json {
         return Err(not_json());
     }
-    strict_json::value(&bytes).map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))
+    let value = strict_json::value(&bytes);
+    let value = value.map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))?;
+    Ok((value, bytes))
 }
 
 async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {

@@ -32,6 +32,9 @@ pub(crate) enum Format {
     Anthropic,
     /// For Google's Gemini.
     Gemini,
+    /// As an http manifest has them (requirement H3).
+    #[serde(skip)]
+    HttpManifest,
 }
 
 impl Format {
@@ -48,6 +51,7 @@ impl Format {
             Self::OpenaiResponses => "openai_responses",
             Self::Anthropic => "anthropic",
             Self::Gemini => "gemini",
+            Self::HttpManifest => "http_manifest",
         })
     }
 
@@ -55,9 +59,11 @@ impl Format {
     pub(crate) fn write(self, view: &AgentView) -> Vec<u8> {
         let (start, end) = match self {
             Self::Data => (r#"{"data":["#, "]}"),
-            Self::Mcp | Self::Openai | Self::OpenaiResponses | Self::Anthropic => {
-                (r#"{"tools":["#, "]}")
-            }
+            Self::Mcp
+            | Self::Openai
+            | Self::OpenaiResponses
+            | Self::Anthropic
+            | Self::HttpManifest => (r#"{"tools":["#, "]}"),
             Self::Gemini => (r#"{"tools":[{"functionDeclarations":["#, "]}]}"),
         };
         let mut bytes = start.as_bytes().to_vec();
@@ -72,13 +78,15 @@ impl Format {
         bytes
     }
 
-    /// What a tool is called in this format. MCP takes any name; the APIs of models do not.
+    /// What a tool is called in this format. MCP takes any name; the APIs of models and paths do not.
     pub(crate) fn name(self, tool: &ViewedTool) -> Cow<'_, str> {
         match self {
             Self::Data | Self::Mcp => Cow::Borrowed(tool.name()),
-            Self::Openai | Self::OpenaiResponses | Self::Anthropic | Self::Gemini => {
-                tool.portable_name()
-            }
+            Self::Openai
+            | Self::OpenaiResponses
+            | Self::Anthropic
+            | Self::Gemini
+            | Self::HttpManifest => tool.portable_name(),
         }
     }
 
@@ -90,6 +98,13 @@ impl Format {
                 serde_json::to_value(AgentTool::of(view, tool)).expect("a tool of ours is JSON")
             }
             Self::Mcp => Value::Object(of_mcp(tool)),
+            Self::HttpManifest => {
+                let mut shown = Value::Object(of_mcp(tool));
+                shown["endpoint"] = format!("/tools/{name}").into();
+                shown["method"] = "POST".into();
+                shown["name"] = name.into();
+                shown
+            }
             Self::Openai => json!({
                 "type": "function",
                 "function": {"name": name, "description": description, "parameters": parameters(tool)},

@@ -21,6 +21,7 @@ mod explain;
 mod failure;
 mod format;
 mod health;
+mod http_manifest;
 mod journal;
 mod mcp;
 mod names;

@@ -9,7 +9,7 @@ use crate::schemas::{Schemas, Shape};
 /// The tags, in the order they are shown.
 const TAGS: [(&str, &str); 11] = [
     ("about", "This API, and who is calling."),
-    ("agents", "What an agent has."),
+    ("agents", "What an agent has, and calling it."),
     ("mcp", "The same over the Model Context Protocol, in all its versions."),
     ("sources", "What offers tools."),
     ("tools", "What sources offer, what admins say instead, and what waits for review."),
@@ -86,16 +86,16 @@ fn parameters() -> Value {
 
 fn operation(route: &Route, schemas: &Schemas) -> Value {
     let mut parameters = Vec::new();
-    if route.has_id() {
+    if let Some(name) = route.parameter() {
         let description =
-            "Its id; what is not a letter, digit or one of `-._~` is percent-encoded.";
+            format!("Its {name}; what is not a letter, digit or one of `-._~` is percent-encoded.");
         parameters.push(json!({
-            "name": "id", "in": "path", "required": true, "schema": {"type": "string"}, "description": description,
+            "name": name, "in": "path", "required": true, "schema": {"type": "string"}, "description": description,
         }));
     }
     parameters.extend(query_parameters(route, schemas));
     let named = [
-        ("If-Match", route.changes() && route.has_id()),
+        ("If-Match", route.changes() && route.parameter().is_some()),
         ("Idempotency-Key", route.takes_key),
         ("If-None-Match", matches!(route.answer, Answer::List(_))),
     ];
@@ -203,13 +203,13 @@ fn problems(route: &Route) -> Vec<&'static str> {
     if route.who != Who::Open {
         statuses.extend(["400", "401", "403"]);
     }
-    if route.has_id() {
+    if route.parameter().is_some() || route.is_call {
         statuses.push("404");
     }
-    if route.changes() {
+    if route.changes() || route.is_call {
         statuses.push("409");
     }
-    if route.changes() && route.has_id() {
+    if route.changes() && route.parameter().is_some() {
         statuses.push("412");
     }
     if route.body.is_some() {

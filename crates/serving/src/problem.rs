@@ -8,7 +8,9 @@ use axum::response::{AppendHeaders, IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
-use toolcrib::{CommandError, JournalError, NotIdentified, RefreshResult, Refusal, TokenError};
+use toolcrib::{
+    CommandError, JournalError, NotFound, NotIdentified, RefreshResult, Refusal, TokenError,
+};
 
 pub(crate) use self::code::Code;
 use crate::health::Reason;
@@ -192,6 +194,19 @@ impl From<NotIdentified> for Problem {
             NotIdentified::NoIssuer | NotIdentified::Token(_) | NotIdentified::Key => {
                 Self::credential_refused(error.to_string())
             }
+        }
+    }
+}
+
+/// The same for a tool that does not exist and for one that is not granted.
+impl From<NotFound> for Problem {
+    fn from(error: NotFound) -> Self {
+        match error {
+            NotFound::NoSuchTool { name } => {
+                let name = name.chars().take(200).collect::<String>().into();
+                Self::new(Code::NotFound, NotFound::NoSuchTool { name }.to_string())
+            }
+            NotFound::Ambiguous { .. } => Self::new(Code::AmbiguousName, error.to_string()),
         }
     }
 }

@@ -19,6 +19,11 @@ const BODY_LIMIT: usize = 1 << 20;
 /// How long a request may take where a route says nothing else.
 const DEADLINE: Duration = Duration::from_secs(60);
 
+/// The largest arguments of a call, in bytes: files are among them.
+const CALL_LIMIT: usize = 10 << 20;
+/// How long a call may take. What is behind it has a deadline of its own.
+const CALL_DEADLINE: Duration = Duration::from_secs(600);
+
 /// Who may come in. The handler's signature enforces it; a test holds every route to its word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
@@ -48,6 +53,8 @@ pub(crate) struct Route {
     pub(crate) example: Option<&'static str>,
     /// Whether the same request with the same key is carried out once.
     pub(crate) takes_key: bool,
+    /// Whether it calls a tool: nothing of ours changes.
+    pub(crate) is_call: bool,
     pub(crate) answer: Answer,
     limit: usize,
     deadline: Duration,
@@ -129,6 +136,7 @@ impl Route {
             body_is_optional: false,
             example: None,
             takes_key,
+            is_call: false,
             answer: Answer::Document("text/plain"),
             limit: BODY_LIMIT,
             deadline: DEADLINE,
@@ -171,6 +179,12 @@ impl Route {
     /// Is carried out as often as it is asked for.
     pub(crate) fn without_key(self) -> Self {
         Self { takes_key: false, ..self }
+    }
+
+    /// Calls a tool, which may take long and large arguments.
+    pub(crate) fn calls(self) -> Self {
+        let (limit, deadline) = (CALL_LIMIT, CALL_DEADLINE);
+        Self { takes_key: false, is_call: true, limit, deadline, ..self }
     }
 
     /// Answers with one thing as it is now, and its tag; the handler answers `Seen<T>`.
@@ -221,12 +235,13 @@ impl Route {
 
     /// Whether it changes something.
     pub(crate) fn changes(&self) -> bool {
-        self.method != Method::GET
+        self.method != Method::GET && !self.is_call
     }
 
-    /// Whether it is about one thing, named in its path.
-    pub(crate) fn has_id(&self) -> bool {
-        self.path.contains("{id}")
+    /// What its path names: the `id` of one thing, or the `name` of a tool.
+    pub(crate) fn parameter(&self) -> Option<&'static str> {
+        let (_, rest) = self.path.split_once('{')?;
+        rest.split_once('}').map(|(name, _)| name)
     }
 
     pub(crate) fn into_handler(self) -> MethodRouter<App> {

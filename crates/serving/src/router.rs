@@ -15,7 +15,9 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, health, mcp, names, openapi, protected_resource, stream, whoami};
+use crate::{
+    agents, around, health, http_manifest, mcp, names, openapi, protected_resource, stream, whoami,
+};
 
 /// Every route.
 fn table() -> Vec<Route> {
@@ -26,7 +28,9 @@ fn table() -> Vec<Route> {
         whoami::routes(),
         agents::routes(),
         mcp::http::routes(),
+        agents::call::routes(),
         stream::routes(),
+        http_manifest::routes(),
         sources::routes(),
         tools::routes(),
         groups::routes(),

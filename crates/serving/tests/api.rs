@@ -2,11 +2,13 @@
 
 mod access;
 mod agents;
+mod calls;
 mod documents;
 mod drain;
 mod formats;
 mod groups;
 mod health;
+mod http_manifest;
 mod issuer;
 mod keys;
 mod labels;

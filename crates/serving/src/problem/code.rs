@@ -11,6 +11,7 @@ use serde::Serialize;
 #[schemars(rename = "ProblemCode")]
 pub(crate) enum Code {
     AlreadyExists,
+    AmbiguousName,
     Busy,
     DeadlineExceeded,
     Forbidden,
@@ -74,6 +75,7 @@ impl Code {
             Self::MethodNotAllowed => (405, "Not with this method"),
             Self::NotAcceptable => (406, "Not in a form you take"),
             Self::AlreadyExists => (409, "The id is taken"),
+            Self::AmbiguousName => (409, "Several tools go by this name"),
             Self::GoneSince => (409, "It was made, and is gone since"),
             Self::GroupIsGranted => (409, "Policies grant this group"),
             Self::InventoryShrinks => (409, "Too many tools would go"),

@@ -40,7 +40,11 @@ fn these_are_the_operations() {
     POST /mcp/{group} mcp_group_post (agents)
     GET /mcp/{group} mcp_group_get (agents)
     DELETE /mcp/{group} mcp_group_delete (agents)
+    POST /api/agents/tools/call call_agent_tool (agents)
+    POST /api/tools/{id}/execute execute_tool (agents)
     GET /api/agents/stream stream_agent_tools (agents)
+    GET /tools get_http_manifest (agents)
+    POST /tools/{name} call_http_tool (agents)
     GET /api/sources list_sources (admins)
     POST /api/sources register_source (admins)
     GET /api/sources/{id} get_source (admins)
@@ -170,7 +174,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
     let mut untried = operations(&server.send(&Ask::new("GET", "/api/openapi.json")).ok());
     let mut send = |name: &str, id: &str, body: Value| {
         let (method, path, operation) = untried.remove(name).unwrap();
-        let ask = server.ask(&method, &path.replace("{id}", id));
+        let ask = server.ask(&method, &path.replace("{id}", id).replace("{name}", id));
         let answer = server.send(&if body.is_null() { ask } else { ask.json(&body) });
         assert!((200..300).contains(&answer.status), "{name}: {answer:?}");
         let said = &operation["responses"][answer.status.to_string()];
@@ -182,7 +186,8 @@ fn every_answer_has_the_headers_that_the_document_says() {
         answer
     };
     let none = Value::Null;
-    let text = specification(&["cats", "dogs"]);
+    // An address that nothing is sent to.
+    let text = specification(&["cats", "dogs"]).replace("https://api.example", "http://127.0.0.1");
     let source = json!({"name": "s", "trust": "review", "settings": {"kind": "openapi", "specification": {"text": text}}});
     send("register_source", "", source.clone());
     server.wait_for("/api/sources/s", |source| !source["inventory"].is_null());
@@ -235,10 +240,18 @@ fn every_answer_has_the_headers_that_the_document_says() {
         "get_openapi",
         "get_docs",
         "whoami",
-        "list_agent_tools",
-        "stream_agent_tools",
         "refresh_keys",
     ] {
+        send(name, "", none.clone());
+    }
+    // Who may administer has no tools by that.
+    server
+        .put("/api/keys/first-admin", &json!({"name": "a", "admin": true, "claims": claims}))
+        .ok();
+    send("call_agent_tool", "", json!({"name": "cats"}));
+    send("execute_tool", "s:cats", json!({}));
+    send("call_http_tool", "cats", json!({}));
+    for name in ["list_agent_tools", "stream_agent_tools", "get_http_manifest"] {
         send(name, "", none.clone());
     }
     send("delete_policy", "p", none.clone());

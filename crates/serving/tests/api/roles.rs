@@ -13,7 +13,11 @@ fn routes(server: &Server) -> Vec<(String, String, String)> {
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
             let role = operation["x-toolcrib-for"].as_str().unwrap().to_owned();
-            routes.push((method.to_uppercase(), path.replace("{id}", "nothing"), role));
+            routes.push((
+                method.to_uppercase(),
+                path.replace("{id}", "nothing").replace("{name}", "nothing"),
+                role,
+            ));
         }
     }
     routes

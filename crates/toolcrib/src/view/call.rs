@@ -315,7 +315,7 @@ fn origin(source: &Source) -> Option<http::Origin> {
 fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {
     schema.check(arguments).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let (code, message) = (ErrorCode::ValidationError, problems.join("; "));
+        let (code, message) = (ErrorCode::ValidationError, problems.join("\n"));
         Failure { code, message, retryable: false }
     })
 }

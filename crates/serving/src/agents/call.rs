@@ -1,0 +1,102 @@
+//! Calls over REST (requirement A3). The status of an answer speaks of the request; what came of the tool is in its body.
+//!
+//! So whoever sends a call again because of a status never calls twice: where a tool was called, the answer is 200.
+
+use axum::Json;
+use axum::extract::State;
+use model::{ErrorCode, Outcome, ToolId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use toolcrib::{AgentView, NotFound};
+
+use crate::answer::Named;
+use crate::app::App;
+use crate::body::Exact;
+use crate::caller::Caller;
+use crate::problem::{FieldError, Problem};
+use crate::route::Route;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::post("call_agent_tool", "/api/agents/tools/call", call)
+            .agent("agents", "Call a tool by its name or id")
+            .takes::<Call>()
+            .calls()
+            .answers_plain::<Outcome>(),
+        Route::post("execute_tool", "/api/tools/{id}/execute", execute)
+            .agent("agents", "Call a tool by its id")
+            .may_take::<Execute>()
+            .calls()
+            .answers_plain::<Outcome>(),
+    ]
+}
+
+/// What an agent asks for: a tool by one of its name and its id.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "AgentCall")]
+struct Call {
+    /// The tool, by the name that the agent was shown.
+    #[serde(default)]
+    name: Option<String>,
+    /// The tool, by its id.
+    #[serde(default)]
+    tool_id: Option<String>,
+    /// Its arguments, as its schema says.
+    #[serde(default)]
+    arguments: Option<Map<String, Value>>,
+}
+
+/// What an agent asks for, of a tool in the path.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "AgentExecution")]
+struct Execute {
+    /// Its arguments, as its schema says.
+    #[serde(default)]
+    arguments: Option<Map<String, Value>>,
+}
+
+async fn call(
+    Caller(identity): Caller,
+    State(app): State<App>,
+    Exact(call): Exact<Call>,
+) -> Result<Json<Outcome>, Problem> {
+    let (view, arguments) = (app.crib.view(&identity.agent), call.arguments.unwrap_or_default());
+    match (call.name, call.tool_id) {
+        (Some(name), None) => answer(view.call(&name, arguments).await?),
+        (None, Some(id)) => call_id(&view, &id, arguments).await,
+        (None, None) => Err(Problem::field("name", "is missing, and so is `tool_id`")),
+        (Some(_), Some(_)) => Err(Problem::field("tool_id", "stands beside `name`: send one")),
+    }
+}
+
+async fn execute(
+    Caller(identity): Caller,
+    State(app): State<App>,
+    Named(id): Named,
+    Exact(call): Exact<Execute>,
+) -> Result<Json<Outcome>, Problem> {
+    let view = app.crib.view(&identity.agent);
+    call_id(&view, &id, call.arguments.unwrap_or_default()).await
+}
+
+/// A text that can be no id is the id of nothing.
+async fn call_id(
+    view: &AgentView,
+    id: &str,
+    arguments: Map<String, Value>,
+) -> Result<Json<Outcome>, Problem> {
+    let id: ToolId = id.parse().map_err(|_| NotFound::NoSuchTool { name: id.into() })?;
+    answer(view.call_id(&id, arguments).await?)
+}
+
+/// Arguments that do not fit were never sent anywhere: that is a mistake in the request.
+fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
+    match outcome.error {
+        Some(error) if error.code == ErrorCode::ValidationError => {
+            let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };
+            Err(Problem::fields(error.message.lines().map(field).collect()))
+        }
+        Some(_) | None => Ok(Json(outcome)),
+    }
+}

@@ -1,0 +1,84 @@
+//! `GET /tools` and `POST /tools/{name}`: an agent's tools for whoever speaks the convention of http manifests
+//! (requirement H3), another toolcrib among them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use model::{Content, ToolResult};
+use schemars::JsonSchema;
+use serde_json::{Map, Value};
+use toolcrib::{CallContext, Called};
+
+use crate::answer::Named;
+use crate::app::App;
+use crate::body::Exact;
+use crate::caller::Caller;
+use crate::format::Format;
+use crate::problem::Problem;
+use crate::route::Route;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("get_http_manifest", "/tools", list)
+            .agent("agents", "List the tools that the caller may use, as an http manifest")
+            .lists::<HttpManifest>(),
+        Route::post("call_http_tool", "/tools/{name}", call)
+            .agent("agents", "Call a tool of the http manifest")
+            .may_take::<Map<String, Value>>()
+            .calls()
+            .answers_plain::<ToolResult>(),
+    ]
+}
+
+/// The tools of one agent, each with the address it is called at.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "it says what is written, and lists are written tool by tool")]
+struct HttpManifest {
+    tools: Vec<Entry>,
+}
+
+/// A tool, as MCP shows it, and where it is called. There may be more members.
+#[derive(JsonSchema)]
+#[schemars(rename = "HttpManifestTool", rename_all = "camelCase")]
+#[expect(dead_code, reason = "it says what is written, and lists are written tool by tool")]
+struct Entry {
+    /// What it is called.
+    name: String,
+    /// For the model to read.
+    description: String,
+    /// Of its arguments, whole.
+    input_schema: Value,
+    /// Of its results, whole, if it promises anything.
+    output_schema: Option<Value>,
+    /// `/tools/NAME`
+    endpoint: String,
+    /// `POST`: the arguments are the body.
+    method: String,
+}
+
+async fn list(Caller(identity): Caller, State(app): State<App>, headers: HeaderMap) -> Response {
+    Format::HttpManifest.list(&app, &app.crib.view(&identity.agent)).answer(&headers)
+}
+
+async fn call(
+    Caller(identity): Caller,
+    State(app): State<App>,
+    Named(name): Named,
+    Exact(arguments): Exact<Map<String, Value>>,
+) -> Result<Json<ToolResult>, Problem> {
+    let view = app.crib.view(&identity.agent);
+    let called = view.call_with(&name, arguments, &CallContext::silent()).await?;
+    Ok(Json(match called {
+        Called::Done(done) => done.into_tool_result(),
+        Called::Error { message, .. } => failed(message),
+        Called::Asks(_) | Called::Unable(_) => {
+            failed("the tool asks its caller, and nobody can be asked here".to_owned())
+        }
+    }))
+}
+
+fn failed(message: String) -> ToolResult {
+    let content = vec![Content::Text { text: format!("Error: {message}") }];
+    ToolResult { content, structured_content: None, is_error: true, meta: Map::new() }
+}

@@ -1,0 +1,208 @@
+//! Calls over REST: what came of them, and what is refused before anything is sent (A3, E3).
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use serde_json::{Value, json};
+
+use super::server::{Answer, Ask, Server};
+use crate::support::ok;
+use crate::upstream::{Upstream, answer};
+
+/// A server with one source, whose tools are granted to the role `staff` but for `delete_pet`.
+pub(super) struct Shop {
+    pub(super) server: Server,
+    pub(super) upstream: Upstream,
+    /// Of the staff.
+    pub(super) key: String,
+}
+
+/// `get_pet`, `add_pet`, `break_pet` and `delete_pet`.
+fn specification(url: &str) -> Value {
+    let done = json!({"200": {"description": "ok"}});
+    let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}});
+    let body = json!({"required": true, "content": {"application/json": {"schema": {
+        "type": "object", "properties": {"name": {"type": "string"}, "weight": {"type": "number"}}, "required": ["name"],
+    }}}});
+    json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": url}],
+        "paths": {
+            "/pets/{id}": {
+                "parameters": [id],
+                "get": {"operationId": "get_pet", "summary": "One pet", "responses": done},
+                "delete": {"operationId": "delete_pet", "responses": done},
+            },
+            "/pets": {"post": {"operationId": "add_pet", "requestBody": body, "responses": done}},
+            "/broken": {"get": {"operationId": "break_pet", "responses": done}},
+        },
+    })
+}
+
+impl Shop {
+    pub(super) fn open() -> Self {
+        let upstream = Upstream::replying(|request| match request {
+            broken if broken.starts_with("GET /broken") => answer("500 No", "", b"out of pets"),
+            _ => ok("application/json", r#"{"name":"Rex"}"#),
+        });
+        let server = Server::start();
+        let text = specification(&upstream.url("")).to_string();
+        let settings = json!({"kind": "openapi", "specification": {"text": text}});
+        let source = json!({"name": "pets", "settings": settings, "allow": ["127.0.0.1"]});
+        server.post("/api/sources", &source).ok();
+        server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
+        let group = json!({"name": "all", "selectors": [{"source": "pets"}], "excluded": [{"tool": "pets:delete_pet"}]});
+        server.post("/api/groups", &group).ok();
+        let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+        let policy = json!({"name": "staff", "matchers": matchers, "groups": ["all"]});
+        server.post("/api/policies", &policy).ok();
+        let key = json!({"name": "bot", "claims": {"role": "staff"}});
+        let key = server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
+        Self { server, upstream, key }
+    }
+
+    pub(super) fn post(&self, path: &str, body: &Value) -> Answer {
+        self.server.send(&Ask::new("POST", path).bearer(&self.key).json(body))
+    }
+
+    fn call(&self, body: Value) -> Answer {
+        self.post("/api/agents/tools/call", &body)
+    }
+}
+
+#[test]
+fn a_tool_is_called_by_its_name_and_by_its_id() {
+    let shop = Shop::open();
+    let mut outcome = shop.call(json!({"name": "get_pet", "arguments": {"id": 7}})).ok();
+    assert!(outcome["execution_time_ms"].take().is_u64());
+    insta::assert_json_snapshot!(outcome, @r#"
+    {
+      "tool_id": "pets:get_pet",
+      "status": "completed",
+      "result": {
+        "name": "Rex"
+      },
+      "execution_time_ms": null,
+      "upstream_status": 200
+    }
+    "#);
+    let arguments = json!({"arguments": {"id": 8}});
+    for answer in [
+        shop.call(json!({"name": "pets__get_pet", "arguments": {"id": 8}})),
+        shop.call(json!({"tool_id": "pets:get_pet", "arguments": {"id": 8}})),
+        shop.post("/api/tools/pets:get_pet/execute", &arguments),
+        shop.post("/api/tools/pets%3Aget_pet/execute", &arguments),
+    ] {
+        assert_eq!(answer.ok()["status"], "completed");
+    }
+    let asked = shop.upstream.requests();
+    assert_eq!(asked.len(), 5);
+    assert!(asked[1..].iter().all(|request| request.starts_with("GET /pets/8 ")), "{asked:?}");
+    assert!(asked.iter().all(|request| !request.to_lowercase().contains("authorization")));
+    // Where there is nothing to say, there need be no body.
+    let ask = Ask::new("POST", "/api/tools/pets:break_pet/execute").bearer(&shop.key);
+    assert_eq!(shop.server.send(&ask).status, 200);
+}
+
+#[test]
+fn a_tool_that_fails_was_called_all_the_same() {
+    let shop = Shop::open();
+    let answer = shop.call(json!({"name": "break_pet"}));
+    let outcome = answer.ok();
+    assert_eq!((answer.status, &outcome["status"]), (200, &json!("failed")));
+    assert_eq!(outcome["upstream_status"], 500);
+    let error = json!({"code": "upstream_error", "message": "the upstream answered with status 500: out of pets", "retryable": false});
+    assert_eq!(outcome["error"], error);
+}
+
+#[test]
+fn what_is_unknown_and_what_is_not_granted_look_the_same() {
+    let shop = Shop::open();
+    for name in ["delete_pet", "no_pet", "pets__delete_pet", "tool_search", ""] {
+        let answer = shop.call(json!({"name": name, "arguments": {"id": 7}}));
+        assert_eq!(answer.problem(), format!("404 not_found: Tool not found: {name}"));
+    }
+    for id in ["pets:delete_pet", "pets:no_pet", "no:pet", "nothing"] {
+        let expected = format!("404 not_found: Tool not found: {id}");
+        assert_eq!(shop.call(json!({"tool_id": id})).problem(), expected);
+        assert_eq!(shop.post(&format!("/api/tools/{id}/execute"), &json!({})).problem(), expected);
+    }
+    // The first admin may do a lot, but has no tools.
+    let asked = shop.server.post("/api/agents/tools/call", &json!({"name": "get_pet"}));
+    assert_eq!(asked.problem(), "404 not_found: Tool not found: get_pet");
+    assert!(shop.upstream.requests().is_empty());
+}
+
+#[test]
+fn what_cannot_be_meant_is_not_sent() {
+    let shop = Shop::open();
+    let wrong = shop.call(json!({"name": "add_pet", "arguments": {"weight": "heavy"}}));
+    assert!(wrong.problem().starts_with("422 validation_error"), "{wrong:?}");
+    let errors = wrong.errors();
+    for part in ["arguments: ", "\"name\" is a required", "/weight: "] {
+        assert!(errors.contains(part), "{errors}");
+    }
+    assert_eq!(shop.call(json!({})).errors(), "name: is missing, and so is `tool_id`");
+    let both = shop.call(json!({"name": "get_pet", "tool_id": "pets:get_pet"}));
+    assert_eq!(both.errors(), "tool_id: stands beside `name`: send one");
+    assert!(shop.call(json!({"tool": "get_pet"})).errors().contains("tool: is not known"));
+    let send = |arguments: &str| {
+        let body = format!(r#"{{"name":"add_pet","arguments":{arguments}}}"#);
+        let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&shop.key);
+        shop.server.send(&ask.text("application/json", &body)).problem()
+    };
+    let deep = format!(r#"{{"name":{}{}}}"#, "[".repeat(200), "]".repeat(200));
+    for (arguments, status) in [
+        (r#"{"name":"Rex","weight":18446744073709551616}"#, "422 validation_error"),
+        (r#"{"name":"Rex","weight":[[-99999999999999999999]]}"#, "422 validation_error"),
+        (r#"{"name":"Rex","weight":1e400}"#, "400 malformed_json"),
+        (r#"{"name":"Rex","name":"Rex"}"#, "400 malformed_json"),
+        (r#"{"name":"Rex","weight":{"a":[{"b":1,"b":1}]}}"#, "400 malformed_json"),
+        (&deep, "400 malformed_json"),
+        ("7", "422 validation_error"),
+    ] {
+        let problem = send(arguments);
+        assert!(problem.starts_with(status), "{arguments}: {problem}");
+    }
+    assert!(shop.upstream.requests().is_empty());
+    // What fits into 64 bits arrives as it is.
+    let fits = json!({"name": "Rex", "weight": 18_446_744_073_709_551_615_u64});
+    shop.call(json!({"name": "add_pet", "arguments": fits})).ok();
+    assert!(shop.upstream.requests()[0].ends_with(r#""weight":18446744073709551615}"#));
+}
+
+#[test]
+fn every_name_that_a_format_shows_is_called() {
+    let shop = Shop::open();
+    let patch = shop.server.ask("PATCH", "/api/tools/pets:get_pet");
+    shop.server.send(&patch.json(&json!({"name": "get.pet"}))).ok();
+    for (format, pointer) in [
+        ("mcp", "/tools/2/name"),
+        ("openai", "/tools/2/function/name"),
+        ("openai_responses", "/tools/2/name"),
+        ("anthropic", "/tools/2/name"),
+        ("gemini", "/tools/0/functionDeclarations/2/name"),
+    ] {
+        let path = format!("/api/agents/tools?format={format}");
+        let list = shop.server.get_as(&shop.key, &path).ok();
+        let name = list.pointer(pointer).unwrap();
+        let outcome = shop.call(json!({"name": name, "arguments": {"id": 7}})).ok();
+        assert_eq!(outcome["tool_id"], "pets:get_pet", "{format}");
+    }
+}
+
+#[test]
+fn what_is_not_listed_is_searched_and_called() {
+    let shop = Shop::open();
+    let patch = shop.server.ask("PATCH", "/api/tools/pets:get_pet");
+    shop.server.send(&patch.json(&json!({"visibility": "searchable"}))).ok();
+    let found = shop.call(json!({"name": "tool_search", "arguments": {"query": "one pet"}})).ok();
+    assert_eq!(found["result"]["tools"][0]["name"], "get_pet");
+    let inner = json!({"name": "get_pet", "arguments": {"id": 7}});
+    let outcome = shop.call(json!({"name": "execute_tool", "arguments": inner})).ok();
+    assert_eq!(
+        (&outcome["tool_id"], &outcome["status"]),
+        (&json!("pets:get_pet"), &json!("completed"))
+    );
+    let inner = json!({"name": "delete_pet", "arguments": {"id": 7}});
+    let outcome = shop.call(json!({"name": "execute_tool", "arguments": inner})).ok();
+    assert_eq!(outcome["error"]["code"], "not_granted");
+    assert_eq!(outcome["error"]["message"], "Tool not found: delete_pet");
+}
