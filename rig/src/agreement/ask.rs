@@ -8,6 +8,9 @@ use toolcrib::{AgentView, Effect, Explanation, NotFound, ViewedTool};
 use super::oracle::{Change, Meaning, Reasons};
 use super::world::Visibility;
 
+/// What a tool that is not in the catalog has for an id here.
+pub(super) const WITHOUT_ID: &str = "a tool without an id";
+
 /// Ids and shown names, as they are listed.
 pub(super) fn list(view: &AgentView) -> Vec<(String, String)> {
     view.list().iter().map(|tool| (id(tool), tool.name().to_owned())).collect()
@@ -78,7 +81,7 @@ fn nothing(error: &NotFound) -> Meaning {
 }
 
 fn id(tool: &ViewedTool) -> String {
-    tool.id().map_or_else(|| "a tool without an id".to_owned(), ToString::to_string)
+    tool.id().map_or_else(|| WITHOUT_ID.to_owned(), ToString::to_string)
 }
 
 fn visibility(visibility: model::Visibility) -> Visibility {

@@ -161,8 +161,11 @@ struct Asking<'a> {
 
 impl Asking<'_> {
     fn tools(&mut self, oracle: &Oracle<'_>, toolset: &Toolset<'_>, view: &AgentView) {
-        let listed: Vec<(String, String)> =
-            toolset.listed().map(|tool| (tool.id.to_owned(), tool.shown.clone())).collect();
+        let about_tools = ["tool_search", "execute_tool"];
+        let about_tools = about_tools.map(|name| (ask::WITHOUT_ID.to_owned(), name.to_owned()));
+        let about_tools = about_tools.into_iter().filter(|_| toolset.has_more_than_the_list());
+        let listed = toolset.listed().map(|tool| (tool.id.to_owned(), tool.shown.clone()));
+        let listed: Vec<(String, String)> = about_tools.chain(listed).collect();
         self.same("the list", &listed, &ask::list(view));
         let found: BTreeSet<String> = toolset.searchable().map(|tool| tool.id.to_owned()).collect();
         self.same("what a search finds", &found, &ask::search(view));

@@ -181,6 +181,11 @@ impl Toolset<'_> {
         self.0.iter().filter(|tool| tool.visibility == Visibility::Listed)
     }
 
+    /// Whether something is found that is not listed: then there are tools to find and execute it (A6).
+    pub(super) fn has_more_than_the_list(&self) -> bool {
+        self.0.iter().any(|tool| tool.visibility == Visibility::Searchable)
+    }
+
     pub(super) fn searchable(&self) -> impl Iterator<Item = &Granted<'_>> {
         self.0.iter().filter(|tool| tool.visibility != Visibility::Hidden)
     }
