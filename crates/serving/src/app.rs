@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
@@ -22,6 +23,7 @@ pub struct App {
     pub(crate) prepared: Arc<PreparedLists>,
     pub(crate) mcp: Arc<Mcp>,
     background: Arc<Mutex<JoinSet<()>>>,
+    draining: watch::Sender<bool>,
 }
 
 /// How the server behaves.
@@ -45,7 +47,8 @@ impl App {
         let (schemas, published) = (Arc::new(schemas), Arc::new(published));
         let (prepared, background) = (Arc::default(), Arc::default());
         let mcp = Arc::new(Mcp::new(options.seal.clone().unwrap_or_else(Seal::random)));
-        Self { crib, options, schemas, published, prepared, mcp, background }
+        let draining = watch::Sender::new(false);
+        Self { crib, options, schemas, published, prepared, mcp, background, draining }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -61,6 +64,17 @@ impl App {
 
     fn work(&self) -> MutexGuard<'_, JoinSet<()>> {
         self.background.lock().expect("no one panics while holding the work")
+    }
+
+    /// Says to all that the server is about to stop.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Ends when the server is about to stop: then a stream says its last word.
+    pub async fn draining(&self) {
+        let mut draining = self.draining.subscribe();
+        draining.wait_for(|draining| *draining).await.expect("the sender is held here");
     }
 
     /// Drops what still goes on.

@@ -74,7 +74,8 @@ enum Verb {
 Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
 and printed once. Callers without a credential are let in only from this machine and only if there
 are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
-the server when the requests at hand are answered. With -v every request is a line on stderr.
+the server; whoever was let in by then is answered, within 30 seconds. With -v every request is a
+line on stderr.
 
 Examples:
   toolcrib serve
@@ -200,6 +201,9 @@ pub(crate) struct Serve {
     /// Make another key for an admin and print it, for whoever lost theirs
     #[arg(long)]
     pub(crate) new_admin_key: bool,
+    /// How long to go on after SIGTERM while `/health/ready` says no, so that balancers see it
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub(crate) drain_delay: u32,
     /// Let callers without a credential in, wherever they are
     #[arg(long)]
     pub(crate) allow_anonymous: bool,

@@ -46,3 +46,4 @@ pub use app::{App, Options};
 pub use program::program;
 pub use router::router;
 pub use serve::connections::{Limits, serve};
+pub use serve::listener::Listener;

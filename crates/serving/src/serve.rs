@@ -1,12 +1,17 @@
 //! `toolcrib serve`: one node. Opens the journal, listens, and stops in good order.
 
+mod connection;
 pub(crate) mod connections;
+mod descriptors;
 mod first_admin;
+pub(crate) mod listener;
 mod pulse;
 mod settings;
+mod spoken;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::Snapshot;
 use jiff::Timestamp;
@@ -67,7 +72,14 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
     greet(address, admin.as_ref().map(|key| key.expose_secret()))?;
-    connections::serve(listener, router, Limits::default(), stopped).await;
+    let usual = Limits::default();
+    let limits = Limits { places: descriptors::places(usual.places), ..usual };
+    let drained = async {
+        stopped.await;
+        app.drain();
+        tokio::time::sleep(Duration::from_secs(arguments.drain_delay.into())).await;
+    };
+    connections::serve(listener, router, limits, drained).await;
     app.stop().await;
     drop(app);
     // Nothing holds it any more: what could not be finished was dropped.

@@ -3,6 +3,7 @@
 mod access;
 mod agents;
 mod documents;
+mod drain;
 mod formats;
 mod groups;
 mod issuer;

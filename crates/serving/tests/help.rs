@@ -52,6 +52,8 @@ fn serve() {
           --config <FILE>            Issuers whose tokens are taken, in YAML or JSON
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
           --new-admin-key            Make another key for an admin and print it, for whoever lost theirs
+          --drain-delay <SECONDS>    How long to go on after SIGTERM while `/health/ready` says no, so
+                                     that balancers see it [default: 0]
           --allow-anonymous          Let callers without a credential in, wherever they are
           --allow-stdio              Let admins register MCP servers that are started as child processes
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
@@ -61,7 +63,8 @@ fn serve() {
     Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
     and printed once. Callers without a credential are let in only from this machine and only if there
     are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
-    the server when the requests at hand are answered. With -v every request is a line on stderr.
+    the server; whoever was let in by then is answered, within 30 seconds. With -v every request is a
+    line on stderr.
 
     Examples:
       toolcrib serve

@@ -4,21 +4,33 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
 
 /// Fewer bytes than this between two looks are not an answer that gets on: the frames that keep HTTP/2 awake are.
 const GETTING_ON: u64 = 8 << 10;
 
-/// What a connection has done so far.
+/// What a connection has done so far, and what it does.
 #[derive(Default)]
 pub(super) struct Pulse {
     asked: AtomicU64,
-    at_work: AtomicUsize,
     written: AtomicU64,
+    /// Requests whose handlers are at work.
+    at_work: AtomicUsize,
+    /// Answers whose bodies are not at their end.
+    pub(super) open: AtomicUsize,
+    /// Those of them that would say more at once if they had it; the others wait for their reader.
+    pub(super) speaking: AtomicUsize,
+    /// The socket took no more when it was last tried.
+    stuck: AtomicBool,
+    /// The head of a request has begun and not ended.
+    hears: AtomicBool,
+    has_streams: AtomicBool,
+    leaves: AtomicBool,
 }
 
 /// A look at a pulse, to compare with the next.
@@ -28,68 +40,146 @@ pub(super) struct Look {
     written: u64,
 }
 
-/// A request that is being answered, for as long as this lives.
+/// A request whose handler is at work, for as long as this lives.
 pub(super) struct AtWork(Arc<Pulse>);
 
 impl Pulse {
-    pub(super) fn start(self: &Arc<Self>) -> AtWork {
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        self.at_work.fetch_add(1, Ordering::Relaxed);
+    /// Notes a request; over HTTP/2 there may be several at once.
+    pub(super) fn start(self: &Arc<Self>, has_streams: bool) -> AtWork {
+        self.asked.fetch_add(1, Relaxed);
+        self.at_work.fetch_add(1, Relaxed);
+        self.has_streams.store(has_streams, Relaxed);
         AtWork(Arc::clone(self))
     }
 
     pub(super) fn look(&self) -> Look {
-        let (asked, written) =
-            (self.asked.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed));
-        Look { asked, written }
+        Look { asked: self.asked.load(Relaxed), written: self.written.load(Relaxed) }
     }
 
     /// Whether anything has happened since, or happens now.
     pub(super) fn beats_since(&self, before: Look) -> bool {
         let now = self.look();
-        let at_work = 0 < self.at_work.load(Ordering::Relaxed);
-        at_work || now.asked != before.asked || GETTING_ON <= now.written - before.written
+        let at_work = 0 < self.at_work.load(Relaxed);
+        let stalls = self.stuck.load(Relaxed) && now.written == before.written;
+        let speaks = 0 < self.speaking.load(Relaxed) && !stalls;
+        let gets_on = GETTING_ON <= now.written - before.written;
+        at_work || speaks || gets_on || now.asked != before.asked
+    }
+
+    /// Whether a request is being answered.
+    pub(super) fn is_busy(&self) -> bool {
+        0 < self.at_work.load(Relaxed) || 0 < self.open.load(Relaxed)
+    }
+
+    /// Whether a request has begun to come and is not complete.
+    pub(super) fn hears(&self) -> bool {
+        self.hears.load(Relaxed)
+    }
+
+    /// Whether it is HTTP/2, as far as requests have told.
+    pub(super) fn has_streams(&self) -> bool {
+        self.has_streams.load(Relaxed)
+    }
+
+    /// From now on answers say that they are the last.
+    pub(super) fn leave(&self) {
+        self.leaves.store(true, Relaxed);
+    }
+
+    pub(super) fn leaves(&self) -> bool {
+        self.leaves.load(Relaxed)
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        self.0.at_work.fetch_sub(1, Ordering::Relaxed);
+        self.0.at_work.fetch_sub(1, Relaxed);
     }
 }
 
-/// A stream that notes what is written.
-pub(super) struct Felt {
-    pub(super) stream: TcpStream,
-    pub(super) pulse: Arc<Pulse>,
+/// A socket that notes what is read and written, and gives up on a head that does not come to its end.
+pub(super) struct Felt<S> {
+    socket: S,
+    pulse: Arc<Pulse>,
+    head_within: Duration,
+    head: Option<Head>,
 }
 
-impl Felt {
-    fn note(&self, written: &Poll<io::Result<usize>>) {
+/// The head of a request that has begun.
+struct Head {
+    /// How many requests there were before it.
+    asked: u64,
+    deadline: Instant,
+    alarm: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Felt<S> {
+    pub(super) fn new(socket: S, pulse: Arc<Pulse>, head_within: Duration) -> Self {
+        Self { socket, pulse, head_within, head: None }
+    }
+
+    /// What came so far was no request but a handshake.
+    pub(super) fn start_anew(&mut self) {
+        self.head = None;
+        self.pulse.hears.store(false, Relaxed);
+    }
+
+    fn note_read(&mut self, some: bool) {
+        let asked = self.pulse.look().asked;
+        if self.head.as_ref().is_some_and(|head| head.asked != asked) {
+            self.start_anew();
+        }
+        // Frames of HTTP/2 come at any time; what is no request is left to the look at the pulse.
+        if some && self.head.is_none() && !self.pulse.is_busy() && !self.pulse.has_streams() {
+            let deadline = Instant::now() + self.head_within;
+            self.head = Some(Head { asked, deadline, alarm: None });
+            self.pulse.hears.store(true, Relaxed);
+        }
+    }
+
+    fn note_written(&self, written: &Poll<io::Result<usize>>) {
+        self.pulse.stuck.store(written.is_pending(), Relaxed);
         if let Poll::Ready(Ok(bytes)) = written {
-            self.pulse.written.fetch_add(*bytes as u64, Ordering::Relaxed);
+            self.pulse.written.fetch_add(*bytes as u64, Relaxed);
         }
     }
 }
 
-impl AsyncRead for Felt {
+impl Head {
+    fn poll_late(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let deadline = self.deadline;
+        let alarm = || Box::pin(tokio::time::sleep_until(deadline));
+        self.alarm.get_or_insert_with(alarm).as_mut().poll(context)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Felt<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.socket).poll_read(context, buffer);
+        self.note_read(before < buffer.filled().len());
+        if let Some(head) = &mut self.head
+            && read.is_pending()
+            && head.poll_late(context).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 
-impl AsyncWrite for Felt {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Felt<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.note(&written);
+        let written = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.note_written(&written);
         written
     }
 
@@ -98,20 +188,20 @@ impl AsyncWrite for Felt {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.note(&written);
+        let written = Pin::new(&mut self.socket).poll_write_vectored(context, parts);
+        self.note_written(&written);
         written
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.socket.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        Pin::new(&mut self.socket).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }

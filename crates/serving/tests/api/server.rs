@@ -117,8 +117,14 @@ impl Server {
         drop(
             stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(ask.body.as_bytes())),
         );
-        let mut bytes = Vec::new();
-        stream.read_to_end(&mut bytes).unwrap();
+        let (mut bytes, mut part) = (Vec::new(), [0; 8192]);
+        loop {
+            let read = stream.read(&mut part).unwrap();
+            bytes.extend_from_slice(&part[..read]);
+            if read == 0 || is_stream(&bytes) {
+                break;
+            }
+        }
         Answer::read(&String::from_utf8(bytes).unwrap())
     }
 
@@ -174,6 +180,12 @@ impl Drop for Server {
             drop(child.wait());
         }
     }
+}
+
+/// Whether an answer is one that goes on for as long as somebody listens.
+fn is_stream(answer: &[u8]) -> bool {
+    let answer = String::from_utf8_lossy(answer);
+    answer.split_once("\r\n\r\n").is_some_and(|(head, _)| head.contains("text/event-stream"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a signal is sent by a program")]

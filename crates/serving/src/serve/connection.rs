@@ -1,0 +1,150 @@
+//! One connection: within its limits, and to the end of what was asked.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::{Request, Response, Version};
+use axum::{BoxError, Router};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+use super::connections::Limits;
+use super::listener::Accepted;
+use super::pulse::{Felt, Pulse};
+use super::spoken::Spoken;
+
+/// The largest head of a request, in bytes.
+const HEAD: usize = 32 << 10;
+/// How long a connection that is quiet may still begin a request when the server stops: it may be on its way.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// What is spoken over.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// Serves whoever came until they are done, do nothing, or the server stops.
+pub(super) async fn attend(
+    accepted: Accepted,
+    router: Router,
+    limits: Limits,
+    stopping: watch::Receiver<bool>,
+) {
+    let pulse = Arc::new(Pulse::default());
+    let stream = match open(accepted, &pulse, limits).await {
+        Ok(stream) => stream,
+        Err(error) => return tracing::debug!(%error, "a connection was not made: {error}"),
+    };
+    let builder = builder(limits);
+    let service = TowerToHyperService::new(tower::service_fn({
+        let pulse = Arc::clone(&pulse);
+        move |request| answer(request, router.clone(), Arc::clone(&pulse))
+    }));
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut stopping = std::pin::pin!(told(stopping));
+    let ended = loop {
+        let before = pulse.look();
+        tokio::select! {
+            biased;
+            ended = &mut connection => break ended,
+            () = &mut stopping => {
+                pulse.leave();
+                if let Some(ended) = last_word(connection.as_mut(), &pulse).await {
+                    break ended;
+                }
+                connection.as_mut().graceful_shutdown();
+                break connection.await;
+            }
+            () = tokio::time::sleep(limits.idle) => {}
+        }
+        if !pulse.beats_since(before) {
+            return;
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(error, "a connection ended early");
+    }
+}
+
+/// Ends when the server stops.
+async fn told(mut stopping: watch::Receiver<bool>) {
+    // It is an error that nobody can tell any more; then everything ends anyway.
+    stopping.wait_for(|stopping| *stopping).await.ok();
+}
+
+/// Waits while a request may be on its way to a connection that would be closed at once if it were told to end. HTTP/2
+/// ends by agreement and one that is busy after its answer.
+async fn last_word<E>(
+    mut connection: Pin<&mut impl Future<Output = Result<(), E>>>,
+    pulse: &Pulse,
+) -> Option<Result<(), E>> {
+    while !pulse.is_busy() && !pulse.has_streams() {
+        tokio::select! {
+            biased;
+            ended = &mut connection => return Some(ended),
+            () = tokio::time::sleep(LAST_WORD) => {}
+        }
+        if !pulse.hears() {
+            break;
+        }
+    }
+    None
+}
+
+async fn open(
+    accepted: Accepted,
+    pulse: &Arc<Pulse>,
+    limits: Limits,
+) -> io::Result<Box<dyn Stream>> {
+    let pulse = Arc::clone(pulse);
+    match accepted {
+        Accepted::Tcp(socket) => {
+            tell_how(&socket, limits);
+            Ok(Box::new(Felt::new(socket, pulse, limits.head_within)))
+        }
+    }
+}
+
+/// A peer that is gone, or takes nothing, is found out by the system too. What cannot be set is no reason to hang up.
+fn tell_how(socket: &tokio::net::TcpStream, limits: Limits) {
+    socket.set_nodelay(true).ok();
+    SockRef::from(socket).set_tcp_user_timeout(Some(limits.idle)).ok();
+}
+
+fn builder(limits: Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(HEAD);
+    builder.http2().timer(TokioTimer::new()).max_header_list_size(HEAD as u32);
+    builder.http2().max_concurrent_streams(limits.streams);
+    builder.http2().keep_alive_interval(limits.idle).keep_alive_timeout(limits.idle);
+    builder
+}
+
+/// Around the router and not inside: a layer of its own would copy all routes for every connection.
+async fn answer<B>(
+    request: Request<B>,
+    router: Router,
+    pulse: Arc<Pulse>,
+) -> Result<Response<Spoken>, Infallible>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let has_streams = request.version() == Version::HTTP_2;
+    let at_work = pulse.start(has_streams);
+    let mut response = router.oneshot(request).await?;
+    if pulse.leaves() && !has_streams {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let response = response.map(|body| Spoken::new(body, Arc::clone(&pulse)));
+    drop(at_work);
+    Ok(response)
+}

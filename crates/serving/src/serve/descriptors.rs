@@ -1,0 +1,59 @@
+//! Open files: a connection is one, and there must be some left for the journal and the way out.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Of all that are allowed, so many are not for connections: one in this many, and at least as many as the other.
+const ONE_IN: u64 = 8;
+const AT_LEAST: u64 = 128;
+
+/// As many places as are wanted, or as the system has descriptors for. Raises what it allows if it may.
+pub(super) fn places(wanted: usize) -> usize {
+    let needed = needed(wanted as u64);
+    let allowed = getrlimit(Resource::Nofile);
+    let raised = allowed.maximum.map_or(needed, |most| needed.min(most));
+    let is_less = allowed.current.is_some_and(|current| current < raised);
+    let limit = Rlimit { current: Some(raised), maximum: allowed.maximum };
+    let current = match is_less && setrlimit(Resource::Nofile, limit).is_ok() {
+        true => Some(raised),
+        false => allowed.current,
+    };
+    let places = current.map_or(wanted, |current| wanted.min(places_of(current)));
+    if places < wanted {
+        tracing::info!(
+            places,
+            wanted,
+            "only {places} connections at once instead of {wanted}: the system allows too few open files (`ulimit -n`)"
+        );
+    }
+    places
+}
+
+fn needed(places: u64) -> u64 {
+    (places * ONE_IN).div_ceil(ONE_IN - 1).max(places + AT_LEAST)
+}
+
+fn places_of(descriptors: u64) -> usize {
+    let places = descriptors.saturating_sub((descriptors / ONE_IN).max(AT_LEAST));
+    usize::try_from(places).unwrap_or(usize::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_descriptors_are_always_left() {
+        assert_eq!(places_of(1024), 896);
+        assert_eq!(places_of(256), 128);
+        assert_eq!(places_of(16), 1);
+        for places in [1, 100, 384, 4096, 16_384] {
+            let held = places_of(needed(places)) as u64;
+            assert!(places <= held && held < places + 2, "{places}: {held}");
+        }
+    }
+
+    #[test]
+    fn no_more_places_than_wanted() {
+        assert_eq!(places(3), 3);
+    }
+}
