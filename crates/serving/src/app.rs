@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
 use crate::mcp::Mcp;
+use crate::names::Names;
 use crate::prepared::PreparedLists;
 use crate::router::Published;
 use crate::schemas::Schemas;
@@ -15,7 +16,7 @@ use crate::schemas::Schemas;
 #[derive(Clone)]
 pub struct App {
     pub(crate) crib: Toolcrib,
-    pub(crate) options: Options,
+    pub(crate) options: Arc<Options>,
     /// Of everything that routes take: bodies are held against them.
     pub(crate) schemas: Arc<Schemas>,
     pub(crate) published: Arc<Published>,
@@ -35,6 +36,8 @@ pub struct Options {
     pub allow_stdio: bool,
     /// Seals what clients keep for us; without it, with a key of this process alone.
     pub seal: Option<Seal>,
+    /// Which names it answers to.
+    pub names: Names,
 }
 
 impl App {
@@ -44,9 +47,10 @@ impl App {
         schemas: Schemas,
         published: Published,
     ) -> Self {
-        let (schemas, published) = (Arc::new(schemas), Arc::new(published));
-        let (prepared, background) = (Arc::default(), Arc::default());
         let mcp = Arc::new(Mcp::new(options.seal.clone().unwrap_or_else(Seal::random)));
+        let (options, schemas, published) =
+            (Arc::new(options), Arc::new(schemas), Arc::new(published));
+        let (prepared, background) = (Arc::default(), Arc::default());
         let draining = watch::Sender::new(false);
         Self { crib, options, schemas, published, prepared, mcp, background, draining }
     }

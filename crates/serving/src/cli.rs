@@ -10,6 +10,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::show::At;
+use crate::names::PublicUrl;
 use crate::{call, discover, explain, journal, secret, serve};
 
 /// How a verb ended when it did not fail.
@@ -192,7 +193,10 @@ pub(crate) struct Serve {
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
     pub(crate) listen: SocketAddr,
-    /// Issuers whose tokens are taken, in YAML or JSON
+    /// Where the server is for everybody else, such as `https://crib.example.com`
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<PublicUrl>,
+    /// Issuers whose tokens are taken, names and limits, in YAML or JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// A file with the key

@@ -22,6 +22,7 @@ mod failure;
 mod format;
 mod journal;
 mod mcp;
+mod names;
 mod openapi;
 mod out;
 mod page;
@@ -43,6 +44,7 @@ mod watching;
 mod whoami;
 
 pub use app::{App, Options};
+pub use names::{HostName, Names, Origin, PublicUrl};
 pub use program::program;
 pub use router::router;
 pub use serve::connections::{Limits, serve};

@@ -15,7 +15,7 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, mcp, openapi, whoami};
+use crate::{agents, around, mcp, names, openapi, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
@@ -83,6 +83,7 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router, Ap
             Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
         })
         .layer(CatchPanicLayer::custom(|_| Problem::internal("a handler panicked").into_response()))
+        .layer(middleware::from_fn_with_state(app.clone(), names::check))
         .layer(middleware::from_fn(around::every_request))
         .with_state(app.clone());
     (router, app)
@@ -125,7 +126,7 @@ mod tests {
         let crib = Toolcrib::new(catalog, client, SystemClock, toolcrib::Options::default());
         let path = route.path;
         let (router, _) = assemble(vec![route], crib, Options::default());
-        let request = Request::get(path).body(Body::empty()).unwrap();
+        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.headers()["cache-control"], "no-store");
         let status = response.status().as_u16();

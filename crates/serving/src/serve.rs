@@ -31,6 +31,7 @@ use crate::app::Options;
 use crate::cli::{Ended, Serve};
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::names::Names;
 use crate::{config, out, router};
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
@@ -51,7 +52,10 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-    let cache = settings.cache();
+    let (cache, limits) = (settings.cache(), settings.limits());
+    let public_url = arguments.public_url.clone().or(settings.public_url);
+    let (hosts, origins) = (settings.allowed_hosts, settings.allowed_origins);
+    let names = Names::new(hosts, origins, public_url.as_ref()).listening_on(address, !anonymous);
     let authenticator = authenticator(settings.issuers, &client, &secrets).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
     let now = SystemClock.now();
@@ -67,13 +71,14 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         anonymous_is_local: anonymous && !arguments.allow_anonymous,
         allow_stdio: arguments.allow_stdio,
         seal,
+        names,
     };
     let (router, app) = router::router(crib, options);
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
-    greet(address, admin.as_ref().map(|key| key.expose_secret()))?;
-    let usual = Limits::default();
-    let limits = Limits { places: descriptors::places(usual.places), ..usual };
+    let any_name = app.options.names.has_any();
+    greet(address, any_name, admin.as_ref().map(|key| key.expose_secret()))?;
+    let limits = Limits { places: descriptors::places(limits.places), ..limits };
     let drained = async {
         stopped.await;
         app.drain();
@@ -114,10 +119,13 @@ fn has_good_key(snapshot: &Snapshot, now: Timestamp) -> bool {
     snapshot.keys().any(|key| key.is_good_at(now))
 }
 
-fn greet(address: SocketAddr, admin_key: Option<&str>) -> Result<(), Failure> {
+fn greet(address: SocketAddr, any_name: bool, admin_key: Option<&str>) -> Result<(), Failure> {
     let mut text = format!(
         "toolcrib serves on http://{address}\n  API       http://{address}/api\n  API docs  http://{address}/api/docs\n"
     );
+    if any_name {
+        text += "  Names     any `Host` is answered; give its own with --public-url\n";
+    }
     if let Some(key) = admin_key {
         text += &format!(
             "\nA key for an admin, shown only now:\n  {key}\n\nTry it:\n  \

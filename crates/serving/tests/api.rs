@@ -9,6 +9,7 @@ mod groups;
 mod issuer;
 mod keys;
 mod labels;
+mod names;
 mod nodes;
 mod policies;
 mod requests;

@@ -49,7 +49,9 @@ fn serve() {
 
     Options:
           --listen <ADDR:PORT>       Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
-          --config <FILE>            Issuers whose tokens are taken, in YAML or JSON
+          --public-url <URL>         Where the server is for everybody else, such as
+                                     `https://crib.example.com`
+          --config <FILE>            Issuers whose tokens are taken, names and limits, in YAML or JSON
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
           --new-admin-key            Make another key for an admin and print it, for whoever lost theirs
           --drain-delay <SECONDS>    How long to go on after SIGTERM while `/health/ready` says no, so

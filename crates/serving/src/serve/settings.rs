@@ -1,12 +1,15 @@
-//! The configuration file of a server: whose tokens are taken, and how much is kept.
+//! The configuration file of a server: whose tokens are taken, its names, and how much is taken and kept.
 
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
 use toolcrib::{CacheLimits, IssuerConfig};
 
+use super::connections::Limits;
 use crate::failure::Failure;
+use crate::names::{HostName, Origin, PublicUrl};
 use crate::target;
 
 /// More than any configuration has.
@@ -19,8 +22,29 @@ pub(super) struct Settings {
     /// Whose tokens are taken.
     #[serde(default)]
     pub(super) issuers: Vec<IssuerConfig>,
+    /// Where the server is for everybody else.
+    pub(super) public_url: Option<PublicUrl>,
+    /// Other names it answers to.
+    #[serde(default)]
+    pub(super) allowed_hosts: Vec<HostName>,
+    /// Pages from elsewhere that may ask.
+    #[serde(default)]
+    pub(super) allowed_origins: Vec<Origin>,
+    #[serde(default)]
+    limits: LimitSettings,
     #[serde(default)]
     cache: Cache,
+}
+
+/// What connections may take; times are in seconds.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitSettings {
+    connections: Option<NonZeroU32>,
+    streams: Option<NonZeroU32>,
+    head_within: Option<NonZeroU32>,
+    idle: Option<NonZeroU32>,
+    last_answers: Option<u32>,
 }
 
 /// How long, and how much, what was worked out is kept. It is never used after a change.
@@ -43,7 +67,7 @@ impl Settings {
             .map_err(|error| unreadable(String::new(), error.to_string()))?;
         // A list would be taken for the members in their order.
         if !value.is_object() {
-            let problem = "it is to be a mapping with `issuers` and `cache`".to_owned();
+            let problem = "it is to be a mapping, such as `issuers: […]`".to_owned();
             return Err(unreadable(String::new(), problem));
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
@@ -53,6 +77,19 @@ impl Settings {
             };
             unreadable(at, error.into_inner().to_string())
         })
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let (usual, given) = (Limits::default(), &self.limits);
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        let time = |given: Option<NonZeroU32>| given.map(|time| seconds(time.get()));
+        Limits {
+            places: given.connections.map_or(usual.places, |places| places.get() as usize),
+            streams: given.streams.map_or(usual.streams, NonZeroU32::get),
+            head_within: time(given.head_within).unwrap_or(usual.head_within),
+            idle: time(given.idle).unwrap_or(usual.idle),
+            last_answers: given.last_answers.map_or(usual.last_answers, seconds),
+        }
     }
 
     pub(super) fn cache(&self) -> CacheLimits {
@@ -82,6 +119,9 @@ mod tests {
         let settings = read(yaml).unwrap();
         assert_eq!(&*settings.issuers[0].issuer, "https://id.example");
         assert_eq!(settings.cache().time_to_live, Duration::from_secs(10));
+        let limits = read("limits: {connections: 7, idle: 60}").unwrap().limits();
+        assert_eq!((limits.places, limits.idle), (7, Duration::from_secs(60)));
+        assert_eq!(limits.streams, Limits::default().streams);
         assert!(read(r#"{"issuers": []}"#).unwrap().issuers.is_empty());
     }
 
@@ -91,9 +131,16 @@ mod tests {
             read("issuers:\n  - issuer: x\n    audience: y\n    algoritms: [RS256]\n").unwrap_err();
         assert!(error.contains("at `issuers[0]") && error.contains("algoritms"), "{error}");
         assert!(read("isuers: []").unwrap_err().contains("isuers"));
+        assert!(
+            read("public_url: https://crib.example.com/mcp")
+                .unwrap_err()
+                .contains("without a path")
+        );
+        assert!(read("allowed_hosts: ['a.example:80']").unwrap_err().contains("any port will do"));
+        assert!(read("limits: {streams: 0}").unwrap_err().contains("at `limits.streams`"));
         assert!(read("a: [").is_err());
         for text in ["[]", "[[]]", "issuers"] {
-            assert!(read(text).unwrap_err().contains("a mapping with `issuers`"), "{text}");
+            assert!(read(text).unwrap_err().contains("a mapping, such as `issuers"), "{text}");
         }
     }
 }

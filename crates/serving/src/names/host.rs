@@ -1,0 +1,166 @@
+//! A host and an origin, as requests and configurations write them.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use serde::Deserialize;
+
+/// The longest name of a host, in bytes (RFC 1035, 2.3.4).
+const LONGEST: usize = 255;
+
+/// A name or an address, and perhaps a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    /// In lower case; an address of IPv6 in brackets.
+    name: Box<str>,
+    port: Option<u16>,
+}
+
+/// Why a text is no host, name or origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidName {
+    /// Not a host.
+    #[error("a host is a name or an address, such as `crib.example.com`")]
+    Host,
+    /// A port where none belongs.
+    #[error("write the name alone, such as `crib.example.com`: any port will do")]
+    Port,
+    /// Not an origin.
+    #[error("an origin is written like `https://chat.example.com`, with a port if it has one")]
+    Origin,
+}
+
+impl Host {
+    /// Whether it is this machine by name.
+    pub(crate) fn is_local(&self) -> bool {
+        &*self.name == "localhost" || self.address().is_some_and(|address| address.is_loopback())
+    }
+
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.name.trim_start_matches('[').trim_end_matches(']').parse().ok()
+    }
+}
+
+impl FromStr for Host {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let (name, port) = match text.rsplit_once(':') {
+            Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+            Some(_) | None => (text, None),
+        };
+        let is_digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = match port.map(|port| port.parse().ok().filter(|_| is_digits(port))) {
+            Some(None) => return Err(InvalidName::Host),
+            Some(port) => port,
+            None => None,
+        };
+        let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let is_good = match bracketed {
+            Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+            None => !name.is_empty() && name.bytes().all(is_of_a_name),
+        };
+        match is_good && name.len() <= LONGEST {
+            true => Ok(Self { name: name.to_ascii_lowercase().into(), port }),
+            false => Err(InvalidName::Host),
+        }
+    }
+}
+
+fn is_of_a_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_')
+}
+
+/// The name of a host, or its address; any port will do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct HostName(Box<str>);
+
+impl HostName {
+    pub(super) fn is_of(&self, host: &Host) -> bool {
+        self.0 == host.name
+    }
+}
+
+impl FromStr for HostName {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        match text.parse()? {
+            Host { name, port: None } => Ok(Self(name)),
+            Host { port: Some(_), .. } => Err(InvalidName::Port),
+        }
+    }
+}
+
+impl TryFrom<String> for HostName {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        text.parse()
+    }
+}
+
+/// Where a page is from (RFC 6454): `https://chat.example.com`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Origin {
+    scheme: Scheme,
+    /// With its port, whether or not it was written.
+    host: Host,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    fn usual_port(self) -> u16 {
+        match self {
+            Self::Http => 80,
+            Self::Https => 443,
+        }
+    }
+}
+
+impl Origin {
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    pub(super) fn name(&self) -> HostName {
+        HostName(self.host.name.clone())
+    }
+
+    /// Whether it is the host's own. Whether the page came over TLS is not seen from here: a proxy may have ended it.
+    pub(super) fn is_of(&self, host: &Host) -> bool {
+        let port = host.port.unwrap_or(self.scheme.usual_port());
+        self.host.name == host.name && self.host.port == Some(port)
+    }
+}
+
+impl FromStr for Origin {
+    type Err = InvalidName;
+
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        let (scheme, host) = text.split_once("://").ok_or(InvalidName::Origin)?;
+        let scheme = match scheme {
+            "http" => Scheme::Http,
+            "https" => Scheme::Https,
+            _ => return Err(InvalidName::Origin),
+        };
+        let Host { name, port } = host.parse().map_err(|_| InvalidName::Origin)?;
+        let port = Some(port.unwrap_or(scheme.usual_port()));
+        Ok(Self { scheme, host: Host { name, port } })
+    }
+}
+
+impl TryFrom<String> for Origin {
+    type Error = InvalidName;
+
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        text.parse()
+    }
+}
