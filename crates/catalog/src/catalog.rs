@@ -15,6 +15,7 @@ use model::{Digest, Document, RawJson};
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use crate::checkpoint;
 use crate::command::Command;
@@ -53,6 +54,8 @@ struct Shared {
     /// Of the last checkpoint; held while one is being stored.
     saved: Mutex<Position>,
     recent: Recent,
+    /// When the snapshot last showed all there was.
+    current_at: std::sync::Mutex<Instant>,
 }
 
 /// Documents this node is storing right now: the fold need not read them back.
@@ -148,7 +151,8 @@ impl Catalog {
         let shown = watch::Sender::new(snapshot.position());
         let (snapshot, saved) = (ArcSwap::new(snapshot), Mutex::new(from_checkpoint));
         let recent = Recent::default();
-        let shared = Arc::new(Shared { journal, snapshot, shown, saved, recent });
+        let current_at = std::sync::Mutex::new(Instant::now());
+        let shared = Arc::new(Shared { journal, snapshot, shown, saved, recent, current_at });
         let projector = tokio::spawn(project(Arc::clone(&shared), fold));
         let lanes = (0..LANES).map(|_| Mutex::new(())).collect();
         Ok(Self { shared, lanes, hasher: RandomState::new(), projector })
@@ -167,6 +171,17 @@ impl Catalog {
     /// Tells when the snapshot has moved on.
     pub fn changes(&self) -> watch::Receiver<Position> {
         self.shared.shown.subscribe()
+    }
+
+    /// How long ago the snapshot showed all that the journal held. It is looked at every second, so after several of
+    /// them the journal cannot be read, or this node does not keep up.
+    pub fn behind_for(&self) -> Duration {
+        self.shared.current_at().elapsed()
+    }
+
+    /// Whether the journal takes appends, found out with one of nothing.
+    pub async fn check_writing(&self) -> Result<(), JournalError> {
+        self.shared.journal.append(Append::default()).await.map(drop)
     }
 
     /// Waits until the snapshot shows a position. If that takes too long, nothing may be said of what it shows.
@@ -357,6 +372,10 @@ async fn read_up_to(
 }
 
 impl Shared {
+    fn current_at(&self) -> MutexGuard<'_, Instant> {
+        self.current_at.lock().expect("no one panics while holding a moment")
+    }
+
     /// Stores a checkpoint if there are this many events since the last one.
     async fn save(&self, from: u64) -> Result<(), JournalError> {
         let mut saved = self.saved.lock().await;
@@ -397,13 +416,14 @@ async fn project(shared: Arc<Shared>, mut fold: Fold) {
 
 /// Folds up to where the journal ends now, and shows it. What one append stored is shown at once or not at all.
 async fn step(shared: &Shared, fold: &mut Fold) -> Result<(), JournalError> {
+    let looked_at = Instant::now();
     let head = shared.journal.head().await?;
-    if head <= *shared.shown.borrow() {
-        return Ok(());
+    if *shared.shown.borrow() < head {
+        read_up_to(&*shared.journal, fold, head).await?;
+        fold.settle(&*shared.journal, &shared.recent).await?;
+        shared.snapshot.store(Arc::new(fold.snapshot().clone()));
+        shared.shown.send_replace(fold.position());
     }
-    read_up_to(&*shared.journal, fold, head).await?;
-    fold.settle(&*shared.journal, &shared.recent).await?;
-    shared.snapshot.store(Arc::new(fold.snapshot().clone()));
-    shared.shown.send_replace(fold.position());
+    *shared.current_at() = looked_at;
     Ok(())
 }

@@ -6,6 +6,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
+use crate::health::Health;
 use crate::mcp::Mcp;
 use crate::names::Names;
 use crate::prepared::PreparedLists;
@@ -25,6 +26,7 @@ pub struct App {
     pub(crate) mcp: Arc<Mcp>,
     background: Arc<Mutex<JoinSet<()>>>,
     draining: watch::Sender<bool>,
+    pub(crate) health: Arc<Health>,
 }
 
 /// How the server behaves.
@@ -50,9 +52,9 @@ impl App {
         let mcp = Arc::new(Mcp::new(options.seal.clone().unwrap_or_else(Seal::random)));
         let (options, schemas, published) =
             (Arc::new(options), Arc::new(schemas), Arc::new(published));
-        let (prepared, background) = (Arc::default(), Arc::default());
+        let (prepared, background, health) = (Arc::default(), Arc::default(), Arc::default());
         let draining = watch::Sender::new(false);
-        Self { crib, options, schemas, published, prepared, mcp, background, draining }
+        Self { crib, options, schemas, published, prepared, mcp, background, draining, health }
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -73,6 +75,11 @@ impl App {
     /// Says to all that the server is about to stop.
     pub fn drain(&self) {
         self.draining.send_replace(true);
+    }
+
+    /// Whether the server is about to stop.
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
     }
 
     /// Ends when the server is about to stop: then a stream says its last word.

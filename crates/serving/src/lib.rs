@@ -20,6 +20,7 @@ mod etag;
 mod explain;
 mod failure;
 mod format;
+mod health;
 mod journal;
 mod mcp;
 mod names;

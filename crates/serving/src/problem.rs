@@ -11,6 +11,7 @@ use serde_json::Value;
 use toolcrib::{CommandError, JournalError, NotIdentified, RefreshResult, Refusal, TokenError};
 
 pub(crate) use self::code::Code;
+use crate::health::Reason;
 
 /// The media type of every problem.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
@@ -22,6 +23,7 @@ pub(crate) struct Problem {
     detail: String,
     errors: Vec<FieldError>,
     result: Option<Box<Value>>,
+    reasons: Box<[Reason]>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log, and never for the caller.
     cause: Option<Box<str>>,
@@ -56,12 +58,22 @@ pub(crate) struct Written {
     /// What a refresh that failed found all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<Box<Value>>,
+    /// Why a server is not ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<Reason>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        let (errors, headers) = (Vec::new(), Vec::new());
-        Self { code, detail: detail.into(), errors, result: None, headers, cause: None }
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            result: None,
+            reasons: Box::default(),
+            headers: Vec::new(),
+            cause: None,
+        }
     }
 
     /// Members or parameters that cannot be used, at least one.
@@ -112,6 +124,12 @@ impl Problem {
         Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
     }
 
+    /// A server that should not be asked now.
+    pub(crate) fn not_ready(reasons: Vec<Reason>) -> Self {
+        let reasons = reasons.into();
+        Self { reasons, ..Self::new(Code::NotReady, "ask another node, or again later") }.retry()
+    }
+
     /// A bug, or worse. The cause is for our log only.
     pub(crate) fn internal(cause: &str) -> Self {
         Self::new(Code::InternalError, "something went wrong inside; the server's log says what")
@@ -155,6 +173,7 @@ impl IntoResponse for Problem {
             detail: self.detail,
             errors: self.errors,
             result: self.result,
+            reasons: self.reasons.into(),
         };
         let body = serde_json::to_string(&written).expect("a problem is JSON");
         let status = StatusCode::from_u16(status).expect("the codes have statuses that exist");

@@ -15,12 +15,13 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, mcp, names, openapi, whoami};
+use crate::{agents, around, health, mcp, names, openapi, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
     [
         about(),
+        health::routes(),
         whoami::routes(),
         agents::routes(),
         mcp::http::routes(),

@@ -6,6 +6,7 @@ mod documents;
 mod drain;
 mod formats;
 mod groups;
+mod health;
 mod issuer;
 mod keys;
 mod labels;

@@ -123,6 +123,17 @@ async fn a_stream_in_a_step_has_an_event() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_nothing_is_taken_and_leaves_nothing() {
+    for store in stores("nothing").await {
+        let journal = &store.journal;
+        assert_eq!(journal.append(step([])).await.unwrap(), Appended::Stored(Position(0)));
+        journal.append(step([to("a", 0, &["1"])])).await.unwrap();
+        assert_eq!(journal.append(step([])).await.unwrap(), Appended::Stored(Position(1)));
+        assert_eq!(places(&store.events().await), [(1, "a", 1)]);
+    }
+}
+
 /// Sixteen callers on all nodes go for the same fifty places.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_concurrent_appends_to_one_stream_exactly_one_wins_each_version() {

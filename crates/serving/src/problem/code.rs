@@ -31,6 +31,7 @@ pub(crate) enum Code {
     MisdirectedRequest,
     NotAcceptable,
     NotFound,
+    NotReady,
     NothingToReview,
     PreconditionFailed,
     SaveFailed,
@@ -97,6 +98,7 @@ impl Code {
             Self::DeadlineExceeded => (503, "It took too long"),
             Self::JournalUnavailable => (503, "The journal does not work"),
             Self::KeysUnavailable => (503, "The keys of a token's issuer cannot be had"),
+            Self::NotReady => (503, "The server is not ready"),
             Self::SaveFailed => (503, "What was found could not be stored"),
         }
     }

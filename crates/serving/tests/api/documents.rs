@@ -27,6 +27,8 @@ fn these_are_the_operations() {
     insta::assert_snapshot!(lines.join("\n"), @"
     GET /api/openapi.json get_openapi (everybody)
     GET /api/docs get_docs (everybody)
+    GET /health/live get_live (everybody)
+    GET /health/ready get_ready (everybody)
     GET /api/whoami whoami (agents)
     GET /api/agents/tools list_agent_tools (agents)
     GET /api/sources list_sources (admins)
@@ -215,7 +217,15 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for kind in ["sources", "tools", "groups", "policies", "labels", "keys", "issuers"] {
         send(&format!("list_{kind}"), "", none.clone());
     }
-    for name in ["get_openapi", "get_docs", "whoami", "list_agent_tools", "refresh_keys"] {
+    for name in [
+        "get_live",
+        "get_ready",
+        "get_openapi",
+        "get_docs",
+        "whoami",
+        "list_agent_tools",
+        "refresh_keys",
+    ] {
         send(name, "", none.clone());
     }
     send("delete_policy", "p", none.clone());

@@ -89,8 +89,17 @@ impl Server {
 
     /// Tells the server to stop, and what it said until then.
     pub(crate) fn stop(&mut self) -> (Option<i32>, String) {
+        self.tell_to_stop();
+        self.ended()
+    }
+
+    pub(crate) fn tell_to_stop(&self) {
+        self.child.iter().for_each(|child| signal(child, "TERM"));
+    }
+
+    /// Waits until the server has ended, and what it said until then.
+    pub(crate) fn ended(&mut self) -> (Option<i32>, String) {
         let Some(child) = self.child.take() else { return (None, String::new()) };
-        signal(&child, "TERM");
         let output = child.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }

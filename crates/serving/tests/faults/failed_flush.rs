@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::journal::{Journal, JournalError, SqliteJournal};
+use catalog::journal::{Append, Journal, JournalError, SqliteJournal};
 use toolcrib::SystemClock;
 
 use crate::program::{again, command, inside, run};
@@ -32,6 +32,8 @@ async fn write(path: &Path) {
             }
             Err(JournalError::Stopped { cause, .. }) => {
                 say(format!("stopped {cause}"));
+                // Whoever asks whether it can be written is told so.
+                assert!(journal.append(Append::default()).await.is_err());
                 refused += 1;
             }
             Err(error) => {

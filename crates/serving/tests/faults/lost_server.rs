@@ -1,13 +1,16 @@
 //! A PostgreSQL server that is lost and comes back: reads from memory go on, writes fail soon, everything resumes.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::journal::{Context, JournalError, Position, PostgresJournal};
 use catalog::{Catalog, CommandError};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
-use crate::program::{run, toolcrib};
+use crate::program::{Running, run, toolcrib};
 use crate::proxy::{Proxy, Way};
 use crate::server::{client, connect, database};
 use crate::world::{Deadline, assert_sound, create_group, event};
@@ -21,6 +24,46 @@ async fn converge(one: &Catalog, two: &Catalog) {
         deadline.not_over("converging").await;
     }
     assert_eq!(one.snapshot().digest(), two.snapshot().digest());
+}
+
+/// What a server says to whether it is ready: the status, and the whole answer.
+async fn ready(address: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let ask = "GET /health/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    (answer.split(' ').nth(1).unwrap().to_owned(), answer)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_its_journal_is_not_ready_and_becomes_so_by_itself() {
+    let url = database("faults_ready").await;
+    let proxy = Proxy::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = format!("serve --listen 127.0.0.1:0 --journal {}", proxy.by_way(&url));
+    let mut child = Running(toolcrib(folder.path(), &arguments).spawn().unwrap());
+    let mut greeting = String::new();
+    BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut greeting).unwrap();
+    let address = greeting.trim().rsplit_once("http://").unwrap().1.to_owned();
+    assert_eq!(ready(&address).await.0, "200");
+    proxy.set(Way::Cut);
+    let deadline = Deadline::after(Duration::from_secs(20));
+    // First it cannot be written, and after some seconds nobody knows what else happened.
+    loop {
+        let (status, answer) = ready(&address).await;
+        if answer.contains("[\"journal_unavailable\",\"catalog_behind\"]") {
+            assert_eq!(status, "503");
+            assert!(!answer.contains("postgres"), "{answer}");
+            break;
+        }
+        deadline.not_over("noticing").await;
+    }
+    proxy.set(Way::Open);
+    let deadline = Deadline::after(Duration::from_secs(20));
+    while ready(&address).await.0 != "200" {
+        deadline.not_over("recovering").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
