@@ -10,6 +10,7 @@ use crate::health::Health;
 use crate::mcp::Mcp;
 use crate::names::Names;
 use crate::prepared::PreparedLists;
+use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub seal: Option<Seal>,
     /// Which names it answers to.
     pub names: Names,
+    /// What tokens are for, and who issues them.
+    pub resource: ProtectedResource,
 }
 
 impl App {

@@ -1,18 +1,20 @@
-//! What holds for every request and answer: an id to find it by, headers that keep browsers out of trouble, a line in
-//! the log.
+//! What holds for every request and answer: an id to find it by, headers that keep browsers out of trouble, the way
+//! to a token where one is missing, a line in the log.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::middleware::Next;
 use axum::response::Response;
+
+use crate::app::App;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_LIMIT: usize = 128;
@@ -45,12 +47,18 @@ impl RequestId {
     }
 }
 
-pub(crate) async fn every_request(mut request: Request, next: Next) -> Response {
+pub(crate) async fn every_request(
+    State(app): State<App>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let start = Instant::now();
     let id = RequestId::of(&request);
     request.extensions_mut().insert(id.clone());
     let method = request.method().clone();
+    // The route and not the path: what an id holds is nothing for a log.
     let path = request.extensions().get::<MatchedPath>().cloned();
+    let path = path.as_ref().map_or("", |path| path.as_str());
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
@@ -61,8 +69,7 @@ pub(crate) async fn every_request(mut request: Request, next: Next) -> Response 
     if let Ok(value) = HeaderValue::from_str(id.as_str()) {
         headers.insert(REQUEST_ID, value);
     }
-    // The route and not the path: what an id holds is nothing for a log.
-    let path = path.as_ref().map_or("", |path| path.as_str());
+    app.options.resource.complete(path, headers);
     let (status, took) = (response.status().as_u16(), start.elapsed().as_millis());
     tracing::info!(request = id.as_str(), "{method} {path} {status} in {took} ms");
     response

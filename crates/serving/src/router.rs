@@ -15,13 +15,14 @@ use crate::docs_page::{self, DocsPage};
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
-use crate::{agents, around, health, mcp, names, openapi, whoami};
+use crate::{agents, around, health, mcp, names, openapi, protected_resource, whoami};
 
 /// Every route.
 fn table() -> Vec<Route> {
     [
         about(),
         health::routes(),
+        protected_resource::routes(),
         whoami::routes(),
         agents::routes(),
         mcp::http::routes(),
@@ -85,7 +86,7 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router, Ap
         })
         .layer(CatchPanicLayer::custom(|_| Problem::internal("a handler panicked").into_response()))
         .layer(middleware::from_fn_with_state(app.clone(), names::check))
-        .layer(middleware::from_fn(around::every_request))
+        .layer(middleware::from_fn_with_state(app.clone(), around::every_request))
         .with_state(app.clone());
     (router, app)
 }

@@ -31,11 +31,12 @@ use crate::app::Options;
 use crate::cli::{Ended, Serve};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::names::Names;
+use crate::names::{Names, PublicUrl};
+use crate::protected_resource::ProtectedResource;
 use crate::{config, out, router};
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
-    let settings = Settings::read(arguments.config.as_deref())?;
+    let settings = Settings::read(arguments.config.as_deref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     // Before anything is opened: a port that is taken leaves nothing behind.
     let listen = |source| Failure::Listen { address: arguments.listen, source };
@@ -53,9 +54,14 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
     let (cache, limits) = (settings.cache(), settings.limits());
-    let public_url = arguments.public_url.clone().or(settings.public_url);
     let (hosts, origins) = (settings.allowed_hosts, settings.allowed_origins);
-    let names = Names::new(hosts, origins, public_url.as_ref()).listening_on(address, !anonymous);
+    let names =
+        Names::new(hosts, origins, settings.public_url.as_ref()).listening_on(address, !anonymous);
+    let resource = ProtectedResource {
+        url: settings.public_url.unwrap_or_else(|| PublicUrl::of(address, false)),
+        issuers: settings.issuers.iter().map(|issuer| issuer.issuer.clone()).collect(),
+        scopes: settings.scopes,
+    };
     let authenticator = authenticator(settings.issuers, &client, &secrets).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
     let now = SystemClock.now();
@@ -72,6 +78,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         allow_stdio: arguments.allow_stdio,
         seal,
         names,
+        resource,
     };
     let (router, app) = router::router(crib, options);
     // Whoever reads the greeting may already want it to stop.

@@ -14,6 +14,7 @@ mod names;
 mod nodes;
 mod policies;
 mod requests;
+mod resource;
 mod roles;
 mod server;
 mod sources;

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::{Value, json};
 use toolcrib::{CacheLimits, IssuerConfig};
 
 use super::connections::Limits;
 use crate::failure::Failure;
 use crate::names::{HostName, Origin, PublicUrl};
+use crate::protected_resource::Scope;
 use crate::target;
 
 /// More than any configuration has.
@@ -30,6 +32,9 @@ pub(super) struct Settings {
     /// Pages from elsewhere that may ask.
     #[serde(default)]
     pub(super) allowed_origins: Vec<Origin>,
+    /// What tokens must at least be asked for.
+    #[serde(default)]
+    pub(super) scopes: Vec<Scope>,
     #[serde(default)]
     limits: LimitSettings,
     #[serde(default)]
@@ -58,17 +63,33 @@ struct Cache {
 }
 
 impl Settings {
-    pub(super) fn read(path: Option<&Path>) -> Result<Self, Failure> {
-        let Some(path) = path else { return Ok(Self::default()) };
+    /// What the file says. The public url is for those who start the server to say otherwise.
+    pub(super) fn read(
+        path: Option<&Path>,
+        public_url: Option<&PublicUrl>,
+    ) -> Result<Self, Failure> {
+        let settings = match path {
+            Some(path) => Self::of_file(path, public_url)?,
+            None => Self::default(),
+        };
+        Ok(Self { public_url: public_url.cloned().or(settings.public_url), ..settings })
+    }
+
+    fn of_file(path: &Path, public_url: Option<&PublicUrl>) -> Result<Self, Failure> {
         let unreadable =
             |at: String, problem: String| Failure::Settings { path: path.to_owned(), at, problem };
         let bytes = target::from_file(path, LIMIT)?;
-        let value = discovery::text::read(&bytes)
+        let mut value = discovery::text::read(&bytes)
             .map_err(|error| unreadable(String::new(), error.to_string()))?;
         // A list would be taken for the members in their order.
         if !value.is_object() {
             let problem = "it is to be a mapping, such as `issuers: […]`".to_owned();
             return Err(unreadable(String::new(), problem));
+        }
+        if let Some(url) =
+            public_url.cloned().or_else(|| value["public_url"].as_str()?.parse().ok())
+        {
+            add_audiences(&mut value, &url);
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
             let at = match error.path().to_string().as_str() {
@@ -103,6 +124,15 @@ impl Settings {
     }
 }
 
+/// An issuer that does not say whom its tokens are for issues them for this server.
+fn add_audiences(settings: &mut Value, url: &PublicUrl) {
+    let issuers = settings.get_mut("issuers").and_then(Value::as_array_mut).into_iter().flatten();
+    for issuer in issuers.filter_map(Value::as_object_mut) {
+        let audiences = || json!([url.to_string(), format!("{url}/mcp")]);
+        issuer.entry("audience").or_insert_with(audiences);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,7 +140,7 @@ mod tests {
     fn read(text: &str) -> Result<Settings, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Settings::read(Some(file.path())).map_err(|failure| failure.sentence())
+        Settings::read(Some(file.path()), None).map_err(|failure| failure.sentence())
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::issuer::World;
 use super::server::{Ask, Server};
 use super::sources::specification;
 
@@ -29,6 +30,8 @@ fn these_are_the_operations() {
     GET /api/docs get_docs (everybody)
     GET /health/live get_live (everybody)
     GET /health/ready get_ready (everybody)
+    GET /.well-known/oauth-protected-resource get_protected_resource (everybody)
+    GET /.well-known/oauth-protected-resource/mcp get_protected_mcp (everybody)
     GET /api/whoami whoami (agents)
     GET /api/agents/tools list_agent_tools (agents)
     GET /api/sources list_sources (admins)
@@ -156,7 +159,7 @@ fn operations(document: &Value) -> BTreeMap<String, (String, String, Value)> {
 
 #[test]
 fn every_answer_has_the_headers_that_the_document_says() {
-    let server = Server::start();
+    let World { server, .. } = World::new();
     let mut untried = operations(&server.send(&Ask::new("GET", "/api/openapi.json")).ok());
     let mut send = |name: &str, id: &str, body: Value| {
         let (method, path, operation) = untried.remove(name).unwrap();
@@ -220,6 +223,8 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for name in [
         "get_live",
         "get_ready",
+        "get_protected_resource",
+        "get_protected_mcp",
         "get_openapi",
         "get_docs",
         "whoami",

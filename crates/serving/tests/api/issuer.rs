@@ -40,7 +40,7 @@ impl World {
     pub(crate) fn refuses(&self, token: &str) -> Answer {
         let answer = self.server.get_as(token, "/api/whoami");
         assert!(answer.problem().starts_with("401 unauthorized: "), "{token}: {answer:?}");
-        assert_eq!(answer.header("www-authenticate"), r#"Bearer error="invalid_token""#);
+        assert_eq!(answer.challenge(), r#"Bearer error="invalid_token""#);
         for part in token.split('.').filter(|part| 8 < part.len()) {
             assert!(!answer.body.contains(part), "{token}: {answer:?}");
         }

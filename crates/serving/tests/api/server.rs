@@ -244,6 +244,13 @@ impl Answer {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 
+    /// The challenge before it says where a token is to be had.
+    pub(crate) fn challenge(&self) -> &str {
+        let whole = self.header("www-authenticate");
+        let (challenge, _) = whole.split_once(" resource_metadata=\"").expect("the way to a token");
+        challenge.trim_end_matches(',')
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
     }

@@ -73,7 +73,7 @@ fn whoever_shows_nothing_is_nobody_where_there_are_issuers() {
     let world = World::new();
     for path in ["/api/whoami", "/api/agents/tools", "/api/groups"] {
         let answer = world.server.send(&Ask::new("GET", path));
-        assert_eq!((answer.status, answer.header("www-authenticate")), (401, "Bearer"), "{path}");
+        assert_eq!((answer.status, answer.challenge()), (401, "Bearer"), "{path}");
     }
     assert_eq!(world.server.get("/api/whoami").ok()["means"], "key");
 }

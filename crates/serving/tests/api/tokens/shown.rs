@@ -12,7 +12,7 @@ fn a_token_anywhere_else_is_not_looked_at() {
     let server = &world.server;
     let nobody = |ask: Ask| {
         let answer = server.send(&ask);
-        assert_eq!((answer.status, answer.header("www-authenticate")), (401, "Bearer"));
+        assert_eq!((answer.status, answer.challenge()), (401, "Bearer"));
         assert!(!answer.body.contains(&token), "{answer:?}");
     };
     let ask = || Ask::new("GET", "/api/agents/tools");
@@ -62,7 +62,7 @@ fn a_token_stands_alone_in_its_header() {
         &format!("Bearer {token}é"),
     ] {
         let answer = send(value);
-        let said = (answer.status, answer.header("www-authenticate"));
+        let said = (answer.status, answer.challenge());
         assert_eq!(said, (401, r#"Bearer error="invalid_token""#), "{value}");
         assert!(!answer.body.contains(&token), "{answer:?}");
     }

@@ -1,0 +1,178 @@
+//! `/.well-known/oauth-protected-resource`: where tokens for this server are to be had (RFC 9728), and the challenge that
+//! leads there. The server itself hands out none: it has no `/authorize`, no `/token` and no `/register`.
+
+use std::str::FromStr;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::names::PublicUrl;
+use crate::problem::{Code, Problem};
+use crate::route::Route;
+
+/// Where the metadata are; those of what lies below have its path added (RFC 9728, 3.1).
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+/// The door of MCP: its clients want the metadata of exactly what they ask.
+const MCP: &str = "/mcp";
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("get_protected_resource", WELL_KNOWN, of_server)
+            .open("about", "Say where tokens for this server are to be had")
+            .answers_plain::<Metadata>(),
+        Route::get("get_protected_mcp", "/.well-known/oauth-protected-resource/mcp", of_mcp)
+            .open("about", "Say where tokens for MCP on this server are to be had")
+            .answers_plain::<Metadata>(),
+    ]
+}
+
+/// What tokens are for, and who issues them.
+#[derive(Clone, Debug, Default)]
+pub struct ProtectedResource {
+    /// Where it is for everybody else.
+    pub url: PublicUrl,
+    /// Whose tokens are taken.
+    pub issuers: Vec<Box<str>>,
+    /// What tokens must at least be asked for; often nothing.
+    pub scopes: Vec<Scope>,
+}
+
+/// A scope (RFC 6749, 3.3).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Scope(Box<str>);
+
+/// Why a text is no scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a scope is one word without quotes, such as `tools`")]
+pub struct InvalidScope;
+
+impl FromStr for Scope {
+    type Err = InvalidScope;
+
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
+        let is_good = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
+        match !text.is_empty() && text.bytes().all(is_good) {
+            true => Ok(Self(text.into())),
+            false => Err(InvalidScope),
+        }
+    }
+}
+
+impl TryFrom<String> for Scope {
+    type Error = InvalidScope;
+
+    fn try_from(text: String) -> Result<Self, InvalidScope> {
+        text.parse()
+    }
+}
+
+/// What this server is to whoever issues tokens (RFC 9728, 2).
+#[derive(Serialize, JsonSchema)]
+struct Metadata {
+    /// What tokens are for: their audience.
+    resource: String,
+    /// Who issues them.
+    authorization_servers: Vec<Box<str>>,
+    /// How they are shown: `header`.
+    bearer_methods_supported: [&'static str; 1],
+    /// What to ask for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scopes_supported: Vec<Box<str>>,
+    /// The name for people.
+    resource_name: &'static str,
+}
+
+impl ProtectedResource {
+    /// An issuer that is no url issues its tokens in a way of its own.
+    fn servers(&self) -> impl Iterator<Item = &str> {
+        let is_url = |issuer: &&str| {
+            url::Url::parse(issuer).is_ok_and(|url| matches!(url.scheme(), "https" | "http"))
+        };
+        self.issuers.iter().map(|issuer| &**issuer).filter(is_url)
+    }
+
+    fn metadata(&self, path: &str) -> Result<Json<Metadata>, Problem> {
+        let authorization_servers: Vec<_> = self.servers().map(Box::from).collect();
+        if authorization_servers.is_empty() {
+            let detail = "no issuer's tokens are taken here: ask an admin for an API key";
+            return Err(Problem::new(Code::NotFound, detail));
+        }
+        Ok(Json(Metadata {
+            resource: format!("{}{path}", self.url),
+            authorization_servers,
+            bearer_methods_supported: ["header"],
+            scopes_supported: self.scopes.iter().map(|scope| scope.0.clone()).collect(),
+            resource_name: "toolcrib",
+        }))
+    }
+
+    /// Says in a challenge where to get what is missing (RFC 9728, 5.1; RFC 6750, 3).
+    pub(crate) fn complete(&self, route: &str, headers: &mut HeaderMap) {
+        let Some(challenge) = headers.get(WWW_AUTHENTICATE) else { return };
+        if self.servers().next().is_none() {
+            return;
+        }
+        let mut text = challenge.to_str().unwrap_or("Bearer").to_owned();
+        let path = if route.starts_with(MCP) { MCP } else { "" };
+        let separator = if text.contains(' ') { ", " } else { " " };
+        text += &format!("{separator}resource_metadata=\"{}{WELL_KNOWN}{path}\"", self.url);
+        if !self.scopes.is_empty() {
+            let scopes: Vec<_> = self.scopes.iter().map(|scope| &*scope.0).collect();
+            text += &format!(", scope=\"{}\"", scopes.join(" "));
+        }
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.insert(WWW_AUTHENTICATE, value);
+        }
+    }
+}
+
+async fn of_server(State(app): State<App>) -> Result<Json<Metadata>, Problem> {
+    app.options.resource.metadata("")
+}
+
+async fn of_mcp(State(app): State<App>) -> Result<Json<Metadata>, Problem> {
+    app.options.resource.metadata(MCP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(challenge: &str, route: &str, issuer: &str, scopes: &[&str]) -> String {
+        let scopes = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
+        let url = "https://crib.example.com".parse().unwrap();
+        let resource = ProtectedResource { url, issuers: vec![issuer.into()], scopes };
+        let mut headers = HeaderMap::new();
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_str(challenge).unwrap());
+        resource.complete(route, &mut headers);
+        headers[WWW_AUTHENTICATE].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_challenge_leads_to_the_metadata_of_what_was_asked() {
+        let id = "https://id.example";
+        assert_eq!(
+            completed("Bearer", "/api/groups", id, &[]),
+            r#"Bearer resource_metadata="https://crib.example.com/.well-known/oauth-protected-resource""#
+        );
+        assert_eq!(
+            completed(r#"Bearer error="invalid_token""#, "/mcp", id, &["tools", "profile"]),
+            r#"Bearer error="invalid_token", resource_metadata="https://crib.example.com/.well-known/oauth-protected-resource/mcp", scope="tools profile""#
+        );
+        assert!(completed("Bearer", "/mcp/{group}", id, &[]).ends_with("/mcp\""));
+        assert_eq!(completed("Bearer", "/mcp", "an issuer of keys in a file", &[]), "Bearer");
+    }
+
+    #[test]
+    fn a_scope_is_one_word() {
+        for bad in ["", "a b", "a\"", "a\\b", "ä"] {
+            assert_eq!(bad.parse::<Scope>(), Err(InvalidScope), "{bad}");
+        }
+    }
+}
