@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use toolcrib::{Identity, Means};
 
 use crate::app::App;
-use crate::names::{Host, Origin};
+use crate::names::{Host, Names, Origin};
 use crate::problem::{Code, Problem};
 
 /// The longest credential, in bytes.
@@ -28,7 +28,7 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let identity = app.crib.identify(bearer(&parts.headers)?).await?;
         if identity.means == Means::Nothing && app.options.anonymous_is_local {
-            refuse_strangers(parts)?;
+            refuse_strangers(parts, &app.options.names)?;
         }
         Ok(Self(identity))
     }
@@ -75,13 +75,13 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 }
 
 /// A web page whose name was pointed at this machine comes from here, but its `Host` or `Origin` says where it is from.
-fn refuse_strangers(parts: &Parts) -> Result<(), Problem> {
+fn refuse_strangers(parts: &Parts, names: &Names) -> Result<(), Problem> {
     let text = |name| parts.headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let authority = parts.uri.authority().map(|authority| authority.as_str());
     let is_local = |host: &str| host.parse().is_ok_and(|host: Host| host.is_local());
     let is_ours = |text: &str| text.parse().is_ok_and(|origin: Origin| origin.host().is_local());
     let came_by = FORWARDED.iter().any(|name| parts.headers.contains_key(*name));
-    let local = authority.or(text(HOST)).is_some_and(is_local);
+    let local = names.has_any() || authority.or(text(HOST)).is_some_and(is_local);
     if local && !came_by && text(ORIGIN).is_none_or(is_ours) {
         return Ok(());
     }

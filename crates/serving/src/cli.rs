@@ -2,7 +2,6 @@
 
 pub(crate) mod target;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
@@ -11,6 +10,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::show::At;
 use crate::names::PublicUrl;
+use crate::serve::listen::{Listen, Mode};
 use crate::{call, discover, explain, journal, secret, serve};
 
 /// How a verb ended when it did not fail.
@@ -82,6 +82,7 @@ Examples:
   toolcrib serve
   toolcrib serve --config toolcrib.yaml
   toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+  toolcrib serve --listen 0.0.0.0:8443 --tls-cert crib.pem --tls-key crib.key
 
 A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
   issuers:
@@ -190,9 +191,18 @@ are never removed.")]
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
-    /// Where to listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
-    pub(crate) listen: SocketAddr,
+    /// An address with a port, 0 for a free one, or unix:PATH
+    #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8080")]
+    pub(crate) listen: Listen,
+    /// Who may open the socket at unix:PATH, as for chmod
+    #[arg(long, value_name = "MODE", default_value = "600")]
+    pub(crate) socket_mode: Mode,
+    /// A certificate and those that vouch for it, in PEM; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Where the server is for everybody else, such as `https://crib.example.com`
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<PublicUrl>,

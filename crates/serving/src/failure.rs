@@ -2,13 +2,15 @@
 
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use discovery::DiscoveryError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
 use toolcrib::{CommandError, InvalidPlace, JournalError, SecretError, TransferError};
+
+use crate::serve::listen::Listen;
+use crate::serve::tls::TlsError;
 
 /// Why a verb failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,12 +31,16 @@ pub(crate) enum Failure {
     #[error("the program cannot be started")]
     Start(#[source] io::Error),
     #[error("cannot listen on {address}: give another address with --listen")]
-    Listen { address: SocketAddr, source: io::Error },
+    Listen { address: Listen, source: io::Error },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("TLS is for a port: leave --tls-cert away, or give an address with --listen")]
+    TlsOnSocket,
     #[error(
         "nobody could use a server on {address}: there is no issuer and no API key yet. Name an issuer with --config, start it \
          once on 127.0.0.1 and make a key, or give --allow-anonymous to let everybody in"
     )]
-    NobodyCanCome { address: SocketAddr },
+    NobodyCanCome { address: Listen },
     #[error("the key of the first admin cannot be made")]
     FirstAdmin(#[source] CommandError),
     #[error(transparent)]

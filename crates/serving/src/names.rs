@@ -63,6 +63,11 @@ impl Names {
         Self { others, ..self }
     }
 
+    /// Also any other: only who may open the socket comes.
+    pub fn on_a_socket(self) -> Self {
+        Self { others: Others::Any, ..self }
+    }
+
     /// Whether any `Host` is answered.
     pub fn has_any(&self) -> bool {
         self.others == Others::Any

@@ -4,19 +4,21 @@ mod connection;
 pub(crate) mod connections;
 mod descriptors;
 mod first_admin;
+mod greeting;
+pub(crate) mod listen;
 pub(crate) mod listener;
 mod pulse;
 mod settings;
+mod socket_file;
 mod spoken;
+pub(crate) mod tls;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::Snapshot;
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use toolcrib::{
     Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, SealingKey, Secrets,
@@ -26,28 +28,32 @@ use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
 use self::connections::Limits;
+use self::listen::Listen;
+use self::listener::Listener;
 use self::settings::Settings;
+use self::tls::Tls;
 use crate::app::Options;
 use crate::cli::{Ended, Serve};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::names::{Names, PublicUrl};
+use crate::names::Names;
 use crate::protected_resource::ProtectedResource;
-use crate::{config, out, router};
+use crate::{config, router};
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
     let settings = Settings::read(arguments.config.as_deref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
+    let tls = tls(arguments)?;
     // Before anything is opened: a port that is taken leaves nothing behind.
-    let listen = |source| Failure::Listen { address: arguments.listen, source };
-    let listener = TcpListener::bind(arguments.listen).await.map_err(listen)?;
-    let address = listener.local_addr().map_err(listen)?;
+    let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone()).await;
+    let (listener, listen) =
+        opened.map_err(|source| Failure::Listen { address: arguments.listen.clone(), source })?;
     // A start that would be refused leaves no new journal behind.
     let has_issuers = !settings.issuers.is_empty();
-    let anonymous = anonymous_allowed(address, arguments.allow_anonymous, has_issuers);
+    let anonymous = anonymous_allowed(&listen, arguments.allow_anonymous, has_issuers);
     let is_new = matches!(&config.journal, JournalPlace::File(path) if !path.exists());
     if is_new && !anonymous && !has_issuers {
-        return Err(Failure::NobodyCanCome { address });
+        return Err(Failure::NobodyCanCome { address: listen });
     }
     let journal = config.journal.open(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
@@ -55,10 +61,9 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
     let (cache, limits) = (settings.cache(), settings.limits());
     let (hosts, origins) = (settings.allowed_hosts, settings.allowed_origins);
-    let names =
-        Names::new(hosts, origins, settings.public_url.as_ref()).listening_on(address, !anonymous);
+    let names = Names::new(hosts, origins, settings.public_url.as_ref());
     let resource = ProtectedResource {
-        url: settings.public_url.unwrap_or_else(|| PublicUrl::of(address, false)),
+        url: settings.public_url.unwrap_or_else(|| listen.url(tls.is_some())),
         issuers: settings.issuers.iter().map(|issuer| issuer.issuer.clone()).collect(),
         scopes: settings.scopes,
     };
@@ -66,7 +71,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let catalog = Arc::new(Catalog::open(journal).await?);
     let now = SystemClock.now();
     if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
-        return Err(Failure::NobodyCanCome { address });
+        return Err(Failure::NobodyCanCome { address: listen });
     }
     let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
@@ -77,14 +82,15 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         anonymous_is_local: anonymous && !arguments.allow_anonymous,
         allow_stdio: arguments.allow_stdio,
         seal,
-        names,
+        names: listen.names(names, !anonymous),
         resource,
     };
     let (router, app) = router::router(crib, options);
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
-    let any_name = app.options.names.has_any();
-    greet(address, any_name, admin.as_ref().map(|key| key.expose_secret()))?;
+    let admin = admin.as_ref().map(|key| key.expose_secret());
+    greeting::greet(&listen, tls.is_some(), &app.options.names, admin)?;
+    tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
     let limits = Limits { places: descriptors::places(limits.places), ..limits };
     let drained = async {
         stopped.await;
@@ -100,6 +106,15 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         None => tracing::warn!("something still uses the catalog: it is not closed"),
     }
     Ok(Ended::Fine)
+}
+
+/// The certificate, if there is one.
+fn tls(arguments: &Serve) -> Result<Option<Tls>, Failure> {
+    match (&arguments.tls_cert, &arguments.tls_key, &arguments.listen) {
+        (Some(_), Some(_), Listen::Unix(_)) => Err(Failure::TlsOnSocket),
+        (Some(certificate), Some(key), Listen::Tcp(_)) => Ok(Some(Tls::read(certificate, key)?)),
+        (None, _, _) | (_, None, _) => Ok(None),
+    }
 }
 
 /// Those whose tokens are taken, if there are any.
@@ -118,28 +133,12 @@ async fn authenticator(
 
 /// Whether callers without a credential are let in: if it was asked for, or if nobody but this machine can come and no
 /// issuer says who is who.
-fn anonymous_allowed(address: SocketAddr, flag: bool, has_issuers: bool) -> bool {
-    flag || (address.ip().is_loopback() && !has_issuers)
+fn anonymous_allowed(listen: &Listen, flag: bool, has_issuers: bool) -> bool {
+    flag || (listen.is_local() && !has_issuers)
 }
 
 fn has_good_key(snapshot: &Snapshot, now: Timestamp) -> bool {
     snapshot.keys().any(|key| key.is_good_at(now))
-}
-
-fn greet(address: SocketAddr, any_name: bool, admin_key: Option<&str>) -> Result<(), Failure> {
-    let mut text = format!(
-        "toolcrib serves on http://{address}\n  API       http://{address}/api\n  API docs  http://{address}/api/docs\n"
-    );
-    if any_name {
-        text += "  Names     any `Host` is answered; give its own with --public-url\n";
-    }
-    if let Some(key) = admin_key {
-        text += &format!(
-            "\nA key for an admin, shown only now:\n  {key}\n\nTry it:\n  \
-             curl -H 'Authorization: Bearer {key}' http://{address}/api/sources\n"
-        );
-    }
-    out::print(&text)
 }
 
 /// Ends when somebody wants the server to stop.
@@ -161,10 +160,11 @@ mod tests {
     #[test]
     fn callers_without_a_credential_come_from_this_machine_or_were_asked_for() {
         let allowed = |address: &str, flag, issuers| {
-            anonymous_allowed(address.parse().unwrap(), flag, issuers)
+            anonymous_allowed(&address.parse().unwrap(), flag, issuers)
         };
         assert!(allowed("127.0.0.1:1", false, false));
         assert!(allowed("[::1]:1", false, false));
+        assert!(allowed("unix:crib", false, false));
         assert!(!allowed("127.0.0.1:1", false, true));
         assert!(!allowed("0.0.0.0:1", false, false));
         assert!(!allowed("192.0.2.1:1", false, false));

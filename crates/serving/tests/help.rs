@@ -48,7 +48,12 @@ fn serve() {
     Usage: toolcrib serve [OPTIONS]
 
     Options:
-          --listen <ADDR:PORT>       Where to listen; port 0 takes a free one [default: 127.0.0.1:8080]
+          --listen <PLACE>           An address with a port, 0 for a free one, or unix:PATH [default:
+                                     127.0.0.1:8080]
+          --socket-mode <MODE>       Who may open the socket at unix:PATH, as for chmod [default: 600]
+          --tls-cert <FILE>          A certificate and those that vouch for it, in PEM; read again when
+                                     it changes
+          --tls-key <FILE>           The private key of the certificate, in PEM
           --public-url <URL>         Where the server is for everybody else, such as
                                      `https://crib.example.com`
           --config <FILE>            Issuers whose tokens are taken, names and limits, in YAML or JSON
@@ -72,6 +77,7 @@ fn serve() {
       toolcrib serve
       toolcrib serve --config toolcrib.yaml
       toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
+      toolcrib serve --listen 0.0.0.0:8443 --tls-cert crib.pem --tls-key crib.key
 
     A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
       issuers:

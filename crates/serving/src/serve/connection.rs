@@ -111,6 +111,14 @@ async fn open(
             tell_how(&socket, limits);
             Ok(Box::new(Felt::new(socket, pulse, limits.head_within)))
         }
+        Accepted::Tls(socket, tls) => {
+            tell_how(&socket, limits);
+            let socket = Felt::new(socket, pulse, limits.head_within);
+            let mut stream = tokio::time::timeout(limits.head_within, tls.accept(socket)).await??;
+            stream.get_mut().0.start_anew();
+            Ok(Box::new(stream))
+        }
+        Accepted::Unix(socket) => Ok(Box::new(Felt::new(socket, pulse, limits.head_within))),
     }
 }
 

@@ -4,17 +4,26 @@ use std::io;
 use std::time::Duration;
 
 use socket2::{SockFilter, SockRef};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+use super::listen::{Listen, Mode};
+use super::socket_file::SocketFile;
+use super::tls::Tls;
 
 /// Where connections come from.
-pub enum Listener {
-    /// A port.
+pub struct Listener(Kind);
+
+enum Kind {
     Tcp(TcpListener),
+    Tls(TcpListener, Tls),
+    Unix(SocketFile),
 }
 
 /// Somebody who came.
 pub(super) enum Accepted {
     Tcp(TcpStream),
+    Tls(TcpStream, Tls),
+    Unix(UnixStream),
 }
 
 /// How long a handshake that has begun may take to reach the queue after the door was shut.
@@ -22,22 +31,48 @@ const LAST_STEPS: Duration = Duration::from_millis(100);
 
 impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
-        Self::Tcp(listener)
+        Self(Kind::Tcp(listener))
     }
 }
 
 impl Listener {
+    /// Listens, and says where exactly.
+    pub(super) async fn open(
+        listen: &Listen,
+        mode: Mode,
+        tls: Option<Tls>,
+    ) -> io::Result<(Self, Listen)> {
+        let address = match listen {
+            Listen::Tcp(address) => *address,
+            Listen::Unix(path) => {
+                return Ok((Self(Kind::Unix(SocketFile::bind(path, mode)?)), listen.clone()));
+            }
+        };
+        let listener = TcpListener::bind(address).await?;
+        let listen = Listen::Tcp(listener.local_addr()?);
+        let kind = match tls {
+            Some(tls) => Kind::Tls(listener, tls),
+            None => Kind::Tcp(listener),
+        };
+        Ok((Self(kind), listen))
+    }
+
     pub(super) async fn accept(&self) -> io::Result<Accepted> {
-        match self {
-            Self::Tcp(listener) => Ok(Accepted::Tcp(listener.accept().await?.0)),
+        match &self.0 {
+            Kind::Tcp(listener) => Ok(Accepted::Tcp(listener.accept().await?.0)),
+            Kind::Tls(listener, tls) => Ok(Accepted::Tls(listener.accept().await?.0, tls.clone())),
+            Kind::Unix(socket) => Ok(Accepted::Unix(socket.listener().accept().await?.0)),
         }
     }
 
     /// Lets nobody new in, and says how long those take at most who are on the doorstep. Closing a listener cuts off
     /// everybody in its queue, so it must be empty by then and stay so.
     pub(super) fn shut(&self) -> Duration {
-        let shut = match self {
-            Self::Tcp(listener) => SockRef::from(listener).attach_filter(&WITHOUT_SYN),
+        let shut = match &self.0 {
+            Kind::Tcp(listener) | Kind::Tls(listener, _) => {
+                SockRef::from(listener).attach_filter(&WITHOUT_SYN)
+            }
+            Kind::Unix(socket) => socket.remove(),
         };
         match shut {
             Ok(()) => LAST_STEPS,

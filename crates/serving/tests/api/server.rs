@@ -73,8 +73,9 @@ impl Server {
                 child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
                 panic!("the server did not start: {said}");
             };
-            if let Some((_, address)) = line.split_once("serves on http://") {
-                self.port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+            if let Some((_, place)) = line.split_once("serves on ") {
+                // A Unix socket has no port.
+                self.port = place.rsplit_once(':').unwrap().1.parse().unwrap_or(0);
             }
             if line.trim().starts_with("tcrib_") {
                 self.key = line.trim().to_owned();
@@ -94,7 +95,12 @@ impl Server {
     }
 
     pub(crate) fn tell_to_stop(&self) {
-        self.child.iter().for_each(|child| signal(child, "TERM"));
+        self.tell("TERM");
+    }
+
+    /// Sends a signal.
+    pub(crate) fn tell(&self, name: &str) {
+        self.child.iter().for_each(|child| signal(child, name));
     }
 
     /// Waits until the server has ended, and what it said until then.

@@ -1,0 +1,110 @@
+//! Where to listen, as the command line says it: `127.0.0.1:8080` or `unix:/run/toolcrib.sock`.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::names::{Names, PublicUrl};
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Listen {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+/// Why a text is no place to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give an address with a port, such as 127.0.0.1:8080, or unix:PATH")]
+pub(crate) struct InvalidListen;
+
+impl Listen {
+    /// Whether only this machine can come.
+    pub(super) fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+
+    /// Where the server is, as far as it knows by itself.
+    pub(super) fn url(&self, has_tls: bool) -> PublicUrl {
+        match self {
+            Self::Tcp(address) => PublicUrl::of(*address, has_tls),
+            Self::Unix(_) => PublicUrl::default(),
+        }
+    }
+
+    /// The names it goes by there.
+    pub(super) fn names(&self, names: Names, needs_credential: bool) -> Names {
+        match self {
+            Self::Tcp(address) => names.listening_on(*address, needs_credential),
+            Self::Unix(_) => names.on_a_socket(),
+        }
+    }
+}
+
+impl FromStr for Listen {
+    type Err = InvalidListen;
+
+    fn from_str(text: &str) -> Result<Self, InvalidListen> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err(InvalidListen),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text.parse().map(Self::Tcp).map_err(|_| InvalidListen),
+        }
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The mode of a socket's file, as `chmod` writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mode(pub(super) u32);
+
+/// Why a text is no mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("give a mode in octal, such as 660")]
+pub(crate) struct InvalidMode;
+
+impl FromStr for Mode {
+    type Err = InvalidMode;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMode> {
+        let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+        mode.map(Self).ok_or(InvalidMode)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:o}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_or_a_socket() {
+        for text in ["127.0.0.1:8080", "[::]:0", "unix:/run/toolcrib.sock", "unix:crib"] {
+            assert_eq!(text.parse::<Listen>().unwrap().to_string(), text);
+        }
+        for text in ["", "unix:", "8080", "localhost:8080", "/run/toolcrib.sock"] {
+            assert_eq!(text.parse::<Listen>(), Err(InvalidListen), "{text}");
+        }
+        assert_eq!("0660".parse(), Ok(Mode(0o660)));
+        for text in ["", "8", "1777", "rw-"] {
+            assert_eq!(text.parse::<Mode>(), Err(InvalidMode), "{text}");
+        }
+    }
+}

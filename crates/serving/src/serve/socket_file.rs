@@ -1,0 +1,78 @@
+//! A Unix socket and its file: nobody else can open it before its mode is set, one that a dead server left is replaced,
+//! and its own is removed at the end.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use tokio::net::UnixListener;
+
+use super::listen::Mode;
+
+/// A Unix socket that is listened on.
+pub(super) struct SocketFile {
+    listener: UnixListener,
+    path: PathBuf,
+    /// Tells it from one that somebody else put there.
+    inode: u64,
+}
+
+impl SocketFile {
+    pub(super) fn bind(path: &Path, mode: Mode) -> io::Result<Self> {
+        refuse_others(path)?;
+        // In a folder that is ours alone, until it is as it should be.
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let folder =
+            tempfile::Builder::new().prefix(".").tempdir_in(parent.unwrap_or(Path::new(".")))?;
+        let fresh = folder.path().join("s");
+        let listener = UnixListener::bind(&fresh)?;
+        fs::set_permissions(&fresh, Permissions::from_mode(mode.0))?;
+        let inode = fs::symlink_metadata(&fresh)?.ino();
+        fs::rename(&fresh, path)?;
+        Ok(Self { listener, path: path.to_owned(), inode })
+    }
+
+    pub(super) fn listener(&self) -> &UnixListener {
+        &self.listener
+    }
+
+    /// Takes the file away, if it is still ours: then nobody finds the way in.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.path) {
+            Ok(found) if found.ino() == self.inode => fs::remove_file(&self.path),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = self.remove() {
+            tracing::warn!(%error, "`{}` cannot be removed: {error}", self.path.display());
+        }
+    }
+}
+
+/// Refuses a socket that somebody listens on, and what is no socket.
+fn refuse_others(path: &Path) -> io::Result<()> {
+    let found = match fs::symlink_metadata(path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if !found.file_type().is_socket() {
+        return Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "there is a file that is no socket",
+        ));
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+    }
+}

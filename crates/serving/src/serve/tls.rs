@@ -1,0 +1,149 @@
+//! TLS with a certificate and a key in files, which are read again when they change: certificates end.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, SystemTime};
+
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::{self, PemObject as _};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use upstream::limits::{LimitError, read_file};
+
+/// More than any chain of certificates has.
+const LIMIT: u64 = 1 << 20;
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A certificate and its key, for every connection; cheap to clone.
+#[derive(Clone)]
+pub(super) struct Tls {
+    acceptor: TlsAcceptor,
+    pair: Arc<Pair>,
+}
+
+/// A certificate and its key, and where they are from.
+#[derive(Debug)]
+struct Pair {
+    files: [PathBuf; 2],
+    /// Of the files, before they were first read: what is written meanwhile is seen.
+    first: [Option<Trace>; 2],
+    provider: Arc<CryptoProvider>,
+    current: RwLock<Arc<CertifiedKey>>,
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TlsError {
+    #[error("`{}` cannot be read", path.display())]
+    Read { path: PathBuf, source: LimitError },
+    #[error("`{}` has no PEM of the kind that is needed", path.display())]
+    Pem { path: PathBuf, source: pem::Error },
+    #[error("`{}` is not the key of `{}`", key.display(), certificate.display())]
+    Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
+    #[error("TLS cannot be set up")]
+    SetUp(#[source] rustls::Error),
+}
+
+/// What tells a file that was written again: where it lies, when it was written, and how long it is.
+type Trace = (u64, SystemTime, u64);
+
+impl Tls {
+    pub(super) fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let files = [certificate.to_owned(), key.to_owned()];
+        let first = traces(&files);
+        let current = RwLock::new(Arc::new(read_pair(certificate, key, &provider)?));
+        let pair = Arc::new(Pair { files, first, provider: Arc::clone(&provider), current });
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(TlsError::SetUp)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&pair) as Arc<dyn ResolvesServerCert>);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), pair })
+    }
+
+    pub(super) async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        socket: S,
+    ) -> io::Result<TlsStream<S>> {
+        self.acceptor.accept(socket).await
+    }
+
+    /// Looks at the files for ever, and takes what has changed if it can be used.
+    pub(super) async fn keep_fresh(self) {
+        let mut before = self.pair.first;
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let now = traces(&self.pair.files);
+            if now == before {
+                continue;
+            }
+            before = now;
+            match self.pair.read_again() {
+                Ok(()) => tracing::info!("the certificate is read again"),
+                Err(error) => {
+                    let cause = model::sentence(&error);
+                    tracing::warn!("the certificate before stays in service: {cause}");
+                }
+            }
+        }
+    }
+}
+
+impl Pair {
+    fn read_again(&self) -> Result<(), TlsError> {
+        let [certificate, key] = &self.files;
+        let pair = Arc::new(read_pair(certificate, key, &self.provider)?);
+        *self.current.write().expect("no one panics while holding the pair") = pair;
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for Pair {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.current.read().expect("no one panics while holding the pair")))
+    }
+}
+
+fn traces(files: &[PathBuf; 2]) -> [Option<Trace>; 2] {
+    files.each_ref().map(|path| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.ino(), found.modified().ok()?, found.len()))
+    })
+}
+
+fn read_pair(
+    certificate: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
+    let not_pem = |path: &Path| {
+        let path = path.to_owned();
+        |source| TlsError::Pem { path, source }
+    };
+    let text = read(certificate)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = match chain.map_err(not_pem(certificate))? {
+        chain if chain.is_empty() => return Err(not_pem(certificate)(pem::Error::NoItemsFound)),
+        chain => chain,
+    };
+    let private = PrivateKeyDer::from_pem_slice(&read(key)?).map_err(not_pem(key))?;
+    CertifiedKey::from_der(chain, private, provider).map_err(|source| {
+        let (certificate, key) = (certificate.to_owned(), key.to_owned());
+        TlsError::Pair { certificate, key, source }
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    read_file(path, LIMIT).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+}

@@ -1,0 +1,77 @@
+//! A certificate that vouches for itself, made for one test.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// A certificate for `localhost`, and its key, in PEM.
+pub(super) struct Certificate {
+    pub(super) der: Vec<u8>,
+    pub(super) pem: String,
+    pub(super) key: String,
+}
+
+const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
+const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
+const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
+const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+
+const SEQUENCE: u8 = 0x30;
+const OBJECT_ID: u8 = 6;
+const BITS: u8 = 3;
+
+impl Certificate {
+    /// As RFC 5280 writes it.
+    pub(super) fn new() -> Self {
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
+        let algorithm = der(SEQUENCE, &[&der(OBJECT_ID, &[ECDSA_WITH_SHA256])]);
+        let common_name = [der(OBJECT_ID, &[COMMON_NAME]), der(0x0c, &[b"localhost"])].concat();
+        let name = der(SEQUENCE, &[&der(0x31, &[&der(SEQUENCE, &[&common_name])])]);
+        let times = [der(0x17, &[b"250101000000Z"]), der(0x17, &[b"490101000000Z"])].concat();
+        let kind = [der(OBJECT_ID, &[EC_PUBLIC_KEY]), der(OBJECT_ID, &[P256])].concat();
+        let public = der(BITS, &[&[0], key.public_key().as_ref()]);
+        let names = der(4, &[&der(SEQUENCE, &[&der(0x82, &[b"localhost"])])]);
+        let extension = der(SEQUENCE, &[&der(OBJECT_ID, &[SUBJECT_ALT_NAME]), &names]);
+        let content = der(
+            SEQUENCE,
+            &[
+                &der(0xa0, &[&der(2, &[&[2]])]),
+                &der(2, &[&[1]]),
+                &algorithm,
+                &name,
+                &der(SEQUENCE, &[&times]),
+                &name,
+                &der(SEQUENCE, &[&der(SEQUENCE, &[&kind]), &public]),
+                &der(0xa3, &[&der(SEQUENCE, &[&extension])]),
+            ],
+        );
+        let signature = key.sign(&SystemRandom::new(), &content).unwrap();
+        let signature = der(BITS, &[&[0], signature.as_ref()]);
+        let whole = der(SEQUENCE, &[&content, &algorithm, &signature]);
+        let private = key.to_pkcs8v1().unwrap();
+        Self {
+            pem: pem("CERTIFICATE", &whole),
+            key: pem("PRIVATE KEY", private.as_ref()),
+            der: whole,
+        }
+    }
+}
+
+/// A value of ASN.1: its tag, its length, and what it holds.
+fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let content = parts.concat();
+    let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+    let length = match length {
+        [0, short @ 0..=127] => vec![short],
+        [0, long] => vec![0x81, long],
+        [high, low] => vec![0x82, high, low],
+    };
+    [&[tag], &length[..], &content].concat()
+}
+
+fn pem(kind: &str, der: &[u8]) -> String {
+    format!("-----BEGIN {kind}-----\n{}\n-----END {kind}-----\n", STANDARD.encode(der))
+}
