@@ -120,14 +120,17 @@ mod tests {
 
     use super::*;
 
-    /// The answer of a route that is not in the table.
-    async fn answer(route: Route) -> (u16, Value) {
+    async fn crib() -> Toolcrib {
         let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
         let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-        let crib = Toolcrib::new(catalog, client, SystemClock, toolcrib::Options::default());
+        Toolcrib::new(catalog, client, SystemClock, toolcrib::Options::default())
+    }
+
+    /// The answer of a route that is not in the table.
+    async fn answer(route: Route) -> (u16, Value) {
         let path = route.path;
-        let (router, _) = assemble(vec![route], crib, Options::default());
+        let (router, _) = assemble(vec![route], crib().await, Options::default());
         let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
         let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.headers()["cache-control"], "no-store");
@@ -144,6 +147,18 @@ mod tests {
         let (status, problem) = answer(Route::get("panics", "/panics", panics)).await;
         assert_eq!((status, &problem["code"]), (500, &Value::from("internal_error")));
         assert!(!problem.to_string().contains("hunter2"), "{problem}");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_the_end_of_the_server_is_told() {
+        let (_, app) = assemble(table(), crib().await, Options::default());
+        let waiting = tokio::spawn({
+            let app = app.clone();
+            async move { app.draining().await }
+        });
+        app.drain();
+        waiting.await.unwrap();
+        app.draining().await;
     }
 
     #[tokio::test]

@@ -45,7 +45,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     let tls = tls(arguments)?;
     // Before anything is opened: a port that is taken leaves nothing behind.
-    let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone()).await;
+    let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone());
     let (listener, listen) =
         opened.map_err(|source| Failure::Listen { address: arguments.listen.clone(), source })?;
     // A start that would be refused leaves no new journal behind.

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use socket2::{SockFilter, SockRef};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream};
 
 use super::listen::{Listen, Mode};
 use super::socket_file::SocketFile;
@@ -26,6 +26,8 @@ pub(super) enum Accepted {
     Unix(UnixStream),
 }
 
+/// How many may wait to be let in; the system may have a lower limit. Whoever finds no room tries again after a second.
+const QUEUE: u32 = 8192;
 /// How long a handshake that has begun may take to reach the queue after the door was shut.
 const LAST_STEPS: Duration = Duration::from_millis(100);
 
@@ -37,7 +39,7 @@ impl From<TcpListener> for Listener {
 
 impl Listener {
     /// Listens, and says where exactly.
-    pub(super) async fn open(
+    pub(super) fn open(
         listen: &Listen,
         mode: Mode,
         tls: Option<Tls>,
@@ -48,7 +50,11 @@ impl Listener {
                 return Ok((Self(Kind::Unix(SocketFile::bind(path, mode)?)), listen.clone()));
             }
         };
-        let listener = TcpListener::bind(address).await?;
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A server that was stopped a moment ago may start again.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        let listener = socket.listen(QUEUE)?;
         let listen = Listen::Tcp(listener.local_addr()?);
         let kind = match tls {
             Some(tls) => Kind::Tls(listener, tls),
