@@ -119,7 +119,7 @@ impl ProtectedResource {
             return;
         }
         let mut text = challenge.to_str().unwrap_or("Bearer").to_owned();
-        let path = if route == MCP { MCP } else { "" };
+        let path = if route.starts_with(MCP) { MCP } else { "" };
         let separator = if text.contains(' ') { ", " } else { " " };
         text += &format!("{separator}resource_metadata=\"{}{WELL_KNOWN}{path}\"", self.url);
         if !self.scopes.is_empty() {
@@ -165,6 +165,7 @@ mod tests {
             completed(r#"Bearer error="invalid_token""#, "/mcp", id, &["tools", "profile"]),
             r#"Bearer error="invalid_token", resource_metadata="https://crib.example.com/.well-known/oauth-protected-resource/mcp", scope="tools profile""#
         );
+        assert!(completed("Bearer", "/mcp/{group}", id, &[]).ends_with("/mcp\""));
         assert_eq!(completed("Bearer", "/mcp", "an issuer of keys in a file", &[]), "Bearer");
     }
 

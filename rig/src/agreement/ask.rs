@@ -29,6 +29,7 @@ pub(super) fn find_id(view: &AgentView, id: &str) -> Option<(String, Visibility)
 
 pub(super) fn find(view: &AgentView, name: &str) -> Meaning {
     match view.find(name) {
+        Ok(tool) if tool.id().is_none() => Meaning::AboutTools,
         Ok(tool) => Meaning::Tool(id(&tool)),
         Err(error) => nothing(&error),
     }
@@ -37,6 +38,7 @@ pub(super) fn find(view: &AgentView, name: &str) -> Meaning {
 /// The tool that was called. How that ended does not matter: these tools do nothing.
 pub(super) async fn call(view: &AgentView, name: &str) -> Meaning {
     match view.call(name, Default::default()).await {
+        Ok(outcome) if outcome.tool_id.source() == "toolcrib" => Meaning::AboutTools,
         Ok(outcome) => Meaning::Tool(outcome.tool_id.to_string()),
         Err(error) => nothing(&error),
     }

@@ -36,6 +36,8 @@ pub(super) struct Granted<'a> {
 /// What a name means to an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
+    /// A tool that finds or executes others.
+    AboutTools,
     Tool(String),
     Ambiguous,
     Nothing,
@@ -195,6 +197,9 @@ impl Toolset<'_> {
     }
 
     pub(super) fn meaning(&self, name: &str) -> Meaning {
+        if names::ABOUT_TOOLS.contains(&name) && self.has_more_than_the_list() {
+            return Meaning::AboutTools;
+        }
         let named: Vec<_> =
             self.0.iter().filter(|tool| tool.forms.iter().any(|form| form == name)).collect();
         let shown: Vec<_> = named.iter().filter(|tool| tool.shown == name).collect();

@@ -238,12 +238,6 @@ impl Events {
     }
 }
 
-fn is_stream(answer: &[u8]) -> bool {
-    let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
-    let head = head.map(|end| String::from_utf8_lossy(&answer[..end]).into_owned());
-    head.is_some_and(|head| head.contains("content-type: text/event-stream"))
-}
-
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
@@ -251,6 +245,12 @@ impl Drop for Server {
             drop(child.wait());
         }
     }
+}
+
+/// Whether an answer is one that goes on for as long as somebody listens.
+fn is_stream(answer: &[u8]) -> bool {
+    let answer = String::from_utf8_lossy(answer);
+    answer.split_once("\r\n\r\n").is_some_and(|(head, _)| head.contains("text/event-stream"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a signal is sent by a program")]

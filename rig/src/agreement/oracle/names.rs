@@ -32,11 +32,14 @@ pub(in crate::agreement) fn unique(id: &str, source: &str, name: &str) -> String
     format!("{start}_{digits}")
 }
 
+/// The tools about tools (A6): nothing else is shown under their names.
+pub(super) const ABOUT_TOOLS: [&str; 2] = ["tool_search", "execute_tool"];
+
 /// The first form that no other tool has in any way.
 pub(super) fn shown(tool: &Granted<'_>, granted: &[Granted<'_>]) -> String {
     let is_taken = |form: &String| {
         let mut others = granted.iter().filter(|other| other.id != tool.id);
-        others.any(|other| other.forms.contains(form))
+        ABOUT_TOOLS.contains(&form.as_str()) || others.any(|other| other.forms.contains(form))
     };
     let free = tool.forms.iter().find(|form| !is_taken(form));
     free.unwrap_or(&tool.forms[2]).clone()
