@@ -5,13 +5,15 @@ pub(crate) mod target;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use model::GroupId;
 
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::show::At;
 use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
-use crate::{call, discover, explain, journal, secret, serve};
+use crate::sight;
+use crate::{call, discover, explain, journal, secret, serve, stdio};
 
 /// How a verb ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,7 @@ pub(crate) enum Ended {
 #[command(after_help = "\
 Examples:
   toolcrib serve                          # start a server; it says where, and the first key
+  toolcrib stdio                          # the tools of one identity, for a desktop client
   toolcrib discover api.yaml              # the tools of an API, without a server
   toolcrib call api.yaml get_pet id=7     # call one of them
   toolcrib explain --claims token.json    # which tools an identity has, and why
@@ -90,6 +93,21 @@ A configuration names issuers; their keys are found by OpenID Connect Discovery,
       audience: https://crib.example.com
       keys: {jwks_url: https://id.example.com/realms/acme/certs}")]
     Serve(Serve),
+    /// Offer the tools of one identity to a program that starts us, over MCP
+    #[command(after_help = "\
+Speaks MCP on standard input and output, every version of it, and writes nothing else there. Reads
+the journal; a server may be running on it. Who it is for: --claims, or the API key in TOOLCRIB_KEY,
+or somebody without a credential.
+
+Examples:
+  toolcrib stdio --claims '{\"role\":\"staff\"}'
+  TOOLCRIB_KEY=tcrib_… toolcrib stdio --group billing
+  toolcrib stdio --mode search    # only tool_search and execute_tool, which reach the rest
+
+For a desktop client:
+  {\"mcpServers\": {\"crib\": {\"command\": \"toolcrib\",
+    \"args\": [\"stdio\", \"--journal\", \"/path/to/toolcrib.db\"]}}}")]
+    Stdio(Stdio),
     /// List the tools of an API, without a server
     #[command(after_help = "\
 TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, or the http manifest behind
@@ -227,6 +245,22 @@ pub(crate) struct Serve {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Stdio {
+    /// The claims as JSON, or a file with them
+    #[arg(long, value_name = "CLAIMS")]
+    pub(crate) claims: Option<String>,
+    /// Only the tools of this group
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) group: Option<GroupId>,
+    /// Whether tools are listed, searched, or searched if the list is long
+    #[arg(long, value_enum, default_value = "list")]
+    pub(crate) mode: sight::Mode,
+    /// A file with the key
+    #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
+    pub(crate) sealing_key_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct Json {
     /// Print JSON instead of text
     #[arg(long)]
@@ -327,6 +361,7 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
     let place = &config.journal;
     match cli.verb {
         Verb::Serve(arguments) => serve::serve(&config, &arguments).await,
+        Verb::Stdio(arguments) => stdio::speak(&config, &arguments).await,
         Verb::Discover(arguments) => discover::discover(&arguments).await,
         Verb::Call(arguments) => call::call(&arguments).await,
         Verb::Explain(arguments) => explain::explain(place, &arguments).await,

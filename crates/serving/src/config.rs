@@ -14,6 +14,7 @@ use crate::failure::Failure;
 
 const JOURNAL: &str = "TOOLCRIB_JOURNAL";
 const SEALING_KEY: &str = "TOOLCRIB_SEALING_KEY";
+const KEY: &str = "TOOLCRIB_KEY";
 /// Directives such as `info,toolcrib_catalog=debug`; says more than `-v` can.
 const LOG: &str = "TOOLCRIB_LOG";
 
@@ -69,6 +70,11 @@ impl Config {
         let Some(text) = text else { return Ok(None) };
         Ok(Some(SealingKey::new(&SecretString::from(text))?))
     }
+}
+
+/// The credential of the agent we speak for.
+pub(crate) fn key_of_agent() -> Result<Option<SecretString>, Failure> {
+    Ok(variable(KEY)?.filter(|key| !key.is_empty()).map(SecretString::from))
 }
 
 fn read_key(path: &Path) -> io::Result<String> {

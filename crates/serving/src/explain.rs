@@ -32,7 +32,7 @@ pub(crate) async fn explain(
     Ok(if granted { Ended::Fine } else { Ended::ProblemsFound })
 }
 
-async fn claims(given: &str) -> Result<Claims, Failure> {
+pub(crate) async fn claims(given: &str) -> Result<Claims, Failure> {
     let bytes = match given {
         "-" => target::from_stdin(LIMIT).await?,
         json if json.trim_start().starts_with('{') => json.as_bytes().to_vec(),

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use discovery::DiscoveryError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
-use toolcrib::{CommandError, InvalidPlace, JournalError, SecretError, TransferError};
+use toolcrib::{
+    CommandError, InvalidPlace, JournalError, NotIdentified, SecretError, TransferError,
+};
 
 use crate::serve::listen::Listen;
 use crate::serve::tls::TlsError;
@@ -41,6 +43,10 @@ pub(crate) enum Failure {
          once on 127.0.0.1 and make a key, or give --allow-anonymous to let everybody in"
     )]
     NobodyCanCome { address: Listen },
+    #[error("the key in TOOLCRIB_KEY is not taken")]
+    KeyOfAgent(#[source] NotIdentified),
+    #[error("this identity has no group `{0}`: `toolcrib explain` says which it has")]
+    NoSuchGroup(String),
     #[error("the key of the first admin cannot be made")]
     FirstAdmin(#[source] CommandError),
     #[error(transparent)]

@@ -40,6 +40,7 @@ mod schemas;
 mod secret;
 mod serve;
 mod sight;
+mod stdio;
 mod stream;
 mod table;
 mod target;

@@ -22,6 +22,7 @@ mod peer;
 mod pieces;
 mod sessions;
 mod state;
+pub(crate) mod stdio;
 mod talk;
 mod tasks;
 
@@ -31,6 +32,7 @@ use self::asked::{Asked, Stoppable};
 use self::era::Era;
 use self::kept::Streams;
 use self::pages::Pages;
+pub(crate) use self::peer::Peer;
 use self::sessions::Sessions;
 use self::tasks::Tasks;
 

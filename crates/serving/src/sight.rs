@@ -15,7 +15,7 @@ const BUDGET: u64 = 20_000;
 const TOKEN: u64 = 4;
 
 /// Whether tools are listed or searched (requirement A6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
     /// The tools.

@@ -29,7 +29,29 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct Standing {
     pub(crate) identity: Identity,
-    bearer: Option<SecretString>,
+    shown: Shown,
+}
+
+/// What somebody showed, to look at again.
+#[derive(Clone)]
+enum Shown {
+    /// A credential, or nothing where that is enough.
+    Bearer(Option<SecretString>),
+    /// Whoever started us said who it is.
+    ByStart,
+}
+
+impl Standing {
+    /// Whoever started us says who it is, for as long as we run.
+    pub(crate) fn here(identity: Identity) -> Self {
+        Self { identity, shown: Shown::ByStart }
+    }
+
+    /// Whoever shows this credential.
+    pub(crate) async fn shown(app: &App, bearer: SecretString) -> Result<Self, NotIdentified> {
+        let identity = app.crib.identify(Some(bearer.expose_secret())).await?;
+        Ok(Self { identity, shown: Shown::Bearer(Some(bearer)) })
+    }
 }
 
 impl FromRequestParts<App> for Standing {
@@ -38,7 +60,7 @@ impl FromRequestParts<App> for Standing {
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let Caller(identity) = Caller::from_request_parts(parts, app).await?;
         let bearer = caller::bearer(&parts.headers)?.map(SecretString::from);
-        Ok(Self { identity, bearer })
+        Ok(Self { identity, shown: Shown::Bearer(bearer) })
     }
 }
 
@@ -69,7 +91,7 @@ pub(crate) enum Gone {
 /// Waits for changes of what one agent sees.
 pub(crate) struct Watching {
     app: App,
-    bearer: Option<SecretString>,
+    who: Standing,
     sight: Sight,
     view: AgentView,
     catalog: watch::Receiver<Position>,
@@ -98,8 +120,7 @@ impl Watching {
         let providers = providers.collect();
         let view = sight.of(app, &who.identity.agent)?;
         let (app, look_again) = (app.clone(), Instant::now() + LOOK_AGAIN);
-        let bearer = who.bearer;
-        Some(Self { app, bearer, sight, view, catalog, providers, is_due: false, look_again })
+        Some(Self { app, who, sight, view, catalog, providers, is_due: false, look_again })
     }
 
     /// What the agent sees, as of the last change.
@@ -120,7 +141,7 @@ impl Watching {
             }
             tokio::time::sleep(BURST).await;
             // On the heap, and only while it runs: most streams wait most of the time.
-            let agent = Box::pin(identify(&self.app, self.bearer.as_ref())).await?;
+            let agent = Box::pin(identify(&self.app, &self.who)).await?;
             if let Some(change) = self.compare(&agent)? {
                 return Ok(change);
             }
@@ -182,7 +203,11 @@ async fn any(providers: &mut [Provider]) {
     }
 }
 
-async fn identify(app: &App, bearer: Option<&SecretString>) -> Result<Agent, Gone> {
+async fn identify(app: &App, who: &Standing) -> Result<Agent, Gone> {
+    let bearer = match &who.shown {
+        Shown::Bearer(bearer) => bearer.as_ref(),
+        Shown::ByStart => return Ok(who.identity.agent.clone()),
+    };
     let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
     identified.map(|identity| identity.agent).map_err(|error| match error {
         NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,

@@ -51,7 +51,7 @@ pub enum NotIdentified {
 
 impl Identity {
     /// Somebody who showed nothing.
-    pub(crate) fn anonymous() -> Self {
+    pub fn anonymous() -> Self {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
         let agent = Agent { subject: "anonymous".into(), claims: Arc::new(Claims::from(claims)) };
         Self { agent, means: Means::Nothing }

@@ -202,10 +202,8 @@ async fn get(
         return Ok(events(taken_up(stream, after, false)));
     }
     let gathered = session.as_ref().and_then(|(id, _)| app.mcp.sessions.gathered(id));
-    let wanted =
-        Wanted { tools: true, prompts: true, resources: true, updated: Default::default() };
-    let mut listen =
-        Listen::new(&peer, None, wanted, gathered).map_err(|error| nothing_there(&error))?;
+    let mut listen = Listen::new(&peer, None, Wanted::lists(), gathered)
+        .map_err(|error| nothing_there(&error))?;
     let missed = last.and_then(|last| last.strip_prefix("at-")?.parse::<u64>().ok());
     if missed.is_some_and(|position| position < listen.position()) {
         listen.say_that_tools_changed();

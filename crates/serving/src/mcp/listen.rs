@@ -135,6 +135,11 @@ impl Listen {
 }
 
 impl Wanted {
+    /// All lists, and no resource in particular.
+    pub(crate) fn lists() -> Self {
+        Self { tools: true, prompts: true, resources: true, updated: BTreeSet::new() }
+    }
+
     fn of(params: &Map<String, Value>) -> Result<Self, RpcError> {
         let wanted = params.get("notifications").and_then(Value::as_object);
         let wanted = wanted.ok_or_else(|| {

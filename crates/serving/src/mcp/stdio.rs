@@ -1,0 +1,213 @@
+//! MCP over standard input and output: one message a line, both eras, and nothing else on standard output.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::answer::Sent;
+use super::listen::{Listen, Wanted};
+use super::message::{Id, Message, Request, Unusable};
+use super::methods::Answer;
+use super::peer::Peer;
+use super::sessions::Session;
+use super::{Mcp, error::RpcError, legacy, modern};
+
+/// The longest message, in bytes.
+const LIMIT: usize = 4 << 20;
+/// How much may wait to be written.
+const WAITING: usize = 64;
+/// How long calls may still take when nobody asks any more.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
+/// There is one client, and it has one session.
+const SESSION: &str = "stdio";
+
+/// Speaks with one client until it has nothing more to say.
+pub(crate) async fn speak(
+    peer: Peer,
+    mut input: impl AsyncBufRead + Unpin,
+    output: impl AsyncWrite + Unpin + Send + 'static,
+) -> std::io::Result<()> {
+    let (say, heard) = mpsc::channel(WAITING);
+    let writing = tokio::spawn(write(output, heard));
+    let mcp = Arc::clone(&peer.app.mcp);
+    let principal = peer.principal();
+    let mut talk = Talking {
+        mcp,
+        peer,
+        principal,
+        say,
+        session: None,
+        work: JoinSet::new(),
+        running: HashMap::new(),
+    };
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match read_line(&mut input, &mut line).await? {
+            Line::End => break,
+            Line::TooLong => {
+                let error = RpcError::invalid_request("a message has at most 4 MiB");
+                talk.say(Sent::error(None, &error)).await;
+            }
+            Line::Whole if line.trim_ascii().is_empty() => {}
+            Line::Whole => talk.hear(&line).await,
+        }
+    }
+    talk.end().await;
+    writing.await.unwrap_or(Ok(()))
+}
+
+struct Talking {
+    mcp: Arc<Mcp>,
+    peer: Peer,
+    principal: String,
+    say: mpsc::Sender<Bytes>,
+    /// Of the older era, once the client has introduced itself.
+    session: Option<Session>,
+    work: JoinSet<()>,
+    /// What can still be stopped.
+    running: HashMap<Id, AbortHandle>,
+}
+
+impl Talking {
+    async fn say(&self, sent: Sent) {
+        // Whoever closed the other end hears nothing, and asks nothing.
+        self.say.send(sent.to_bytes()).await.ok();
+    }
+
+    async fn hear(&mut self, line: &[u8]) {
+        while self.work.try_join_next().is_some() {}
+        self.running.retain(|_, work| !work.is_finished());
+        match Message::read(line) {
+            Err(Unusable { id, error }) => self.say(Sent::error(id.as_ref(), &error)).await,
+            Ok(Message::Request(request)) => self.answer(request).await,
+            Ok(Message::Response { id, outcome }) => {
+                self.mcp.asked.answer(&self.principal, &id, outcome);
+            }
+            Ok(Message::Notification { method, params }) => match method.as_str() {
+                "notifications/cancelled" => {
+                    let id = params.get("requestId").and_then(Id::of);
+                    if let Some(work) = id.and_then(|id| self.running.remove(&id)) {
+                        work.abort();
+                    }
+                }
+                "notifications/initialized" => self.tell_changes(),
+                _ => {}
+            },
+        }
+    }
+
+    async fn answer(&mut self, request: Request) {
+        let peer = self.peer.clone();
+        let meta = request.params.get("_meta");
+        let is_modern = meta.is_some_and(|meta| meta.get(modern::PROTOCOL_VERSION).is_some())
+            || request.method == "server/discover";
+        if !is_modern && request.method == "initialize" {
+            match legacy::initialize(&peer, &request.id, &request.params) {
+                Ok((sent, session)) => {
+                    self.session = Some(session);
+                    self.say(sent).await;
+                }
+                Err(error) => self.say(Sent::error(Some(&request.id), &error)).await,
+            }
+            return;
+        }
+        let id = request.id.clone();
+        let session = self.session.as_ref().map(|session| (SESSION, session));
+        let answer = match is_modern {
+            true => modern::answer(&self.mcp, peer, None, request, None),
+            false => legacy::answer(&self.mcp, peer, session, request),
+        };
+        let work = self.carry(answer);
+        self.running.insert(id, work);
+    }
+
+    /// Says everything an answer has to say, beside everything else.
+    fn carry(&mut self, mut answer: Answer) -> AbortHandle {
+        let say = self.say.clone();
+        self.work.spawn(async move {
+            while let Some(sent) = answer.next().await {
+                let is_last = sent.is_last;
+                if say.send(sent.to_bytes()).await.is_err() || is_last {
+                    return;
+                }
+            }
+        })
+    }
+
+    /// In the older era a client hears of changes without asking.
+    fn tell_changes(&mut self) {
+        let gathered = self.mcp.sessions.gather(SESSION);
+        if let Ok(listen) = Listen::new(&self.peer, None, Wanted::lists(), Some(gathered)) {
+            self.carry(Answer::Listen(listen));
+        }
+    }
+
+    async fn end(mut self) {
+        // Streams go on for ever; only calls are waited for.
+        self.peer.app.drain();
+        let all = async { while self.work.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_ANSWERS, all).await.is_err() {
+            tracing::warn!("some calls did not end in time and are dropped");
+        }
+    }
+}
+
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// A line, within the limit; what is too long is left out up to its end.
+async fn read_line(
+    input: &mut (impl AsyncBufRead + Unpin),
+    line: &mut Vec<u8>,
+) -> std::io::Result<Line> {
+    let mut is_too_long = false;
+    loop {
+        let part = input.fill_buf().await?;
+        if part.is_empty() {
+            return Ok(if line.is_empty() && !is_too_long {
+                Line::End
+            } else {
+                whole(is_too_long)
+            });
+        }
+        let end = part.iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(part.len(), |end| end + 1);
+        match part.get(..length) {
+            Some(more) if line.len() + more.len() <= LIMIT && !is_too_long => {
+                line.extend_from_slice(more);
+            }
+            _ => (is_too_long, *line) = (true, Vec::new()),
+        }
+        input.consume(length);
+        if end.is_some() {
+            return Ok(whole(is_too_long));
+        }
+    }
+}
+
+fn whole(is_too_long: bool) -> Line {
+    if is_too_long { Line::TooLong } else { Line::Whole }
+}
+
+async fn write(
+    mut output: impl AsyncWrite + Unpin,
+    mut heard: mpsc::Receiver<Bytes>,
+) -> std::io::Result<()> {
+    while let Some(message) = heard.recv().await {
+        output.write_all(&message).await?;
+        output.write_all(b"\n").await?;
+        if heard.is_empty() {
+            output.flush().await?;
+        }
+    }
+    output.flush().await
+}

@@ -1,0 +1,57 @@
+//! `toolcrib stdio`: the tools of one identity for a program that starts us, over MCP on standard input and output.
+
+use std::sync::Arc;
+
+use model::{Agent, Claims};
+use toolcrib::{Catalog, Identity, Means, SealingKey, Secrets, SystemClock, Toolcrib};
+use upstream::egress::Egress;
+use upstream::http::HttpClient;
+
+use crate::app::Options;
+use crate::cli::{Ended, Stdio};
+use crate::config::{self, Config};
+use crate::failure::Failure;
+use crate::mcp::{self, Peer};
+use crate::watching::Standing;
+use crate::{explain, router};
+
+pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, Failure> {
+    let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
+    let claims = match &arguments.claims {
+        Some(given) => Some(explain::claims(given).await?),
+        None => None,
+    };
+    // A server may be running on it.
+    let journal = config.journal.open_read_only(SystemClock).await?;
+    let seal = sealing_key.as_ref().map(SealingKey::for_clients);
+    let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
+    let catalog = Arc::new(Catalog::open(journal).await?);
+    let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+    let behaviour = toolcrib::Options {
+        anonymous: true,
+        secrets: Some(Arc::new(secrets)),
+        ..toolcrib::Options::default()
+    };
+    let crib = Toolcrib::new(catalog, client, SystemClock, behaviour);
+    let (_, app) = router::router(crib, Options { seal, ..Options::default() });
+    let who = match (claims, config::key_of_agent()?) {
+        (Some(claims), _) => Standing::here(of_claims(claims)),
+        (None, Some(key)) => Standing::shown(&app, key).await.map_err(Failure::KeyOfAgent)?,
+        (None, None) => Standing::here(Identity::anonymous()),
+    };
+    let peer = Peer::new(app, who, arguments.group.clone(), arguments.mode);
+    if peer.view().is_err() {
+        return Err(Failure::NoSuchGroup(
+            arguments.group.iter().map(ToString::to_string).collect(),
+        ));
+    }
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    mcp::stdio::speak(peer, input, tokio::io::stdout()).await.map_err(Failure::Output)?;
+    Ok(Ended::Fine)
+}
+
+/// Whoever can start us with this journal could read it as well: the claims are taken as they are.
+fn of_claims(claims: Claims) -> Identity {
+    let agent = Agent { subject: "stdio".into(), claims: Arc::new(claims) };
+    Identity { agent, means: Means::Nothing }
+}
