@@ -57,7 +57,10 @@ impl Format {
 
     /// The whole list, written anew.
     pub(crate) fn write(self, view: &AgentView) -> Vec<u8> {
+        let tools = view.list();
         let (start, end) = match self {
+            // A tool of theirs holds functions, and one without any is refused.
+            Self::Gemini if tools.is_empty() => (r#"{"tools":["#, "]}"),
             Self::Data => (r#"{"data":["#, "]}"),
             Self::Mcp
             | Self::Openai
@@ -67,7 +70,7 @@ impl Format {
             Self::Gemini => (r#"{"tools":[{"functionDeclarations":["#, "]}]}"),
         };
         let mut bytes = start.as_bytes().to_vec();
-        for (number, tool) in view.list().iter().enumerate() {
+        for (number, tool) in tools.iter().enumerate() {
             if 0 < number {
                 bytes.push(b',');
             }

@@ -87,19 +87,35 @@ impl Sight {
 
     /// What is left of a view.
     pub(crate) fn within(&self, app: &App, view: AgentView) -> Option<AgentView> {
-        let view = match &self.group {
-            Some(group) => view.narrowed(group)?,
-            None => view,
+        let view = self.narrow(view)?;
+        Some(if self.searches(app, &view) { view.by_search() } else { view })
+    }
+
+    /// The same as an earlier view was, if the tools still are: then a list need not be measured again.
+    pub(crate) fn like(&self, app: &App, agent: &Agent, before: &AgentView) -> Option<AgentView> {
+        let view = self.narrow(app.crib.view(agent))?;
+        let searches = match view.has_the_tools_of(before) {
+            true => before.is_by_search(),
+            false => self.searches(app, &view),
         };
-        let is_long = |view: &AgentView| {
-            let bytes = self.format.list(app, view).bytes.len();
-            self.budget.saturating_mul(TOKEN) < bytes as u64
-        };
-        let by_search = match self.mode {
+        Some(if searches { view.by_search() } else { view })
+    }
+
+    fn narrow(&self, view: AgentView) -> Option<AgentView> {
+        match &self.group {
+            Some(group) => view.narrowed(group),
+            None => Some(view),
+        }
+    }
+
+    fn searches(&self, app: &App, view: &AgentView) -> bool {
+        match self.mode {
             Mode::List => false,
             Mode::Search => true,
-            Mode::Auto => is_long(&view),
-        };
-        Some(if by_search { view.by_search() } else { view })
+            Mode::Auto => {
+                let bytes = self.format.list(app, view).bytes.len() as u64;
+                self.budget.saturating_mul(TOKEN) < bytes
+            }
+        }
     }
 }

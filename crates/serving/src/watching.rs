@@ -119,6 +119,7 @@ impl Watching {
         });
         let providers = providers.collect();
         let view = sight.of(app, &who.identity.agent)?;
+        app.crib.keep(&view);
         let (app, look_again) = (app.clone(), Instant::now() + LOOK_AGAIN);
         Some(Self { app, who, sight, view, catalog, providers, is_due: false, look_again })
     }
@@ -164,7 +165,8 @@ impl Watching {
         let mut change =
             Change { tools_before: None, prompts: false, resources: false, updated: Vec::new() };
         self.providers.iter_mut().for_each(|provider| provider.compare(&mut change));
-        let view = self.sight.of(&self.app, agent).ok_or(Gone::Group)?;
+        let view = self.sight.like(&self.app, agent, &self.view).ok_or(Gone::Group)?;
+        self.app.crib.keep(&view);
         let is_as_before = view.is_as(&self.view);
         let before = std::mem::replace(&mut self.view, view);
         change.tools_before = (!is_as_before).then_some(before);

@@ -15,6 +15,7 @@ use crate::authenticate::Authenticator;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::provider::{ProvidedTool, ToolProvider};
 use crate::ready::ReadyTools;
+use crate::recent::Recent;
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
@@ -37,6 +38,7 @@ struct Inner {
     clock: Arc<dyn Clock>,
     options: Options,
     provided: ArcSwapOption<Provided>,
+    recent: Recent,
     /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
     looking_back: tokio::sync::Mutex<()>,
 }
@@ -84,6 +86,7 @@ impl Toolcrib {
             clock,
             options,
             provided,
+            recent: Recent::default(),
             looking_back,
         };
         Self(Arc::new(inner))
@@ -154,6 +157,18 @@ impl Toolcrib {
     pub(crate) async fn snapshot_at(&self, moment: Moment) -> Result<Snapshot, JournalError> {
         let _turn = self.0.looking_back.lock().await;
         self.0.catalog.snapshot_at(moment).await
+    }
+
+    /// Keeps what a view was answered from for a while, for who comes back to it.
+    pub fn keep(&self, view: &AgentView) {
+        self.0.recent.keep(view.snapshot());
+    }
+
+    /// What an agent would have seen a little while ago: at this position, or shortly before.
+    pub fn recent_view(&self, agent: &Agent, position: Position) -> Option<AgentView> {
+        let snapshot = self.0.recent.at(position)?;
+        let toolset = Arc::new(resolve(&snapshot, &agent.claims));
+        Some(AgentView::new(self.clone(), snapshot, agent.clone(), toolset))
     }
 
     /// What an agent would have seen at an earlier position, if that can be said soon. Only the beginning of a journal

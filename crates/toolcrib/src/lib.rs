@@ -22,6 +22,7 @@ mod identity;
 mod place;
 mod provider;
 mod ready;
+mod recent;
 mod refresh;
 mod resolver;
 mod seal;

@@ -99,6 +99,11 @@ impl AgentView {
         Self { by_search: true, ..self }
     }
 
+    /// Whether its list is only those two.
+    pub fn is_by_search(&self) -> bool {
+        self.by_search
+    }
+
     /// Where the agent gets its tools besides the catalog.
     fn providers(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
         let of_all = self.crib.providers().iter().filter(|_| !self.is_narrowed);

@@ -85,10 +85,16 @@ pub(super) async fn since(
     if Mark::of(now, sight.format).shown == last.shown {
         return Some(vec![Bytes::from_static(b": nothing happened since\n\n")]);
     }
-    let then = Box::pin(app.crib.view_at(agent, last.position)).await?;
-    let then = sight.within(app, then)?;
-    // With other claims or from another provider the caller may have had something else.
-    (Mark::of(&then, sight.format).shown == last.shown).then(|| changes(app, &then, now, sight))
+    // With other claims or from other providers the caller may have had something else then.
+    let as_it_was = |then: AgentView| {
+        let then = sight.within(app, then)?;
+        (Mark::of(&then, sight.format).shown == last.shown).then_some(then)
+    };
+    let then = match app.crib.recent_view(agent, last.position).and_then(as_it_was) {
+        Some(then) => then,
+        None => Box::pin(app.crib.view_at(agent, last.position)).await.and_then(as_it_was)?,
+    };
+    Some(changes(app, &then, now, sight))
 }
 
 /// The last words.

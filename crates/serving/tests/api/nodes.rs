@@ -1,11 +1,12 @@
-//! Two nodes on one journal: what is taken away on one is gone on the other within two seconds (AUZ-15).
+//! Two nodes on one journal: what is taken away on one is gone on the other within two seconds (AUZ-15), and a stream goes
+//! on at either (A2).
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::issuer::{inline, signed};
-use super::server::{Answer, Server};
+use super::server::{Answer, Ask, Server};
 use crate::signer::Signer;
 use crate::support::{Folder, postgres_database};
 
@@ -75,4 +76,41 @@ fn what_one_node_takes_away_is_gone_on_the_other() {
         server.post("/api/access/explain", &json!({"claims": {}})).ok()["position"].take()
     };
     assert_eq!(position(&one), position(&two));
+}
+
+#[test]
+fn a_stream_goes_on_at_another_node() {
+    let database = postgres_database("api_stream_nodes");
+    let folder = Folder::with_catalog();
+    let export = folder.run("journal export").stdout;
+    folder.run_with("journal import -", &export, &[("TOOLCRIB_JOURNAL", &database)]).output();
+    let options = format!("--journal {database}");
+    let one = Server::on(folder, &options);
+    let two = Server::beside(&one, &options);
+    let key = json!({"name": "bot", "claims": {"role": "staff"}});
+    let key = one.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
+    let tools = || two.get_as(&key, "/api/agents/tools");
+    until("the key", tools, |answer| answer.status == 200);
+    let open = |server: &Server, id: &str| {
+        let ask = Ask::new("GET", "/api/agents/stream").bearer(&key);
+        server.open(&ask.header("Last-Event-ID", id))
+    };
+    let first = open(&one, "").next().unwrap();
+    assert_eq!(first.name, "snapshot");
+    // While it listens at the other node, and while it does not.
+    let mut events = open(&two, &first.id);
+    one.act("/api/tools/petstore:getOwner/disable").ok();
+    let gone = events.next().unwrap();
+    assert_eq!((gone.name.as_str(), &gone.body["name"]), ("tool_removed", &json!("getOwner")));
+    drop(events);
+    two.act("/api/tools/petstore:listPets/disable").ok();
+    until(
+        "the list",
+        || one.get_as(&key, "/api/agents/tools"),
+        |answer| answer.json()["data"] == json!([]),
+    );
+    let last = open(&one, &gone.id).next().unwrap();
+    assert_eq!((last.name.as_str(), &last.body["name"]), ("tool_removed", &json!("listPets")));
+    let both = open(&one, &first.id).next().unwrap();
+    assert_eq!((both.name.as_str(), &both.body["name"]), ("tool_removed", &json!("getOwner")));
 }

@@ -185,3 +185,18 @@ fn many_changes_at_once_are_told_as_a_whole() {
     assert_eq!((all.name.as_str(), all.body["tools"].as_array().unwrap().len()), ("snapshot", 300));
     assert!(!all.id.is_empty());
 }
+
+#[test]
+fn a_stream_is_told_that_the_server_stops() {
+    let mut server = Server::start();
+    let ask = Ask::new("GET", "/api/agents/stream");
+    let mut streams = [(); 3].map(|()| server.open(&ask));
+    streams.iter_mut().for_each(|events| assert_eq!(told(events).0, "snapshot"));
+    let (code, said) = server.stop();
+    assert_eq!(code, Some(0), "{said}");
+    for events in &mut streams {
+        let bye = events.next().unwrap();
+        assert_eq!((bye.name.as_str(), &bye.body["reason"]), ("bye", &json!("server_stops")));
+        assert!(events.next().is_none());
+    }
+}

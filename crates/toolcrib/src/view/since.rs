@@ -26,17 +26,19 @@ pub enum Changed {
 impl AgentView {
     /// Whether its list has not changed since an earlier view. Cheap; an answer of `false` says nothing.
     pub fn is_as(&self, before: &Self) -> bool {
-        if self.by_search || before.by_search {
-            return self.by_search == before.by_search;
-        }
-        let no_others = self.own_providers.is_empty() && before.own_providers.is_empty();
-        let same_toolset = Arc::ptr_eq(&self.toolset, &before.toolset);
-        no_others
-            && Arc::ptr_eq(&self.provided, &before.provided)
-            && (same_toolset || self.has_the_tools_of(before))
+        self.by_search == before.by_search && (self.by_search || self.has_the_tools_of(before))
     }
 
-    fn has_the_tools_of(&self, before: &Self) -> bool {
+    /// The same of the tools themselves, listed or searched.
+    pub fn has_the_tools_of(&self, before: &Self) -> bool {
+        let no_others = self.own_providers.is_empty() && before.own_providers.is_empty();
+        no_others
+            && self.is_narrowed == before.is_narrowed
+            && Arc::ptr_eq(&self.provided, &before.provided)
+            && (Arc::ptr_eq(&self.toolset, &before.toolset) || self.has_the_entries_of(before))
+    }
+
+    fn has_the_entries_of(&self, before: &Self) -> bool {
         let same =
             |one: &ToolSet, two: &ToolSet| one.len() == two.len() && one.iter().eq(two.iter());
         let (now, then) = (&self.toolset, &before.toolset);

@@ -1,0 +1,73 @@
+//! Snapshots of a little while ago: who was away for a moment is told what happened since, without reading the journal.
+//!
+//! Snapshots share what they have in common, so a few more of them cost little; after a while they cost more, as less and
+//! less of them is still shared.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use catalog::Snapshot;
+use catalog::journal::Position;
+
+const MOST: usize = 64;
+const NOT_LONGER: Duration = Duration::from_secs(600);
+
+#[derive(Default)]
+pub(crate) struct Recent(Mutex<VecDeque<(Instant, Arc<Snapshot>)>>);
+
+impl Recent {
+    pub(crate) fn keep(&self, snapshot: &Arc<Snapshot>) {
+        let mut kept = self.0.lock().expect("no one panics while holding it");
+        if kept.back().is_some_and(|(_, last)| snapshot.position() <= last.position()) {
+            return;
+        }
+        let now = Instant::now();
+        while kept.front().is_some_and(|(at, _)| MOST <= kept.len() || NOT_LONGER < now - *at) {
+            kept.pop_front();
+        }
+        kept.push_back((now, Arc::clone(snapshot)));
+    }
+
+    /// The last one that is not after this position.
+    pub(crate) fn at(&self, position: Position) -> Option<Arc<Snapshot>> {
+        let kept = self.0.lock().expect("no one panics while holding it");
+        let found = kept.iter().rev().find(|(_, snapshot)| snapshot.position() <= position);
+        found.map(|(_, snapshot)| Arc::clone(snapshot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::journal::Context;
+    use catalog::label::LabelCommand;
+    use catalog::{Catalog, Command};
+
+    use super::*;
+    use crate::{JournalPlace, SystemClock};
+
+    #[tokio::test]
+    async fn the_last_one_that_is_not_after_a_position_is_found() {
+        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let catalog = Catalog::open(journal).await.unwrap();
+        let recent = Recent::default();
+        let mut first = catalog.snapshot();
+        recent.keep(&first);
+        for number in 0..70 {
+            let profile = serde_json::from_str(r#"{"name": "l"}"#).unwrap();
+            let id = format!("l{number}").parse().unwrap();
+            let command = Command::Label(id, LabelCommand::Create(profile));
+            catalog.execute(command, Context::by("test"), None).await.unwrap();
+            // Every second, and some of them twice.
+            if number % 2 == 1 {
+                recent.keep(&catalog.snapshot());
+                recent.keep(&first);
+            }
+            first = catalog.snapshot();
+        }
+        let at = |position| recent.at(Position(position)).map(|found| found.position().0);
+        assert_eq!((at(70), at(99), at(7), at(8)), (Some(70), Some(70), Some(6), Some(8)));
+        assert_eq!((at(1), at(0)), (Some(0), Some(0)));
+        assert_eq!(recent.0.lock().unwrap().len(), 36);
+    }
+}
