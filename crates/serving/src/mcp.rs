@@ -1,4 +1,4 @@
-//! MCP: both eras of the protocol on one endpoint. See `docs/adr/0017-mcp-by-hand.md`.
+//! MCP: both eras of the protocol on one endpoint. See `docs/adr/0019-mcp-by-hand.md`.
 //!
 //! `message.rs` reads, `modern.rs` and `legacy.rs` hold the rules of their eras, `methods.rs` does what both have. What
 //! comes of a request is one message or several (`answer.rs`), of which the last is the answer; `http.rs` and `stdio.rs`

@@ -66,10 +66,13 @@ impl Asked {
 
 /// Calls that can be stopped by whoever made them.
 #[derive(Default)]
-pub(crate) struct Stoppable(Mutex<HashMap<(Box<str>, Id), oneshot::Sender<()>>>);
+pub(crate) struct Stoppable(Mutex<Calls>);
+
+/// By whose they are and what they are called.
+type Calls = HashMap<(Box<str>, Id), oneshot::Sender<()>>;
 
 impl Stoppable {
-    fn all(&self) -> MutexGuard<'_, HashMap<(Box<str>, Id), oneshot::Sender<()>>> {
+    fn all(&self) -> MutexGuard<'_, Calls> {
         self.0.lock().expect("no one panics while holding the calls")
     }
 

@@ -8,7 +8,7 @@ use toolcrib::Ability;
 pub(crate) struct RpcError {
     pub(crate) code: i64,
     pub(crate) message: String,
-    pub(crate) data: Option<Value>,
+    pub(crate) data: Option<Box<Value>>,
     /// Of the answer, where the era has statuses for errors.
     pub(crate) status: u16,
 }
@@ -19,7 +19,7 @@ impl RpcError {
     }
 
     fn with(self, data: Value) -> Self {
-        Self { data: Some(data), ..self }
+        Self { data: Some(Box::new(data)), ..self }
     }
 
     /// The body is not JSON as it must be.
@@ -92,7 +92,7 @@ impl RpcError {
     pub(crate) fn to_value(&self) -> Value {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = &self.data {
-            error["data"] = data.clone();
+            error["data"] = Value::clone(data);
         }
         error
     }

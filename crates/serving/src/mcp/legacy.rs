@@ -82,7 +82,7 @@ fn begin(
         log_from: Some(log_from),
         stoppable_by: Some(whose.into()),
     };
-    asking.answer(request).map_err(|(_, error)| error)
+    asking.answer(request)
 }
 
 /// `initialize`: the answer, and the session that begins.

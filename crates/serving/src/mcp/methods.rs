@@ -60,17 +60,16 @@ const META: &str = "_meta";
 
 impl Asking {
     /// Answers a method that both eras have; none if there is no such method.
-    pub(crate) fn answer(self, request: Request) -> Result<Answer, (Id, RpcError)> {
+    pub(crate) fn answer(self, request: Request) -> Result<Answer, RpcError> {
         let Request { id, method, params } = request;
-        let answer = match (ListOf::named(&method), method.as_str()) {
+        match (ListOf::named(&method), method.as_str()) {
             (Some(list), _) => self.list(&id, list, &params).map(Answer::Sent),
             (None, "tools/call") => self.call(&id, params),
             (None, "prompts/get") => self.prompt(&id, params),
             (None, "resources/read") => self.read(&id, params),
             (None, "completion/complete") => self.complete(&id, &params).map(Answer::Sent),
             (None, method) => Err(RpcError::method_not_found(method)),
-        };
-        answer.map_err(|error| (id, error))
+        }
     }
 
     pub(crate) fn view(&self) -> Result<AgentView, RpcError> {

@@ -102,7 +102,7 @@ fn begin(
         "tasks/get" | "tasks/update" | "tasks/cancel" => {
             asking.task(id, method, params).map(Answer::Sent)
         }
-        _ => asking.answer(request).map_err(|(_, error)| error),
+        _ => asking.answer(request),
     }
 }
 
