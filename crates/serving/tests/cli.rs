@@ -11,6 +11,7 @@ mod look;
 mod secret;
 #[path = "../../access/tests/support/signer.rs"]
 mod signer;
+mod stdio;
 mod support;
 #[path = "../../upstream/tests/support/upstream.rs"]
 mod upstream;

@@ -15,6 +15,7 @@ fn the_program() {
 
     Commands:
       serve     Serve the catalog
+      stdio     Offer the tools of one identity to a program that starts us, over MCP
       discover  List the tools of an API, without a server
       call      Call a tool of an API, without a server
       explain   Say which tools an identity has, and why
@@ -30,6 +31,7 @@ fn the_program() {
 
     Examples:
       toolcrib serve                          # start a server; it says where, and the first key
+      toolcrib stdio                          # the tools of one identity, for a desktop client
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib explain --claims token.json    # which tools an identity has, and why

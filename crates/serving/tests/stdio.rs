@@ -1,0 +1,129 @@
+//! The tools of one identity over MCP on standard input and output.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout};
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+const STAFF: &str = r#"stdio --claims {"role":"staff"}"#;
+
+/// A program that was started, and its two ends.
+struct Spoken {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Spoken {
+    fn start(folder: &Folder, arguments: &str) -> Self {
+        let mut child = folder.start(arguments, &[]);
+        let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
+        Self { child, input, output }
+    }
+
+    fn send(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{line}\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    fn hear(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    fn ask(&mut self, message: &Value) -> Value {
+        self.send(&message.to_string());
+        self.hear()
+    }
+
+    /// What comes after the input has ended.
+    fn end(mut self) -> (String, Option<i32>) {
+        drop(self.input.take());
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.output, &mut rest).unwrap();
+        (rest, self.child.wait().unwrap().code())
+    }
+}
+
+fn modern(id: u32, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn names(answer: &Value) -> Vec<&str> {
+    let tools = answer["result"]["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn both_eras_are_spoken_on_one_stream_and_nothing_else() {
+    let folder = Folder::with_catalog();
+    let mut spoken = Spoken::start(&folder, STAFF);
+    let discovered = spoken.ask(&modern(1, "server/discover", json!({})));
+    assert_eq!(discovered["result"]["resultType"], "complete");
+    assert_eq!(names(&spoken.ask(&modern(2, "tools/list", json!({})))), ["getOwner", "listPets"]);
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let answer =
+        spoken.ask(&json!({"jsonrpc": "2.0", "id": "a", "method": "initialize", "params": hello}));
+    assert_eq!(answer["id"], "a");
+    assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
+    spoken.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
+    let listed = spoken.ask(&json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list"}));
+    assert_eq!(names(&listed), ["getOwner", "listPets"]);
+    assert_eq!(listed["result"].get("resultType"), None);
+    let pong = spoken.ask(&json!({"jsonrpc": "2.0", "id": 4, "method": "ping"}));
+    assert_eq!(pong, json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
+    assert_eq!(spoken.end(), (String::new(), Some(0)));
+}
+
+#[test]
+fn what_cannot_be_used_is_an_error_and_the_next_message_counts() {
+    let folder = Folder::with_catalog();
+    let mut spoken = Spoken::start(&folder, STAFF);
+    let long = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(5 << 20));
+    for (line, code) in [
+        ("garbage", -32700),
+        ("[]", -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"ping","method":"ping"}"#, -32700),
+        (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"nothing"}"#, -32601),
+        (long.as_str(), -32600),
+    ] {
+        spoken.send("");
+        spoken.send(line);
+        assert_eq!(spoken.hear()["error"]["code"], code, "{}", line.get(..40).unwrap_or(line));
+    }
+    let call = json!({"name": "buyPet", "arguments": {}});
+    let missing = spoken.ask(&modern(2, "tools/call", call));
+    assert_eq!(missing["error"]["message"], "Tool not found: buyPet");
+    assert_eq!(spoken.end(), (String::new(), Some(0)));
+}
+
+#[test]
+fn who_it_is_for_is_said_at_the_start() {
+    let folder = Folder::with_catalog();
+    let mut nobody = Spoken::start(&folder, "stdio");
+    assert!(names(&nobody.ask(&modern(1, "tools/list", json!({})))).is_empty());
+    nobody.end();
+    let mut narrowed = Spoken::start(&folder, &format!("{STAFF} --group pets-read --mode search"));
+    let listed = narrowed.ask(&modern(1, "tools/list", json!({})));
+    assert_eq!(names(&listed), ["tool_search", "execute_tool"]);
+    let search = json!({"name": "tool_search", "arguments": {"query": "owner"}});
+    let found = narrowed.ask(&modern(2, "tools/call", search));
+    assert_eq!(found["result"]["structuredContent"]["tools"][0]["name"], "getOwner");
+    narrowed.end();
+    let refused = folder.run(&format!("{STAFF} --group pets-all"));
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("has no group `pets-all`"), "{}", refused.stderr);
+    let wrong = folder.run_with("stdio", "", &[("TOOLCRIB_KEY", "tcrib_a_b")]);
+    assert!(wrong.stderr.contains("TOOLCRIB_KEY is not taken"), "{}", wrong.stderr);
+    assert_eq!(wrong.stdout, "");
+}
