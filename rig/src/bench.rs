@@ -22,7 +22,7 @@ pub(crate) struct Orders {
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
     quick: bool,
-    /// Only this part: appends, refresh, start or memory; toolsets or tokens; speed. Writes no figures.
+    /// Only this part: appends, refresh, start or memory; toolsets or tokens; speed or streams. Writes no figures.
     #[arg(long)]
     part: Option<String>,
     /// Only this store: sqlite or postgres; writes no figures.

@@ -26,6 +26,10 @@ use crate::world;
 pub(super) const SIZES: [usize; 3] = [5, 50, 500];
 /// Of a manifest; what a list shows of it has about 720 bytes.
 const BYTES_OF_A_MANIFEST: usize = 900;
+/// Agents that listen: each has claims of its own, and the same tools.
+pub(super) const LISTENERS: usize = 100;
+/// One of the tools that everybody has, to be switched.
+pub(super) const SWITCHED: &str = "source-0:operation_0";
 
 /// A crib, and the keys to it by what they are for.
 pub(super) struct Made {
@@ -46,10 +50,15 @@ pub(super) async fn make(upstream: Option<SocketAddr>) -> anyhow::Result<Made> {
         let name = size.to_string();
         made.agent(&name, &name, json!({"tools": name})).await?;
     }
+    for number in 0..LISTENERS {
+        let name = format!("listener-{number}");
+        made.agent(&name, &SIZES[0].to_string(), json!({"listener": name})).await?;
+    }
     if let Some(upstream) = upstream {
         made.forwarded(upstream).await?;
         made.agent("forwarded", "forwarded", json!({"tools": "forwarded"})).await?;
     }
+    made.key("admin", json!({"admin": true})).await?;
     Ok(made)
 }
 

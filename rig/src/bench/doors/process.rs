@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::server::Ready;
+use crate::bench::opened;
 
 /// A server that ends when this is dropped.
 pub(super) struct Server {
@@ -34,6 +35,10 @@ impl Server {
         &self.keys[name]
     }
 
+    pub(super) fn is_alive(&mut self) -> anyhow::Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
     /// The CPU time of all its threads so far, to the nanosecond.
     pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
         let mut total = 0;
@@ -43,6 +48,11 @@ impl Server {
             total += on_cpu.parse::<u64>()?;
         }
         Ok(Duration::from_nanos(total))
+    }
+
+    /// Of its memory, what is in the machine's.
+    pub(super) fn resident_bytes(&self) -> anyhow::Result<f64> {
+        opened::resident(&self.child.id().to_string())
     }
 }
 

@@ -22,6 +22,12 @@ pub(super) fn call(key: &str, name: &str, arguments: Value) -> Vec<u8> {
     mcp(key, "tools/call", Some(name), json!({"name": name, "arguments": arguments}))
 }
 
+/// `subscriptions/listen`: the answer is a stream of changes.
+pub(super) fn listen(key: &str) -> Vec<u8> {
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    mcp(key, "subscriptions/listen", None, wanted)
+}
+
 fn mcp(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8> {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -32,6 +38,11 @@ fn mcp(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8
     let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
     let more = format!("MCP-Protocol-Version: {VERSION}\r\nMcp-Method: {method}\r\n{name}");
     post("/mcp", key, &more, &body)
+}
+
+/// A request of an admin without a body.
+pub(super) fn admin(key: &str, path: &str) -> Vec<u8> {
+    post(path, key, "", "")
 }
 
 fn post(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
@@ -80,6 +91,31 @@ impl Connection {
         }
         ensure!(is_good, "refused: {}", String::from_utf8_lossy(&self.answer));
         Ok(&self.answer[start..])
+    }
+
+    /// Sends a request whose answer is a stream, and waits for the first event.
+    pub(super) async fn subscribe(&mut self, request: &[u8]) -> anyhow::Result<()> {
+        self.answer.clear();
+        self.stream.write_all(request).await?;
+        let start = self.read_head().await?;
+        let is_good = self.answer.starts_with(b"HTTP/1.1 200 ");
+        ensure!(is_good, "refused: {}", String::from_utf8_lossy(&self.answer));
+        while position(&self.answer[start..], b"\n\n").is_none() {
+            self.read_more().await?;
+        }
+        self.answer = Vec::new();
+        Ok(())
+    }
+
+    /// Waits until the stream says this.
+    pub(super) async fn hear(&mut self, word: &[u8]) -> anyhow::Result<()> {
+        loop {
+            if let Some(place) = position(&self.answer, word) {
+                self.answer.drain(..place + word.len());
+                return Ok(());
+            }
+            self.read_more().await?;
+        }
     }
 
     async fn read_head(&mut self) -> anyhow::Result<usize> {
