@@ -2,6 +2,7 @@
 
 mod access;
 mod bare;
+pub(crate) mod doors;
 mod journal;
 pub(crate) mod openapi;
 pub(crate) mod opened;
@@ -16,12 +17,12 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, journal, openapi. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, openapi. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
     quick: bool,
-    /// Only this part: appends, refresh, start or memory; toolsets or tokens. Writes no figures.
+    /// Only this part: appends, refresh, start or memory; toolsets or tokens; speed or streams. Writes no figures.
     #[arg(long)]
     part: Option<String>,
     /// Only this store: sqlite or postgres; writes no figures.
@@ -30,7 +31,7 @@ pub(crate) struct Orders {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["access", "journal", "openapi"];
+    let all = ["access", "doors", "journal", "openapi"];
     let (names, folders): (Vec<&String>, Vec<&String>) =
         orders.names.iter().partition(|name| all.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
@@ -53,6 +54,14 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         if wanted("toolsets") {
             access::run(&mut report, &orders).await?;
         }
+        report.print()?;
+        if !orders.quick && orders.part.is_none() {
+            report.keep()?;
+        }
+    }
+    if asked("doors") {
+        let mut report = Report::new("doors");
+        doors::run(&mut report, &orders).await?;
         report.print()?;
         if !orders.quick && orders.part.is_none() {
             report.keep()?;

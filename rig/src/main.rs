@@ -58,6 +58,9 @@ enum Order {
     /// Opens a catalog and says what that took; started by `bench`.
     #[command(hide = true)]
     Opened(bench::opened::Orders),
+    /// Serves until its standard input ends; started by `bench`.
+    #[command(hide = true)]
+    Server(bench::doors::server::Orders),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -75,6 +78,7 @@ fn main() -> anyhow::Result<()> {
             Order::Worker(orders) => worker::run(orders).await,
             Order::Discovered(orders) => bench::openapi::print_peak(&orders),
             Order::Opened(orders) => bench::opened::run(orders).await,
+            Order::Server(orders) => bench::doors::server::run(orders).await,
         }
     })
 }

@@ -44,8 +44,8 @@ Commands:
         Makes up N worlds (20,000 unless given) and compares what agents are told with an independent oracle.
         Exit code 1 if they differ; then --seed S --worlds 1 repeats the world.
   bench [NAME…] [DIR] [OPTION…]
-        Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `journal`, which has a
-        PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi`
+        Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `doors`, `journal`, which
+        has a PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi`
         measures; without it, `openapi` makes two of its own and writes nothing.
   clients
         Installs the foreign MCP clients that `rig/clients` pins, and prints where they are: Node.js, its packages,

@@ -44,7 +44,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     match name {
         // Without a name, all benchmarks run.
-        "bench" => says("journal") || !(says("openapi") || says("access")),
+        "bench" => says("journal") || !["access", "doors", "openapi"].into_iter().any(says),
         "crash" => says("postgres") || says("--store=postgres"),
         _ => false,
     }
@@ -73,6 +73,7 @@ mod tests {
         assert!(needs("bench journal openapi folder"));
         assert!(!needs("bench openapi"));
         assert!(!needs("bench access"));
+        assert!(!needs("bench doors --part speed"));
         assert!(!needs("bench openapi folder --quick"));
         assert!(needs("crash --kills 200 --store postgres"));
         assert!(needs("crash --store=postgres"));

@@ -31,7 +31,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let opened = Opened {
         seconds,
-        resident_bytes: resident()?,
+        resident_bytes: resident("self")?,
         position: snapshot.position().0,
         tools: snapshot.tool_count(),
     };
@@ -39,8 +39,9 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn resident() -> anyhow::Result<f64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
+/// Of a process's memory, what is in the machine's.
+pub(super) fn resident(process: &str) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
 }

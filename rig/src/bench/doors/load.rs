@@ -1,0 +1,97 @@
+//! Load: one request again and again, over some connections, for some time.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::process::Server;
+use super::wire::Connection;
+
+/// Requests of every connection before anything is counted.
+const WARM_UP: usize = 20;
+
+/// What one round took.
+pub(super) struct Round {
+    /// Of the server, for each request, in µs.
+    pub(super) cpu: f64,
+    /// Requests in a second.
+    pub(super) rate: f64,
+    /// Half of the answers, and 99 of 100, were there after so many µs.
+    pub(super) p50: f64,
+    pub(super) p99: f64,
+}
+
+/// Asks for this long. One thread is enough, and leaves the rest of the machine to the server.
+pub(super) fn round(
+    server: &Server,
+    request: &[u8],
+    connections: usize,
+    time: Duration,
+) -> anyhow::Result<Round> {
+    tokio::task::block_in_place(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let open = warm(server.address, request, connections).await?;
+            let (before, start) = (server.cpu_time()?, Instant::now());
+            let mut times = ask_for(open, request, time).await?;
+            let (cpu, took) = (server.cpu_time()?.saturating_sub(before), start.elapsed());
+            times.sort_unstable();
+            let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+            let count = times.len() as f64;
+            Ok(Round {
+                cpu: cpu.as_secs_f64() * 1e6 / count,
+                rate: count / took.as_secs_f64(),
+                p50: at(0.5).as_secs_f64() * 1e6,
+                p99: at(0.99).as_secs_f64() * 1e6,
+            })
+        })
+    })
+}
+
+async fn warm(
+    address: SocketAddr,
+    request: &[u8],
+    connections: usize,
+) -> anyhow::Result<Vec<Connection>> {
+    let mut open = Vec::new();
+    for _ in 0..connections {
+        let mut connection = Connection::open(address).await?;
+        for _ in 0..WARM_UP {
+            connection.ask(request).await?;
+        }
+        open.push(connection);
+    }
+    Ok(open)
+}
+
+/// How long each answer took.
+async fn ask_for(
+    open: Vec<Connection>,
+    request: &[u8],
+    time: Duration,
+) -> anyhow::Result<Vec<Duration>> {
+    let request = Arc::<[u8]>::from(request);
+    let end = Instant::now() + time;
+    let mut asking = JoinSet::new();
+    for mut connection in open {
+        let request = Arc::clone(&request);
+        asking.spawn(async move {
+            let mut times = Vec::new();
+            let mut start = Instant::now();
+            while start < end {
+                connection.ask(&request).await?;
+                let now = Instant::now();
+                times.push(now - start);
+                start = now;
+            }
+            anyhow::Ok(times)
+        });
+    }
+    let mut times = Vec::new();
+    while let Some(asked) = asking.join_next().await {
+        times.extend(asked??);
+    }
+    Ok(times)
+}

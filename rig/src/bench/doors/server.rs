@@ -1,0 +1,127 @@
+//! The servers that are measured, each in a process of its own. It says where it is and ends with its standard input.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serving::Limits;
+use tokio::net::TcpListener;
+
+use super::crib;
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(clap::Subcommand)]
+enum Kind {
+    /// Ours, with a crib to be measured.
+    Toolcrib {
+        /// Where the tool that is forwarded leads.
+        #[arg(long)]
+        upstream: Option<SocketAddr>,
+    },
+    /// Reads the body and answers the bytes of a file, at every path.
+    Bare {
+        answer: PathBuf,
+        /// Accepts connections as axum does, and not as we do.
+        #[arg(long)]
+        of_axum: bool,
+    },
+    /// Sends what it is asked on and answers what comes back, unchecked.
+    Forwarder { upstream: SocketAddr },
+}
+
+/// What a server says when it is ready.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Ready {
+    pub(super) address: SocketAddr,
+    pub(super) keys: BTreeMap<String, String>,
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    std::thread::spawn(|| {
+        drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
+        std::process::exit(0);
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let (mut by_axum, mut keys) = (false, BTreeMap::new());
+    let router = match orders.kind {
+        Kind::Toolcrib { upstream } => {
+            let made = crib::make(upstream).await?;
+            keys = made.keys;
+            serving::router(made.crib, serving::Options::default()).0
+        }
+        Kind::Bare { answer, of_axum } => {
+            by_axum = of_axum;
+            bare(&answer)?
+        }
+        Kind::Forwarder { upstream } => forwarder(upstream)?,
+    };
+    println!("{}", serde_json::to_string(&Ready { address, keys })?);
+    let serving = tokio::spawn(async move {
+        match by_axum {
+            true => axum::serve(listener, router).await,
+            false => {
+                serving::serve(listener, router, Limits::default(), std::future::pending()).await;
+                Ok(())
+            }
+        }
+    });
+    Ok(serving.await??)
+}
+
+fn bare(answer: &Path) -> anyhow::Result<Router> {
+    let answer = Bytes::from(std::fs::read(answer)?);
+    Ok(Router::new()
+        .fallback(any(|State(answer): State<Bytes>, _asked: Bytes| async {
+            ([(CONTENT_TYPE, "application/json")], answer)
+        }))
+        .with_state(answer))
+}
+
+/// What the forwarder needs.
+#[derive(Clone)]
+struct Onward {
+    client: reqwest::Client,
+    upstream: SocketAddr,
+}
+
+fn forwarder(upstream: SocketAddr) -> anyhow::Result<Router> {
+    let client = reqwest::Client::builder().no_proxy().build()?;
+    let onward = Onward { client, upstream };
+    Ok(Router::new().fallback(any(forward)).with_state(onward))
+}
+
+async fn forward(State(onward): State<Onward>, asked: Bytes) -> Response {
+    match onward.send(&asked).await {
+        Ok(answer) => ([(CONTENT_TYPE, "application/json")], answer).into_response(),
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+    }
+}
+
+impl Onward {
+    /// The request that our tool makes of the same call.
+    async fn send(&self, asked: &[u8]) -> anyhow::Result<Bytes> {
+        let mut asked: Value = serde_json::from_slice(asked)?;
+        let mut arguments = asked["params"]["arguments"].take();
+        let shop = arguments.as_object_mut().and_then(|members| members.shift_remove("shop"));
+        let shop = shop.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let url = format!("http://{}/shops/{shop}/orders", self.upstream);
+        let request = self.client.post(url).header(CONTENT_TYPE, "application/json");
+        let answer = request.body(arguments.to_string()).send().await?.error_for_status()?;
+        Ok(answer.bytes().await?)
+    }
+}

@@ -1,0 +1,121 @@
+//! Streams: what many idle ones take of memory, and how soon all of them hear of a change.
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::crib::{LISTENERS, SWITCHED};
+use super::process::Server;
+use super::wire::{self, Connection};
+use crate::bench::Orders;
+use crate::bench::report::{Bound, Report};
+
+const STREAMS: usize = 10_000;
+/// How many are being opened at any time.
+const AT_ONCE: usize = 64;
+/// Longer than a connection may do nothing, and long enough for some signs of life.
+const IDLE: Duration = Duration::from_secs(75);
+/// Changes that are waited for; the median counts.
+const CHANGES: usize = 6;
+/// Long after they should have.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MIB: f64 = (1 << 20) as f64;
+const CHANGED: &[u8] = b"notifications/tools/list_changed";
+
+pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+    let (streams, idle) = match orders.quick {
+        true => (STREAMS / 10, IDLE / 10),
+        false => (STREAMS, IDLE),
+    };
+    allow_files(streams as u64 + 100)?;
+    let mut server = Server::start(&["toolcrib"])?;
+    let without = server.resident_bytes()?;
+    let (mut heard, listening) = open(&server, streams).await?;
+    eprintln!("  {streams} streams are open, {:.0} MiB", server.resident_bytes()? / MIB);
+    tokio::time::sleep(idle).await;
+    let resident = server.resident_bytes()?;
+    eprintln!("  {:.1} kB each", (resident - without) / 1e3 / streams as f64);
+    let what = format!("{streams} idle streams, memory of the server, against 600 MiB");
+    report.add(what, resident / MIB, 600.0, "MiB", Bound::AtMost(1.0));
+    let mut admin = Connection::open(server.address).await?;
+    let mut times = Vec::new();
+    for change in 0..CHANGES {
+        let word = if change % 2 == 0 { "disable" } else { "enable" };
+        let request = wire::admin(server.key("admin"), &format!("/api/tools/{SWITCHED}/{word}"));
+        let (start, cpu) = (Instant::now(), server.cpu_time()?);
+        admin.ask(&request).await?;
+        let last = last_of(&mut heard, streams).await;
+        ensure!(server.is_alive()?, "the server is gone");
+        let took = (last? - start).as_secs_f64();
+        eprintln!("  {word}: {took:.3} s, {:?} of CPU", server.cpu_time()?.saturating_sub(cpu));
+        times.push(took);
+    }
+    drop(listening);
+    times.sort_by(f64::total_cmp);
+    let what = format!("a change until the last of {streams} streams has heard, against 2 s");
+    report.add(what, times[times.len() / 2], 2.0, "s", Bound::AtMost(1.0));
+    Ok(())
+}
+
+/// Streams that tell when each of them heard of a change.
+async fn open(
+    server: &Server,
+    streams: usize,
+) -> anyhow::Result<(mpsc::UnboundedReceiver<anyhow::Result<Instant>>, JoinSet<()>)> {
+    let (tell, heard) = mpsc::unbounded_channel();
+    let (mut opening, mut listening) = (JoinSet::new(), JoinSet::new());
+    for number in 0..streams {
+        let request = wire::listen(server.key(&format!("listener-{}", number % LISTENERS)));
+        let address = server.address;
+        opening.spawn(async move {
+            let mut connection = Connection::open(address).await?;
+            connection.subscribe(&request).await?;
+            anyhow::Ok(connection)
+        });
+        while AT_ONCE < opening.len() || (number + 1 == streams && !opening.is_empty()) {
+            if let Some(connection) = opening.join_next().await {
+                listening.spawn(listen(connection??, tell.clone()));
+            }
+        }
+    }
+    Ok((heard, listening))
+}
+
+async fn listen(mut connection: Connection, tell: mpsc::UnboundedSender<anyhow::Result<Instant>>) {
+    loop {
+        let heard = connection.hear(CHANGED).await.map(|()| Instant::now());
+        let is_over = heard.is_err();
+        if tell.send(heard).is_err() || is_over {
+            return;
+        }
+    }
+}
+
+/// When the last of so many streams heard.
+async fn last_of(
+    heard: &mut mpsc::UnboundedReceiver<anyhow::Result<Instant>>,
+    streams: usize,
+) -> anyhow::Result<Instant> {
+    let mut last = Instant::now();
+    for number in 0..streams {
+        let next = tokio::time::timeout(PATIENCE, heard.recv()).await;
+        match next {
+            Ok(Some(heard)) => last = last.max(heard?),
+            Ok(None) | Err(_) => anyhow::bail!("only {number} of {streams} streams heard"),
+        }
+    }
+    Ok(last)
+}
+
+/// Every stream is an open file, here and in the server, which inherits it.
+fn allow_files(wanted: u64) -> anyhow::Result<()> {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_some_and(|current| current < wanted) {
+        limit.current = Some(wanted);
+        setrlimit(Resource::Nofile, limit)?;
+    }
+    Ok(())
+}

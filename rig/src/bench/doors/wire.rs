@@ -1,0 +1,156 @@
+//! HTTP/1.1 as it goes over the wire: requests that are written once and sent often, answers of which only the end is
+//! looked for.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const VERSION: &str = "2026-07-28";
+const END_OF_HEAD: &[u8] = b"\r\n\r\n";
+const END_OF_CHUNKS: &[u8] = b"0\r\n\r\n";
+
+/// `tools/list`, of whoever has this key.
+pub(super) fn list(key: &str) -> Vec<u8> {
+    mcp(key, "tools/list", None, json!({}))
+}
+
+/// `tools/call`.
+pub(super) fn call(key: &str, name: &str, arguments: Value) -> Vec<u8> {
+    mcp(key, "tools/call", Some(name), json!({"name": name, "arguments": arguments}))
+}
+
+/// `subscriptions/listen`: the answer is a stream of changes.
+pub(super) fn listen(key: &str) -> Vec<u8> {
+    let wanted = json!({"notifications": {"toolsListChanged": true}});
+    mcp(key, "subscriptions/listen", None, wanted)
+}
+
+fn mcp(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8> {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1.0.0"},
+        "io.modelcontextprotocol/clientCapabilities": {"sampling": {}, "elicitation": {}, "roots": {"listChanged": true}},
+    });
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let name = name.map(|name| format!("Mcp-Name: {name}\r\n")).unwrap_or_default();
+    let more = format!("MCP-Protocol-Version: {VERSION}\r\nMcp-Method: {method}\r\n{name}");
+    post("/mcp", key, &more, &body)
+}
+
+/// A request of an admin without a body.
+pub(super) fn admin(key: &str, path: &str) -> Vec<u8> {
+    post(path, key, "", "")
+}
+
+fn post(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench/1.0\r\n\
+         Authorization: Bearer {key}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n{more}Content-Length: {length}\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// A connection that stays open from one request to the next.
+pub(super) struct Connection {
+    stream: TcpStream,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, answer: Vec::new() })
+    }
+
+    /// Sends a request and reads its answer whole; the body, as it was sent.
+    pub(super) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
+        self.answer.clear();
+        self.stream.write_all(request).await?;
+        let start = self.read_head().await?;
+        let head = str::from_utf8(&self.answer[..start])?;
+        let is_good = head.starts_with("HTTP/1.1 200 ");
+        match header(head, "content-length") {
+            Some(length) => {
+                let end = start + length.parse::<usize>()?;
+                self.answer.reserve(end.saturating_sub(self.answer.len()));
+                while self.answer.len() < end {
+                    self.read_more().await?;
+                }
+            }
+            None => {
+                while !self.answer.ends_with(END_OF_CHUNKS) {
+                    self.read_more().await?;
+                }
+            }
+        }
+        ensure!(is_good, "refused: {}", String::from_utf8_lossy(&self.answer));
+        Ok(&self.answer[start..])
+    }
+
+    /// Sends a request whose answer is a stream, and waits for the first event.
+    pub(super) async fn subscribe(&mut self, request: &[u8]) -> anyhow::Result<()> {
+        self.answer.clear();
+        self.stream.write_all(request).await?;
+        let start = self.read_head().await?;
+        let is_good = self.answer.starts_with(b"HTTP/1.1 200 ");
+        ensure!(is_good, "refused: {}", String::from_utf8_lossy(&self.answer));
+        while position(&self.answer[start..], b"\n\n").is_none() {
+            self.read_more().await?;
+        }
+        self.answer = Vec::new();
+        Ok(())
+    }
+
+    /// Waits until the stream says this.
+    pub(super) async fn hear(&mut self, word: &[u8]) -> anyhow::Result<()> {
+        loop {
+            if let Some(place) = position(&self.answer, word) {
+                self.answer.drain(..place + word.len());
+                return Ok(());
+            }
+            self.read_more().await?;
+        }
+    }
+
+    async fn read_head(&mut self) -> anyhow::Result<usize> {
+        loop {
+            if let Some(place) = position(&self.answer, END_OF_HEAD) {
+                return Ok(place + END_OF_HEAD.len());
+            }
+            self.read_more().await?;
+        }
+    }
+
+    async fn read_more(&mut self) -> anyhow::Result<()> {
+        if self.answer.capacity() == self.answer.len() {
+            self.answer.reserve(1024);
+        }
+        let read = self.stream.read_buf(&mut self.answer).await?;
+        ensure!(read != 0, "the server hung up: {}", String::from_utf8_lossy(&self.answer));
+        Ok(())
+    }
+}
+
+fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn header<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case(wanted).then_some(value.trim())
+    })
+}
+
+/// The JSON of an answer, which may be the one event of a stream.
+pub(super) fn json_of(body: &[u8]) -> anyhow::Result<Value> {
+    let text = str::from_utf8(body)?;
+    let event = text.lines().rev().find_map(|line| line.strip_prefix("data: "));
+    serde_json::from_str(event.unwrap_or(text)).with_context(|| text.to_owned())
+}
