@@ -1,9 +1,9 @@
 //! What every handler can reach: the crib, and what the table of routes says.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::ops::Deref;
+use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
 use crate::health::Health;
@@ -13,21 +13,33 @@ use crate::prepared::PreparedLists;
 use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
+use crate::work::Work;
 
 /// What every handler can reach; cheap to clone.
 #[derive(Clone)]
-pub struct App {
+pub struct App(Arc<Shared>);
+
+/// What is shared.
+pub struct Shared {
     pub(crate) crib: Toolcrib,
-    pub(crate) options: Arc<Options>,
+    pub(crate) options: Options,
     /// Of everything that routes take: bodies are held against them.
-    pub(crate) schemas: Arc<Schemas>,
-    pub(crate) published: Arc<Published>,
+    pub(crate) schemas: Schemas,
+    pub(crate) published: Published,
     /// Lists of agents that are written already.
-    pub(crate) prepared: Arc<PreparedLists>,
+    pub(crate) prepared: PreparedLists,
     pub(crate) mcp: Arc<Mcp>,
-    background: Arc<Mutex<JoinSet<()>>>,
+    background: Work,
     draining: watch::Sender<bool>,
-    pub(crate) health: Arc<Health>,
+    pub(crate) health: Health,
+}
+
+impl Deref for App {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
 }
 
 /// How the server behaves.
@@ -52,12 +64,18 @@ impl App {
         schemas: Schemas,
         published: Published,
     ) -> Self {
-        let mcp = Arc::new(Mcp::new(options.seal.clone().unwrap_or_else(Seal::random)));
-        let (options, schemas, published) =
-            (Arc::new(options), Arc::new(schemas), Arc::new(published));
-        let (prepared, health) = (Arc::default(), Arc::default());
-        let (background, draining) = (Arc::default(), watch::Sender::new(false));
-        Self { crib, options, schemas, published, prepared, mcp, background, draining, health }
+        let seal = options.seal.clone().unwrap_or_else(Seal::random);
+        Self(Arc::new(Shared {
+            crib,
+            options,
+            schemas,
+            published,
+            prepared: PreparedLists::default(),
+            mcp: Arc::new(Mcp::new(seal)),
+            background: Work::default(),
+            draining: watch::Sender::new(false),
+            health: Health::default(),
+        }))
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
@@ -66,13 +84,7 @@ impl App {
 
     /// Goes on with something after the answer, until the server stops.
     pub(crate) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut background = self.work();
-        while background.try_join_next().is_some() {}
-        background.spawn(work);
-    }
-
-    fn work(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.background.lock().expect("no one panics while holding the work")
+        self.background.begin(work);
     }
 
     /// Says to all that the server is about to stop.
@@ -93,7 +105,7 @@ impl App {
 
     /// Drops what still goes on.
     pub async fn stop(&self) {
-        let mut work = std::mem::take(&mut *self.work());
-        work.shutdown().await;
+        self.background.stop().await;
+        self.mcp.stop().await;
     }
 }

@@ -46,6 +46,7 @@ mod table;
 mod target;
 mod watching;
 mod whoami;
+mod work;
 
 pub use app::{App, Options};
 pub use names::{HostName, Names, Origin, PublicUrl};

@@ -35,6 +35,7 @@ use self::pages::Pages;
 pub(crate) use self::peer::Peer;
 use self::sessions::Sessions;
 use self::tasks::Tasks;
+use crate::work::Work;
 
 /// What the door remembers between messages; none of it says who anybody is.
 pub(crate) struct Mcp {
@@ -45,14 +46,14 @@ pub(crate) struct Mcp {
     tasks: Tasks,
     sessions: Sessions,
     streams: Streams,
-    /// What ends the result of a list, and of a call, in the newer era: always the same.
+    /// Calls that go on without their client.
+    work: Work,
+    /// What ends the result of a list in the newer era: always the same.
     end_of_list: String,
-    end_of_result: String,
 }
 
 impl Mcp {
     pub(crate) fn new(seal: Seal) -> Self {
-        let result = Era::Modern.complete(serde_json::Map::new());
         Self {
             pages: Pages::new(),
             seal,
@@ -60,9 +61,14 @@ impl Mcp {
             stoppable: Stoppable::default(),
             tasks: Tasks::default(),
             sessions: Sessions::new(),
-            streams: Streams::new(),
+            streams: Streams::default(),
+            work: Work::default(),
             end_of_list: Era::Modern.end_of_list(None),
-            end_of_result: format!(",{}", result.trim_start_matches('{')),
         }
+    }
+
+    /// Drops what still goes on.
+    pub(crate) async fn stop(&self) {
+        self.work.stop().await;
     }
 }

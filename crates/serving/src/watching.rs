@@ -52,6 +52,22 @@ impl Standing {
         let identity = app.crib.identify(Some(bearer.expose_secret())).await?;
         Ok(Self { identity, shown: Shown::Bearer(Some(bearer)) })
     }
+
+    /// Who it is now, by what was shown.
+    pub(crate) async fn again(&self, app: &App) -> Result<Identity, Gone> {
+        let bearer = match &self.shown {
+            Shown::Bearer(bearer) => bearer.as_ref(),
+            Shown::ByStart => return Ok(self.identity.clone()),
+        };
+        let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
+        identified.map_err(|error| match error {
+            NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,
+            NotIdentified::NoCredential
+            | NotIdentified::NoIssuer
+            | NotIdentified::Token(_)
+            | NotIdentified::Key => Gone::Credential,
+        })
+    }
 }
 
 impl FromRequestParts<App> for Standing {
@@ -124,6 +140,10 @@ impl Watching {
         Some(Self { app, who, sight, view, catalog, providers, is_due: false, look_again })
     }
 
+    pub(crate) fn app(&self) -> &App {
+        &self.app
+    }
+
     /// What the agent sees, as of the last change.
     pub(crate) fn view(&self) -> &AgentView {
         &self.view
@@ -142,7 +162,7 @@ impl Watching {
             }
             tokio::time::sleep(BURST).await;
             // On the heap, and only while it runs: most streams wait most of the time.
-            let agent = Box::pin(identify(&self.app, &self.who)).await?;
+            let agent = Box::pin(self.who.again(&self.app)).await?.agent;
             if let Some(change) = self.compare(&agent)? {
                 return Ok(change);
             }
@@ -203,21 +223,6 @@ async fn any(providers: &mut [Provider]) {
         true => std::future::pending().await,
         false => drop(select_all(waits).await),
     }
-}
-
-async fn identify(app: &App, who: &Standing) -> Result<Agent, Gone> {
-    let bearer = match &who.shown {
-        Shown::Bearer(bearer) => bearer.as_ref(),
-        Shown::ByStart => return Ok(who.identity.agent.clone()),
-    };
-    let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
-    identified.map(|identity| identity.agent).map_err(|error| match error {
-        NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,
-        NotIdentified::NoCredential
-        | NotIdentified::NoIssuer
-        | NotIdentified::Token(_)
-        | NotIdentified::Key => Gone::Credential,
-    })
 }
 
 #[cfg(test)]

@@ -7,11 +7,14 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 
+/// How long somebody may take to answer while a tool waits.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
 /// How much may be said that nobody has taken yet; further progress and log lines are left out.
 const UNHEARD: usize = 64;
 
@@ -233,7 +236,9 @@ impl CallContext {
         }
         let mut answers = Vec::with_capacity(waiting.len());
         for answer in waiting {
-            answers.push(answer.await.map_err(gone)??);
+            let answer = tokio::time::timeout(PATIENCE, answer).await;
+            let late = |_| NoAnswer::Refused("nobody answered in time".to_owned());
+            answers.push(answer.map_err(late)?.map_err(gone)??);
         }
         Ok(answers)
     }

@@ -4,20 +4,32 @@ use serde_json::{Map, Value, json};
 use toolcrib::{AgentView, TASKS};
 
 use super::era::Era;
+use super::pages::ListOf;
+
+/// Whether there is such a list for this agent.
+pub(crate) fn has(view: &AgentView, list: ListOf) -> bool {
+    match list {
+        ListOf::Tools => true,
+        ListOf::Prompts => !view.prompts().is_empty(),
+        ListOf::Resources | ListOf::Templates => {
+            !view.resource_templates().is_empty() || !view.resources().is_empty()
+        }
+    }
+}
 
 pub(crate) fn of(view: &AgentView, era: Era) -> Value {
     let mut all = Map::from_iter([
         ("tools".to_owned(), json!({"listChanged": true})),
         ("logging".to_owned(), json!({})),
     ]);
-    let (prompts, templates) = (view.prompts(), view.resource_templates());
-    if !prompts.is_empty() {
+    let (has_prompts, has_resources) = (has(view, ListOf::Prompts), has(view, ListOf::Resources));
+    if has_prompts {
         all.insert("prompts".to_owned(), json!({"listChanged": true}));
     }
-    if !templates.is_empty() || !view.resources().is_empty() {
+    if has_resources {
         all.insert("resources".to_owned(), json!({"listChanged": true, "subscribe": true}));
     }
-    if !prompts.is_empty() || !templates.is_empty() {
+    if has_prompts || has_resources {
         all.insert("completions".to_owned(), json!({}));
     }
     if era == Era::Modern && view.may_go_on() {

@@ -23,6 +23,11 @@ pub(crate) fn server_info() -> Value {
     json!({"name": "toolcrib", "title": "toolcrib", "version": env!("CARGO_PKG_VERSION")})
 }
 
+/// Says who we are, in the `_meta` of a result.
+pub(crate) fn sign(meta: &mut Map<String, Value>) {
+    meta.insert(SERVER.to_owned(), server_info());
+}
+
 impl Era {
     /// The version of a header, if it is one of ours.
     pub(crate) fn of(version: &str) -> Option<Self> {
@@ -43,7 +48,7 @@ impl Era {
             result.insert("resultType".to_owned(), kind.into());
             let meta = result.entry("_meta").or_insert_with(|| json!({}));
             if let Some(meta) = meta.as_object_mut() {
-                meta.insert(SERVER.to_owned(), server_info());
+                sign(meta);
             }
         }
         Value::Object(result).to_string()

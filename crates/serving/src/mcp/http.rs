@@ -335,9 +335,13 @@ async fn write(mut answer: Answer, accepted: Accepted, kept: Option<Keeping<'_>>
         Ok(first) => first,
         Err(_) => None,
     };
-    match kept {
-        Some(keeping) => {
-            let stream = keeping.mcp.streams.begin(keeping.principal, first, answer);
+    let place = kept.and_then(|keeping| {
+        let stream = keeping.mcp.streams.place(keeping.principal)?;
+        Some((stream, keeping))
+    });
+    match place {
+        Some((stream, keeping)) => {
+            stream.carry(&keeping.mcp.work, first, answer);
             events(taken_up(stream, 0, keeping.is_primed))
         }
         None => events(stream::unfold((first, Some(answer)), |(first, answer)| async move {

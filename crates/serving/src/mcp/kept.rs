@@ -1,28 +1,33 @@
 //! Streams that can be taken up again (`Last-Event-ID`): what a call said is kept for a while, whoever listens.
 //!
-//! Only a call that speaks before it ends has such a stream. In the older versions a connection that breaks does not
-//! mean that nobody wants the answer, so the call goes on by itself.
+//! In the older versions a connection that breaks does not mean that nobody wants the answer. So a call that speaks, or
+//! takes a while, goes on by itself, within bounds; a client that has too many of them loses them when it hangs up.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use moka::sync::Cache;
 use tokio::sync::Notify;
 
 use super::answer::Sent;
 use super::asked::random;
 use super::methods::Answer;
+use crate::work::Work;
 
-/// How long a stream is kept that nobody reads, and how many are.
+/// How long a stream is kept that nobody reads, and how long a call may take.
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
-const KEPT: u64 = 10_000;
+const AT_MOST: Duration = Duration::from_secs(60 * 60);
+/// How many there are: of one client, and of all.
+const OF_ONE: usize = 64;
+const OF_ALL: usize = 2_000;
 /// How much one holds, in messages and in bytes; the oldest go first.
 const MESSAGES: usize = 256;
-const BYTES: usize = 1 << 20;
+const BYTES: usize = 256 << 10;
 
 /// The streams of this node.
-pub(crate) struct Streams(Cache<String, Arc<Stream>>);
+#[derive(Default)]
+pub(crate) struct Streams(Mutex<HashMap<String, Arc<Stream>>>);
 
 /// What a call said so far.
 pub(crate) struct Stream {
@@ -32,54 +37,41 @@ pub(crate) struct Stream {
     more: Notify,
 }
 
-#[derive(Default)]
 struct Said {
     /// How many came before those that are kept.
     gone: usize,
-    kept: Vec<Bytes>,
+    kept: VecDeque<Bytes>,
     bytes: usize,
     is_over: bool,
+    read: Instant,
 }
 
 impl Streams {
-    pub(crate) fn new() -> Self {
-        Self(Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build())
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Stream>>> {
+        self.0.lock().expect("no one panics while holding the streams")
     }
 
-    /// Lets a call go on by itself, beginning with what it has said already.
-    pub(crate) fn begin(
-        &self,
-        principal: &str,
-        first: Option<Sent>,
-        mut answer: Answer,
-    ) -> Arc<Stream> {
-        let (id, said, more) = (random(), Mutex::default(), Notify::new());
+    /// A place for another stream; none if there are too many.
+    pub(crate) fn place(&self, principal: &str) -> Option<Arc<Stream>> {
+        let mut all = self.all();
+        all.retain(|_, stream| !stream.is_forgotten());
+        let own = all.values().filter(|stream| *stream.principal == *principal).count();
+        if OF_ONE <= own || OF_ALL <= all.len() {
+            return None;
+        }
+        let said =
+            Said { gone: 0, kept: VecDeque::new(), bytes: 0, is_over: false, read: Instant::now() };
+        let (id, said, more) = (random(), Mutex::new(said), Notify::new());
         let stream = Arc::new(Stream { id, principal: principal.into(), said, more });
-        self.0.insert(stream.id.clone(), Arc::clone(&stream));
-        let work = Arc::clone(&stream);
-        tokio::spawn(async move {
-            let mut next = first;
-            loop {
-                if let Some(sent) = &next {
-                    work.say(sent.to_bytes());
-                    if sent.is_last {
-                        break;
-                    }
-                }
-                next = answer.next().await;
-                if next.is_none() {
-                    break;
-                }
-            }
-            work.end();
-        });
-        stream
+        all.insert(stream.id.clone(), Arc::clone(&stream));
+        Some(stream)
     }
 
     /// The stream an event is of, and what comes after that event; none if it is not there or somebody else's.
     pub(crate) fn after(&self, principal: &str, event: &str) -> Option<(Arc<Stream>, usize)> {
         let (id, number) = event.split_once('-')?;
-        let stream = self.0.get(id).filter(|stream| *stream.principal == *principal)?;
+        let stream = self.all().get(id).cloned();
+        let stream = stream.filter(|stream| *stream.principal == *principal)?;
         Some((stream, number.parse().ok()?))
     }
 }
@@ -89,20 +81,45 @@ impl Stream {
         self.said.lock().expect("no one panics while holding a stream")
     }
 
+    fn is_forgotten(&self) -> bool {
+        let said = self.said();
+        said.is_over && KEPT_FOR < said.read.elapsed()
+    }
+
+    /// Lets a call go on by itself, beginning with what it has said already.
+    pub(crate) fn carry(self: &Arc<Self>, work: &Work, first: Option<Sent>, mut answer: Answer) {
+        let stream = Arc::clone(self);
+        work.begin(async move {
+            let all = async {
+                let mut next = first;
+                loop {
+                    if let Some(sent) = &next {
+                        stream.say(sent.to_bytes());
+                        if sent.is_last {
+                            return;
+                        }
+                    }
+                    next = answer.next().await;
+                    if next.is_none() {
+                        return;
+                    }
+                }
+            };
+            tokio::time::timeout(AT_MOST, all).await.ok();
+            stream.said().is_over = true;
+            stream.more.notify_waiters();
+        });
+    }
+
     fn say(&self, message: Bytes) {
         let mut said = self.said();
         said.bytes += message.len();
-        said.kept.push(message);
+        said.kept.push_back(message);
         while MESSAGES < said.kept.len() || (BYTES < said.bytes && 1 < said.kept.len()) {
-            said.bytes -= said.kept.remove(0).len();
+            said.bytes -= said.kept.pop_front().map_or(0, |message| message.len());
             said.gone += 1;
         }
         drop(said);
-        self.more.notify_waiters();
-    }
-
-    fn end(&self) {
-        self.said().is_over = true;
         self.more.notify_waiters();
     }
 
@@ -118,7 +135,8 @@ impl Stream {
             tokio::pin!(more);
             more.as_mut().enable();
             {
-                let said = self.said();
+                let mut said = self.said();
+                said.read = Instant::now();
                 let at = after.max(said.gone);
                 if let Some(message) = said.kept.get(at - said.gone) {
                     let number = at + 1;

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use toolcrib::AgentView;
 
 use super::answer::Sent;
 use super::era::Era;
@@ -14,12 +15,15 @@ use super::message::Id;
 use super::methods::Asking;
 use super::peer::Peer;
 use super::sessions::Gathered;
+use crate::format::Format;
 use crate::watching::{Change, Watching};
 
 /// Ties a message to the subscription it is for.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 /// The most resources one stream watches.
-const RESOURCES: usize = 1_000;
+const RESOURCES: usize = 100;
+/// The longest address of a resource that is watched, in bytes.
+pub(crate) const URI: usize = 2 << 10;
 
 /// What a client wants to hear of.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +104,7 @@ impl Listen {
 
     fn tell(&mut self, change: &Change) {
         let lists = [
-            (self.wanted.tools && change.tools_before.is_some(), "tools"),
+            (self.wanted.tools && self.has_another_list(change), "tools"),
             (self.wanted.prompts && change.prompts, "prompts"),
             (self.wanted.resources && change.resources, "resources"),
         ];
@@ -116,6 +120,13 @@ impl Listen {
             let told = self.about("notifications/resources/updated", json!({"uri": **uri}));
             self.ready.push_back(told);
         }
+    }
+
+    /// Something about its tools changed; whether that is to be seen in the list is another question.
+    fn has_another_list(&self, change: &Change) -> bool {
+        let (app, now) = (self.watching.app(), self.watching.view());
+        let tag = |view: &AgentView| Format::Mcp.list(app, view).tag;
+        change.tools_before.as_ref().is_some_and(|before| tag(before) != tag(now))
     }
 
     fn about(&self, method: &str, mut params: Value) -> Sent {
@@ -152,7 +163,11 @@ impl Wanted {
             tools: flag("toolsListChanged"),
             prompts: flag("promptsListChanged"),
             resources: flag("resourcesListChanged"),
-            updated: uris.take(RESOURCES).map(str::to_owned).collect(),
+            updated: uris
+                .filter(|uri| uri.len() <= URI)
+                .take(RESOURCES)
+                .map(str::to_owned)
+                .collect(),
         })
     }
 

@@ -1,8 +1,10 @@
 //! The methods that both eras have: lists, calls, prompts, resources, completion.
 
 use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use model::ToolResult;
 use serde_json::{Map, Value, json};
 use toolcrib::{
@@ -11,14 +13,14 @@ use toolcrib::{
 };
 
 use super::answer::Sent;
-use super::era::Era;
+use super::era::{self, Era};
 use super::error::RpcError;
 use super::listen::Listen;
 use super::message::{Id, Request};
 use super::pages::{ListOf, Place};
 use super::peer::Peer;
 use super::talk::{Running, Talk};
-use super::{Mcp, state, tasks};
+use super::{Mcp, capabilities, state, tasks};
 
 /// A request of somebody whose credential was checked, in an era.
 pub(crate) struct Asking {
@@ -77,7 +79,10 @@ impl Asking {
     }
 
     fn list(&self, id: &Id, of: ListOf, params: &Map<String, Value>) -> Result<Sent, RpcError> {
-        let purpose = of.member();
+        let (view, purpose) = (self.view()?, of.member());
+        if !capabilities::has(&view, of) {
+            return Err(RpcError::method_not_found(of.method()));
+        }
         let after = match params.get("cursor") {
             None | Some(Value::Null) => None,
             Some(cursor) => {
@@ -88,7 +93,7 @@ impl Asking {
                 Some(place.ok_or_else(|| RpcError::invalid_params(why))?)
             }
         };
-        let page = self.mcp.pages.page(&self.view()?, of, after);
+        let page = self.mcp.pages.page(&view, of, after);
         let next = page.next.map(|place| {
             let place = serde_json::to_vec(&place).unwrap_or_default();
             self.mcp.seal.close(purpose, &self.principal, &place)
@@ -105,11 +110,7 @@ impl Asking {
         let name = text(&params, "name")?;
         let arguments = arguments(&params)?;
         let view = self.view()?;
-        // A tool that is not there is the client's mistake, not the tool's.
-        let tool =
-            view.find(&name).map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
-        drop(tool);
-        self.talk(id, "tools/call", &params, |context, waiting| {
+        self.talk(id, "tools/call", params, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&name, arguments, &context).await {
                     Ok(Called::Done(done)) => Ok(waiting.done(done.into_tool_result())),
@@ -126,7 +127,7 @@ impl Asking {
         let name = text(&params, "name")?;
         let arguments = arguments(&params)?;
         let view = self.view()?;
-        self.talk(id, "prompts/get", &params, |context, waiting| {
+        self.talk(id, "prompts/get", params, |context, waiting| {
             Box::pin(async move {
                 let missing = || RpcError::invalid_params(format!("Prompt not found: {name}"));
                 match view.prompt(&name, arguments, &context).await {
@@ -140,7 +141,7 @@ impl Asking {
     fn read(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
         let uri = text(&params, "uri")?;
         let view = self.view()?;
-        self.talk(id, "resources/read", &params, |context, waiting| {
+        self.talk(id, "resources/read", params, |context, waiting| {
             Box::pin(async move {
                 let missing = || match waiting.era {
                     Era::Modern => RpcError::no_such_resource(&uri),
@@ -190,8 +191,8 @@ impl Asking {
     fn talk(
         self,
         id: &Id,
-        method: &str,
-        params: &Map<String, Value>,
+        method: &'static str,
+        params: Map<String, Value>,
         work: impl FnOnce(CallContext, Waiting) -> Running,
     ) -> Result<Answer, RpcError> {
         let (context, heard) = CallContext::heard(self.abilities);
@@ -206,27 +207,25 @@ impl Asking {
             mcp: Arc::clone(&self.mcp),
             principal: Arc::clone(&self.principal),
             era: self.era,
-            call: String::new(),
+            method,
+            params: Map::new(),
             answers: Map::new(),
         };
         if self.era == Era::Modern {
             let asked_before =
                 params.contains_key("requestState") || params.contains_key("inputResponses");
             if asked_before {
-                let call = state::fingerprint(method, params);
+                let call = state::fingerprint(method, &params);
                 let (seal, now) = (&self.mcp.seal, SystemClock.now());
-                waiting.answers = state::answers(seal, &self.principal, &call, params, now)?;
+                waiting.answers = state::answers(seal, &self.principal, &call, &params, now)?;
             }
             context = context.answered(waiting.answers.clone());
-            // Only a call that asks needs it, and few do.
-            if self.abilities != Abilities::default() {
-                waiting.call = state::fingerprint(method, params);
-            }
+            waiting.params = params;
         }
         let stoppable_by = self.stoppable_by;
         let stopped = stoppable_by.as_ref().map(|whose| self.mcp.stoppable.begin(whose, id));
         Ok(Answer::Talk(Box::new(Talk {
-            running: Some(work(context, waiting)),
+            running: Some(safe(work(context, waiting))),
             mcp: self.mcp,
             era: self.era,
             id: id.clone(),
@@ -241,6 +240,16 @@ impl Asking {
     }
 }
 
+/// A tool that panics has failed, and that is all.
+fn safe(running: Running) -> Running {
+    Box::pin(AssertUnwindSafe(running).catch_unwind().map(|ended| {
+        ended.unwrap_or_else(|_| {
+            tracing::error!("a tool panicked");
+            Err(RpcError::internal("the tool failed inside"))
+        })
+    }))
+}
+
 /// The most proposals in one answer, as the protocol says.
 const COMPLETIONS: usize = 100;
 
@@ -249,28 +258,29 @@ pub(crate) struct Waiting {
     mcp: Arc<Mcp>,
     principal: Arc<str>,
     era: Era,
-    call: String,
+    /// What was asked for, to know the call again.
+    method: &'static str,
+    params: Map<String, Value>,
     answers: Map<String, Value>,
 }
 
 impl Waiting {
-    fn done(&self, result: ToolResult) -> String {
-        let mut text = serde_json::to_string(&result).unwrap_or_default();
-        if self.era == Era::Modern {
-            if result.meta.is_empty() && text.ends_with('}') {
-                text.pop();
-                text.push_str(&self.mcp.end_of_result);
-            } else if let Ok(Value::Object(result)) = serde_json::from_str(&text) {
-                return self.era.complete(result);
-            }
+    fn done(&self, mut result: ToolResult) -> String {
+        if self.era == Era::Legacy {
+            return serde_json::to_string(&result).expect("a result is JSON");
         }
+        era::sign(&mut result.meta);
+        let mut text = serde_json::to_string(&result).expect("a result is JSON");
+        text.pop();
+        text.push_str(r#","resultType":"complete"}"#);
         text
     }
 
     /// The call ends with questions, and is made again with the answers.
     fn asks(&self, questions: Vec<(Box<str>, Question)>) -> Result<String, RpcError> {
         let (seal, now) = (&self.mcp.seal, SystemClock.now());
-        let state = state::close(seal, &self.principal, &self.call, self.answers.clone(), now)?;
+        let call = state::fingerprint(self.method, &self.params);
+        let state = state::close(seal, &self.principal, &call, self.answers.clone(), now)?;
         let requests: Map<String, Value> = questions
             .iter()
             .map(|(key, question)| (key.to_string(), tasks::asked(question)))

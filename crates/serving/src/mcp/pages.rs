@@ -2,8 +2,10 @@
 
 use axum::body::Bytes;
 use moka::sync::Cache;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use toolcrib::{AgentView, Listed, Stamp, ViewedTool};
+
+use crate::format::Format;
 
 /// How many are on a page.
 const PAGE: usize = 1_000;
@@ -49,6 +51,15 @@ impl ListOf {
         }
     }
 
+    pub(crate) fn method(self) -> &'static str {
+        match self {
+            Self::Tools => "tools/list",
+            Self::Prompts => "prompts/list",
+            Self::Resources => "resources/list",
+            Self::Templates => "resources/templates/list",
+        }
+    }
+
     /// The member of the result.
     pub(crate) fn member(self) -> &'static str {
         match self {
@@ -82,7 +93,7 @@ impl Pages {
         let write = |after: Option<&Place>| {
             let tools = view.list();
             let named = |tool: &ViewedTool| tool.name().into();
-            cut(&tools, after, named, |tool| Value::Object(tool_shown(tool)))
+            cut(&tools, after, named, |tool| Format::Mcp.tool(view, tool))
         };
         let Some(stamp) = view.stamp() else { return write(after.as_ref()) };
         let key = (stamp, after);
@@ -120,25 +131,6 @@ fn cut<T>(
     let end = start + PAGE;
     let last = list.get(end - 1).filter(|_| end < list.len());
     Page { array: array.into(), next: last.map(|last| Place(key(last), end)) }
-}
-
-/// A tool as MCP shows it.
-pub(crate) fn tool_shown(tool: &ViewedTool) -> Map<String, Value> {
-    let mut shown = Map::from_iter([("name".to_owned(), tool.name().into())]);
-    let mut more = tool.more();
-    if let Some(title) = more.remove("title") {
-        shown.insert("title".to_owned(), title);
-    }
-    shown.insert("description".to_owned(), tool.description().into());
-    shown.insert("inputSchema".to_owned(), tool.input_schema());
-    if let Some(schema) = tool.output_schema() {
-        shown.insert("outputSchema".to_owned(), schema);
-    }
-    // What we say of a tool is not for its source to replace.
-    for (name, value) in more {
-        shown.entry(name).or_insert(value);
-    }
-    shown
 }
 
 #[cfg(test)]

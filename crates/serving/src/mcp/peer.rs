@@ -1,8 +1,8 @@
 //! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
 
 use model::GroupId;
-use serde_json::Value;
-use toolcrib::AgentView;
+use serde_json::json;
+use toolcrib::{AgentView, Identity, Means};
 
 use super::error::RpcError;
 use crate::app::App;
@@ -25,16 +25,31 @@ impl Peer {
     /// Whoever it is, in one word that nobody else has: what is handed out to one is no good for another. The client
     /// counts as well as the user it acts for.
     pub(crate) fn principal(&self) -> String {
-        let claims = &self.who.identity.agent.claims;
-        let client = ["client_id", "azp"].iter().find_map(|name| claims.get(name));
-        let client = client.and_then(Value::as_str).unwrap_or_default();
-        format!("{}\0{client}", self.who.identity.actor())
+        let Identity { agent, means } = &self.who.identity;
+        let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
+        let issuer = agent.claims.get("iss");
+        match means {
+            // As JSON, so that no two can be written alike.
+            Means::Token => json!([issuer, agent.subject, client]).to_string(),
+            Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
+        }
     }
 
     /// What it sees now.
     pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
         let view = self.sight.of(&self.app, &self.who.identity.agent);
         view.ok_or_else(|| RpcError::invalid_params("there is no such group"))
+    }
+
+    /// Whether what it showed is still good; a long conversation asks for each message.
+    pub(crate) async fn is_still_known(&mut self) -> bool {
+        match self.who.again(&self.app).await {
+            Ok(identity) => {
+                self.who.identity = identity;
+                true
+            }
+            Err(_) => false,
+        }
     }
 
     /// Waits for changes of what it sees.

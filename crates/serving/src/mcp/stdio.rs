@@ -42,6 +42,7 @@ pub(crate) async fn speak(
         principal,
         say,
         session: None,
+        is_told: false,
         work: JoinSet::new(),
         running: HashMap::new(),
     };
@@ -69,6 +70,8 @@ struct Talking {
     say: mpsc::Sender<Bytes>,
     /// Of the older era, once the client has introduced itself.
     session: Option<Session>,
+    /// Whether it hears of changes.
+    is_told: bool,
     work: JoinSet<()>,
     /// What can still be stopped.
     running: HashMap<Id, AbortHandle>,
@@ -96,13 +99,17 @@ impl Talking {
                         work.abort();
                     }
                 }
-                "notifications/initialized" => self.tell_changes(),
+                "notifications/initialized" if !self.is_told => self.tell_changes(),
                 _ => {}
             },
         }
     }
 
     async fn answer(&mut self, request: Request) {
+        if !self.peer.is_still_known().await {
+            let error = RpcError::invalid_request("the credential is no longer good");
+            return self.say(Sent::error(Some(&request.id), &error)).await;
+        }
         let peer = self.peer.clone();
         let meta = request.params.get("_meta");
         let is_modern = meta.is_some_and(|meta| meta.get(modern::PROTOCOL_VERSION).is_some())
@@ -142,6 +149,7 @@ impl Talking {
 
     /// In the older era a client hears of changes without asking.
     fn tell_changes(&mut self) {
+        self.is_told = true;
         let gathered = self.mcp.sessions.gather(SESSION);
         if let Ok(listen) = Listen::new(&self.peer, None, Wanted::lists(), Some(gathered)) {
             self.carry(Answer::Listen(listen));

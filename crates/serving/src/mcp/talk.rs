@@ -52,13 +52,12 @@ impl Talk {
             match self.hear().await? {
                 Heard::Said(said) => self.take(said),
                 Heard::Ended(ended) => {
+                    // First, so that a call that said it goes on, and then did not, is not handed on.
+                    self.running = None;
                     while let Ok(said) = self.heard.try_recv() {
                         self.take(said);
                     }
-                    // What it said last may have been that it goes on.
-                    if self.running.take().is_some() {
-                        self.ready.push_back(self.answer(ended));
-                    }
+                    self.ready.push_back(self.answer(ended));
                 }
                 Heard::Stopped => {
                     self.running = None;
@@ -126,7 +125,7 @@ impl Talk {
                 let Some(running) = self.running.take() else { return };
                 let (_, nothing) = mpsc::channel(1);
                 let heard = std::mem::replace(&mut self.heard, nothing);
-                let begun = self.mcp.tasks.begin(&self.principal, running, heard);
+                let begun = self.mcp.tasks.begin(&self.mcp.work, &self.principal, running, heard);
                 let begun = begun.map(|task: Map<String, Value>| self.era.dressed(task, "task"));
                 self.ready.push_back(self.answer(begun));
             }

@@ -16,6 +16,7 @@ use toolcrib::{Clock as _, NoAnswer, Question, Said, SystemClock};
 use super::asked::random;
 use super::error::RpcError;
 use super::talk::Running;
+use crate::work::Work;
 
 /// How long a task may run, and how long its result is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
@@ -67,6 +68,7 @@ impl Tasks {
     /// A call goes on as a task. Says what its client is told.
     pub(crate) fn begin(
         &self,
+        all_work: &Work,
         principal: &str,
         running: Running,
         heard: mpsc::Receiver<Said>,
@@ -84,8 +86,8 @@ impl Tasks {
             }
             all.insert(id.clone(), Arc::clone(&task));
         }
-        let work = tokio::spawn(work(Arc::clone(&task), running, heard));
-        task.now().stop = Some(work.abort_handle());
+        let work = all_work.begin(work(Arc::clone(&task), running, heard));
+        task.now().stop = Some(work);
         // A result that is there already is for whoever looks: a task that was just begun has none.
         Ok(task.described(&id, false))
     }
