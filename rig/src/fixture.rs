@@ -50,7 +50,14 @@ impl Fixture {
 
 impl ToolProvider for Fixture {
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
-        self.tools.iter().map(|tool| Arc::clone(&tool.offered)).collect()
+        let mut all: Vec<_> = self.tools.iter().map(|tool| Arc::clone(&tool.offered)).collect();
+        // Only who sees another list is told of a change: the last one counts them.
+        let times = self.changes.borrow().tools;
+        if let Some(last) = all.last_mut() {
+            let description = format!("{} (the tools changed {times} times)", last.description);
+            *last = Arc::new(ProvidedTool { description: description.into(), ..(**last).clone() });
+        }
+        all
     }
 
     fn get_tool(&self, name: &str) -> Option<Arc<ProvidedTool>> {
