@@ -2,6 +2,7 @@
 //! where there are some, in `rig`.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
+mod bad_input;
 mod calls;
 mod headers;
 mod lists;
