@@ -66,3 +66,6 @@ impl Mcp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
