@@ -6,6 +6,8 @@
 
 pub(crate) mod check;
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
@@ -164,13 +166,19 @@ async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {
 /// A body that says it is JSON, and nobody has looked at yet.
 pub(crate) struct Raw(pub(crate) Bytes);
 
+/// How long it may take to come.
+const RAW_WITHIN: Duration = Duration::from_secs(60);
+
 impl FromRequest<App> for Raw {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        match is_json(request.headers()) {
-            true => bytes_of(request, app).await.map(Self),
-            false => Err(not_json()),
+        if !is_json(request.headers()) {
+            return Err(not_json());
+        }
+        match tokio::time::timeout(RAW_WITHIN, bytes_of(request, app)).await {
+            Ok(bytes) => bytes.map(Self),
+            Err(_) => Err(too_slow(RAW_WITHIN)),
         }
     }
 }
@@ -178,6 +186,11 @@ impl FromRequest<App> for Raw {
 fn not_json() -> Problem {
     let detail = "send JSON, with `Content-Type: application/json`";
     Problem::new(Code::UnsupportedMediaType, detail)
+}
+
+fn too_slow(within: Duration) -> Problem {
+    let detail = format!("the body did not come within {} s", within.as_secs());
+    Problem::new(Code::TooSlow, detail)
 }
 
 fn too_large(length: Option<HeaderValue>) -> Problem {

@@ -72,3 +72,6 @@ impl Mcp {
         self.work.stop().await;
     }
 }
+
+#[cfg(test)]
+mod tests;

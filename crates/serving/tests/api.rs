@@ -12,6 +12,7 @@ mod http_manifest;
 mod issuer;
 mod keys;
 mod labels;
+mod mcp;
 mod names;
 mod nodes;
 mod policies;

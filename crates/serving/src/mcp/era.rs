@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::error::RpcError;
+
 /// The version without sessions, where every request says everything.
 pub(crate) const MODERN: &str = "2026-07-28";
 /// The versions that begin with `initialize`, the newest first.
@@ -34,6 +36,14 @@ impl Era {
         match version {
             MODERN => Some(Self::Modern),
             version => LEGACY.contains(&version).then_some(Self::Legacy),
+        }
+    }
+
+    /// An error as the era tells it: in the older one it has no status of its own.
+    pub(crate) fn told(self, error: RpcError) -> RpcError {
+        match self {
+            Self::Modern => error,
+            Self::Legacy => RpcError { status: 200, ..error },
         }
     }
 

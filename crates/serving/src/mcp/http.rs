@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Path, State};
+use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, VARY,
 };
+use axum::http::request::Parts;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use schemars::JsonSchema;
@@ -97,16 +98,24 @@ struct Wish {
     mode: Mode,
 }
 
-/// Which part of the path is the group.
-#[derive(Deserialize)]
-struct Place {
-    group: Option<String>,
+/// The group that the path names, if it names one.
+struct Place(Option<String>);
+
+impl FromRequestParts<App> for Place {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match Option::<Path<String>>::from_request_parts(parts, app).await {
+            Ok(group) => Ok(Self(group.map(|Path(group)| group))),
+            Err(_) => Err(Problem::new(Code::NotFound, "the group in the path is not UTF-8")),
+        }
+    }
 }
 
 async fn post(
     who: Standing,
     State(app): State<App>,
-    place: Option<Path<Place>>,
+    place: Place,
     Asked(wish): Asked<Wish>,
     headers: HeaderMap,
     Raw(body): Raw,
@@ -122,7 +131,10 @@ async fn post(
         Era::Modern => match message {
             Message::Request(request) => {
                 let answer = modern::answer(mcp, peer, Some(&headers), request, None);
-                Ok(write(answer, accepted, None).await)
+                match answer {
+                    Answer::Listen(_) if !accepted.events => Err(only_events()),
+                    answer => Ok(write(answer, accepted, None).await),
+                }
             }
             // Nothing that is not a request means anything over HTTP in this era.
             Message::Notification { .. } | Message::Response { .. } => Ok(taken()),
@@ -151,10 +163,14 @@ async fn older(
                 }
                 response
             }
-            Err(error) => plain(&Sent::error(Some(id), &RpcError { status: 200, ..error })),
+            Err(error) => plain(&Sent::error(Some(id), &Era::Legacy.told(error))),
         });
     }
     let session = session(mcp, &principal, headers)?;
+    let session = session.map(|(id, session)| match accepted.events {
+        true => (id, session),
+        false => (id, session.not_asked()),
+    });
     let named = session.as_ref().map(|(id, session)| (id.as_str(), session));
     match message {
         Message::Request(request) => {
@@ -181,15 +197,12 @@ async fn older(
 async fn get(
     who: Standing,
     State(app): State<App>,
-    place: Option<Path<Place>>,
+    place: Place,
     Asked(wish): Asked<Wish>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !Accepted::of(&headers)?.events {
-        return Err(Problem::new(
-            Code::NotAcceptable,
-            "a GET is answered with `text/event-stream`",
-        ));
+        return Err(only_events());
     }
     let peer = peer(&app, who, place, &wish)?;
     if headers::single(&headers, headers::VERSION).ok().flatten() == Some(super::era::MODERN) {
@@ -201,7 +214,8 @@ async fn get(
     if let Some((stream, after)) = last.and_then(|last| app.mcp.streams.after(&principal, last)) {
         return Ok(events(taken_up(stream, after, false)));
     }
-    let gathered = session.as_ref().and_then(|(id, _)| app.mcp.sessions.gathered(id));
+    // Clients listen first, and say later what to.
+    let gathered = session.as_ref().map(|(id, _)| app.mcp.sessions.gather(id));
     let mut listen = Listen::new(&peer, None, Wanted::lists(), gathered)
         .map_err(|error| nothing_there(&error))?;
     let missed = last.and_then(|last| last.strip_prefix("at-")?.parse::<u64>().ok());
@@ -214,7 +228,7 @@ async fn get(
 async fn delete(
     who: Standing,
     State(app): State<App>,
-    place: Option<Path<Place>>,
+    place: Place,
     Asked(wish): Asked<Wish>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -228,13 +242,8 @@ async fn delete(
     }
 }
 
-fn peer(
-    app: &App,
-    who: Standing,
-    place: Option<Path<Place>>,
-    wish: &Wish,
-) -> Result<Peer, Problem> {
-    let group = place.and_then(|Path(place)| place.group);
+fn peer(app: &App, who: Standing, place: Place, wish: &Wish) -> Result<Peer, Problem> {
+    let Place(group) = place;
     let unknown = |group: &str| Problem::not_found("group", group);
     let group = match group {
         None => None,
@@ -248,19 +257,25 @@ fn peer(
     }
 }
 
-/// Of the header if there is one, else of the body.
+/// Of the body if it says so, else of the header. A body of the newer era, and a header that stands there twice, are
+/// judged there: the two must say the same.
 fn era_of(headers: &HeaderMap, message: &Message) -> Era {
-    match headers.get(headers::VERSION).map(|value| value.to_str().unwrap_or_default().trim()) {
-        Some(version) => Era::of(version).unwrap_or(Era::Modern),
-        None => {
-            let params = match message {
-                Message::Request(request) => &request.params,
-                Message::Notification { params, .. } => params,
-                Message::Response { .. } => return Era::Legacy,
-            };
-            let meta = params.get("_meta").and_then(|meta| meta.get(modern::PROTOCOL_VERSION));
-            if meta.is_some() { Era::Modern } else { Era::Legacy }
+    let params = match message {
+        Message::Request(request) => Some(&request.params),
+        Message::Notification { params, .. } => Some(params),
+        Message::Response { .. } => None,
+    };
+    let meta = params.and_then(|params| params.get("_meta"));
+    if meta.is_some_and(|meta| meta.get(modern::PROTOCOL_VERSION).is_some()) {
+        return Era::Modern;
+    }
+    let mut versions = headers.get_all(headers::VERSION).iter();
+    match (versions.next(), versions.next()) {
+        (None, _) => Era::Legacy,
+        (Some(version), None) => {
+            Era::of(version.to_str().unwrap_or_default().trim()).unwrap_or(Era::Modern)
         }
+        (Some(_), Some(_)) => Era::Modern,
     }
 }
 
@@ -453,6 +468,11 @@ fn taken() -> Response {
 fn not_in_this_era() -> Response {
     let allowed = [(ALLOW, HeaderValue::from_static("POST"))];
     (StatusCode::METHOD_NOT_ALLOWED, allowed).into_response()
+}
+
+/// Whoever wants to listen must take a stream.
+fn only_events() -> Problem {
+    Problem::new(Code::NotAcceptable, "this is answered with `text/event-stream`")
 }
 
 fn nothing_there(error: &RpcError) -> Problem {

@@ -17,7 +17,7 @@ use super::{Mcp, capabilities};
 /// What log lines a client gets that never said.
 const USUAL_LEVEL: Level = Level::Info;
 
-/// Answers a request that is not `initialize`. Errors have no status of their own in this era.
+/// Answers a request that is not `initialize`.
 pub(crate) fn answer(
     mcp: &Arc<Mcp>,
     peer: Peer,
@@ -27,7 +27,7 @@ pub(crate) fn answer(
     let id = request.id.clone();
     match begin(mcp, peer, session, request) {
         Ok(answer) => answer,
-        Err(error) => Answer::Sent(Sent::error(Some(&id), &RpcError { status: 200, ..error })),
+        Err(error) => Answer::Sent(Sent::error(Some(&id), &Era::Legacy.told(error))),
     }
 }
 

@@ -111,8 +111,10 @@ pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, RpcError> {
         .map_err(|error| RpcError::parse(format!("the body is not JSON as it must be: {error}")))?;
     match strict_json::rounded(bytes) {
         None => Ok(value),
-        Some(number) => Err(RpcError::parse(format!(
-            "the number {number} cannot be kept as it is: send a text"
-        ))),
+        Some(number) => {
+            let number: String = number.chars().take(80).collect();
+            let why = format!("the number `{number}` cannot be kept as it is: send it as a text");
+            Err(RpcError::parse(why))
+        }
     }
 }

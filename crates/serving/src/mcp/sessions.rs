@@ -63,6 +63,13 @@ impl Session {
         }
     }
 
+    /// The same for a client that takes no stream, on which it would be asked.
+    pub(crate) fn not_asked(self) -> Self {
+        let nothing = Abilities::default();
+        let Abilities { elicitation, elicitation_by_url, sampling, roots, tasks: _ } = nothing;
+        Self { elicitation, elicitation_by_url, sampling, roots, ..self }
+    }
+
     pub(crate) fn close(&self, seal: &Seal, principal: &str) -> String {
         seal.close(PURPOSE, principal, &serde_json::to_vec(self).unwrap_or_default())
     }

@@ -148,8 +148,10 @@ impl Server {
     pub(crate) fn open(&self, ask: &Ask) -> Events {
         let mut stream = self.connect();
         // In HTTP/1.0 the body is what follows, until somebody hangs up.
-        let head = ask.head.replacen("HTTP/1.1", "HTTP/1.0", 1);
-        stream.write_all(format!("{head}Host: localhost\r\n\r\n").as_bytes()).unwrap();
+        let (head, body) = (ask.head.replacen("HTTP/1.1", "HTTP/1.0", 1), &ask.body);
+        let length = format!("Content-Length: {}\r\n", body.len());
+        let whole = format!("{head}Host: localhost\r\n{length}\r\n{body}");
+        stream.write_all(whole.as_bytes()).unwrap();
         let mut events = Events(BufReader::new(stream));
         let status = events.line().unwrap();
         assert!(status.contains(" 200 "), "{status}");

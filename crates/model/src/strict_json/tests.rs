@@ -1,0 +1,164 @@
+//! What is taken, what is not, and that numbers which are taken are kept to the last digit.
+
+use proptest::prelude::{
+    ProptestConfig, Strategy, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
+use serde_json::json;
+
+use super::*;
+
+fn read(text: &str) -> Option<Value> {
+    object(text.as_bytes()).ok().map(Value::Object)
+}
+
+#[test]
+fn a_number_that_would_be_rounded_is_found() {
+    for text in [
+        "1",
+        "-0",
+        "18446744073709551615",
+        "-9223372036854775808",
+        "0.1",
+        "1.10",
+        "1e10",
+        "1.5E-7",
+        "0.30000000000000004",
+        "100000000000000000000.0",
+        r#"{"12345678901234567890123":"1e999 \" 99999999999999999999"}"#,
+        "3.141592653589793",
+        "1.7976931348623157e308",
+        "0.000000000000000000001",
+        "0e-400",
+        "5e-324",
+        "2072430961582098.2",
+    ] {
+        assert_eq!(rounded(text.as_bytes()), None, "{text}");
+    }
+    for number in [
+        "18446744073709551616",
+        "-9223372036854775809",
+        "123456789012345678901234567890",
+        "0.1000000000000000055511151231257827",
+        "3.14159265358979323846",
+        "1.23456789012345678e5",
+        "1e-400",
+        "4.9406564584e-324",
+        "1.2345678e-320",
+    ] {
+        let text = format!(r#"{{"a":["x\\",{{"b":{number}}}]}}"#);
+        assert_eq!(rounded(text.as_bytes()), Some(number));
+    }
+}
+
+#[test]
+fn an_object_is_read_as_it_is() {
+    let text = r#" {"a": [1, -2, 0.5, true, null, "\u00e9\n"], "b": {"a": {}}} "#;
+    assert_eq!(read(text), Some(json!({"a": [1, -2, 0.5, true, null, "é\n"], "b": {"a": {}}})));
+}
+
+#[test]
+fn a_member_that_stands_there_twice_is_refused_at_any_depth() {
+    for text in [
+        r#"{"a":1,"a":1}"#,
+        r#"{"a":1,"\u0061":2}"#,
+        r#"{"a":{"b":1,"c":2,"b":3}}"#,
+        r#"{"a":[[{"b":1,"b":1}]]}"#,
+    ] {
+        assert_eq!(read(text), None, "{text}");
+    }
+}
+
+#[test]
+fn the_member_that_stands_there_twice_is_named() {
+    let error = value(br#"[{"b":1,"c":2,"b":1}]"#).unwrap_err().to_string();
+    assert!(error.contains("`b` stands here twice"), "{error}");
+    assert!(value(br#"[{"b":1},{"b":1}]"#).is_ok());
+}
+
+#[test]
+fn anything_but_one_object_is_refused() {
+    for text in ["", "[]", "1", "null", r#""a""#, "{}{}", "{} x", "{'a':1}", "{\"a\":1,}", "{"] {
+        assert_eq!(read(text), None, "{text}");
+    }
+    assert!(object(b"{\"a\":\"\xff\"}").is_err());
+    assert!(object(b"\xef\xbb\xbf{}").is_err());
+    assert_eq!(read(r#"{"a":"\ud800"}"#), None);
+    assert_eq!(read(r#"{"a":1e999}"#), None);
+    assert_eq!(read(r#"{"a":NaN}"#), None);
+}
+
+#[test]
+fn what_is_too_deep_is_refused_without_a_crash() {
+    let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth), "]".repeat(depth));
+    assert!(read(&nested(100)).is_some());
+    assert!(read(&nested(128)).is_none());
+    assert!(read(&nested(8000)).is_none());
+}
+
+#[test]
+fn names_that_mean_something_to_a_library_mean_nothing_here() {
+    let text = r#"{"a":{"$serde_json::private::RawValue":"{}"}}"#;
+    assert_eq!(read(text).unwrap()["a"]["$serde_json::private::RawValue"], "{}");
+}
+
+/// A number as JSON may write it, short or long.
+fn number() -> impl Strategy<Value = String> {
+    let digits = || prop_oneof!["[1-9][0-9]{0,8}", "[1-9][0-9]{9,24}", "[1-9]0{0,24}"];
+    let whole = prop_oneof![digits(), "0"];
+    let part = prop_oneof!["", "\\.[0-9]{1,8}", "\\.[0-9]{9,24}", "\\.0{1,20}[1-9]?"];
+    let exponent = prop_oneof!["", "[eE][+-]?[0-9]{1,2}", "[eE][+-]?[0-9]{3,4}"];
+    ("-?", whole, part, exponent)
+        .prop_map(|(sign, whole, part, exponent)| format!("{sign}{whole}{part}{exponent}"))
+}
+
+/// The same number is the same here: whether it is below zero, its digits, and the power of ten of the last.
+fn meant(number: &str) -> (bool, String, i64) {
+    let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{}{part}", whole.trim_start_matches('-'));
+    let kept = digits.trim_end_matches('0');
+    let after: i64 = (digits.len() - kept.len()).try_into().unwrap();
+    let places: i64 = part.len().try_into().unwrap();
+    let kept = kept.trim_start_matches('0');
+    match kept {
+        "" => (false, String::new(), 0),
+        kept => {
+            let power = exponent.parse::<i64>().unwrap() - places + after;
+            (number.starts_with('-'), kept.to_owned(), power)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn a_number_that_is_taken_is_kept_to_the_last_digit(number in number()) {
+        let text = format!(r#"{{"a":["{number}\\",{number}]}}"#);
+        let has_exponent = number.contains(['e', 'E']);
+        let Ok(read) = value(text.as_bytes()) else {
+            prop_assert!(has_exponent, "{}", number);
+            return Ok(());
+        };
+        // What has few digits and no exponent is never refused.
+        let digits = number.bytes().filter(u8::is_ascii_digit).count();
+        match rounded(text.as_bytes()) {
+            Some(found) => prop_assert!(found == number && (15 < digits || has_exponent)),
+            None => prop_assert_eq!(meant(&read["a"][1].to_string()), meant(&number)),
+        }
+    }
+
+    #[test]
+    fn looking_for_numbers_never_fails(bytes in prop::collection::vec(prop::num::u8::ANY, 0..200)) {
+        rounded(&bytes);
+        value(&bytes).ok();
+    }
+
+    #[test]
+    fn whatever_is_taken_is_written_and_read_as_the_same(text in "[\\[\\]{}:,\"0-9.eE+\\-\\\\a-b ]{0,40}") {
+        if let Ok(read) = value(text.as_bytes()) {
+            let written = read.to_string();
+            prop_assert_eq!(value(written.as_bytes()).unwrap(), read);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Messages: read as they were meant, or refused.
+
+use proptest::prelude::{
+    Just, ProptestConfig, Strategy, any, prop, prop_assert, prop_assert_eq, prop_oneof, proptest,
+};
+use serde_json::{Value, json};
+
+use super::{json_value, object, text};
+use crate::mcp::message::{Message, Request};
+
+/// The message as it would be sent.
+fn written(message: &Message) -> Value {
+    match message {
+        Message::Request(Request { id, method, params }) => {
+            json!({"jsonrpc": "2.0", "id": id.to_value(), "method": method, "params": params})
+        }
+        Message::Notification { method, params } => {
+            json!({"jsonrpc": "2.0", "method": method, "params": params})
+        }
+        Message::Response { id, outcome: Ok(result) } => {
+            json!({"jsonrpc": "2.0", "id": id.to_value(), "result": result})
+        }
+        Message::Response { id, outcome: Err(error) } => {
+            json!({"jsonrpc": "2.0", "id": id.to_value(), "error": error})
+        }
+    }
+}
+
+/// What is taken is the same when it is written and read again, and has an id that is repeated as it came.
+fn holds(bytes: &[u8]) {
+    match Message::read(bytes) {
+        Ok(message) => {
+            let again = Message::read(written(&message).to_string().as_bytes());
+            assert_eq!(written(&again.unwrap()), written(&message));
+        }
+        Err(unusable) => {
+            let id = unusable.id.map(|id| id.to_value());
+            assert!(id.is_none_or(|id| id.is_string() || id.is_i64() || id.is_u64()));
+            assert!([-32700, -32600].contains(&unusable.error.code));
+            assert!(unusable.error.message.len() < 1_000, "{}", unusable.error.message);
+        }
+    }
+}
+
+fn id() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        text().prop_map(Value::from),
+    ]
+}
+
+fn message() -> impl Strategy<Value = Value> {
+    let params = || object(json_value()).prop_map(Value::Object);
+    prop_oneof![
+        (id(), text(), params()).prop_map(|(id, method, params)| {
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        }),
+        (text(), params()).prop_map(|(method, params)| {
+            json!({"jsonrpc": "2.0", "method": method, "params": params})
+        }),
+        (id(), json_value(), prop_oneof![Just("result"), Just("error")])
+            .prop_map(|(id, outcome, member)| json!({"jsonrpc": "2.0", "id": id, member: outcome})),
+    ]
+}
+
+/// A name that stands twice in an object, which lies so deep.
+fn twice() -> impl Strategy<Value = String> {
+    let escaped = |name: &str| {
+        let units = name.encode_utf16();
+        units.map(|unit| format!("\\u{unit:04x}")).collect::<String>()
+    };
+    let pair = (text(), json_value(), json_value(), any::<bool>());
+    let pair = pair.prop_map(move |(name, one, two, is_escaped)| {
+        let plain = Value::from(name.clone()).to_string();
+        let again = if is_escaped { format!("\"{}\"", escaped(&name)) } else { plain.clone() };
+        format!("{{{plain}:{one},{again}:{two}}}")
+    });
+    pair.prop_recursive(6, 6, 1, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|inner| format!("[1,{inner}]")),
+            inner.prop_map(|inner| format!("{{\"a\":1,\"b\":{inner}}}")),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_message_is_read_as_it_was_meant(message in message()) {
+        let read = Message::read(message.to_string().as_bytes());
+        prop_assert_eq!(written(&read.unwrap()), message);
+    }
+
+    #[test]
+    fn no_bytes_are_a_crash(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        holds(&bytes);
+    }
+
+    #[test]
+    fn what_looks_like_json_is_taken_or_refused(text in "[\\[\\]{}:,\"0-9.eE+\\-\\\\a-z ]{0,60}") {
+        holds(text.as_bytes());
+        holds(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{text}}}"#).as_bytes());
+        holds(format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"a"}}"#).as_bytes());
+    }
+
+    #[test]
+    fn a_message_with_a_byte_changed_is_taken_or_refused(
+        message in message(),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+        is_cut in any::<bool>(),
+    ) {
+        let mut bytes = message.to_string().into_bytes();
+        let at = at.index(bytes.len());
+        if is_cut {
+            bytes.truncate(at);
+        } else {
+            bytes[at] = byte;
+        }
+        holds(&bytes);
+    }
+
+    #[test]
+    fn a_message_with_a_member_twice_is_never_taken(twice in twice()) {
+        for text in [
+            twice.clone(),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":{twice}}}}}"#),
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{twice}}}"#),
+        ] {
+            let refused = Message::read(text.as_bytes()).unwrap_err();
+            prop_assert!(refused.error.code == -32700 && refused.id.is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_method_and_no_outcome_is_no_message(members in object(json_value())) {
+        let holds_one = ["method", "result", "error"].iter().any(|name| members.contains_key(*name));
+        let mut message = Value::Object(members);
+        message["jsonrpc"] = json!("2.0");
+        prop_assert!(holds_one || Message::read(message.to_string().as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! MCP from the outside: both eras, over real connections and with real keys. Tools that ask, speak and go on are tried
+//! where there are some, in `rig`.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+mod bad_input;
+mod calls;
+mod headers;
+mod lists;
+mod sessions;
+mod stopping;
+mod streams;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use self::Era::{Legacy, Modern};
+use super::server::{Answer, Ask, Server};
+
+const VERSION: &str = "2026-07-28";
+
+/// How a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Era {
+    Modern,
+    Legacy,
+}
+
+const ERAS: [Era; 2] = [Modern, Legacy];
+
+/// Somebody who speaks MCP to a server.
+struct Client<'a> {
+    server: &'a Server,
+    credential: &'a str,
+    path: &'a str,
+    session: Option<String>,
+}
+
+/// An error: the status of the answer, the code, what is said.
+type Refused = (u16, i64, String);
+
+impl<'a> Client<'a> {
+    fn new(server: &'a Server, credential: &'a str) -> Self {
+        Self { server, credential, path: "/mcp", session: None }
+    }
+
+    fn at(self, path: &'a str) -> Self {
+        Self { path, ..self }
+    }
+
+    /// With a session of its own.
+    fn introduced(self) -> Self {
+        let answer = self.send(Legacy, "initialize", introduction());
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let session = answer.header("mcp-session-id").to_owned();
+        assert!(!session.is_empty(), "{answer:?}");
+        Self { session: Some(session), ..self }
+    }
+
+    fn session(&self) -> &str {
+        self.session.as_deref().unwrap()
+    }
+
+    /// A request without a body.
+    fn bare(&self, method: &str) -> Ask {
+        let ask = Ask::new(method, self.path).bearer(self.credential);
+        match &self.session {
+            Some(session) => ask.header("Mcp-Session-Id", session),
+            None => ask,
+        }
+    }
+
+    /// A request of the older era, as it is.
+    fn post(&self, message: &Value) -> Answer {
+        self.server.send(&self.bare("POST").header("Accept", ACCEPT).json(message))
+    }
+
+    fn ask(&self, era: Era, method: &str, params: Value) -> Ask {
+        let ask = self.bare("POST").header("Accept", ACCEPT);
+        let ask = match era {
+            Legacy => ask,
+            Modern => repeated(ask, method, &params),
+        };
+        ask.json(&request(era, json!(7), method, params))
+    }
+
+    fn send(&self, era: Era, method: &str, params: Value) -> Answer {
+        self.server.send(&self.ask(era, method, params))
+    }
+
+    fn result(&self, era: Era, method: &str, params: Value) -> Value {
+        let answer = self.send(era, method, params);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(answer.header("content-type"), "application/json");
+        let mut answer = answer.json();
+        assert_eq!((&answer["jsonrpc"], &answer["id"]), (&json!("2.0"), &json!(7)), "{answer}");
+        assert!(answer["error"].is_null(), "{answer}");
+        answer["result"].take()
+    }
+
+    fn refused(&self, era: Era, method: &str, params: Value) -> Refused {
+        refused(&self.send(era, method, params))
+    }
+
+    fn call(&self, era: Era, name: &str, arguments: Value) -> Value {
+        self.result(era, "tools/call", json!({"name": name, "arguments": arguments}))
+    }
+
+    /// The names of its tools, with a space between them.
+    fn tools(&self, era: Era) -> String {
+        names(&self.result(era, "tools/list", json!({})))
+    }
+}
+
+const ACCEPT: &str = "application/json, text/event-stream";
+
+fn introduction() -> Value {
+    json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}})
+}
+
+/// A request in the words of an era.
+fn request(era: Era, id: Value, method: &str, mut params: Value) -> Value {
+    if era == Modern && params.get("_meta").is_none() {
+        params["_meta"] = meta(VERSION);
+    }
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn meta(version: &str) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
+/// With the headers that say the same as the body.
+fn repeated(ask: Ask, method: &str, params: &Value) -> Ask {
+    let ask = ask.header("MCP-Protocol-Version", VERSION).header("Mcp-Method", method);
+    let member = match method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return ask,
+    };
+    match params[member].as_str() {
+        Some(name) => ask.header("Mcp-Name", &written(name)),
+        None => ask,
+    }
+}
+
+/// A value as a header has it.
+fn written(value: &str) -> String {
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain { value.to_owned() } else { format!("=?base64?{}?=", STANDARD.encode(value)) }
+}
+
+/// Why there is no result.
+fn refused(answer: &Answer) -> Refused {
+    assert_eq!(answer.header("content-type"), "application/json", "{answer:?}");
+    let body = answer.json();
+    let error = &body["error"];
+    assert!(body["result"].is_null() && error.is_object(), "{answer:?}");
+    let text = error["message"].as_str().unwrap().to_owned();
+    (answer.status, error["code"].as_i64().unwrap(), text)
+}
+
+fn names(list: &Value) -> String {
+    let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
+    list["tools"].as_array().unwrap().iter().map(name).collect::<Vec<_>>().join(" ")
+}
+
+/// A key with these claims.
+fn key(server: &Server, name: &str, claims: &Value) -> String {
+    let made = server.post("/api/keys", &json!({"name": name, "claims": claims})).ok();
+    made["key"].as_str().unwrap().to_owned()
+}
+
+/// Grants a group to a role.
+fn grant(server: &Server, role: &str, group: &str) {
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": role}]);
+    let policy =
+        json!({"name": format!("{role}-{group}"), "matchers": matchers, "groups": [group]});
+    server.post("/api/policies", &policy).ok();
+}

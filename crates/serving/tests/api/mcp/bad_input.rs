@@ -1,0 +1,99 @@
+//! What no client should send: each gets the answer that is due, and the next who asks is answered as ever
+//! (MCP-05, MCP-09, MCP-14 to MCP-16).
+
+mod bodies;
+mod envelopes;
+mod senders;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::api::server::Server;
+
+/// A client that sends bytes as they are, on a connection that is kept while it can be.
+struct Wire<'a> {
+    server: &'a Server,
+    key: &'a str,
+    connection: Option<BufReader<TcpStream>>,
+}
+
+/// What came back: a status, and the body.
+type Came = (u16, String);
+
+impl<'a> Wire<'a> {
+    fn new(server: &'a Server, key: &'a str) -> Self {
+        Self { server, key, connection: None }
+    }
+
+    /// The beginning of every request.
+    fn head(&self) -> String {
+        let key = self.key;
+        format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\n")
+    }
+
+    /// Sends a body that says it is JSON.
+    fn send(&mut self, body: &[u8]) -> Came {
+        let length = body.len();
+        let head = self.head();
+        let kind = "Content-Type: application/json\r\n";
+        let head = format!("{head}{kind}Content-Length: {length}\r\n\r\n");
+        self.write(&[head.as_bytes(), body].concat()).expect("an answer")
+    }
+
+    /// Sends bytes; none if the server hung up without a word.
+    fn write(&mut self, bytes: &[u8]) -> Option<Came> {
+        let open = || BufReader::new(self.server.connect());
+        let mut connection = self.connection.take().unwrap_or_else(open);
+        // A server that has seen enough may hang up before the end.
+        drop(connection.get_mut().write_all(bytes));
+        let (came, stays) = read(&mut connection)?;
+        self.connection = stays.then_some(connection);
+        Some(came)
+    }
+
+    /// The server still answers a good request: on this connection if it is kept, else on another.
+    fn is_well(&mut self) {
+        let ping = json!({"jsonrpc": "2.0", "id": "still there?", "method": "ping"});
+        let (status, body) = self.send(ping.to_string().as_bytes());
+        let expected = json!({"jsonrpc": "2.0", "id": "still there?", "result": {}});
+        assert_eq!((status, parsed(&body)), (200, expected));
+    }
+}
+
+/// One answer, and whether another request may follow; none if there was none.
+fn read(connection: &mut BufReader<TcpStream>) -> Option<(Came, bool)> {
+    connection.get_ref().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut line = String::new();
+    if connection.read_line(&mut line).ok()? == 0 {
+        return None;
+    }
+    let status = line.split(' ').nth(1)?.parse().ok()?;
+    let (mut length, mut stays) = (0, true);
+    loop {
+        line.clear();
+        connection.read_line(&mut line).ok()?;
+        match line.trim_end().split_once(": ") {
+            Some(("content-length", value)) => length = value.parse().ok()?,
+            Some(("connection", "close")) => stays = false,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    let mut body = vec![0; length];
+    connection.read_exact(&mut body).ok()?;
+    Some(((status, String::from_utf8(body).ok()?), stays))
+}
+
+fn parsed(body: &str) -> Value {
+    serde_json::from_str(body).map_err(|error| format!("{error}: {body}")).unwrap()
+}
+
+/// The status and the code of an error.
+fn refused((status, body): &Came) -> (u16, i64) {
+    let body = parsed(body);
+    assert!(body["result"].is_null(), "{body}");
+    (*status, body["error"]["code"].as_i64().unwrap_or_default())
+}

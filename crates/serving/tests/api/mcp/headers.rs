@@ -1,0 +1,103 @@
+//! Headers that repeat the body: there, once, and the same.
+
+use serde_json::json;
+
+use super::Era::Modern;
+use super::{ACCEPT, VERSION, refused, request};
+use crate::api::calls::Shop;
+use crate::api::server::{Answer, Ask};
+
+const GOOD: [(&str, &str); 3] =
+    [("MCP-Protocol-Version", VERSION), ("Mcp-Method", "tools/call"), ("Mcp-Name", "get_pet")];
+
+/// A call of `get_pet` with these headers.
+fn call(shop: &Shop, headers: &[(&str, &str)]) -> Answer {
+    let ask = Ask::new("POST", "/mcp").bearer(&shop.key).header("Accept", ACCEPT);
+    let ask = headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value));
+    let params = json!({"name": "get_pet", "arguments": {"id": 7}});
+    shop.server.send(&ask.json(&request(Modern, json!(1), "tools/call", params)))
+}
+
+/// The good headers, one of them said otherwise or, if there is nothing to say, left out.
+fn but(name: &str, values: &[&'static str]) -> Vec<(&'static str, &'static str)> {
+    let mut headers: Vec<_> = GOOD.into_iter().filter(|(known, _)| *known != name).collect();
+    let name = GOOD.iter().find(|(known, _)| *known == name).unwrap().0;
+    headers.extend(values.iter().map(|value| (name, *value)));
+    headers
+}
+
+#[test]
+fn headers_that_say_the_same_are_taken() {
+    let shop = Shop::open();
+    for headers in [
+        GOOD.to_vec(),
+        but("Mcp-Name", &["=?base64?Z2V0X3BldA==?="]),
+        but("Mcp-Name", &["  get_pet  "]),
+        but("Mcp-Method", &["\ttools/call"]),
+    ] {
+        let answer = call(&shop, &headers);
+        assert_eq!(answer.ok()["result"]["resultType"], "complete", "{headers:?}");
+    }
+    // Names of headers have no case.
+    let shouted = GOOD.map(|(name, value)| (name.to_uppercase(), value));
+    let shouted: Vec<_> = shouted.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+    assert_eq!(call(&shop, &shouted).status, 200);
+}
+
+#[test]
+fn headers_that_are_missing_or_say_something_else_are_a_mismatch() {
+    let shop = Shop::open();
+    for headers in [
+        but("MCP-Protocol-Version", &[]),
+        but("MCP-Protocol-Version", &["2099-01-01"]),
+        but("MCP-Protocol-Version", &["2025-11-25"]),
+        but("MCP-Protocol-Version", &[VERSION, VERSION]),
+        but("MCP-Protocol-Version", &[VERSION, "2025-11-25"]),
+        but("MCP-Protocol-Version", &["2025-11-25", VERSION]),
+        but("MCP-Protocol-Version", &["\u{fc}"]),
+        but("Mcp-Method", &[]),
+        but("Mcp-Method", &[""]),
+        but("Mcp-Method", &["tools/list"]),
+        but("Mcp-Method", &["Tools/Call"]),
+        but("Mcp-Method", &["tools/call, tools/call"]),
+        but("Mcp-Method", &["tools/call", "tools/call"]),
+        but("Mcp-Method", &["=?base64?dG9vbHMvY2FsbA==?="]),
+        but("Mcp-Name", &[]),
+        but("Mcp-Name", &[""]),
+        but("Mcp-Name", &["add_pet"]),
+        but("Mcp-Name", &["GET_PET"]),
+        but("Mcp-Name", &["get_pet", "get_pet"]),
+        but("Mcp-Name", &["get_pet", "delete_pet"]),
+        but("Mcp-Name", &["=?base64?Z2V0X3BldA?="]),
+        but("Mcp-Name", &["=?base64?Z2V0X3BldA==?"]),
+        but("Mcp-Name", &["=?BASE64?Z2V0X3BldA==?="]),
+        but("Mcp-Name", &["=?base64?Z2V0 X3BldA==?="]),
+        but("Mcp-Name", &["=?base64??="]),
+        but("Mcp-Name", &["=?base64?/w==?="]),
+        but("Mcp-Name", &["=?base64?PT9iYXNlNjQ/WjJWMFgzQmxkQT09Pz0=?="]),
+        but("Mcp-Name", &["\u{fc}"]),
+    ] {
+        let answer = call(&shop, &headers);
+        let (status, code, text) = refused(&answer);
+        assert_eq!((status, code), (400, -32020), "{headers:?}: {text}");
+        assert_eq!(answer.json()["id"], 1);
+    }
+    assert!(shop.upstream.requests().is_empty());
+}
+
+#[test]
+fn the_older_era_has_no_such_headers() {
+    let shop = Shop::open();
+    for version in [None, Some("2025-11-25"), Some("2025-06-18"), Some("2025-03-26")] {
+        let ask = Ask::new("POST", "/mcp").bearer(&shop.key).header("Accept", ACCEPT);
+        let ask = ask.header("Mcp-Method", "something/else").header("Mcp-Name", "else");
+        let ask =
+            version.into_iter().fold(ask, |ask, text| ask.header("MCP-Protocol-Version", text));
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(shop.server.send(&ask.json(&message)).ok()["result"], json!({}));
+    }
+    // A version that nobody knows is not guessed at.
+    let ask = Ask::new("POST", "/mcp").bearer(&shop.key).header("MCP-Protocol-Version", "2020");
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    assert_eq!(shop.server.send(&ask.json(&message)).status, 400);
+}

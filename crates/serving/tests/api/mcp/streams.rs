@@ -1,0 +1,199 @@
+//! Streams: who listens is told what changed for them, only that, and how it ends.
+
+use serde_json::{Value, json};
+
+use super::Era::{Legacy, Modern};
+use super::{Client, grant, key, refused, repeated, request};
+use crate::api::calls::Shop;
+use crate::api::server::{Events, Server};
+
+const CHANGED: &str = "notifications/tools/list_changed";
+const TAG: &str = "/params/_meta/io.modelcontextprotocol~1subscriptionId";
+
+/// A stream of the older era.
+fn hears(client: &Client<'_>) -> Events {
+    client.server.open(&client.bare("GET").header("Accept", "text/event-stream"))
+}
+
+/// The same from an event on.
+fn hears_after(client: &Client<'_>, id: &str) -> Events {
+    let ask = client.bare("GET").header("Accept", "text/event-stream");
+    client.server.open(&ask.header("Last-Event-ID", id))
+}
+
+/// A stream of the newer era, after its first message.
+fn listens(client: &Client<'_>, id: Value, filter: Value) -> Events {
+    let params = json!({"notifications": filter});
+    let ask = client.bare("POST").header("Accept", super::ACCEPT);
+    let ask = repeated(ask, "subscriptions/listen", &params);
+    let message = request(Modern, id.clone(), "subscriptions/listen", params);
+    let mut events = client.server.open(&ask.json(&message));
+    let first = events.next().unwrap().body;
+    assert_eq!(first["method"], "notifications/subscriptions/acknowledged");
+    assert_eq!(first["params"]["notifications"], filter);
+    assert_eq!(first.pointer(TAG), Some(&id));
+    events
+}
+
+fn all() -> Value {
+    json!({"toolsListChanged": true})
+}
+
+/// The place in the journal an event is of.
+fn position(id: &str) -> u64 {
+    id.strip_prefix("at-").unwrap().parse().unwrap()
+}
+
+/// A shop with a second role that has a tool of its own.
+fn two_roles() -> (Shop, String) {
+    let shop = Shop::open();
+    shop.server.post("/api/groups", &json!({"name": "one", "tools": ["pets:get_pet"]})).ok();
+    grant(&shop.server, "guest", "one");
+    let guest = key(&shop.server, "guest", &json!({"role": "guest"}));
+    (shop, guest)
+}
+
+#[test]
+fn whoever_hears_is_told_of_changes_of_their_own_tools_only() {
+    let (shop, guest) = two_roles();
+    let server = &shop.server;
+    let staff = Client::new(server, &shop.key).introduced();
+    let guest = Client::new(server, &guest).introduced();
+    let (mut of_staff, mut of_guest) = (hears(&staff), hears(&guest));
+    // Nothing for either of them.
+    server.post("/api/labels", &json!({"name": "l"})).ok();
+    server.act("/api/tools/pets:break_pet/disable").ok();
+    let told = of_staff.next().unwrap();
+    assert_eq!(told.body, json!({"jsonrpc": "2.0", "method": CHANGED, "params": {}}));
+    server.act("/api/groups/one/deactivate").ok();
+    let later = of_guest.next().unwrap();
+    assert_eq!(later.body["method"], CHANGED);
+    assert!(position(&told.id) < position(&later.id), "{told:?} {later:?}");
+    // Who comes back and missed something is told at once; who missed nothing is not.
+    let missed = hears_after(&staff, "at-1").next().unwrap();
+    assert_eq!(missed.body["method"], CHANGED);
+    let mut nothing = hears_after(&staff, &missed.id);
+    server.act("/api/tools/pets:break_pet/enable").ok();
+    assert!(position(&missed.id) < position(&nothing.next().unwrap().id));
+}
+
+#[test]
+fn a_subscription_is_acknowledged_and_everything_in_it_is_tagged() {
+    let (shop, guest) = two_roles();
+    let server = &shop.server;
+    let staff = Client::new(server, &shop.key);
+    let mut by_number = listens(&staff, json!(7), all());
+    let mut by_text = listens(&staff, json!("7"), all());
+    let mut of_group = listens(&Client::new(server, &shop.key).at("/mcp/all"), json!(1), all());
+    let mut of_guest = listens(&Client::new(server, &guest), json!(7), all());
+    server.act("/api/tools/pets:break_pet/disable").ok();
+    for (events, id) in
+        [(&mut by_number, json!(7)), (&mut by_text, json!("7")), (&mut of_group, json!(1))]
+    {
+        let told = events.next().unwrap().body;
+        assert_eq!((&told["method"], told.pointer(TAG)), (&json!(CHANGED), Some(&id)));
+        assert!(told.get("id").is_none());
+    }
+    // What was no change for the guest was not told: the next is the end.
+    server.act("/api/keys/guest/revoke").ok();
+    is_end(&mut of_guest, &json!(7));
+}
+
+/// The stream ends with the answer to the request.
+fn is_end(events: &mut Events, id: &Value) {
+    let last = events.next().unwrap().body;
+    assert_eq!((&last["id"], &last["result"]["resultType"]), (id, &json!("complete")), "{last}");
+    let tag = &last["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"];
+    assert_eq!(tag, id);
+    assert!(events.next().is_none());
+}
+
+#[test]
+fn what_was_not_asked_for_is_not_told() {
+    let shop = Shop::open();
+    let client = Client::new(&shop.server, &shop.key);
+    let mut events = listens(&client, json!(1), json!({"promptsListChanged": true}));
+    let mut told = listens(&client, json!(2), all());
+    shop.server.act("/api/tools/pets:break_pet/disable").ok();
+    assert_eq!(told.next().unwrap().body["method"], CHANGED);
+    shop.server.act("/api/keys/bot/revoke").ok();
+    is_end(&mut events, &json!(1));
+    is_end(&mut told, &json!(2));
+}
+
+#[test]
+fn a_subscription_that_makes_no_sense_is_refused() {
+    let shop = Shop::open();
+    let client = Client::new(&shop.server, &shop.key);
+    for params in [json!({}), json!({"notifications": []}), json!({"notifications": "all"})] {
+        let (status, code, _) = client.refused(Modern, "subscriptions/listen", params);
+        assert_eq!((status, code), (200, -32602));
+    }
+    // What is not known is left out, and what is acknowledged is what will be told.
+    let params = json!({"notifications": {"toolsListChanged": 1, "everything": true}});
+    let mut events = client.server.open(&client.ask(Modern, "subscriptions/listen", params));
+    let first = events.next().unwrap().body;
+    assert_eq!(first["params"]["notifications"], json!({}));
+    // A stream is nothing for those who take none.
+    let ask = client.bare("POST").header("Accept", "application/json");
+    let params = json!({"notifications": all()});
+    let ask = repeated(ask, "subscriptions/listen", &params);
+    let ask = ask.json(&request(Modern, json!(1), "subscriptions/listen", params));
+    assert!(shop.server.send(&ask).problem().starts_with("406 not_acceptable"));
+    let get = client.bare("GET").header("Accept", "application/json");
+    assert!(shop.server.send(&get).problem().starts_with("406 not_acceptable"));
+    let get = client.bare("GET").header("Accept", "text/event-stream");
+    let answer = shop.server.send(&get.header("MCP-Protocol-Version", super::VERSION));
+    assert_eq!((answer.status, answer.header("allow")), (405, "POST"));
+}
+
+#[test]
+fn streams_are_for_nobody_in_between() {
+    let shop = Shop::open();
+    let client = Client::new(&shop.server, &shop.key);
+    let get = client.bare("GET").header("Accept", "text/event-stream");
+    let listen = client.ask(Modern, "subscriptions/listen", json!({"notifications": all()}));
+    for ask in [get, listen] {
+        let answer = shop.server.send(&ask);
+        assert_eq!(answer.header("content-type"), "text/event-stream");
+        assert_eq!(answer.header("cache-control"), "private, no-store");
+        assert_eq!(answer.header("vary"), "Authorization");
+        assert_eq!(answer.header("x-accel-buffering"), "no");
+    }
+}
+
+#[test]
+fn streams_end_in_good_order_when_the_server_stops() {
+    let mut shop = Shop::open();
+    let client = Client::new(&shop.server, &shop.key);
+    let mut modern = listens(&client, json!("s"), all());
+    let mut legacy = hears(&Client::new(&shop.server, &shop.key).introduced());
+    shop.server.tell_to_stop();
+    is_end(&mut modern, &json!("s"));
+    assert!(legacy.next().is_none());
+    drop((modern, legacy));
+    assert_eq!(shop.server.ended(), (Some(0), String::new()));
+}
+
+#[test]
+fn streams_end_with_the_credential_and_with_the_group() {
+    let server = Server::start();
+    server.post("/api/groups", &json!({"name": "one"})).ok();
+    grant(&server, "staff", "one");
+    let bot = key(&server, "bot", &json!({"role": "staff"}));
+    let mut narrow = listens(&Client::new(&server, &bot).at("/mcp/one"), json!(1), all());
+    let mut wide = listens(&Client::new(&server, &bot), json!(2), all());
+    let mut legacy = hears(&Client::new(&server, &bot));
+    server.act("/api/groups/one/deactivate").ok();
+    is_end(&mut narrow, &json!(1));
+    server.act("/api/keys/bot/revoke").ok();
+    is_end(&mut wide, &json!(2));
+    assert!(legacy.next().is_none());
+    let client = Client::new(&server, &bot);
+    let answer = client.send(Legacy, "tools/list", json!({}));
+    assert!(answer.problem().starts_with("401 unauthorized"));
+    let guest = key(&server, "guest", &json!({}));
+    let client = Client::new(&server, &guest);
+    assert!(client.send(Modern, "subscriptions/listen", json!({})).json()["error"].is_object());
+    assert_eq!(refused(&client.send(Modern, "subscriptions/listen", json!({}))).1, -32602);
+}
