@@ -1,5 +1,5 @@
-//! The test rig: agreement, benchmarks, the corpus, crash runs, the durability trace and a server to try. Started by
-//! `cargo xtask`.
+//! The test rig: agreement, benchmarks, foreign clients, the corpus, crash runs, the durability trace and a server to try.
+//! Started by `cargo xtask`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program of our own")]
 #![expect(
     clippy::disallowed_methods,
@@ -8,6 +8,7 @@
 
 mod agreement;
 mod bench;
+mod clients;
 mod collisions;
 mod corpus;
 mod crash;
@@ -37,6 +38,8 @@ enum Order {
     Agreement(agreement::Orders),
     /// Measures, side by side with the bare driver, and writes docs/benchmarks.md.
     Bench(bench::Orders),
+    /// Tries foreign clients of MCP on a server, and compares what they see with what they must.
+    Clients(clients::Orders),
     /// Kills a writing process again and again and counts what is lost.
     Crash(crash::Orders),
     /// Traces a writing process and checks that every acknowledgement came after its flush.
@@ -69,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         match Orders::parse().order {
             Order::Agreement(orders) => agreement::run(&orders).await,
             Order::Bench(orders) => bench::run(orders).await,
+            Order::Clients(orders) => clients::run(orders).await,
             Order::Crash(orders) => crash::run(orders).await,
             Order::Durability(orders) => durability::run(orders).await,
             Order::Collisions(orders) => collisions::run(orders).await,

@@ -8,15 +8,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::failure::Failure;
-use crate::{program, setup, workspace};
+use crate::{program, rig, setup, workspace};
 
-/// `cargo xtask clients`: all of them, for trying things by hand.
-pub(crate) fn run() -> Result<ExitCode, Failure> {
+/// `cargo xtask clients`: installs all of them, and tries them if asked to.
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+    match arguments.split_first() {
+        None => show_folders(),
+        Some((first, options)) if first == "--try" => {
+            Ok(rig::exit_code(program::status(trial()?.args(options))?))
+        }
+        Some((first, _)) => Err(Failure::new(format!("there is no option `{first}`"))),
+    }
+}
+
+/// For trying things by hand.
+fn show_folders() -> Result<ExitCode, Failure> {
     let node = NodeClients::install()?;
     println!("{}", workspace::shown(&node.program));
     println!("{}", workspace::shown(&node.folder.join("node_modules")));
     println!("{}", workspace::shown(&install_python()?));
     Ok(ExitCode::SUCCESS)
+}
+
+/// `rig clients`, which has them try a server.
+fn trial() -> Result<Command, Failure> {
+    setup::make_sure_of_system_programs()?;
+    let node = NodeClients::install()?;
+    let python = install_python()?.join("bin/python");
+    let mut rig = rig::as_tested()?;
+    rig.arg("clients").arg("--node").arg(node.program);
+    rig.arg("--packages").arg(node.folder).arg("--python").arg(python);
+    Ok(rig)
 }
 
 /// The clients from npm, with a Node.js of their own: the one of a system may be too old for them.

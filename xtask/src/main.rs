@@ -47,9 +47,12 @@ Commands:
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `doors`, `journal`, which
         has a PostgreSQL of its own, or `openapi`; without one, all. DIR has the specifications that `openapi`
         measures; without it, `openapi` makes two of its own and writes nothing.
-  clients
+  clients [--try [--only NAME]]
         Installs the foreign MCP clients that `rig/clients` pins, and prints where they are: Node.js, its packages,
         and a Python environment.
+        --try         has each of them list, search and call tools of a server, in every era that it speaks, and
+                      prints a table. Exit code 1 if one did not get what it must.
+        --only NAME   only the clients whose name contains it, such as `python` or `typescript-v2 auto`
   conformance [--only SCENARIO] [--url URL] [--verbose]
         Runs the official conformance suite of MCP against our server, for both eras of the protocol and the tasks
         extension. The last lines count what is required. Exit code 1 if any of it failed or was not run.
@@ -98,7 +101,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "test" => checks::run(Selection::parse(rest)?),
         "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "fixture"
         | "wycheproof" => rig::run(command, rest),
-        "clients" => clients::run(),
+        "clients" => clients::run(rest),
         "conformance" => conformance::run(rest),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),

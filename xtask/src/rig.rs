@@ -1,4 +1,4 @@
-//! The crate `rig`: agreement, benchmarks, corpus and crash runs, handed the throw-away PostgreSQL they need.
+//! The crate `rig`: agreement, benchmarks, clients, corpus and crash runs, handed the throw-away PostgreSQL they need.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, ExitStatus};
@@ -29,12 +29,16 @@ pub(crate) fn short_crash_run() -> Result<(), Failure> {
     program::run(&mut command(&["durability"]))
 }
 
-pub(crate) fn build() -> Result<(), Failure> {
-    program::run(&mut program::cargo(&["build", "--quiet", "--release", "--package", "rig"]))
+/// `rig` as the tests have it, with `toolcrib` beside it: for what is not measured, nobody waits for the optimiser.
+pub(crate) fn as_tested() -> Result<Command, Failure> {
+    let mut build = program::cargo(&["build", "--quiet", "--bin", "rig", "--bin", "toolcrib"]);
+    // Tests need more of some crates. With one of them, what they were built with is used instead of built anew.
+    build.args(["--package", "rig", "--package", "toolcrib-serving", "--test", "faults"]);
+    program::run(&mut build)?;
+    Ok(program::command(std::env::current_exe()?.with_file_name("rig")))
 }
 
-/// Cargo becomes `rig` once it is built: to end the one is to end the other.
-pub(crate) fn command(arguments: &[&str]) -> Command {
+fn command(arguments: &[&str]) -> Command {
     let mut rig = program::cargo(&["run", "--quiet", "--release", "--package", "rig", "--"]);
     rig.args(arguments);
     rig
@@ -51,7 +55,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
 }
 
 /// A killed program counts as a shell counts it: 128 + signal.
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     u8::try_from(code).map_or(ExitCode::FAILURE, ExitCode::from)
 }

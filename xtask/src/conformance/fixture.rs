@@ -24,8 +24,8 @@ pub(super) struct FixtureServer {
 impl FixtureServer {
     pub(super) fn start(verbose: bool) -> Result<Self, Failure> {
         setup::make_sure_of_system_programs()?;
-        rig::build()?;
-        let rig = rig::command(&["fixture", "--port", "0"]);
+        let mut rig = rig::as_tested()?;
+        rig.args(["fixture", "--port", "0"]);
         // It goes when we go, even if we are killed with -9.
         let mut command = program::command("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(rig.get_program()).args(rig.get_args());

@@ -1,0 +1,116 @@
+"""The Python SDK. Prints what it saw as one line of JSON.
+
+Its argument is how the era is found out: `auto` asks the server first, `legacy` does not.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult, ToolListChangedNotification
+
+TOOLCRIB_URL, TOOLCRIB_KEY = os.environ["TOOLCRIB_URL"], os.environ["TOOLCRIB_KEY"]
+MODE = sys.argv[1]
+
+
+@asynccontextmanager
+async def connect(key, statuses=None):
+    """To the server, with a key; the status of every answer is noted."""
+
+    async def note(response):
+        if statuses is not None:
+            statuses.append(response.status_code)
+
+    headers = {"Authorization": f"Bearer {key}"}
+    async with httpx2.AsyncClient(headers=headers, event_hooks={"response": [note]}) as http:
+        transport = streamable_http_client(TOOLCRIB_URL, http_client=http)
+        async with Client(transport, mode=MODE) as client:
+            yield client
+
+
+async def tools():
+    async with connect(TOOLCRIB_KEY) as client:
+        listed = await client.list_tools()
+        search = await client.call_tool("tool_search", {"query": "order pizzas"})
+        found = [tool["name"] for tool in search.structured_content["tools"]]
+        called = await client.call_tool("get_order", {"id": 7})
+        order = {"address": "Piazza dell’Università 1", "pizzas": ["Margherita"]}
+        executed = await client.call_tool("execute_tool", {"name": found[0], "arguments": order})
+        return {
+            "era": client.protocol_version,
+            "listed": [tool.name for tool in listed.tools],
+            "found": found,
+            "called": called.structured_content,
+            "executed": executed.structured_content,
+        }
+
+
+async def refused():
+    """The status that a key gets which is not known. The SDK itself says only that there was an error."""
+    statuses = []
+    try:
+        async with connect(f"{TOOLCRIB_KEY}x", statuses):
+            return None
+    except Exception:
+        return statuses[-1]
+
+
+async def server_speaks():
+    progress, told = [], anyio.Event()
+
+    async def answer(_context, _question):
+        return ElicitResult(action="accept", content={"username": "ada", "email": "ada@example.com"})
+
+    async def on_progress(done, _total, _message):
+        progress.append(int(done))
+
+    async def on_message(message):
+        if isinstance(message, ToolListChangedNotification):
+            told.set()
+
+    options = {"mode": MODE, "elicitation_callback": answer, "message_handler": on_message}
+    async with Client(os.environ["FIXTURE_URL"], **options) as client:
+        asked = await client.call_tool("test_elicitation", {"message": "Who are you?"})
+        await client.call_tool("test_tool_with_progress", {}, progress_callback=on_progress)
+        if client.protocol_version == "2026-07-28":
+            is_told = await told_by_listening(client)
+        else:
+            is_told = await told_of_change(client, told)
+        return {"asked": asked.content[0].text, "progress": progress, "told": is_told}
+
+
+async def told_by_listening(client):
+    async with client.listen(tools_list_changed=True) as changes:
+        await client.call_tool("test_trigger_tool_change", {})
+        with anyio.move_on_after(10):
+            async for _change in changes:
+                return True
+    return False
+
+
+async def told_of_change(client, told):
+    """The stream may not be open yet, and what happened before is told to nobody."""
+    for _turn in range(100):
+        await client.call_tool("test_trigger_tool_change", {})
+        with anyio.move_on_after(0.1):
+            await told.wait()
+            return True
+    return False
+
+
+async def main():
+    seen = {"client": "mcp", "version": version("mcp")}
+    seen |= await tools()
+    seen |= {"refused": await refused()}
+    seen |= await server_speaks()
+    print(json.dumps(seen))
+
+
+asyncio.run(main())

@@ -1,0 +1,82 @@
+//! `rig clients`: foreign clients of MCP, each tried on a real server.
+//!
+//! Every client has a program in `rig/clients` that does what agents do and prints what it saw, as one line of JSON. What
+//! it must have seen is written in `verdict.rs`: no program judges itself.
+
+mod attempt;
+mod pizzeria;
+mod started;
+mod upstream;
+mod verdict;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::ensure;
+use tokio::process::Command;
+
+use self::attempt::{ATTEMPTS, Attempt, Surroundings};
+use self::pizzeria::Pizzeria;
+use self::started::Started;
+use self::verdict::Verdict;
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// Node.js
+    #[arg(long)]
+    node: PathBuf,
+    /// A folder with the packages from npm, in `node_modules`
+    #[arg(long)]
+    packages: PathBuf,
+    /// Python with the packages from `PyPI`
+    #[arg(long)]
+    python: PathBuf,
+    /// Only the clients whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    let only = orders.only.as_deref().unwrap_or_default();
+    let wanted: Vec<_> = ATTEMPTS.iter().filter(|one| one.name().contains(only)).collect();
+    ensure!(!wanted.is_empty(), "there is no client `{only}`");
+    let pizzeria = Pizzeria::open().await?;
+    let (fixture, fixture_url) = start_fixture().await?;
+    let home = tempfile::tempdir()?;
+    let surroundings = Surroundings {
+        node: orders.node,
+        packages: orders.packages,
+        python: orders.python,
+        home: home.path().to_owned(),
+        url: pizzeria.url.clone(),
+        key: pizzeria.key.clone(),
+        fixture_url,
+    };
+    println!("{}", Verdict::heading());
+    let mut wrong = 0;
+    for attempt in &wanted {
+        let verdict = judge(attempt, &surroundings, &pizzeria).await;
+        println!("{verdict}");
+        wrong += usize::from(!verdict.is_good());
+    }
+    drop(fixture);
+    println!("{} of {} as they must be", wanted.len() - wrong, wanted.len());
+    if 0 < wrong {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+async fn judge(attempt: &Attempt, surroundings: &Surroundings, pizzeria: &Pizzeria) -> Verdict {
+    let started = Instant::now();
+    let seen = attempt.run(surroundings).await;
+    // What an attempt left behind is none of the next one's.
+    let sent = pizzeria.upstream.take_requests();
+    Verdict::of(attempt, seen, &sent, started.elapsed())
+}
+
+async fn start_fixture() -> anyhow::Result<(Started, String)> {
+    let mut rig = Command::new(std::env::current_exe()?);
+    rig.args(["fixture", "--port", "0"]);
+    Started::start(&rig, |said| Some(said.trim().strip_prefix("listening on ")?.to_owned())).await
+}

@@ -1,0 +1,55 @@
+//! A program of ours that goes on until we end, and says at its start where it is.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+/// It is built; it only has to open a file and a port.
+const START: Duration = Duration::from_secs(30);
+
+/// Ends with this value.
+pub(super) struct Started {
+    _process: Child,
+    /// Nobody may be kept from saying more.
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Started {
+    /// Starts a program and reads what it says, line by line, until that has what is looked for.
+    pub(super) async fn start<T>(
+        program: &Command,
+        found: impl Fn(&str) -> Option<T>,
+    ) -> anyhow::Result<(Self, T)> {
+        let program = program.as_std();
+        // It goes when we go, even if we are killed with -9.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).arg(program.get_program()).args(program.get_args());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        let mut process = command.spawn().context("cannot start `setpriv`")?;
+        let stdout = process.stdout.take().context("stdout is a pipe")?;
+        let mut stdout = BufReader::new(stdout);
+        let found = timeout(START, read_until(&mut stdout, found))
+            .await
+            .with_context(|| format!("{program:?} did not say where it is"))??;
+        Ok((Self { _process: process, _stdout: stdout }, found))
+    }
+}
+
+async fn read_until<T>(
+    stdout: &mut BufReader<ChildStdout>,
+    found: impl Fn(&str) -> Option<T>,
+) -> anyhow::Result<T> {
+    let mut said = String::new();
+    loop {
+        if stdout.read_line(&mut said).await? == 0 {
+            bail!("the program ended; it said: {said}");
+        }
+        if let Some(found) = found(&said) {
+            return Ok(found);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The API behind the tools: it knows one order, takes others, and remembers what it was asked.
+
+use std::io::{self, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use serde_json::{Value, json};
+
+pub(super) struct Upstream {
+    pub(super) url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Upstream {
+    /// Answers as long as the process lives.
+    pub(super) fn open() -> io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&requests);
+        thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                // Whoever hangs up has not asked.
+                drop(answer(connection, &seen));
+            }
+        });
+        Ok(Self { url, requests })
+    }
+
+    /// What it was asked since it was last looked at: `METHOD PATH BODY`, and a credential if one was shown.
+    pub(super) fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut *self.requests.lock().expect("nobody panics with the list"))
+    }
+}
+
+fn answer(mut connection: TcpStream, seen: &Mutex<Vec<String>>) -> io::Result<()> {
+    let request = Request::read(&mut BufReader::new(&mut connection))?;
+    // Before the answer, so that whoever has it finds the request noted.
+    seen.lock().expect("nobody panics with the list").push(request.to_string());
+    let body = request.reply().to_string();
+    let length = body.len();
+    let head = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/json";
+    write!(connection, "{head}\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+struct Request {
+    /// `METHOD PATH`.
+    target: String,
+    credential: String,
+    body: String,
+}
+
+impl Request {
+    fn read(reader: &mut impl io::BufRead) -> io::Result<Self> {
+        let mut head = String::new();
+        while reader.read_line(&mut head)? != 0 && !head.ends_with("\r\n\r\n") {}
+        let header = |name: &str| {
+            let mut headers = head.lines().filter_map(|line| line.split_once(": "));
+            headers.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        };
+        let length =
+            header("content-length").map_or(Ok(0), str::parse).map_err(io::Error::other)?;
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        Ok(Self {
+            target: head.split_once(" HTTP/1.1\r\n").map_or("", |(target, _)| target).to_owned(),
+            credential: header("authorization").unwrap_or_default().to_owned(),
+            body: String::from_utf8(body).map_err(io::Error::other)?,
+        })
+    }
+
+    fn reply(&self) -> Value {
+        let ordered: Value = serde_json::from_str(&self.body).unwrap_or_default();
+        match self.target.as_str() {
+            "GET /orders/7" => json!({"id": 7, "state": "in the oven"}),
+            "POST /orders" => json!({"id": 8, "ordered": ordered}),
+            _ => json!({"state": "nothing is known of that"}),
+        }
+    }
+}
+
+impl std::fmt::Display for Request {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words = [&self.target, &self.body, &self.credential];
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).cloned().collect();
+        formatter.write_str(&words.join(" "))
+    }
+}
