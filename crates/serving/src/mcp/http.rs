@@ -130,7 +130,7 @@ async fn post(
     match era_of(&headers, &message) {
         Era::Modern => match message {
             Message::Request(request) => {
-                let answer = modern::answer(mcp, peer, Some(&headers), request, None);
+                let answer = modern::answer(mcp, peer, Some(&headers), request);
                 match answer {
                     Answer::Listen(_) if !accepted.events => Err(only_events()),
                     answer => Ok(write(answer, accepted, None).await),

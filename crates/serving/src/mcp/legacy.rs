@@ -12,7 +12,7 @@ use super::message::{Id, Request};
 use super::methods::{Answer, Asking, text};
 use super::peer::Peer;
 use super::sessions::Session;
-use super::{Mcp, capabilities};
+use super::{Mcp, capabilities, listen};
 
 /// What log lines a client gets that never said.
 const USUAL_LEVEL: Level = Level::Info;
@@ -53,6 +53,9 @@ fn begin(
         }
         "resources/subscribe" => {
             let uri = text(params, "uri")?;
+            if listen::URI < uri.len() {
+                return Err(RpcError::invalid_params("the address of the resource is too long"));
+            }
             if gathering().is_some_and(|gathered| !gathered.subscribe(&uri)) {
                 return Err(RpcError::invalid_params("there are too many subscriptions"));
             }
@@ -72,7 +75,8 @@ fn begin(
     let principal: Arc<str> = peer.principal().into();
     let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(name));
     let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);
-    let whose = format!("{principal}\0{}", session.map(|(name, _)| name).unwrap_or_default());
+    // Without a session nobody could say whose call it is; there it ends when the client hangs up.
+    let stoppable_by = session.map(|(name, _)| format!("{principal}\0{name}").into());
     let asking = Asking {
         mcp: Arc::clone(mcp),
         peer,
@@ -80,7 +84,7 @@ fn begin(
         era: Era::Legacy,
         abilities: session.map(|(_, session)| session.abilities()).unwrap_or_default(),
         log_from: Some(log_from),
-        stoppable_by: Some(whose.into()),
+        stoppable_by,
     };
     asking.answer(request)
 }
@@ -114,9 +118,10 @@ pub(crate) fn hear(
     params: &Map<String, Value>,
 ) {
     if method == "notifications/cancelled"
+        && let Some(session) = session
         && let Some(id) = params.get("requestId").and_then(Id::of)
     {
-        let whose = format!("{principal}\0{}", session.unwrap_or_default());
+        let whose = format!("{principal}\0{session}");
         mcp.stoppable.stop(&whose, &id);
     }
 }

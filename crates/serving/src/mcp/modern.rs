@@ -50,10 +50,9 @@ pub(crate) fn answer(
     peer: Peer,
     headers: Option<&HeaderMap>,
     request: Request,
-    stoppable_by: Option<Box<str>>,
 ) -> Answer {
     let id = request.id.clone();
-    match begin(mcp, peer, headers, request, stoppable_by) {
+    match begin(mcp, peer, headers, request) {
         Ok(answer) => answer,
         Err(error) => Answer::Sent(Sent::error(Some(&id), &error)),
     }
@@ -64,7 +63,6 @@ fn begin(
     peer: Peer,
     headers: Option<&HeaderMap>,
     request: Request,
-    stoppable_by: Option<Box<str>>,
 ) -> Result<Answer, RpcError> {
     if !METHODS.contains(&request.method.as_str()) {
         return Err(RpcError::method_not_found(&request.method));
@@ -90,7 +88,7 @@ fn begin(
         era: Era::Modern,
         abilities: said.abilities,
         log_from: said.log_from,
-        stoppable_by,
+        stoppable_by: None,
     };
     let (id, method, params) = (&request.id, request.method.as_str(), &request.params);
     if let (Some(headers), "tools/call") = (headers, method) {

@@ -19,7 +19,7 @@ const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 const KEPT: u64 = 20_000;
 /// How many ended sessions are known as such.
 const ENDED: u64 = 200_000;
-const SUBSCRIPTIONS: usize = 1_000;
+const SUBSCRIPTIONS: usize = 100;
 
 /// What a session says.
 #[derive(Clone, Debug, Serialize, Deserialize)]

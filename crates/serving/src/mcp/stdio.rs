@@ -127,7 +127,7 @@ impl Talking {
         let id = request.id.clone();
         let session = self.session.as_ref().map(|session| (SESSION, session));
         let answer = match is_modern {
-            true => modern::answer(&self.mcp, peer, None, request, None),
+            true => modern::answer(&self.mcp, peer, None, request),
             false => legacy::answer(&self.mcp, peer, session, request),
         };
         let work = self.carry(answer);
