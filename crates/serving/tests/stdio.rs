@@ -33,7 +33,7 @@ impl Spoken {
     fn hear(&mut self) -> Value {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        serde_json::from_str(&line).unwrap()
     }
 
     fn ask(&mut self, message: &Value) -> Value {
