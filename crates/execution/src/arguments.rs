@@ -19,6 +19,10 @@ pub use names::distance;
 /// How many problems are told, and how much of each, in characters.
 const PROBLEMS: usize = 20;
 const SHOWN: usize = 300;
+/// Arguments of this size are not what makes a check costly.
+const SMALL: u64 = 500;
+/// So many characters of text count as one value.
+const TEXT: u64 = 64;
 /// How many visits (see `visits.rs`) a check may take: about a millisecond. Saying what is wrong takes far longer.
 const VISITS: u64 = 100_000;
 const VISITS_EXPLAINED: u64 = 4_000;
@@ -74,6 +78,14 @@ impl Arguments {
     fn misfits(&self, arguments: &Map<String, Value>) -> Vec<Problem> {
         let instance = Value::Object(arguments.clone());
         let visits = visits::visits(&self.schema, &instance);
+        // A schema that is costly by itself is its source's doing; arguments that make it so are the caller's, who must
+        // not get around the check by sending more.
+        if VISITS < visits && SMALL < size(&instance) {
+            return vec![Problem::new(
+                "",
+                "the arguments are too large to be checked: send less at once",
+            )];
+        }
         let Some(validator) = self.validator.as_ref().filter(|_| visits <= VISITS) else {
             return top::problems(&self.schema, arguments);
         };
@@ -86,6 +98,19 @@ impl Arguments {
         let mut problems = top::problems(&self.schema, arguments);
         problems.push(Problem::new("", "the arguments do not fit the input schema"));
         problems
+    }
+}
+
+/// How many values there are, and how much text.
+fn size(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => 1 + text.len() as u64 / TEXT,
+        Value::Array(items) => 1 + items.iter().map(size).sum::<u64>(),
+        Value::Object(members) => {
+            let one = |(name, value): (&String, &Value)| name.len() as u64 / TEXT + size(value);
+            1 + members.iter().map(one).sum::<u64>()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
 }
 

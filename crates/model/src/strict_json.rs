@@ -28,6 +28,22 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     }
 }
 
+/// How many values a JSON text has, at most: each takes many times its text when it is read.
+pub fn parts(bytes: &[u8]) -> usize {
+    let (mut rest, mut parts) = (bytes, 1);
+    while let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{')) {
+        rest = rest.get(start..).unwrap_or_default();
+        match rest.first() {
+            Some(b'"') => rest = after_text(rest),
+            _ => {
+                parts += 1;
+                rest = rest.get(1..).unwrap_or_default();
+            }
+        }
+    }
+    parts
+}
+
 /// The first number in a JSON text that would not be kept as it stands there: a whole number beyond 64 bits, or more
 /// digits than a double has. Whoever passes numbers on must not change them on the way.
 pub fn rounded(bytes: &[u8]) -> Option<&str> {

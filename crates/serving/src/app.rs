@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
 use crate::health::Health;
@@ -14,6 +14,9 @@ use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
 use crate::work::Work;
+
+/// How many streams stay open at once: fewer than there may be connections, so that others still get in.
+const STREAMS: usize = 12_288;
 
 /// What every handler can reach; cheap to clone.
 #[derive(Clone)]
@@ -32,6 +35,7 @@ pub struct Shared {
     background: Work,
     draining: watch::Sender<bool>,
     pub(crate) health: Health,
+    streams: Arc<Semaphore>,
 }
 
 impl Deref for App {
@@ -75,6 +79,7 @@ impl App {
             background: Work::default(),
             draining: watch::Sender::new(false),
             health: Health::default(),
+            streams: Arc::new(Semaphore::new(STREAMS)),
         }))
     }
 
@@ -85,6 +90,11 @@ impl App {
     /// Goes on with something after the answer, until the server stops.
     pub(crate) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.background.begin(work);
+    }
+
+    /// For a stream that stays open; none if there are too many.
+    pub(crate) fn place_for_stream(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.streams).try_acquire_owned().ok()
     }
 
     /// Says to all that the server is about to stop.

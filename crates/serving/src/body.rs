@@ -164,7 +164,10 @@ async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {
 }
 
 /// A body that says it is JSON, and nobody has looked at yet.
-pub(crate) struct Raw(pub(crate) Bytes);
+pub(crate) struct Raw {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
 
 /// How long it may take to come.
 const RAW_WITHIN: Duration = Duration::from_secs(60);
@@ -172,12 +175,14 @@ const RAW_WITHIN: Duration = Duration::from_secs(60);
 impl FromRequest<App> for Raw {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        if !is_json(request.headers()) {
+    async fn from_request(mut request: Request, app: &App) -> Result<Self, Problem> {
+        // Taken and not copied: nobody after us looks at them.
+        let headers = std::mem::take(request.headers_mut());
+        if !is_json(&headers) {
             return Err(not_json());
         }
         match tokio::time::timeout(RAW_WITHIN, bytes_of(request, app)).await {
-            Ok(bytes) => bytes.map(Self),
+            Ok(body) => Ok(Self { headers, body: body? }),
             Err(_) => Err(too_slow(RAW_WITHIN)),
         }
     }

@@ -29,7 +29,6 @@ mod tasks;
 use toolcrib::Seal;
 
 use self::asked::{Asked, Stoppable};
-use self::era::Era;
 use self::kept::Streams;
 use self::pages::Pages;
 pub(crate) use self::peer::Peer;
@@ -48,8 +47,6 @@ pub(crate) struct Mcp {
     streams: Streams,
     /// Calls that go on without their client.
     work: Work,
-    /// What ends the result of a list in the newer era: always the same.
-    end_of_list: String,
 }
 
 impl Mcp {
@@ -63,7 +60,6 @@ impl Mcp {
             sessions: Sessions::new(),
             streams: Streams::default(),
             work: Work::default(),
-            end_of_list: Era::Modern.end_of_list(None),
         }
     }
 

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 use serde_json::{Map, Value};
 use url::form_urlencoded;
 
@@ -21,6 +21,12 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        // Most requests have none, and most parameters can be left out.
+        if parts.uri.query().is_none()
+            && let Ok(none) = T::deserialize(Map::new().into_deserializer())
+        {
+            return Ok(Self(none));
+        }
         let shape = Shape::of::<T>();
         let value = value_of(parts.uri.query().unwrap_or_default(), &app.schemas, shape)?;
         check::against(&app.schemas, shape, &value)?;

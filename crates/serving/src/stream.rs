@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 use self::events::{Mark, bye, changes, snapshot};
 use crate::app::App;
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::query::Asked;
 use crate::route::Route;
 use crate::sight::Wanted;
@@ -56,7 +56,9 @@ async fn stream(
     Asked(query): Asked<Query>,
 ) -> Result<Response, Problem> {
     let agent = who.identity.agent.clone();
-    let watching = Watching::new(&app, who, query.wanted.sight()?);
+    let busy = || Problem::new(Code::Busy, "too many streams are open: try again later");
+    let place = app.place_for_stream().ok_or_else(busy)?;
+    let watching = Watching::new(&app, who, query.wanted.sight()?, place);
     let watching = watching.ok_or_else(|| query.wanted.no_group())?;
     let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let last = header.or(query.last_event_id.as_deref()).and_then(Mark::read);

@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use futures_util::future::select_all;
 use model::Agent;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::Instant;
 use toolcrib::{AgentView, Changes, Identity, NotIdentified, Position, TokenError};
 
@@ -115,6 +115,8 @@ pub(crate) struct Watching {
     /// Something happened that was not compared yet. Kept here, so that whoever waits may stop waiting at any time.
     is_due: bool,
     look_again: Instant,
+    /// One of the places for streams.
+    _place: OwnedSemaphorePermit,
 }
 
 /// What was seen of a provider.
@@ -125,7 +127,12 @@ struct Provider {
 
 impl Watching {
     /// From now on; none if the agent does not have the group.
-    pub(crate) fn new(app: &App, who: Standing, sight: Sight) -> Option<Self> {
+    pub(crate) fn new(
+        app: &App,
+        who: Standing,
+        sight: Sight,
+        place: OwnedSemaphorePermit,
+    ) -> Option<Self> {
         // Before the view: what happens meanwhile is a change.
         let catalog = app.crib.catalog().changes();
         let all = app.crib.providers().iter().filter(|_| sight.group.is_none());
@@ -137,7 +144,17 @@ impl Watching {
         let view = sight.of(app, &who.identity.agent)?;
         app.crib.keep(&view);
         let (app, look_again) = (app.clone(), Instant::now() + LOOK_AGAIN);
-        Some(Self { app, who, sight, view, catalog, providers, is_due: false, look_again })
+        Some(Self {
+            app,
+            who,
+            sight,
+            view,
+            catalog,
+            providers,
+            is_due: false,
+            look_again,
+            _place: place,
+        })
     }
 
     pub(crate) fn app(&self) -> &App {

@@ -28,6 +28,9 @@ pub use search::Hit;
 pub use since::Changed;
 pub use tool::ViewedTool;
 
+/// How much of a name is repeated that nobody has, in characters.
+const SHOWN: usize = 200;
+
 /// What one agent sees.
 pub struct AgentView {
     crib: Toolcrib,
@@ -237,6 +240,8 @@ fn last(found: &[ViewedTool], name: &str) -> Option<usize> {
     found.iter().position(|tool| unique(tool).is_some_and(|unique| unique == name))
 }
 
+/// Names are repeated, but not at any length.
 fn missing(name: &str) -> NotFound {
+    let name: String = name.chars().take(SHOWN).collect();
     NotFound::NoSuchTool { name: name.into() }
 }

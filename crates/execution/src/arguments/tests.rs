@@ -228,3 +228,24 @@ fn very_many_unknown_names_are_told_in_part() {
     assert_eq!(problems(&schema, Value::Object(arguments)).len(), 20);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
+
+#[test]
+fn more_arguments_do_not_mean_less_of_a_check() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "account": {"enum": ["ada"]},
+            "code": {"type": "string", "pattern": "^[a-z]+$"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+    });
+    let arguments = Arguments::compile(&schema, Others::Refused);
+    let check = |account: &str, tags: usize, code: usize| {
+        let given = json!({"account": account, "tags": vec!["t"; tags], "code": "a".repeat(code)});
+        arguments.check(given.as_object().unwrap()).is_ok()
+    };
+    assert!(check("ada", 10, 10) && check("ada", 20_000, 10) && check("ada", 10, 100_000));
+    for (tags, code) in [(10, 10), (20_000, 10), (60_000, 10), (200_000, 10), (10, 1 << 20)] {
+        assert!(!check("mallory", tags, code), "{tags} {code}");
+    }
+}

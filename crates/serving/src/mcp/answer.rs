@@ -27,10 +27,12 @@ impl Sent {
         Self::last(vec![text.into()], 200)
     }
 
-    /// The answer to a request for a list.
-    pub(crate) fn list(id: &Id, member: &str, array: Bytes, end: &str) -> Self {
+    /// The answer to a request for a list, whose end may have been written with it.
+    pub(crate) fn list(id: &Id, member: &str, list: Bytes, end: Option<String>) -> Self {
         let start = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"{member}":"#, id.as_json());
-        Self::last(vec![start.into(), array, format!("{end}}}").into()], 200)
+        let mut pieces = vec![start.into(), list];
+        pieces.extend(end.map(Bytes::from));
+        Self::last(pieces, 200)
     }
 
     /// Why there is no result. An id that cannot be repeated is left out.

@@ -117,8 +117,7 @@ async fn post(
     State(app): State<App>,
     place: Place,
     Asked(wish): Asked<Wish>,
-    headers: HeaderMap,
-    Raw(body): Raw,
+    Raw { headers, body }: Raw,
 ) -> Result<Response, Problem> {
     let accepted = Accepted::of(&headers)?;
     let peer = peer(&app, who, place, &wish)?;

@@ -19,7 +19,7 @@ use crate::work::Work;
 const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
 const AT_MOST: Duration = Duration::from_secs(60 * 60);
 /// How many there are: of one client, and of all.
-const OF_ONE: usize = 64;
+const OF_ONE: usize = 16;
 const OF_ALL: usize = 2_000;
 /// How much one holds, in messages and in bytes; the oldest go first.
 const MESSAGES: usize = 256;

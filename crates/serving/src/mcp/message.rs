@@ -31,6 +31,10 @@ pub(crate) struct Id(Box<str>);
 /// The longest id and the longest name of a method, in bytes.
 const LIMIT: usize = 1024;
 
+/// The most values in a message, and a message that cannot have more.
+const PARTS: usize = 100_000;
+const SMALL: usize = PARTS;
+
 /// A message that cannot be used, with its id if that can.
 #[derive(Debug)]
 pub(crate) struct Unusable {
@@ -107,6 +111,9 @@ impl Message {
 
 /// JSON, exactly as it was meant.
 pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, RpcError> {
+    if SMALL < bytes.len() && PARTS < strict_json::parts(bytes) {
+        return Err(RpcError::parse(format!("a message has at most {PARTS} values")));
+    }
     let value = strict_json::value(bytes)
         .map_err(|error| RpcError::parse(format!("the body is not JSON as it must be: {error}")))?;
     match strict_json::rounded(bytes) {

@@ -15,7 +15,7 @@ use toolcrib::{
 use super::answer::Sent;
 use super::era::{self, Era};
 use super::error::RpcError;
-use super::listen::Listen;
+use super::listen::{Listen, URI};
 use super::message::{Id, Request};
 use super::pages::{ListOf, Place};
 use super::peer::Peer;
@@ -93,17 +93,13 @@ impl Asking {
                 Some(place.ok_or_else(|| RpcError::invalid_params(why))?)
             }
         };
-        let page = self.mcp.pages.page(&view, of, after);
+        let page = self.mcp.pages.page(&view, self.era, of, after);
         let next = page.next.map(|place| {
             let place = serde_json::to_vec(&place).unwrap_or_default();
             self.mcp.seal.close(purpose, &self.principal, &place)
         });
-        let end = match (&next, self.era) {
-            (None, Era::Modern) => self.mcp.end_of_list.clone(),
-            (None, Era::Legacy) => "}".to_owned(),
-            (Some(next), era) => era.end_of_list(Some(next)),
-        };
-        Ok(Sent::list(id, purpose, page.array, &end))
+        let end = next.map(|next| format!("{}}}", self.era.end_of_list(Some(&next))));
+        Ok(Sent::list(id, purpose, page.bytes, end))
     }
 
     fn call(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
@@ -125,6 +121,9 @@ impl Asking {
 
     fn prompt(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
         let name = text(&params, "name")?;
+        if NAME < name.len() {
+            return Err(RpcError::invalid_params("the name of the prompt is too long"));
+        }
         let arguments = arguments(&params)?;
         let view = self.view()?;
         self.talk(id, "prompts/get", params, |context, waiting| {
@@ -140,6 +139,9 @@ impl Asking {
 
     fn read(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
         let uri = text(&params, "uri")?;
+        if URI < uri.len() {
+            return Err(RpcError::invalid_params("the address of the resource is too long"));
+        }
         let view = self.view()?;
         self.talk(id, "resources/read", params, |context, waiting| {
             Box::pin(async move {
@@ -249,6 +251,9 @@ fn safe(running: Running) -> Running {
         })
     }))
 }
+
+/// The longest name of a prompt, in bytes.
+const NAME: usize = 1 << 10;
 
 /// The most proposals in one answer, as the protocol says.
 const COMPLETIONS: usize = 100;

@@ -1,10 +1,13 @@
 //! Lists, a page at a time. What an agent's tools look like is written once per toolset and then copied.
 
+use std::sync::Arc;
+
 use axum::body::Bytes;
 use moka::sync::Cache;
 use serde_json::Value;
 use toolcrib::{AgentView, Listed, Stamp, ViewedTool};
 
+use super::era::Era;
 use crate::format::Format;
 
 /// How many are on a page.
@@ -24,8 +27,8 @@ pub(crate) enum ListOf {
 /// Some of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Page {
-    /// A JSON array.
-    pub(crate) array: Bytes,
+    /// A JSON array; if nothing comes after it, with what ends a result of the era.
+    pub(crate) bytes: Bytes,
     /// Where the next page begins, if there is one.
     pub(crate) next: Option<Place>,
 }
@@ -36,7 +39,7 @@ pub(crate) struct Place(Box<str>, usize);
 
 /// The pages of tools that were written.
 pub(crate) struct Pages {
-    kept: Cache<(Stamp, Option<Place>), Page>,
+    kept: Cache<(Stamp, Era, Option<Place>), Page>,
 }
 
 impl ListOf {
@@ -73,40 +76,54 @@ impl ListOf {
 
 impl Pages {
     pub(crate) fn new() -> Self {
-        let weight = |_: &(Stamp, Option<Place>), page: &Page| {
-            u32::try_from(page.array.len() + 256).unwrap_or(u32::MAX)
+        let weight = |_: &(Stamp, Era, Option<Place>), page: &Page| {
+            u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX)
         };
         Self { kept: Cache::builder().max_capacity(KEPT).weigher(weight).build() }
     }
 
     /// A page of a list.
-    pub(crate) fn page(&self, view: &AgentView, of: ListOf, after: Option<Place>) -> Page {
-        match of {
-            ListOf::Tools => self.tools(view, after),
-            ListOf::Prompts => of_listed(&view.prompts(), after.as_ref()),
-            ListOf::Resources => of_listed(&view.resources(), after.as_ref()),
-            ListOf::Templates => of_listed(&view.resource_templates(), after.as_ref()),
-        }
+    pub(crate) fn page(
+        &self,
+        view: &AgentView,
+        era: Era,
+        of: ListOf,
+        after: Option<Place>,
+    ) -> Page {
+        let listed = match of {
+            ListOf::Tools => return self.tools(view, era, after),
+            ListOf::Prompts => view.prompts(),
+            ListOf::Resources => view.resources(),
+            ListOf::Templates => view.resource_templates(),
+        };
+        let shown = |listed: &Arc<Listed>| Value::Object(listed.shown.clone());
+        cut(&listed, after.as_ref(), |listed| listed.key.clone(), shown).ended(era)
     }
 
-    fn tools(&self, view: &AgentView, after: Option<Place>) -> Page {
+    fn tools(&self, view: &AgentView, era: Era, after: Option<Place>) -> Page {
         let write = |after: Option<&Place>| {
             let tools = view.list();
             let named = |tool: &ViewedTool| tool.name().into();
-            cut(&tools, after, named, |tool| Format::Mcp.tool(view, tool))
+            cut(&tools, after, named, |tool| Format::Mcp.tool(view, tool)).ended(era)
         };
         let Some(stamp) = view.stamp() else { return write(after.as_ref()) };
-        let key = (stamp, after);
-        self.kept.get(&key).unwrap_or_else(|| {
-            let page = write(key.1.as_ref());
-            self.kept.insert(key, page.clone());
-            page
-        })
+        // Whoever asks for it while it is being written waits, instead of writing it too.
+        let key = (stamp, era, after.clone());
+        self.kept.get(&key).unwrap_or_else(|| self.kept.get_with(key, || write(after.as_ref())))
     }
 }
 
-fn of_listed(list: &[std::sync::Arc<Listed>], after: Option<&Place>) -> Page {
-    cut(list, after, |listed| listed.key.clone(), |listed| Value::Object(listed.shown.clone()))
+impl Page {
+    /// In one piece with what ends a result, so that it is written at once.
+    fn ended(self, era: Era) -> Self {
+        match &self.next {
+            Some(_) => self,
+            None => {
+                let bytes = [&self.bytes, era.end_of_list(None).as_bytes(), b"}"].concat().into();
+                Self { bytes, next: None }
+            }
+        }
+    }
 }
 
 fn cut<T>(
@@ -130,7 +147,7 @@ fn cut<T>(
     array.push(b']');
     let end = start + PAGE;
     let last = list.get(end - 1).filter(|_| end < list.len());
-    Page { array: array.into(), next: last.map(|last| Place(key(last), end)) }
+    Page { bytes: array.into(), next: last.map(|last| Place(key(last), end)) }
 }
 
 #[cfg(test)]
@@ -139,7 +156,7 @@ mod tests {
 
     fn page(list: &[u32], after: Option<&Place>) -> (Vec<u32>, Option<Place>) {
         let page = cut(list, after, |one| one.to_string().into(), |one| Value::from(*one));
-        (serde_json::from_slice(&page.array).unwrap(), page.next)
+        (serde_json::from_slice(&page.bytes).unwrap(), page.next)
     }
 
     #[test]

@@ -54,7 +54,9 @@ impl Peer {
 
     /// Waits for changes of what it sees.
     pub(crate) fn watch(&self) -> Result<Watching, RpcError> {
-        let watching = Watching::new(&self.app, self.who.clone(), self.sight.clone());
+        let busy = || RpcError::busy("too many streams are open: try again later");
+        let place = self.app.place_for_stream().ok_or_else(busy)?;
+        let watching = Watching::new(&self.app, self.who.clone(), self.sight.clone(), place);
         watching.ok_or_else(|| RpcError::invalid_params("there is no such group"))
     }
 }

@@ -80,10 +80,7 @@ impl Tasks {
         {
             let mut all = self.all();
             all.retain(|_, task| !task.is_over(begun));
-            let own = all.values().filter(|task| *task.principal == *principal).count();
-            if OF_ONE <= own || OF_ALL <= all.len() {
-                return Err(RpcError::busy("there are too many tasks: wait for some to end"));
-            }
+            make_room(&mut all, principal)?;
             all.insert(id.clone(), Arc::clone(&task));
         }
         let work = all_work.begin(work(Arc::clone(&task), running, heard));
@@ -212,6 +209,29 @@ impl Now {
         self.open.clear();
         self.changed = SystemClock.now();
     }
+}
+
+/// Those that have ended go first, the oldest of them before the others.
+fn make_room(all: &mut HashMap<String, Arc<Task>>, principal: &str) -> Result<(), RpcError> {
+    let own = all.iter().filter(|(_, task)| *task.principal == *principal);
+    let mut ended: Vec<(Timestamp, String)> = Vec::new();
+    let mut running = 0;
+    for (id, task) in own {
+        let now = task.now();
+        match now.end {
+            Some(_) => ended.push((now.changed, id.clone())),
+            None => running += 1,
+        }
+    }
+    if OF_ONE <= running || OF_ALL <= all.len() {
+        return Err(RpcError::busy("there are too many tasks: wait for some to end"));
+    }
+    ended.sort_unstable();
+    let too_many = (running + ended.len() + 1).saturating_sub(OF_ONE);
+    for (_, id) in ended.iter().take(too_many) {
+        all.remove(id);
+    }
+    Ok(())
 }
 
 /// A question as clients without sessions get it.

@@ -79,7 +79,8 @@ impl World {
         let identity = self.app.crib.identify(Some(self.key.expose_secret())).await.unwrap();
         let sight = Sight { group: None, mode: Mode::List, format: Format::Mcp, budget: 0 };
         let bearer = Some(self.key.expose_secret().into());
-        Watching::new(&self.app, Standing { identity, shown: Shown::Bearer(bearer) }, sight)
+        let place = self.app.place_for_stream().unwrap();
+        Watching::new(&self.app, Standing { identity, shown: Shown::Bearer(bearer) }, sight, place)
             .unwrap()
     }
 

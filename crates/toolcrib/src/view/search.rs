@@ -7,6 +7,9 @@ use model::Visibility;
 
 use super::{AgentView, ViewedTool};
 
+/// How much of a query counts.
+const LETTERS: usize = 1_000;
+const WORDS: usize = 32;
 /// The most that is found at once.
 const MOST: usize = 100;
 /// Words less alike than this are not alike.
@@ -26,7 +29,8 @@ pub struct Hit {
 impl AgentView {
     /// The listed and the searchable tools that fit, best first. An empty query finds them all.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
-        let query = query.trim().to_lowercase();
+        let query: String = query.trim().chars().take(LETTERS).collect();
+        let query = query.to_lowercase();
         let mut found: Vec<Hit> = self
             .searchable()
             .map(|tool| Hit { score: score(&query, &tool), tool })
@@ -53,7 +57,7 @@ fn score(query: &str, tool: &ViewedTool) -> f64 {
     let name = tool.name().to_lowercase();
     let description = tool.description().to_lowercase();
     let keywords: Vec<String> = tool.keywords().iter().map(|word| word.to_lowercase()).collect();
-    let words: Vec<&str> = query.split_whitespace().collect();
+    let words: Vec<&str> = query.split_whitespace().take(WORDS).collect();
     let scores = words.iter().map(|word| word_score(word, &name, &keywords, &description));
     scores.sum::<f64>() / words.len().max(1) as f64
 }
@@ -75,7 +79,12 @@ fn word_score(word: &str, name: &str, keywords: &[String], description: &str) ->
     } else if description.contains(word) {
         0.5
     } else {
-        let longer = word.chars().count().max(name.chars().count()).max(1);
+        let (here, there) = (word.chars().count(), name.chars().count());
+        let longer = here.max(there).max(1);
+        // What differs so much in length cannot be alike.
+        if (longer - here.min(there)) as f64 > (1.0 - ALIKE) * longer as f64 {
+            return 0.0;
+        }
         let alike = 1.0 - distance(word, name) as f64 / longer as f64;
         if alike < ALIKE { 0.0 } else { FUZZY * alike }
     }
