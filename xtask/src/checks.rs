@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) use crate::checks::selection::Selection;
 use crate::failure::Failure;
 use crate::program::{self, cargo};
-use crate::{rig, setup};
+use crate::{clients, conformance, rig, setup};
 
 /// One thing that is checked. Their order is the order they run in.
 struct Step {
@@ -23,8 +23,8 @@ struct Step {
     check: fn(&mut Progress) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 9] = [
-    Step { name: "setup", check: |_| setup::make_sure_of_system_programs() },
+const STEPS: [Step; 11] = [
+    Step { name: "setup", check: |progress| set_up(&progress.selection) },
     Step { name: "format", check: |_| program::run(&mut cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lint", check: |_| lint() },
     Step { name: "documentation", check: |_| documentation() },
@@ -32,6 +32,8 @@ const STEPS: [Step; 9] = [
     Step { name: "unused dependencies", check: |_| unused_dependencies::check() },
     Step { name: "tests", check: test_suite::check },
     Step { name: "golden files", check: golden_files::check },
+    Step { name: "conformance", check: |_| conformance::check() },
+    Step { name: "clients", check: |_| clients::check() },
     Step { name: "short crash run", check: |_| rig::short_crash_run() },
 ];
 
@@ -72,6 +74,18 @@ fn print_table(durations: &[(&str, Duration)], verdict: &str) {
     }
     let total: Duration = durations.iter().map(|(_, duration)| duration).sum();
     println!("{verdict:<20} {:>8.1} s", total.as_secs_f64());
+}
+
+/// What cannot be had is said at once, not by a step that comes after minutes.
+fn set_up(selection: &Selection) -> Result<(), Failure> {
+    setup::make_sure_of_system_programs()?;
+    if selection.includes("conformance") || selection.includes("clients") {
+        setup::make_sure_of_npm()?;
+    }
+    if selection.includes("clients") {
+        setup::make_sure_of_python()?;
+    }
+    Ok(())
 }
 
 fn lint() -> Result<(), Failure> {

@@ -21,6 +21,11 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     }
 }
 
+/// All of them are tried, as a step of the tests.
+pub(crate) fn check() -> Result<(), Failure> {
+    program::run(&mut trial()?)
+}
+
 /// For trying things by hand.
 fn show_folders() -> Result<ExitCode, Failure> {
     let node = NodeClients::install()?;

@@ -29,7 +29,19 @@ struct Options {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
-    let options = Options::parse(arguments)?;
+    let complete = passes(&Options::parse(arguments)?)?;
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// All of it, as a step of the tests.
+pub(crate) fn check() -> Result<(), Failure> {
+    if passes(&Options::default())? {
+        return Ok(());
+    }
+    Err(Failure::new("the server does not pass the conformance suite of MCP"))
+}
+
+fn passes(options: &Options) -> Result<bool, Failure> {
     let suite = Suite::new(NodeClients::install()?, options.verbose);
     let revisions = required_by(&suite, options.only.as_deref())?;
     let fixture = match &options.url {
@@ -49,8 +61,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     for tally in &tallies {
         println!("{} {}/{}", tally.title, tally.passed, tally.scenarios);
     }
-    let complete = tallies.iter().all(|tally| tally.passed == tally.scenarios);
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(tallies.iter().all(|tally| tally.passed == tally.scenarios))
 }
 
 impl Options {
