@@ -213,7 +213,8 @@ fn an_integer_that_was_rounded_is_not_sent() {
 fn a_costly_pattern_is_not_tried_on_a_long_text() {
     let schema = json!({"type": "object", "properties": {"bits": {"type": "string", "pattern": "^[01]*1[01]{300}[23]"}}});
     let start = Instant::now();
-    assert_eq!(problems(&schema, json!({"bits": "01".repeat(1_000_000)})), [""; 0]);
+    let too_large = [": the arguments are too large to be checked: send less at once"];
+    assert_eq!(problems(&schema, json!({"bits": "01".repeat(1_000_000)})), too_large);
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
 

@@ -198,7 +198,7 @@ fn what_cannot_be_meant_has_a_code() {
         }
     }
     let long = json!({"uri": "x".repeat(1 << 20)});
-    assert_eq!(client.refused(Legacy, "resources/read", long).1, -32002);
+    assert_eq!(client.refused(Legacy, "resources/read", long).1, -32602);
     let task = json!({"taskId": "x"});
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
         let answer = client.send(Modern, method, task.clone());
