@@ -1,19 +1,25 @@
 // The command line of the Inspector, which is started for every request. Prints what it saw as one line of JSON.
 //
-// Its argument is the era that the Inspector is told to speak: `modern` or `legacy`.
+// Its first argument is the era that the Inspector is told to speak: `modern` or `legacy`. The second is how the server
+// is reached: `http` or `stdio`.
 
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
-const { TOOLCRIB_URL, TOOLCRIB_KEY } = process.env;
+const { TOOLCRIB_URL, TOOLCRIB_PROGRAM, TOOLCRIB_JOURNAL, TOOLCRIB_KEY } = process.env;
 const NAME = '@modelcontextprotocol/inspector';
 const LAUNCHER = `node_modules/${NAME}/clients/launcher/build/index.js`;
-const era = process.argv[2];
+const [era, over] = process.argv.slice(2);
+
+function door(key) {
+    if (over === 'stdio') {
+        return ['-e', `TOOLCRIB_KEY=${key}`, '--', TOOLCRIB_PROGRAM, 'stdio', '--journal', TOOLCRIB_JOURNAL];
+    }
+    return [TOOLCRIB_URL, '--transport', 'http', '--stored-auth-only', '--header', `Authorization: Bearer ${key}`];
+}
 
 function inspect(key, ...options) {
-    const header = `Authorization: Bearer ${key}`;
-    const common = ['--cli', TOOLCRIB_URL, '--transport', 'http', '--protocol-era', era, '--header', header];
-    const words = [LAUNCHER, ...common, '--stored-auth-only', '--format', 'json', ...options];
+    const words = [LAUNCHER, '--cli', '--protocol-era', era, '--format', 'json', ...options, ...door(key)];
     return spawnSync(process.execPath, words, { encoding: 'utf8', timeout: 30_000 });
 }
 
@@ -33,9 +39,12 @@ function call(name, args) {
 // What the Inspector ends with when it should have logged in.
 const AUTHORISATION_NEEDED = 3;
 
-// The status that a key gets which is not known.
+// What a key gets that is not known: a status, or nothing at all.
 function refused() {
     const { status, stderr } = inspect(`${TOOLCRIB_KEY}x`, '--method', 'tools/list');
+    if (over === 'stdio') {
+        return status !== 0;
+    }
     const message = JSON.parse(stderr).error.message;
     return status === AUTHORISATION_NEEDED && message.includes('401') ? 401 : message;
 }

@@ -1,6 +1,7 @@
 """The client of FastMCP. Prints what it saw as one line of JSON.
 
-Its argument is how the era is found out: `auto` asks the server first, `legacy` does not.
+Its first argument is how the era is found out: `auto` asks the server first, `legacy` does not. The second is how the
+server is reached: `http` or `stdio`.
 """
 
 import asyncio
@@ -13,14 +14,30 @@ import anyio
 import httpx2
 from fastmcp import Client
 from fastmcp.client.messages import MessageHandler
-from fastmcp.client.transports import StreamableHttpTransport
+from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 
 TOOLCRIB_URL, TOOLCRIB_KEY = os.environ["TOOLCRIB_URL"], os.environ["TOOLCRIB_KEY"]
-MODE = sys.argv[1]
+PROGRAM, JOURNAL = os.environ["TOOLCRIB_PROGRAM"], os.environ["TOOLCRIB_JOURNAL"]
+MODE, OVER = sys.argv[1:]
+
+
+def door(key, statuses):
+    """To the server, with a key; the status of every answer is noted."""
+
+    async def note(response):
+        statuses.append(response.status_code)
+
+    def noting(**options):
+        return httpx2.AsyncClient(**options, event_hooks={"response": [note]})
+
+    if OVER == "stdio":
+        env = {"TOOLCRIB_KEY": key}
+        return StdioTransport(PROGRAM, ["stdio", "--journal", JOURNAL], env=env, keep_alive=False)
+    return StreamableHttpTransport(TOOLCRIB_URL, auth=key, httpx_client_factory=noting)
 
 
 async def tools():
-    async with Client(TOOLCRIB_URL, auth=TOOLCRIB_KEY, mode=MODE) as client:
+    async with Client(door(TOOLCRIB_KEY, []), mode=MODE) as client:
         listed = await client.list_tools()
         search = await client.call_tool("tool_search", {"query": "order pizzas"})
         found = [tool["name"] for tool in search.structured_content["tools"]]
@@ -37,22 +54,13 @@ async def tools():
 
 
 async def refused():
-    """The status that a key gets which is not known. The client itself says only that there was an error."""
+    """What a key gets that is not known: a status, which the client does not tell, or nothing at all."""
     statuses = []
-
-    async def note(response):
-        statuses.append(response.status_code)
-
-    def noting(**options):
-        return httpx2.AsyncClient(**options, event_hooks={"response": [note]})
-
-    key = f"{TOOLCRIB_KEY}x"
-    transport = StreamableHttpTransport(TOOLCRIB_URL, auth=key, httpx_client_factory=noting)
     try:
-        async with Client(transport, mode=MODE):
-            return None
+        async with Client(door(f"{TOOLCRIB_KEY}x", statuses), mode=MODE):
+            return False
     except Exception:
-        return statuses[-1]
+        return statuses[-1] if OVER == "http" else True
 
 
 class Listener(MessageHandler):
@@ -102,7 +110,8 @@ async def main():
     seen = {"client": "fastmcp", "version": version("fastmcp")}
     seen |= await tools()
     seen |= {"refused": await refused()}
-    seen |= await server_speaks()
+    if OVER == "http":
+        seen |= await server_speaks()
     print(json.dumps(seen))
 
 

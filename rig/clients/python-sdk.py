@@ -1,6 +1,7 @@
 """The Python SDK. Prints what it saw as one line of JSON.
 
-Its argument is how the era is found out: `auto` asks the server first, `legacy` does not.
+Its first argument is how the era is found out: `auto` asks the server first, `legacy` does not. The second is how the
+server is reached: `http` or `stdio`.
 """
 
 import asyncio
@@ -12,22 +13,28 @@ from importlib.metadata import version
 
 import anyio
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult, ToolListChangedNotification
 
 TOOLCRIB_URL, TOOLCRIB_KEY = os.environ["TOOLCRIB_URL"], os.environ["TOOLCRIB_KEY"]
-MODE = sys.argv[1]
+PROGRAM, JOURNAL = os.environ["TOOLCRIB_PROGRAM"], os.environ["TOOLCRIB_JOURNAL"]
+MODE, OVER = sys.argv[1:]
 
 
 @asynccontextmanager
-async def connect(key, statuses=None):
+async def connect(key, statuses):
     """To the server, with a key; the status of every answer is noted."""
 
     async def note(response):
-        if statuses is not None:
-            statuses.append(response.status_code)
+        statuses.append(response.status_code)
 
+    if OVER == "stdio":
+        env = {"TOOLCRIB_KEY": key}
+        program = StdioServerParameters(command=PROGRAM, args=["stdio", "--journal", JOURNAL], env=env)
+        async with Client(program, mode=MODE) as client:
+            yield client
+        return
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx2.AsyncClient(headers=headers, event_hooks={"response": [note]}) as http:
         transport = streamable_http_client(TOOLCRIB_URL, http_client=http)
@@ -36,7 +43,7 @@ async def connect(key, statuses=None):
 
 
 async def tools():
-    async with connect(TOOLCRIB_KEY) as client:
+    async with connect(TOOLCRIB_KEY, []) as client:
         listed = await client.list_tools()
         search = await client.call_tool("tool_search", {"query": "order pizzas"})
         found = [tool["name"] for tool in search.structured_content["tools"]]
@@ -53,13 +60,13 @@ async def tools():
 
 
 async def refused():
-    """The status that a key gets which is not known. The SDK itself says only that there was an error."""
+    """What a key gets that is not known: a status, which the SDK does not tell, or nothing at all."""
     statuses = []
     try:
         async with connect(f"{TOOLCRIB_KEY}x", statuses):
-            return None
+            return False
     except Exception:
-        return statuses[-1]
+        return statuses[-1] if OVER == "http" else True
 
 
 async def server_speaks():
@@ -109,7 +116,8 @@ async def main():
     seen = {"client": "mcp", "version": version("mcp")}
     seen |= await tools()
     seen |= {"refused": await refused()}
-    seen |= await server_speaks()
+    if OVER == "http":
+        seen |= await server_speaks()
     print(json.dumps(seen))
 
 

@@ -1,20 +1,49 @@
 // The TypeScript SDK of the first generation, which knows the older era alone. Prints what it saw as one line of JSON.
+//
+// Its second argument is how the server is reached: `http` or `stdio`.
 
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ElicitRequestSchema, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 
-const { TOOLCRIB_URL, TOOLCRIB_KEY, FIXTURE_URL } = process.env;
+const { TOOLCRIB_URL, TOOLCRIB_PROGRAM, TOOLCRIB_JOURNAL, TOOLCRIB_KEY, FIXTURE_URL } = process.env;
 const NAME = '@modelcontextprotocol/sdk';
+const over = process.argv[3];
 
-async function connect(url, headers, capabilities = {}) {
+function door(key) {
+    if (over === 'stdio') {
+        const env = { ...getDefaultEnvironment(), TOOLCRIB_KEY: key };
+        const args = ['stdio', '--journal', TOOLCRIB_JOURNAL];
+        return new StdioClientTransport({ command: TOOLCRIB_PROGRAM, args, env, stderr: 'ignore' });
+    }
+    const headers = { Authorization: `Bearer ${key}` };
+    return new StreamableHTTPClientTransport(new URL(TOOLCRIB_URL), { requestInit: { headers } });
+}
+
+async function connect(transport, capabilities = {}) {
     const client = new Client({ name: 'toolcrib-rig', version: '1' }, { capabilities });
-    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
     await client.connect(transport);
     return client;
+}
+
+// The client tells its transport what it agreed on with the server, and nobody else.
+function note_era(transport) {
+    const tell = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = version => {
+        transport.era = version;
+        tell?.(version);
+    };
+    return transport;
+}
+
+// A session is left behind otherwise.
+async function close(client) {
+    await client.transport.terminateSession?.();
+    await client.close();
 }
 
 async function call(client, name, args, options) {
@@ -22,16 +51,15 @@ async function call(client, name, args, options) {
 }
 
 async function tools() {
-    const client = await connect(TOOLCRIB_URL, { Authorization: `Bearer ${TOOLCRIB_KEY}` });
+    const client = await connect(note_era(door(TOOLCRIB_KEY)));
     const { tools } = await client.listTools();
     const search = await call(client, 'tool_search', { query: 'order pizzas' });
     const found = search.structuredContent.tools.map(tool => tool.name);
     const called = await call(client, 'get_order', { id: 7 });
     const order = { address: 'Piazza dell’Università 1', pizzas: ['Margherita'] };
     const executed = await call(client, 'execute_tool', { name: found[0], arguments: order });
-    const era = client.transport.protocolVersion;
-    await client.transport.terminateSession();
-    await client.close();
+    const { era } = client.transport;
+    await close(client);
     return {
         era,
         listed: tools.map(tool => tool.name),
@@ -41,17 +69,18 @@ async function tools() {
     };
 }
 
-// The status that a key gets which is not known.
+// What a key gets that is not known: a status, or nothing at all.
 async function refused() {
     try {
-        await connect(TOOLCRIB_URL, { Authorization: `Bearer ${TOOLCRIB_KEY}x` });
+        await connect(door(`${TOOLCRIB_KEY}x`));
+        return false;
     } catch (error) {
-        return error.code;
+        return over === 'http' ? error.code : true;
     }
 }
 
 async function server_speaks() {
-    const client = await connect(FIXTURE_URL, {}, { elicitation: {} });
+    const client = await connect(new StreamableHTTPClientTransport(new URL(FIXTURE_URL)), { elicitation: {} });
     const content = { username: 'ada', email: 'ada@example.com' };
     client.setRequestHandler(ElicitRequestSchema, () => ({ action: 'accept', content }));
     const asked = await call(client, 'test_elicitation', { message: 'Who are you?' });
@@ -59,8 +88,7 @@ async function server_speaks() {
     const onprogress = step => progress.push(step.progress);
     await call(client, 'test_tool_with_progress', {}, { onprogress });
     const told = await told_of_change(client);
-    await client.transport.terminateSession();
-    await client.close();
+    await close(client);
     return { asked: asked.content[0].text, progress, told };
 }
 
@@ -76,5 +104,6 @@ async function told_of_change(client) {
 }
 
 const { version } = JSON.parse(readFileSync(`node_modules/${NAME}/package.json`));
-const seen = { ...(await tools()), refused: await refused(), ...(await server_speaks()) };
+const heard = over === 'http' ? await server_speaks() : {};
+const seen = { ...(await tools()), refused: await refused(), ...heard };
 console.log(JSON.stringify({ client: NAME, version, ...seen }));

@@ -1,22 +1,34 @@
 // The TypeScript client of the second generation. Prints what it saw as one line of JSON.
 //
-// Its argument is how the era is found out: `auto` asks the server first. Without being told, it would be `legacy`.
+// Its first argument is how the era is found out: `auto` asks the server first. Without being told, it would be
+// `legacy`. The second is how the server is reached: `http` or `stdio`.
 
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 
-const { TOOLCRIB_URL, TOOLCRIB_KEY, FIXTURE_URL } = process.env;
+const { TOOLCRIB_URL, TOOLCRIB_PROGRAM, TOOLCRIB_JOURNAL, TOOLCRIB_KEY, FIXTURE_URL } = process.env;
 const NAME = '@modelcontextprotocol/client';
-const mode = process.argv[2];
+const [mode, over] = process.argv.slice(2);
 
-async function connect(url, headers, options = {}) {
+function door(key) {
+    if (over === 'stdio') {
+        const env = { ...getDefaultEnvironment(), TOOLCRIB_KEY: key };
+        const args = ['stdio', '--journal', TOOLCRIB_JOURNAL];
+        return new StdioClientTransport({ command: TOOLCRIB_PROGRAM, args, env, stderr: 'ignore' });
+    }
+    const headers = { Authorization: `Bearer ${key}` };
+    return new StreamableHTTPClientTransport(new URL(TOOLCRIB_URL), { requestInit: { headers } });
+}
+
+async function connect(transport, options = {}) {
     const client = new Client(
         { name: 'toolcrib-rig', version: '1' },
         { versionNegotiation: { mode }, ...options },
     );
-    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }));
+    await client.connect(transport);
     return client;
 }
 
@@ -26,12 +38,12 @@ async function call(client, name, args, options) {
 
 // In the older era a session is left behind otherwise.
 async function close(client) {
-    await client.transport.terminateSession();
+    await client.transport.terminateSession?.();
     await client.close();
 }
 
 async function tools() {
-    const client = await connect(TOOLCRIB_URL, { Authorization: `Bearer ${TOOLCRIB_KEY}` });
+    const client = await connect(door(TOOLCRIB_KEY));
     const { tools } = await client.listTools();
     const search = await call(client, 'tool_search', { query: 'order pizzas' });
     const found = search.structuredContent.tools.map(tool => tool.name);
@@ -49,12 +61,13 @@ async function tools() {
     };
 }
 
-// The status that a key gets which is not known.
+// What a key gets that is not known: a status, or nothing at all.
 async function refused() {
     try {
-        await connect(TOOLCRIB_URL, { Authorization: `Bearer ${TOOLCRIB_KEY}x` });
+        await connect(door(`${TOOLCRIB_KEY}x`));
+        return false;
     } catch (error) {
-        return error.status;
+        return over === 'http' ? error.status : true;
     }
 }
 
@@ -62,7 +75,7 @@ async function server_speaks() {
     let told = false;
     const onChanged = (error, tools) => (told = !error && tools.length > 0);
     const options = { capabilities: { elicitation: {} }, listChanged: { tools: { onChanged } } };
-    const client = await connect(FIXTURE_URL, {}, options);
+    const client = await connect(new StreamableHTTPClientTransport(new URL(FIXTURE_URL)), options);
     const content = { username: 'ada', email: 'ada@example.com' };
     client.setRequestHandler('elicitation/create', () => ({ action: 'accept', content }));
     const asked = await call(client, 'test_elicitation', { message: 'Who are you?' });
@@ -79,5 +92,6 @@ async function server_speaks() {
 }
 
 const { version } = JSON.parse(readFileSync(`node_modules/${NAME}/package.json`));
-const seen = { ...(await tools()), refused: await refused(), ...(await server_speaks()) };
+const heard = over === 'http' ? await server_speaks() : {};
+const seen = { ...(await tools()), refused: await refused(), ...heard };
 console.log(JSON.stringify({ client: NAME, version, ...seen }));

@@ -51,9 +51,9 @@ Commands:
   clients [--try [--only NAME]]
         Installs the foreign MCP clients that `rig/clients` pins, and prints where they are: Node.js, its packages,
         and a Python environment.
-        --try         has each of them list, search and call tools of a server, in every era that it speaks, and
-                      prints a table. Exit code 1 if one did not get what it must.
-        --only NAME   only the clients whose name contains it, such as `python` or `typescript-v2 auto`
+        --try         has each of them list, search and call tools of a server, in every era that it speaks, over
+                      HTTP and over stdio, and prints a table. Exit code 1 if one did not get what it must.
+        --only NAME   only the clients whose name contains it, such as `python-sdk` or `typescript-v2 auto stdio`
   conformance [--only SCENARIO] [--url URL] [--verbose]
         Runs the official conformance suite of MCP against our server, for both eras of the protocol and the tasks
         extension. The last lines count what is required. Exit code 1 if any of it failed or was not run.

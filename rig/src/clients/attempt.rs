@@ -1,6 +1,6 @@
 //! The clients, and how one of them is run.
 //!
-//! Another client, or another way to reach the server, is another line of the table and a program in `rig/clients`.
+//! Another client is some lines of the table and a program in `rig/clients`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -25,25 +25,43 @@ pub(super) struct Attempt {
     mode: &'static str,
     /// What client and server must agree on.
     pub(super) era: &'static str,
+    pub(super) over: Over,
     /// Whether it can be asked, and told how far a call is.
     pub(super) is_asked: bool,
     /// Whether it can be told that the tools changed.
     pub(super) is_told: bool,
 }
 
-#[rustfmt::skip]
-pub(super) const ATTEMPTS: [Attempt; 9] = [
-    Attempt { program: "typescript-v1.mjs", mode: "legacy", era: LEGACY, is_asked: true, is_told: true },
-    Attempt { program: "typescript-v2.mjs", mode: "auto", era: MODERN, is_asked: true, is_told: true },
-    Attempt { program: "typescript-v2.mjs", mode: "legacy", era: LEGACY, is_asked: true, is_told: true },
-    Attempt { program: "python-sdk.py", mode: "auto", era: MODERN, is_asked: true, is_told: true },
-    Attempt { program: "python-sdk.py", mode: "legacy", era: LEGACY, is_asked: true, is_told: true },
+/// How the server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Http,
+    /// The client starts `toolcrib stdio` itself, beside the running server.
+    Stdio,
+}
+
+pub(super) const ATTEMPTS: [Attempt; 18] = [
+    Attempt::http("typescript-v1.mjs", "legacy", LEGACY).asked().told(),
+    Attempt::http("typescript-v2.mjs", "auto", MODERN).asked().told(),
+    Attempt::http("typescript-v2.mjs", "legacy", LEGACY).asked().told(),
+    Attempt::http("python-sdk.py", "auto", MODERN).asked().told(),
+    Attempt::http("python-sdk.py", "legacy", LEGACY).asked().told(),
     // It does not listen in the newer era.
-    Attempt { program: "python-fastmcp.py", mode: "auto", era: MODERN, is_asked: true, is_told: false },
-    Attempt { program: "python-fastmcp.py", mode: "legacy", era: LEGACY, is_asked: true, is_told: true },
-    // Its command line makes one call and ends.
-    Attempt { program: "inspector.mjs", mode: "modern", era: MODERN, is_asked: false, is_told: false },
-    Attempt { program: "inspector.mjs", mode: "legacy", era: LEGACY, is_asked: false, is_told: false },
+    Attempt::http("python-fastmcp.py", "auto", MODERN).asked(),
+    Attempt::http("python-fastmcp.py", "legacy", LEGACY).asked().told(),
+    // Its command line makes one request and ends.
+    Attempt::http("inspector.mjs", "modern", MODERN),
+    Attempt::http("inspector.mjs", "legacy", LEGACY),
+    // The fixture, which asks and tells, is reached over HTTP alone.
+    Attempt::stdio("typescript-v1.mjs", "legacy", LEGACY),
+    Attempt::stdio("typescript-v2.mjs", "auto", MODERN),
+    Attempt::stdio("typescript-v2.mjs", "legacy", LEGACY),
+    Attempt::stdio("python-sdk.py", "auto", MODERN),
+    Attempt::stdio("python-sdk.py", "legacy", LEGACY),
+    Attempt::stdio("python-fastmcp.py", "auto", MODERN),
+    Attempt::stdio("python-fastmcp.py", "legacy", LEGACY),
+    Attempt::stdio("inspector.mjs", "modern", MODERN),
+    Attempt::stdio("inspector.mjs", "legacy", LEGACY),
 ];
 
 /// What programs need.
@@ -54,15 +72,43 @@ pub(super) struct Surroundings {
     /// Some keep files at home; they get one of their own.
     pub(super) home: PathBuf,
     pub(super) url: String,
+    /// `toolcrib`, and the journal that it is to read, for clients that start it.
+    pub(super) program: PathBuf,
+    pub(super) journal: PathBuf,
     pub(super) key: String,
     pub(super) fixture_url: String,
 }
 
+impl Over {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Stdio => "stdio",
+        }
+    }
+}
+
 impl Attempt {
-    /// `python-sdk auto`.
+    const fn http(program: &'static str, mode: &'static str, era: &'static str) -> Self {
+        Self { program, mode, era, over: Over::Http, is_asked: false, is_told: false }
+    }
+
+    const fn stdio(program: &'static str, mode: &'static str, era: &'static str) -> Self {
+        Self { over: Over::Stdio, ..Self::http(program, mode, era) }
+    }
+
+    const fn asked(self) -> Self {
+        Self { is_asked: true, ..self }
+    }
+
+    const fn told(self) -> Self {
+        Self { is_told: true, ..self }
+    }
+
+    /// `python-sdk auto http`.
     pub(super) fn name(&self) -> String {
         let program = Path::new(self.program).with_extension("");
-        format!("{} {}", program.display(), self.mode)
+        format!("{} {} {}", program.display(), self.mode, self.over.name())
     }
 
     /// What the client saw.
@@ -74,7 +120,7 @@ impl Attempt {
             .with_context(|| format!("cannot start {:?}", command.as_std().get_program()))?;
         let said = String::from_utf8_lossy(&output.stdout);
         let seen = said.lines().last().and_then(|line| serde_json::from_str(line).ok());
-        match seen {
+        match seen.filter(Value::is_object) {
             Some(seen) if output.status.success() => Ok(seen),
             _ => bail!("{}\n{said}{}", output.status, String::from_utf8_lossy(&output.stderr)),
         }
@@ -93,9 +139,13 @@ impl Attempt {
             node.current_dir(&surroundings.packages);
             node
         };
-        command.arg(self.mode).kill_on_drop(true);
+        command.args([self.mode, self.over.name()]).kill_on_drop(true);
         command.env("HOME", &surroundings.home);
+        // Python asks proxies for everything, if the environment has some.
+        command.env("NO_PROXY", "127.0.0.1");
         command.env("TOOLCRIB_URL", &surroundings.url);
+        command.env("TOOLCRIB_PROGRAM", &surroundings.program);
+        command.env("TOOLCRIB_JOURNAL", &surroundings.journal);
         command.env("TOOLCRIB_KEY", &surroundings.key);
         command.env("FIXTURE_URL", &surroundings.fixture_url);
         Ok(command)

@@ -3,6 +3,7 @@
 //! An agent of the staff has two of its three tools: `get_order` is listed, `place_order` is found by searching, and
 //! `cancel_order` is nobody's.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -49,6 +50,8 @@ pub(super) struct Pizzeria {
     pub(super) upstream: Upstream,
     /// Where MCP is spoken.
     pub(super) url: String,
+    pub(super) program: PathBuf,
+    pub(super) journal: PathBuf,
     /// Of an agent of the staff.
     pub(super) key: String,
     _server: Started,
@@ -61,14 +64,14 @@ impl Pizzeria {
         let folder = tempfile::tempdir()?;
         // Built together with us, it lies beside us.
         let program = std::env::current_exe()?.with_file_name("toolcrib");
-        let mut serve = Command::new(program);
-        serve.args(["serve", "--listen", "127.0.0.1:0", "--journal"]);
-        serve.arg(folder.path().join("toolcrib.db"));
+        let journal = folder.path().join("toolcrib.db");
+        let mut serve = Command::new(&program);
+        serve.args(["serve", "--listen", "127.0.0.1:0", "--journal"]).arg(&journal);
         let (server, (url, key)) = Started::start(&serve, greeting).await?;
         let admin = Admin::new(&url, &key)?;
         let key = admin.set_up(&upstream.url).await?;
         let url = format!("{url}/mcp");
-        Ok(Self { upstream, url, key, _server: server, _folder: folder })
+        Ok(Self { upstream, url, program, journal, key, _server: server, _folder: folder })
     }
 }
 

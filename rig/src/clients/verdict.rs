@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Over};
 
 /// One row of the table, and what is wrong below it.
 pub(super) struct Verdict {
     client: String,
     version: String,
+    over: &'static str,
     era: String,
     marks: Vec<Mark>,
     took: Duration,
@@ -32,7 +33,10 @@ const MEMBERS: [&str; 10] = [
 impl Verdict {
     pub(super) fn heading() -> String {
         let columns: String = MEMBERS[1..].iter().map(|name| format!("  {name:<8}")).collect();
-        format!("{:<31}  {:<7}  {:<10}{columns}  seconds", "client", "version", "era")
+        format!(
+            "{:<31}  {:<7}  {:<5}  {:<10}{columns}  seconds",
+            "client", "version", "over", "era"
+        )
     }
 
     /// What became of an attempt; `sent` is what reached the upstream meanwhile.
@@ -42,12 +46,13 @@ impl Verdict {
         sent: &[String],
         took: Duration,
     ) -> Self {
+        let over = attempt.over.name();
         let mut seen = match seen {
             Ok(seen) => seen,
             Err(error) => {
                 let marks = vec![Mark::Wrong(format!("it failed: {error:#}"))];
                 let (client, era) = (attempt.name(), attempt.era.to_owned());
-                return Self { client, version: String::new(), era, marks, took };
+                return Self { client, version: String::new(), over, era, marks, took };
             }
         };
         seen["sent"] = json!(sent);
@@ -57,7 +62,7 @@ impl Verdict {
             .map(|(name, wanted)| Mark::of(name, &seen[*name], wanted));
         let text = |name: &str| seen[name].as_str().unwrap_or("?").to_owned();
         let (client, version, era) = (text("client"), text("version"), text("era"));
-        Self { client, version, era, marks: marks.collect(), took }
+        Self { client, version, over, era, marks: marks.collect(), took }
     }
 
     pub(super) fn is_good(&self) -> bool {
@@ -77,7 +82,11 @@ fn wanted(attempt: &Attempt) -> [Value; 10] {
         json!(["place_order", "get_order"]),
         json!({"id": 7, "state": "in the oven"}),
         json!({"id": 8, "ordered": order}),
-        json!(401),
+        match attempt.over {
+            Over::Http => json!(401),
+            // The program ends; there is nobody to give a status.
+            Over::Stdio => json!(true),
+        },
         if_can(attempt.is_asked, json!(asked)),
         if_can(attempt.is_asked, json!([0, 50, 100])),
         if_can(attempt.is_told, json!(true)),
@@ -97,8 +106,8 @@ impl Mark {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { client, version, era, marks, took } = self;
-        write!(formatter, "{client:<31}  {version:<7}  {era:<10}")?;
+        let Self { client, version, over, era, marks, took } = self;
+        write!(formatter, "{client:<31}  {version:<7}  {over:<5}  {era:<10}")?;
         for number in 1..MEMBERS.len() {
             let word = match marks.get(number) {
                 Some(Mark::Good) => "yes",
