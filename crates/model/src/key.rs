@@ -1,5 +1,7 @@
 //! An API key: claims for whoever presents it. The key itself is not here; only its holder has it.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,9 +16,9 @@ pub struct KeyProfile {
     /// For people.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub description: Box<str>,
-    /// What policies see of its holder, as if a token said so.
+    /// What policies see of its holder, as if a token said so. Shared: it is handed to every request.
     #[serde(default)]
-    pub claims: Claims,
+    pub claims: Arc<Claims>,
     /// Whether its holder is an admin, whatever policies say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admin: bool,

@@ -1,9 +1,10 @@
-//! What holds for every request and answer: an id to find it by, headers that keep browsers out of trouble, the way
-//! to a token where one is missing, a line in the log.
+//! What holds for every request and answer: a name of ours that it is for, an id to find it by, headers that keep
+//! browsers out of trouble, the way to a token where one is missing, a line in the log, and that a panic is a problem.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::panic::AssertUnwindSafe;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -12,63 +13,84 @@ use axum::http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
 
 use crate::app::App;
+use crate::problem::Problem;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_LIMIT: usize = 128;
 
 /// Names one request, in the log, in the journal and in its answer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct RequestId(Arc<str>);
+#[derive(Clone, Debug)]
+pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        self.0.to_str().unwrap_or_default()
     }
 
     /// The caller's own, if it can be printed.
     fn of(request: &Request) -> Self {
-        let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
-        let is_good = |text: &&str| {
-            !text.is_empty()
-                && text.len() <= REQUEST_ID_LIMIT
-                && text.bytes().all(|byte| byte.is_ascii_graphic())
+        let is_good = |value: &&HeaderValue| {
+            !value.is_empty()
+                && value.len() <= REQUEST_ID_LIMIT
+                && value.as_bytes().iter().all(u8::is_ascii_graphic)
         };
-        given.filter(is_good).map_or_else(Self::new, |text| Self(text.into()))
+        let given = request.headers().get(&REQUEST_ID).filter(is_good);
+        given.map_or_else(Self::new, |given| Self(given.clone()))
     }
 
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static START: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("start"));
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Self(format!("{:016x}-{number:x}", *START).into())
+        let id = format!("{:016x}-{number:x}", *START);
+        Self(id.try_into().expect("hexadecimal digits may stand in a header"))
     }
 }
 
 pub(crate) async fn every_request(
     State(app): State<App>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
-    let start = Instant::now();
-    let id = RequestId::of(&request);
-    request.extensions_mut().insert(id.clone());
-    let method = request.method().clone();
     // The route and not the path: what an id holds is nothing for a log.
     let path = request.extensions().get::<MatchedPath>().cloned();
     let path = path.as_ref().map_or("", |path| path.as_str());
-    let mut response = next.run(request).await;
+    around(&app, path, request, |mut request, id| {
+        request.extensions_mut().insert(id.clone());
+        next.run(request)
+    })
+    .await
+}
+
+/// The same for a request whose route is known.
+pub(crate) async fn around<A: Future<Output = Response>>(
+    app: &App,
+    path: &str,
+    request: Request,
+    answer: impl FnOnce(Request, &RequestId) -> A,
+) -> Response {
+    let start = Instant::now();
+    let id = RequestId::of(&request);
+    let method = request.method().clone();
+    let mut response = match app.options.names.check(&request) {
+        Err(problem) => problem.into_response(),
+        Ok(()) => {
+            let answered = AssertUnwindSafe(answer(request, &id)).catch_unwind().await;
+            let panicked = |_| Problem::internal("a handler panicked").into_response();
+            answered.unwrap_or_else(panicked)
+        }
+    };
     let headers = response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    if let Ok(value) = HeaderValue::from_str(id.as_str()) {
-        headers.insert(REQUEST_ID, value);
-    }
+    headers.insert(REQUEST_ID, id.0.clone());
     app.options.resource.complete(path, headers);
     let (status, took) = (response.status().as_u16(), start.elapsed().as_millis());
     tracing::info!(request = id.as_str(), "{method} {path} {status} in {took} ms");

@@ -8,10 +8,11 @@ pub(crate) mod check;
 
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::body::{Bytes, to_bytes};
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http_body_util::LengthLimitError;
 use model::strict_json;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -19,6 +20,7 @@ use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
 use crate::app::App;
+use crate::in_time::in_time;
 use crate::problem::{Code, Problem};
 use crate::schemas::Shape;
 
@@ -158,34 +160,40 @@ async fn json_of(request: Request, app: &App) -> Result<(Value, Bytes), Problem>
 async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {
     let length = request.headers().get(CONTENT_LENGTH).cloned();
     Bytes::from_request(request, app).await.map_err(|error| match error {
-        BytesRejection::FailedToBufferBody(error) if error.status() == 413 => too_large(length),
+        BytesRejection::FailedToBufferBody(error) if error.status() == 413 => {
+            too_large(length.as_ref())
+        }
         error => Problem::new(Code::InvalidRequest, error.to_string()),
     })
 }
 
-/// A body that says it is JSON, and nobody has looked at yet.
-pub(crate) struct Raw {
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-}
-
-/// How long it may take to come.
+/// How long a body may take to come that nobody else keeps the time for.
 const RAW_WITHIN: Duration = Duration::from_secs(60);
 
-impl FromRequest<App> for Raw {
-    type Rejection = Problem;
-
-    async fn from_request(mut request: Request, app: &App) -> Result<Self, Problem> {
-        // Taken and not copied: nobody after us looks at them.
-        let headers = std::mem::take(request.headers_mut());
-        if !is_json(&headers) {
-            return Err(not_json());
-        }
-        match tokio::time::timeout(RAW_WITHIN, bytes_of(request, app)).await {
-            Ok(body) => Ok(Self { headers, body: body? }),
-            Err(_) => Err(too_slow(RAW_WITHIN)),
-        }
+/// A body that says it is JSON, and nobody has looked at yet.
+pub(crate) async fn raw(
+    headers: &HeaderMap,
+    body: axum::body::Body,
+    limit: usize,
+) -> Result<Bytes, Problem> {
+    if !is_json(headers) {
+        return Err(not_json());
     }
+    let length = headers.get(CONTENT_LENGTH);
+    let said = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if said.is_some_and(|said| limit < said) {
+        return Err(too_large(length));
+    }
+    match in_time(RAW_WITHIN, to_bytes(body, limit)).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(error)) if is_over_limit(&error) => Err(too_large(length)),
+        Ok(Err(error)) => Err(Problem::new(Code::InvalidRequest, error.to_string())),
+        Err(_) => Err(too_slow(RAW_WITHIN)),
+    }
+}
+
+fn is_over_limit(error: &axum::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<LengthLimitError>())
 }
 
 fn not_json() -> Problem {
@@ -198,8 +206,8 @@ fn too_slow(within: Duration) -> Problem {
     Problem::new(Code::TooSlow, detail)
 }
 
-fn too_large(length: Option<HeaderValue>) -> Problem {
-    let said = length.as_ref().and_then(|length| length.to_str().ok());
+fn too_large(length: Option<&HeaderValue>) -> Problem {
+    let said = length.and_then(|length| length.to_str().ok());
     let length = said.map(|length| format!(" of {length} bytes")).unwrap_or_default();
     Problem::new(Code::TooLarge, format!("the body{length} is over the limit"))
 }

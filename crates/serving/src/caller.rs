@@ -1,6 +1,6 @@
 //! Who is calling: the one credential of a request, and what it opens.
 //!
-//! A handler that takes neither [`Caller`] nor [`Admin`] is open to everyone. Nothing but `Authorization` says who it is:
+//! A handler that takes neither [`Caller`], [`Admin`] nor `Standing` (`watching.rs`) is open to everyone. Nothing but `Authorization` says who it is:
 //! no cookie, no query, no header that a proxy or an agent could set. `Host` and `Origin` can only shut out
 //! (`names.rs`), and more so where callers without a credential are let in because they are on this machine.
 
@@ -26,7 +26,19 @@ impl FromRequestParts<App> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let identity = app.crib.identify(bearer(&parts.headers)?).await?;
+        let bearer = bearer(&parts.headers)?;
+        Self::showing(bearer, parts, app).await
+    }
+}
+
+impl Caller {
+    /// Whoever shows this credential of the request.
+    pub(crate) async fn showing(
+        bearer: Option<&str>,
+        parts: &Parts,
+        app: &App,
+    ) -> Result<Self, Problem> {
+        let identity = app.crib.identify(bearer).await?;
         if identity.means == Means::Nothing && app.options.anonymous_is_local {
             refuse_strangers(parts, &app.options.names)?;
         }

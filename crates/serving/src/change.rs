@@ -24,7 +24,7 @@ impl FromRequestParts<App> for Change {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
-        let request = parts.extensions.get::<RequestId>().cloned().unwrap_or_default();
+        let request = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::new);
         let condition = IfMatch::read(&parts.headers)?;
         Ok(Self { request, key: idempotency_key(&parts.headers)?, condition })
     }

@@ -1,6 +1,6 @@
 //! The doors, and the program `toolcrib`.
 //!
-//! [`router`] is everything the server answers; [`program`] is the command line around it.
+//! [`doors`] are everything the server answers; [`program`] is the command line around it.
 
 mod admin;
 mod agents;
@@ -16,12 +16,14 @@ mod config;
 mod deadline;
 mod discover;
 mod docs_page;
+mod doors;
 mod etag;
 mod explain;
 mod failure;
 mod format;
 mod health;
 mod http_manifest;
+mod in_time;
 mod journal;
 mod mcp;
 mod names;
@@ -49,9 +51,10 @@ mod whoami;
 mod work;
 
 pub use app::{App, Options};
+pub use doors::Doors;
 pub use names::{HostName, Names, Origin, PublicUrl};
 pub use program::program;
 pub use protected_resource::{ProtectedResource, Scope};
-pub use router::router;
+pub use router::doors;
 pub use serve::connections::{Limits, serve};
 pub use serve::listener::Listener;

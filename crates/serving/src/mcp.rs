@@ -36,6 +36,9 @@ use self::sessions::Sessions;
 use self::tasks::Tasks;
 use crate::work::Work;
 
+/// Where it is over HTTP.
+pub(crate) const PATH: &str = "/mcp";
+
 /// What the door remembers between messages; none of it says who anybody is.
 pub(crate) struct Mcp {
     pages: Pages,

@@ -6,16 +6,13 @@ mod public_url;
 
 use std::net::SocketAddr;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{HOST, HeaderName, ORIGIN};
 use axum::http::{HeaderMap, Version};
-use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
 
 pub(crate) use self::host::Host;
 pub use self::host::{HostName, Origin};
 pub use self::public_url::PublicUrl;
-use crate::app::App;
 use crate::problem::{Code, Problem};
 
 /// The names of a server; by default those of this machine.
@@ -89,7 +86,7 @@ impl Names {
         host.is_some_and(is_own) || self.origins.contains(origin)
     }
 
-    fn check(&self, request: &Request) -> Result<(), Problem> {
+    pub(crate) fn check(&self, request: &Request) -> Result<(), Problem> {
         let host = host(request)?;
         if host.as_ref().is_some_and(|host| !self.has(host)) {
             let detail = "this server does not go by that name; `public_url` and `allowed_hosts` are its names";
@@ -103,13 +100,6 @@ impl Names {
                 Err(Problem::new(Code::Forbidden, detail))
             }
         }
-    }
-}
-
-pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
-    match app.options.names.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
     }
 }
 

@@ -11,14 +11,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
+use crate::mcp;
 use crate::names::PublicUrl;
 use crate::problem::{Code, Problem};
 use crate::route::Route;
 
 /// Where the metadata are; those of what lies below have its path added (RFC 9728, 3.1).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
-/// The door of MCP: its clients want the metadata of exactly what they ask.
-const MCP: &str = "/mcp";
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -119,7 +118,7 @@ impl ProtectedResource {
             return;
         }
         let mut text = challenge.to_str().unwrap_or("Bearer").to_owned();
-        let path = if route.starts_with(MCP) { MCP } else { "" };
+        let path = if route.starts_with(mcp::PATH) { mcp::PATH } else { "" };
         let separator = if text.contains(' ') { ", " } else { " " };
         text += &format!("{separator}resource_metadata=\"{}{WELL_KNOWN}{path}\"", self.url);
         if !self.scopes.is_empty() {
@@ -137,7 +136,7 @@ async fn of_server(State(app): State<App>) -> Result<Json<Metadata>, Problem> {
 }
 
 async fn of_mcp(State(app): State<App>) -> Result<Json<Metadata>, Problem> {
-    app.options.resource.metadata(MCP)
+    app.options.resource.metadata(mcp::PATH)
 }
 
 #[cfg(test)]

@@ -7,16 +7,16 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use toolcrib::Toolcrib;
-use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::admin::{access, groups, issuers, keys, labels, policies, sources, tools};
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
+use crate::doors::Doors;
 use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
 use crate::{
-    agents, around, health, http_manifest, mcp, names, openapi, protected_resource, stream, whoami,
+    agents, around, health, http_manifest, mcp, openapi, protected_resource, stream, whoami,
 };
 
 /// Every route.
@@ -63,11 +63,11 @@ pub(crate) struct Published {
 }
 
 /// Everything the server does, and what its handlers share.
-pub fn router(crib: Toolcrib, options: Options) -> (Router, App) {
+pub fn doors(crib: Toolcrib, options: Options) -> (Doors, App) {
     assemble(table(), crib, options)
 }
 
-fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router, App) {
+fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App) {
     let problem = Shape::of::<problem::Written>();
     let shapes = routes.iter().flat_map(Route::shapes).chain([problem]);
     let schemas = Schemas::of(shapes.collect::<Vec<_>>());
@@ -89,11 +89,9 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router, Ap
         .method_not_allowed_fallback(|| async {
             Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
         })
-        .layer(CatchPanicLayer::custom(|_| Problem::internal("a handler panicked").into_response()))
-        .layer(middleware::from_fn_with_state(app.clone(), names::check))
         .layer(middleware::from_fn_with_state(app.clone(), around::every_request))
         .with_state(app.clone());
-    (router, app)
+    (Doors::new(app.clone(), router), app)
 }
 
 async fn show_openapi(State(app): State<App>) -> Response {

@@ -85,7 +85,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         names: listen.names(names, !anonymous),
         resource,
     };
-    let (router, app) = router::router(crib, options);
+    let (doors, app) = router::doors(crib, options);
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
     let admin = admin.as_ref().map(|key| key.expose_secret());
@@ -97,7 +97,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         app.drain();
         tokio::time::sleep(Duration::from_secs(arguments.drain_delay.into())).await;
     };
-    connections::serve(listener, router, limits, drained).await;
+    connections::serve(listener, doors, limits, drained).await;
     app.stop().await;
     drop(app);
     // Nothing holds it any more: what could not be finished was dropped.

@@ -33,7 +33,7 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
         ..toolcrib::Options::default()
     };
     let crib = Toolcrib::new(catalog, client, SystemClock, behaviour);
-    let (_, app) = router::router(crib, Options { seal, ..Options::default() });
+    let (_, app) = router::doors(crib, Options { seal, ..Options::default() });
     let who = match (claims, config::key_of_agent()?) {
         (Some(claims), _) => Standing::here(of_claims(claims)),
         (None, Some(key)) => Standing::shown(&app, key).await.map_err(Failure::KeyOfAgent)?,

@@ -74,9 +74,9 @@ impl FromRequestParts<App> for Standing {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Caller(identity) = Caller::from_request_parts(parts, app).await?;
-        let bearer = caller::bearer(&parts.headers)?.map(SecretString::from);
-        Ok(Self { identity, shown: Shown::Bearer(bearer) })
+        let bearer = caller::bearer(&parts.headers)?;
+        let Caller(identity) = Caller::showing(bearer, parts, app).await?;
+        Ok(Self { identity, shown: Shown::Bearer(bearer.map(SecretString::from)) })
     }
 }
 

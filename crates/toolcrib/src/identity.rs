@@ -64,7 +64,7 @@ impl Identity {
 
     /// Whoever holds this key.
     pub(crate) fn of_key(key: &Key) -> Self {
-        let claims = Arc::new(key.profile.claims.clone());
+        let claims = Arc::clone(&key.profile.claims);
         let agent = Agent { subject: format!("key:{}", key.id).into(), claims };
         Self { agent, means: Means::Key { id: key.id.clone(), admin: key.profile.admin } }
     }

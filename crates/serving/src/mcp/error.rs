@@ -1,5 +1,7 @@
 //! What went wrong, in the words of JSON-RPC and MCP, with the HTTP status the newer protocol gives it.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use toolcrib::Ability;
 
@@ -81,6 +83,13 @@ impl RpcError {
 
     /// There is too much at once.
     pub(crate) fn busy(why: impl Into<String>) -> Self {
+        Self::new(-32000, 503, why)
+    }
+
+    /// The client takes no stream, and nobody waits for ever.
+    pub(crate) fn too_late(within: Duration) -> Self {
+        let within = within.as_secs();
+        let why = format!("no answer within {within} s: accept `text/event-stream` to wait longer");
         Self::new(-32000, 503, why)
     }
 

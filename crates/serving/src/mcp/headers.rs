@@ -1,21 +1,27 @@
 //! The headers that repeat what a request says, so that whoever is in between need not read it. We read both, and they
 //! must say the same.
 
-use axum::http::HeaderMap;
+use std::fmt::Display;
+
+use axum::http::header::AsHeaderName;
+use axum::http::{HeaderMap, HeaderName};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::error::RpcError;
 
-pub(crate) const VERSION: &str = "mcp-protocol-version";
-pub(crate) const METHOD: &str = "mcp-method";
-pub(crate) const NAME: &str = "mcp-name";
-pub(crate) const SESSION: &str = "mcp-session-id";
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const PARAMETER: &str = "mcp-param-";
 
 /// A header that stands there once and is a text.
-pub(crate) fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, RpcError> {
+pub(crate) fn single(
+    headers: &HeaderMap,
+    name: impl AsHeaderName + Copy + Display,
+) -> Result<Option<&str>, RpcError> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -43,7 +49,7 @@ pub(crate) fn check(
     method: &str,
     params: &Map<String, Value>,
 ) -> Result<(), RpcError> {
-    if single(headers, METHOD)? != Some(method) {
+    if single(headers, &METHOD)? != Some(method) {
         let why = "the header `Mcp-Method` must be there and be the method of the body";
         return Err(RpcError::header_mismatch(why));
     }
@@ -53,7 +59,7 @@ pub(crate) fn check(
         "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
         _ => return Ok(()),
     };
-    let named = single(headers, NAME)?.and_then(decoded);
+    let named = single(headers, &NAME)?.and_then(decoded);
     if named.is_none() || named.as_deref() != params.get(member).and_then(Value::as_str) {
         let why = format!("the header `Mcp-Name` must be there and be `{member}` of the body");
         return Err(RpcError::header_mismatch(why));
@@ -70,7 +76,7 @@ pub(crate) fn check_parameters(
     for (property, header) in mirrored {
         let name = format!("{PARAMETER}{}", header.to_ascii_lowercase());
         let argument = arguments.and_then(|all| all.get(property)).filter(|value| !value.is_null());
-        let sent = single(headers, &name)?;
+        let sent = single(headers, name.as_str())?;
         let same = match (sent, argument) {
             (None, None) => true,
             (Some(sent), Some(argument)) => decoded(sent).is_some_and(|sent| says(&sent, argument)),

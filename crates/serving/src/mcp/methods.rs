@@ -43,6 +43,14 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// Of a request whose answer takes its time.
+    pub(crate) fn id(&self) -> Option<&Id> {
+        match self {
+            Self::Talk(talk) => Some(&talk.id),
+            Self::Sent(_) | Self::Listen(_) => None,
+        }
+    }
+
     /// The next message; none after the last.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         match self {

@@ -69,7 +69,7 @@ fn begin(
     }
     let said = Said::of(&request.params)?;
     if let Some(headers) = headers
-        && headers::single(headers, headers::VERSION)? != Some(said.version.as_str())
+        && headers::single(headers, &headers::VERSION)? != Some(said.version.as_str())
     {
         let why = "the header `MCP-Protocol-Version` must be there and be the version of the body";
         return Err(RpcError::header_mismatch(why));

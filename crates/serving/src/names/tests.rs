@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::StatusCode;
+use axum::response::IntoResponse as _;
 
 use super::*;
 

@@ -6,17 +6,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
+use axum::BoxError;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
 use axum::http::header::{CONNECTION, HeaderValue};
-use axum::http::{Request, Response, Version};
-use axum::{BoxError, Router};
+use axum::http::{self, Version};
+use axum::response::Response;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
-use tower::ServiceExt as _;
+use tower::{Service, ServiceExt as _};
 
 use super::connections::Limits;
 use super::listener::Accepted;
@@ -28,6 +30,24 @@ const HEAD: usize = 32 << 10;
 /// How long a connection that is quiet may still begin a request when the server stops: it may be on its way.
 const LAST_WORD: Duration = Duration::from_secs(1);
 
+/// What answers requests.
+pub trait Answers:
+    Service<Request, Response = Response, Error = Infallible, Future: Send>
+    + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+impl<S> Answers for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send>
+        + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
 /// What is spoken over.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -35,7 +55,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// Serves whoever came until they are done, do nothing, or the server stops.
 pub(super) async fn attend(
     accepted: Accepted,
-    router: Router,
+    doors: impl Answers,
     limits: Limits,
     stopping: watch::Receiver<bool>,
 ) {
@@ -47,7 +67,7 @@ pub(super) async fn attend(
     let builder = builder(limits);
     let service = TowerToHyperService::new(tower::service_fn({
         let pulse = Arc::clone(&pulse);
-        move |request| answer(request, router.clone(), Arc::clone(&pulse))
+        move |request| answer(request, doors.clone(), Arc::clone(&pulse))
     }));
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut stopping = std::pin::pin!(told(stopping));
@@ -137,18 +157,18 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
     builder
 }
 
-/// Around the router and not inside: a layer of its own would copy all routes for every connection.
+/// Around the doors and not inside: a layer of its own would copy all routes for every connection.
 async fn answer<B>(
-    request: Request<B>,
-    router: Router,
+    request: http::Request<B>,
+    doors: impl Answers,
     pulse: Arc<Pulse>,
-) -> Result<Response<Spoken>, Infallible>
+) -> Result<http::Response<Spoken>, Infallible>
 where
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let has_streams = request.version() == Version::HTTP_2;
     let at_work = pulse.start(has_streams);
-    let mut response = router.oneshot(request).await?;
+    let mut response = doors.oneshot(request.map(Body::new)).await?;
     if pulse.leaves() && !has_streams {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

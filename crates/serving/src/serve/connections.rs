@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::connection::attend;
+use super::connection::{Answers, attend};
 use super::listener::{Accepted, Listener};
 
 /// What connections may take.
@@ -43,7 +42,7 @@ const AFTER_A_FAILURE: Duration = Duration::from_millis(100);
 /// Serves until told to stop, then lets everybody who came by then ask and be answered.
 pub async fn serve(
     listener: impl Into<Listener>,
-    router: Router,
+    doors: impl Answers,
     limits: Limits,
     stopped: impl Future<Output = ()>,
 ) {
@@ -52,7 +51,7 @@ pub async fn serve(
     let mut connections = JoinSet::new();
     let welcome = |connections: &mut JoinSet<()>, accepted, place| {
         while connections.try_join_next().is_some() {}
-        let attended = attend(accepted, router.clone(), limits, stopping.subscribe());
+        let attended = attend(accepted, doors.clone(), limits, stopping.subscribe());
         connections.spawn(async move {
             let _place: OwnedSemaphorePermit = place;
             attended.await;

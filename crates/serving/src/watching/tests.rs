@@ -15,7 +15,7 @@ use upstream::http::HttpClient;
 
 use super::*;
 use crate::format::Format;
-use crate::router::router;
+use crate::router::doors;
 use crate::sight::Mode;
 
 /// Offers one tool, and says whatever it is told to have changed.
@@ -71,7 +71,7 @@ impl World {
         let (key, command) = new_key(&id, profile);
         let command = Command::Key(id, command);
         crib.catalog().execute(command, Context::by("test"), None).await.unwrap();
-        let (_, app) = router(crib, crate::Options::default());
+        let (_, app) = doors(crib, crate::Options::default());
         Self { app, clock, provider, key }
     }
 

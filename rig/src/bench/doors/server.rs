@@ -57,30 +57,35 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
-    let (mut by_axum, mut keys) = (false, BTreeMap::new());
-    let router = match orders.kind {
+    let ready = |keys| -> anyhow::Result<()> {
+        println!("{}", serde_json::to_string(&Ready { address, keys })?);
+        Ok(())
+    };
+    let (limits, never) = (Limits::default(), std::future::pending());
+    let serving = match orders.kind {
         Kind::Toolcrib { upstream } => {
             let made = crib::make(upstream).await?;
-            keys = made.keys;
-            serving::router(made.crib, serving::Options::default()).0
+            let (doors, _) = serving::doors(made.crib, serving::Options::default());
+            ready(made.keys)?;
+            tokio::spawn(serving::serve(listener, doors, limits, never))
         }
-        Kind::Bare { answer, of_axum } => {
-            by_axum = of_axum;
-            bare(&answer)?
+        Kind::Bare { answer, of_axum: true } => {
+            let router = bare(&answer)?;
+            ready(BTreeMap::new())?;
+            tokio::spawn(async { axum::serve(listener, router).await.unwrap_or_default() })
         }
-        Kind::Forwarder { upstream } => forwarder(upstream)?,
+        Kind::Bare { answer, of_axum: false } => {
+            let router = bare(&answer)?;
+            ready(BTreeMap::new())?;
+            tokio::spawn(serving::serve(listener, router, limits, never))
+        }
+        Kind::Forwarder { upstream } => {
+            let router = forwarder(upstream)?;
+            ready(BTreeMap::new())?;
+            tokio::spawn(serving::serve(listener, router, limits, never))
+        }
     };
-    println!("{}", serde_json::to_string(&Ready { address, keys })?);
-    let serving = tokio::spawn(async move {
-        match by_axum {
-            true => axum::serve(listener, router).await,
-            false => {
-                serving::serve(listener, router, Limits::default(), std::future::pending()).await;
-                Ok(())
-            }
-        }
-    });
-    Ok(serving.await??)
+    Ok(serving.await?)
 }
 
 fn bare(answer: &Path) -> anyhow::Result<Router> {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::routing::get;
 use futures_util::stream;

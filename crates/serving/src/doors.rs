@@ -1,0 +1,57 @@
+//! All doors as one: what `serve` answers with, and what can be mounted wherever a service of tower can.
+//!
+//! A message to `/mcp` goes straight to its handler: to route it, in boxes and layers, would cost more than to answer it.
+//! Everything else, and what names a group or a mode there, takes its route in the table.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::Method;
+use axum::response::Response;
+use tower::Service;
+
+use crate::app::App;
+use crate::around::around;
+use crate::mcp;
+
+/// Everything the server does; cheap to clone.
+#[derive(Clone)]
+pub struct Doors {
+    app: App,
+    routes: Router,
+}
+
+impl Doors {
+    pub(crate) fn new(app: App, routes: Router) -> Self {
+        Self { app, routes }
+    }
+}
+
+impl Service<Request> for Doors {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        if !is_message(&request) {
+            return Box::pin(self.routes.call(request));
+        }
+        let app = self.app.clone();
+        Box::pin(async move {
+            Ok(around(&app, mcp::PATH, request, |request, _| mcp::http::message(&app, request))
+                .await)
+        })
+    }
+}
+
+fn is_message(request: &Request) -> bool {
+    let uri = request.uri();
+    request.method() == Method::POST && uri.path() == mcp::PATH && uri.query().is_none()
+}
