@@ -3,11 +3,15 @@
 //! Of two members with one name, one reader takes the first and another the last; whoever signs and whoever checks must
 //! not see different tokens (RFC 7519, section 4), and whoever asks and whoever answers not different requests. Depth is bounded by the 128 levels of `serde_json`.
 
+mod members;
+
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
+
+pub use self::members::{Members, Object, members};
 
 /// Reads a whole value. The error may repeat the name of a member.
 pub fn value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
@@ -172,14 +176,16 @@ impl<'de> Visitor<'de> for Strict {
             let value = members.next_value_seed(INSIDE)?;
             match object.entry(name) {
                 Entry::Vacant(free) => drop(free.insert(value)),
-                Entry::Occupied(taken) => {
-                    let name: String = taken.key().chars().take(80).collect();
-                    return Err(A::Error::custom(format!("the member `{name}` stands here twice")));
-                }
+                Entry::Occupied(taken) => return Err(twice(taken.key())),
             }
         }
         Ok(Value::Object(object))
     }
+}
+
+fn twice<E: de::Error>(name: &str) -> E {
+    let name: String = name.chars().take(80).collect();
+    E::custom(format!("the member `{name}` stands here twice"))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod kept;
 mod legacy;
 mod listen;
 mod message;
+mod meta;
 mod methods;
 mod modern;
 mod pages;

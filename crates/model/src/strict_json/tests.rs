@@ -162,3 +162,50 @@ proptest! {
         }
     }
 }
+
+/// Wants one member, which is an object.
+#[derive(Debug, Default, PartialEq)]
+struct Wanted {
+    inside: Option<Value>,
+}
+
+impl<'de> Members<'de> for Wanted {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, object: &mut A) -> Result<bool, A::Error> {
+        if name != "inside" {
+            return Ok(false);
+        }
+        self.inside = Some(object.next_value_seed(Strict::default())?);
+        Ok(true)
+    }
+}
+
+#[test]
+fn wanted_members_are_read_and_the_others_checked() {
+    let read = |text: &str| members::<Wanted>(text.as_bytes());
+    let inside = Some(Wanted { inside: Some(json!([1])) });
+    assert_eq!(read(r#"{"a":{"b":[{}]},"inside":[1],"c":null}"#).unwrap(), inside);
+    assert_eq!(read(r#"{"in\u0073ide":[1]}"#).unwrap(), inside);
+    assert_eq!(read("[1]").unwrap(), None);
+    for twice in [
+        r#"{"inside":1,"inside":1}"#,
+        r#"{"a":1,"\u0061":1}"#,
+        r#"{"a":[{"b":{"c":1,"c":1}}]}"#,
+        r#"[{"c":1,"c":1}]"#,
+    ] {
+        let error = read(twice).unwrap_err().to_string();
+        assert!(error.contains("stands here twice"), "{twice}: {error}");
+    }
+    let many: Vec<String> = (0..100).map(|number| format!(r#""{number}":1"#)).collect();
+    assert!(read(&format!("{{{}}}", many.join(","))).is_ok());
+    assert!(read(&format!(r#"{{{},"99":1}}"#, many.join(","))).is_err());
+}
+
+proptest! {
+    #[test]
+    fn what_is_only_checked_is_refused_as_if_it_were_read(
+        text in r#"[\[\]{}:,"0-9.eE+\-\\ab ]{0,60}|(\{"a":(\{"[ab]":1,"[ab]":1\}|\[\{"[ab]":\[\],"[ab]":2\}\])\})"#
+    ) {
+        let checked = members::<()>(text.as_bytes());
+        prop_assert_eq!(checked.is_ok(), value(text.as_bytes()).is_ok(), "{}", text);
+    }
+}

@@ -160,7 +160,7 @@ async fn older(
     message: Message,
 ) -> Result<Response, Problem> {
     let principal = peer.principal();
-    if let Message::Request(Request { id, method, params }) = &message
+    if let Message::Request(Request { id, method, params, .. }) = &message
         && method == "initialize"
     {
         return Ok(match legacy::initialize(&peer, id, params) {
@@ -191,7 +191,7 @@ async fn older(
             });
             Ok(write(answer, accepted, kept).await)
         }
-        Message::Notification { method, params } => {
+        Message::Notification { method, params, .. } => {
             legacy::hear(mcp, &principal, named.map(|(id, _)| id), &method, &params);
             Ok(taken())
         }
@@ -269,13 +269,13 @@ fn peer(app: &App, who: Standing, place: Place, wish: &Wish) -> Result<Peer, Pro
 /// Of the body if it says so, else of the header. A body of the newer era, and a header that stands there twice, are
 /// judged there: the two must say the same.
 fn era_of(headers: &HeaderMap, message: &Message) -> Era {
-    let params = match message {
-        Message::Request(request) => Some(&request.params),
-        Message::Notification { params, .. } => Some(params),
+    let meta = match message {
+        Message::Request(Request { meta, .. }) | Message::Notification { meta, .. } => {
+            meta.as_ref()
+        }
         Message::Response { .. } => None,
     };
-    let meta = params.and_then(|params| params.get("_meta"));
-    if meta.is_some_and(|meta| meta.get(modern::PROTOCOL_VERSION).is_some()) {
+    if meta.is_some_and(|meta| meta.version.is_some()) {
         return Era::Modern;
     }
     let mut versions = headers.get_all(&headers::VERSION).iter();

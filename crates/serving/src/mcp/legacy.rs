@@ -35,8 +35,9 @@ fn begin(
     mcp: &Arc<Mcp>,
     peer: Peer,
     session: Option<(&str, &Session)>,
-    request: Request,
+    mut request: Request,
 ) -> Result<Answer, RpcError> {
+    let progress_token = request.meta.as_mut().and_then(|meta| meta.progress_token.take());
     let (id, params) = (&request.id, &request.params);
     let done = |result: &str| Ok(Answer::Sent(Sent::result(id, result)));
     let gathering = || session.map(|(name, _)| mcp.sessions.gather(name));
@@ -84,6 +85,7 @@ fn begin(
         era: Era::Legacy,
         abilities: session.map(|(_, session)| session.abilities()).unwrap_or_default(),
         log_from: Some(log_from),
+        progress_token,
         stoppable_by,
     };
     asking.answer(request)

@@ -1,10 +1,12 @@
 //! One JSON-RPC message, read strictly: no member twice at any depth, no number that would be rounded, an id that can be
 //! repeated as it came.
 
-use model::strict_json;
+use model::strict_json::{self, Members, Object, Strict};
+use serde::de::MapAccess;
 use serde_json::{Map, Value};
 
 use super::error::RpcError;
+use super::meta::Meta;
 
 /// What a client sends.
 #[derive(Debug)]
@@ -12,7 +14,7 @@ pub(crate) enum Message {
     /// Wants an answer.
     Request(Request),
     /// Wants none.
-    Notification { method: String, params: Map<String, Value> },
+    Notification { method: String, params: Map<String, Value>, meta: Option<Meta> },
     /// Answers something we asked.
     Response { id: Id, outcome: Result<Value, Value> },
 }
@@ -21,7 +23,10 @@ pub(crate) enum Message {
 pub(crate) struct Request {
     pub(crate) id: Id,
     pub(crate) method: String,
+    /// All but `_meta`.
     pub(crate) params: Map<String, Value>,
+    /// What it says about itself, if it does.
+    pub(crate) meta: Option<Meta>,
 }
 
 /// A text or a whole number, as JSON.
@@ -64,64 +69,120 @@ impl Id {
 
 impl Message {
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, Unusable> {
-        let unusable = |error| Unusable { id: None, error };
-        let value = read_value(bytes).map_err(unusable)?;
-        Self::of(value)
-    }
-
-    pub(crate) fn of(value: Value) -> Result<Self, Unusable> {
-        let Value::Object(mut message) = value else {
-            let why = "a message is one JSON object; batches are not taken";
-            return Err(Unusable { id: None, error: RpcError::invalid_request(why) });
-        };
-        let given = message.remove("id");
-        let id = given.as_ref().and_then(Id::of);
-        let mut read = |id: Option<Id>| {
-            if message.get("jsonrpc").is_none_or(|version| version != "2.0") {
-                return Err("`jsonrpc` must be \"2.0\"");
+        match Envelope::read(bytes) {
+            Ok(Some(envelope)) => envelope.open(),
+            Ok(None) => {
+                let why = "a message is one JSON object; batches are not taken";
+                Err(Unusable { id: None, error: RpcError::invalid_request(why) })
             }
-            if given.is_some() && id.is_none() {
-                return Err("`id` must be a text of at most 1 KiB or a whole number");
-            }
-            let params = match message.remove("params") {
-                None => Map::new(),
-                Some(Value::Object(params)) => params,
-                Some(_) => return Err("`params` must be an object"),
-            };
-            match (message.remove("method"), id) {
-                (Some(Value::String(method)), _) if LIMIT < method.len() => {
-                    Err("`method` is too long")
-                }
-                (Some(Value::String(method)), Some(id)) => {
-                    Ok(Self::Request(Request { id, method, params }))
-                }
-                (Some(Value::String(method)), None) => Ok(Self::Notification { method, params }),
-                (Some(_), _) => Err("`method` must be a text"),
-                (None, Some(id)) => match (message.remove("result"), message.remove("error")) {
-                    (Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
-                    (None, Some(error)) => Ok(Self::Response { id, outcome: Err(error) }),
-                    _ => Err("a message has a `method`, a `result` or an `error`"),
-                },
-                (None, None) => Err("a message has a `method`, or answers with an `id`"),
-            }
-        };
-        read(id.clone()).map_err(|why| Unusable { id, error: RpcError::invalid_request(why) })
+            Err(error) => Err(Unusable { id: None, error }),
+        }
     }
 }
 
-/// JSON, exactly as it was meant.
-pub(crate) fn read_value(bytes: &[u8]) -> Result<Value, RpcError> {
-    if SMALL < bytes.len() && PARTS < strict_json::parts(bytes) {
-        return Err(RpcError::parse(format!("a message has at most {PARTS} values")));
-    }
-    let value = strict_json::value(bytes)
-        .map_err(|error| RpcError::parse(format!("the body is not JSON as it must be: {error}")))?;
-    match strict_json::rounded(bytes) {
-        None => Ok(value),
-        Some(number) => {
-            let number: String = number.chars().take(80).collect();
-            let why = format!("the number `{number}` cannot be kept as it is: send it as a text");
-            Err(RpcError::parse(why))
+/// A message with its members as they came.
+#[derive(Default)]
+struct Envelope {
+    jsonrpc: Option<Value>,
+    id: Option<Value>,
+    method: Option<Value>,
+    /// None inside if they are something else than an object.
+    params: Option<Option<Params>>,
+    result: Option<Value>,
+    error: Option<Value>,
+}
+
+/// What a method is given, apart from what is said about the request.
+#[derive(Default)]
+struct Params {
+    members: Map<String, Value>,
+    meta: Option<Meta>,
+}
+
+impl Envelope {
+    /// JSON, exactly as it was meant; none if it is no object.
+    fn read(bytes: &[u8]) -> Result<Option<Self>, RpcError> {
+        if SMALL < bytes.len() && PARTS < strict_json::parts(bytes) {
+            return Err(RpcError::parse(format!("a message has at most {PARTS} values")));
         }
+        let envelope = strict_json::members(bytes).map_err(|error| {
+            RpcError::parse(format!("the body is not JSON as it must be: {error}"))
+        })?;
+        match strict_json::rounded(bytes) {
+            None => Ok(envelope),
+            Some(number) => {
+                let number: String = number.chars().take(80).collect();
+                let why =
+                    format!("the number `{number}` cannot be kept as it is: send it as a text");
+                Err(RpcError::parse(why))
+            }
+        }
+    }
+
+    fn open(self) -> Result<Message, Unusable> {
+        let id = self.id.as_ref().and_then(Id::of);
+        self.message(id.clone())
+            .map_err(|why| Unusable { id, error: RpcError::invalid_request(why) })
+    }
+
+    fn message(self, id: Option<Id>) -> Result<Message, &'static str> {
+        if self.jsonrpc.is_none_or(|version| version != "2.0") {
+            return Err("`jsonrpc` must be \"2.0\"");
+        }
+        if self.id.is_some() && id.is_none() {
+            return Err("`id` must be a text of at most 1 KiB or a whole number");
+        }
+        let Params { members: params, meta } = match self.params {
+            None => Params::default(),
+            Some(Some(params)) => params,
+            Some(None) => return Err("`params` must be an object"),
+        };
+        match (self.method, id) {
+            (Some(Value::String(method)), _) if LIMIT < method.len() => Err("`method` is too long"),
+            (Some(Value::String(method)), Some(id)) => {
+                Ok(Message::Request(Request { id, method, params, meta }))
+            }
+            (Some(Value::String(method)), None) => {
+                Ok(Message::Notification { method, params, meta })
+            }
+            (Some(_), _) => Err("`method` must be a text"),
+            (None, Some(id)) => match (self.result, self.error) {
+                (Some(result), None) => Ok(Message::Response { id, outcome: Ok(result) }),
+                (None, Some(error)) => Ok(Message::Response { id, outcome: Err(error) }),
+                _ => Err("a message has a `method`, a `result` or an `error`"),
+            },
+            (None, None) => Err("a message has a `method`, or answers with an `id`"),
+        }
+    }
+}
+
+impl<'de> Members<'de> for Envelope {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, message: &mut A) -> Result<bool, A::Error> {
+        let place = match name {
+            "jsonrpc" => &mut self.jsonrpc,
+            "id" => &mut self.id,
+            "method" => &mut self.method,
+            "result" => &mut self.result,
+            "error" => &mut self.error,
+            "params" => {
+                self.params = Some(message.next_value_seed(Object::default())?);
+                return Ok(true);
+            }
+            _ => return Ok(false),
+        };
+        *place = Some(message.next_value_seed(Strict::default())?);
+        Ok(true)
+    }
+}
+
+impl<'de> Members<'de> for Params {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, params: &mut A) -> Result<bool, A::Error> {
+        if name == "_meta" {
+            self.meta = params.next_value_seed(Object::default())?;
+        } else {
+            let value = params.next_value_seed(Strict::default())?;
+            self.members.insert(name.to_owned(), value);
+        }
+        Ok(true)
     }
 }

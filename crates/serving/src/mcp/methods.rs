@@ -31,6 +31,8 @@ pub(crate) struct Asking {
     pub(crate) abilities: Abilities,
     /// From where on log lines are wanted.
     pub(crate) log_from: Option<Level>,
+    /// Names the request where it is said how far it is, if that is wanted.
+    pub(crate) progress_token: Option<Value>,
     /// Whose ids the request's is one of, where a call can be stopped by its id.
     pub(crate) stoppable_by: Option<Box<str>>,
 }
@@ -65,13 +67,10 @@ impl Answer {
     }
 }
 
-/// Members of `params` that the protocol has given a meaning.
-const META: &str = "_meta";
-
 impl Asking {
     /// Answers a method that both eras have; none if there is no such method.
     pub(crate) fn answer(self, request: Request) -> Result<Answer, RpcError> {
-        let Request { id, method, params } = request;
+        let Request { id, method, params, .. } = request;
         match (ListOf::named(&method), method.as_str()) {
             (Some(list), _) => self.list(&id, list, &params).map(Answer::Sent),
             (None, "tools/call") => self.call(&id, params),
@@ -207,9 +206,7 @@ impl Asking {
     ) -> Result<Answer, RpcError> {
         let (context, heard) = CallContext::heard(self.abilities);
         let mut context = context.logging(self.log_from);
-        let meta = params.get(META).and_then(Value::as_object);
-        let progress_token = meta.and_then(|meta| meta.get("progressToken")).cloned();
-        let progress_token = progress_token.filter(|token| Id::of(token).is_some());
+        let progress_token = self.progress_token.filter(|token| Id::of(token).is_some());
         if progress_token.is_some() {
             context = context.with_progress();
         }

@@ -11,14 +11,10 @@ use super::era::{self, Era, MODERN};
 use super::error::RpcError;
 use super::listen::Listen;
 use super::message::{Id, Request};
+use super::meta::Meta;
 use super::methods::{Answer, Asking};
 use super::peer::Peer;
 use super::{Mcp, capabilities, headers};
-
-/// The member of `_meta` that makes a request one of this era.
-pub(crate) const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
 /// Every method of the era.
 const METHODS: [&str; 13] = [
@@ -42,6 +38,7 @@ struct Said {
     version: String,
     abilities: Abilities,
     log_from: Option<Level>,
+    progress_token: Option<Value>,
 }
 
 /// Answers a request; over HTTP its headers are held against it.
@@ -62,12 +59,12 @@ fn begin(
     mcp: &Arc<Mcp>,
     peer: Peer,
     headers: Option<&HeaderMap>,
-    request: Request,
+    mut request: Request,
 ) -> Result<Answer, RpcError> {
     if !METHODS.contains(&request.method.as_str()) {
         return Err(RpcError::method_not_found(&request.method));
     }
-    let said = Said::of(&request.params)?;
+    let said = Said::of(request.meta.take())?;
     if let Some(headers) = headers
         && headers::single(headers, &headers::VERSION)? != Some(said.version.as_str())
     {
@@ -88,6 +85,7 @@ fn begin(
         era: Era::Modern,
         abilities: said.abilities,
         log_from: said.log_from,
+        progress_token: said.progress_token,
         stoppable_by: None,
     };
     let (id, method, params) = (&request.id, request.method.as_str(), &request.params);
@@ -105,22 +103,20 @@ fn begin(
 }
 
 impl Said {
-    fn of(params: &Map<String, Value>) -> Result<Self, RpcError> {
+    fn of(meta: Option<Meta>) -> Result<Self, RpcError> {
         let invalid = |why: &str| RpcError::invalid_meta(why);
-        let meta = params.get("_meta").and_then(Value::as_object);
         let meta = meta.ok_or_else(|| invalid("`params._meta` must be there"))?;
-        let version = meta.get(PROTOCOL_VERSION).and_then(Value::as_str);
-        let version =
-            version.ok_or_else(|| invalid("`params._meta` must say the protocol version"))?;
-        let capabilities = meta.get(CAPABILITIES).and_then(Value::as_object);
-        let capabilities = capabilities
-            .ok_or_else(|| invalid("`params._meta` must say the client's capabilities"))?;
-        let log_from = match meta.get(LOG_LEVEL) {
-            None => None,
-            Some(level) => serde_json::from_value(level.clone())
-                .map_err(|_| invalid("`params._meta` names a log level that there is not"))?,
+        let Some(Value::String(version)) = meta.version else {
+            return Err(invalid("`params._meta` must say the protocol version"));
         };
-        Ok(Self { version: version.to_owned(), abilities: Abilities::of(capabilities), log_from })
+        let Some(Value::Object(capabilities)) = meta.capabilities else {
+            return Err(invalid("`params._meta` must say the client's capabilities"));
+        };
+        let log_from = meta.log_level.map_or(Ok(None), serde_json::from_value);
+        let log_from =
+            log_from.map_err(|_| invalid("`params._meta` names a log level that there is not"))?;
+        let abilities = Abilities::of(&capabilities);
+        Ok(Self { version, abilities, log_from, progress_token: meta.progress_token })
     }
 }
 

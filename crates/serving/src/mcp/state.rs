@@ -32,7 +32,7 @@ struct Kept {
 pub(crate) fn fingerprint(method: &str, params: &Map<String, Value>) -> String {
     let asked = params
         .iter()
-        .filter(|(name, _)| !matches!(name.as_str(), "_meta" | "inputResponses" | "requestState"));
+        .filter(|(name, _)| !matches!(name.as_str(), "inputResponses" | "requestState"));
     let mut asked: Vec<_> = asked.collect();
     asked.sort_unstable_by_key(|(name, _)| name.as_str());
     let text = serde_json::to_string(&(method, asked)).unwrap_or_default();
@@ -108,14 +108,14 @@ mod tests {
     #[test]
     fn answers_come_back_to_the_same_call_of_the_same_caller_in_time() {
         let (seal, now) = (Seal::random(), Timestamp::UNIX_EPOCH);
-        let asked = object(json!({"name": "a", "arguments": {"x": 1}, "_meta": {"n": 1}}));
+        let asked = object(json!({"name": "a", "arguments": {"x": 1}}));
         let call = fingerprint("tools/call", &asked);
         let state = close(&seal, "ada", &call, object(json!({"one": {"ok": true}})), now).unwrap();
         let again = |name: &str| {
             let responses = json!({"two": {"ok": false}});
             object(json!({
                 "arguments": {"x": 1}, "name": name, "requestState": state,
-                "inputResponses": responses, "_meta": {"n": 2},
+                "inputResponses": responses,
             }))
         };
         let open = |principal: &str, name: &str, now| {

@@ -92,7 +92,7 @@ impl Talking {
             Ok(Message::Response { id, outcome }) => {
                 self.mcp.asked.answer(&self.principal, &id, outcome);
             }
-            Ok(Message::Notification { method, params }) => match method.as_str() {
+            Ok(Message::Notification { method, params, .. }) => match method.as_str() {
                 "notifications/cancelled" => {
                     let id = params.get("requestId").and_then(Id::of);
                     if let Some(work) = id.and_then(|id| self.running.remove(&id)) {
@@ -111,8 +111,7 @@ impl Talking {
             return self.say(Sent::error(Some(&request.id), &error)).await;
         }
         let peer = self.peer.clone();
-        let meta = request.params.get("_meta");
-        let is_modern = meta.is_some_and(|meta| meta.get(modern::PROTOCOL_VERSION).is_some())
+        let is_modern = request.meta.as_ref().is_some_and(|meta| meta.version.is_some())
             || request.method == "server/discover";
         if !is_modern && request.method == "initialize" {
             match legacy::initialize(&peer, &request.id, &request.params) {

@@ -11,10 +11,10 @@ use crate::mcp::message::{Message, Request};
 /// The message as it would be sent.
 fn written(message: &Message) -> Value {
     match message {
-        Message::Request(Request { id, method, params }) => {
+        Message::Request(Request { id, method, params, .. }) => {
             json!({"jsonrpc": "2.0", "id": id.to_value(), "method": method, "params": params})
         }
-        Message::Notification { method, params } => {
+        Message::Notification { method, params, .. } => {
             json!({"jsonrpc": "2.0", "method": method, "params": params})
         }
         Message::Response { id, outcome: Ok(result) } => {
