@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
 use crate::health::Health;
@@ -13,10 +13,13 @@ use crate::prepared::PreparedLists;
 use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
+use crate::seats::{Seat, Seats};
 use crate::work::Work;
 
 /// How many streams stay open at once: fewer than there may be connections, so that others still get in.
 const STREAMS: usize = 12_288;
+/// How many of them are kept from any one caller for the others.
+const FOR_OTHERS: usize = 1_024;
 
 /// What every handler can reach; cheap to clone.
 #[derive(Clone)]
@@ -35,7 +38,7 @@ pub struct Shared {
     background: Work,
     draining: watch::Sender<bool>,
     pub(crate) health: Health,
-    streams: Arc<Semaphore>,
+    streams: Arc<Seats>,
 }
 
 impl Deref for App {
@@ -79,7 +82,7 @@ impl App {
             background: Work::default(),
             draining: watch::Sender::new(false),
             health: Health::default(),
-            streams: Arc::new(Semaphore::new(STREAMS)),
+            streams: Seats::new(STREAMS, FOR_OTHERS),
         }))
     }
 
@@ -92,9 +95,9 @@ impl App {
         self.background.begin(work);
     }
 
-    /// For a stream that stays open; none if there are too many.
-    pub(crate) fn place_for_stream(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.streams).try_acquire_owned().ok()
+    /// For a stream that stays open; none if there are too many, or too many of the same caller.
+    pub(crate) fn seat_for_stream(&self, principal: &str) -> Option<Seat> {
+        self.streams.take(principal)
     }
 
     /// Says to all that the server is about to stop.

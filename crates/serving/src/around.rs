@@ -43,11 +43,12 @@ impl RequestId {
     }
 
     pub(crate) fn new() -> Self {
-        static START: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one("start"));
+        static START: LazyLock<String> =
+            LazyLock::new(|| format!("{:016x}-", RandomState::new().hash_one("start")));
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let id = format!("{:016x}-{number:x}", *START);
-        Self(id.try_into().expect("hexadecimal digits may stand in a header"))
+        let id = format!("{}{number:x}", *START);
+        Self(id.try_into().expect("digits may stand in a header"))
     }
 }
 

@@ -214,6 +214,10 @@ fn too_large(length: Option<&HeaderValue>) -> Problem {
 
 fn is_json(headers: &HeaderMap) -> bool {
     let given = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let kind = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+    let kind = given.split(';').next().unwrap_or_default().trim();
+    kind.split_once('/').is_some_and(|(kind, of)| {
+        let is_json = of.eq_ignore_ascii_case("json")
+            || of.rsplit_once('+').is_some_and(|(_, like)| like.eq_ignore_ascii_case("json"));
+        is_json && kind.eq_ignore_ascii_case("application")
+    })
 }

@@ -102,7 +102,18 @@ fn refuse_strangers(parts: &Parts, names: &Names) -> Result<(), Problem> {
 }
 
 /// What a proxy adds: then the caller is not on this machine, only the proxy is.
-const FORWARDED: [&str; 3] = ["forwarded", "x-forwarded-for", "via"];
+const FORWARDED: [&str; 10] = [
+    "forwarded",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "x-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "x-envoy-external-address",
+];
 
 #[cfg(test)]
 mod tests {

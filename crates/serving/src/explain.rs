@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::{Claims, Visibility};
+use model::{Claims, Visibility, strict_json};
 use toolcrib::{
     Explanation, GroupOfTool, HeldTool, JournalPlace, PolicyExplanation, ToolExplanation,
 };
@@ -38,7 +38,8 @@ pub(crate) async fn claims(given: &str) -> Result<Claims, Failure> {
         json if json.trim_start().starts_with('{') => json.as_bytes().to_vec(),
         path => target::from_file(Path::new(path), LIMIT)?,
     };
-    serde_json::from_slice(&bytes).map_err(Failure::ClaimsNotAnObject)
+    // As strictly as a token: of a claim that stands there twice, which one counts?
+    strict_json::object(&bytes).map(Claims::from).map_err(Failure::ClaimsNotAnObject)
 }
 
 fn text(explained: &Explanation) -> String {

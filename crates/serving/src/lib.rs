@@ -39,6 +39,7 @@ mod query;
 mod route;
 mod router;
 mod schemas;
+mod seats;
 mod secret;
 mod serve;
 mod sight;

@@ -57,8 +57,8 @@ async fn stream(
 ) -> Result<Response, Problem> {
     let agent = who.identity.agent.clone();
     let busy = || Problem::new(Code::Busy, "too many streams are open: try again later");
-    let place = app.place_for_stream().ok_or_else(busy)?;
-    let watching = Watching::new(&app, who, query.wanted.sight()?, place);
+    let seat = app.seat_for_stream(&who.principal()).ok_or_else(busy)?;
+    let watching = Watching::new(&app, who, query.wanted.sight()?, seat);
     let watching = watching.ok_or_else(|| query.wanted.no_group())?;
     let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let last = header.or(query.last_event_id.as_deref()).and_then(Mark::read);

@@ -11,13 +11,15 @@ use axum::http::request::Parts;
 use futures_util::future::select_all;
 use model::Agent;
 use secrecy::{ExposeSecret as _, SecretString};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::Instant;
-use toolcrib::{AgentView, Changes, Identity, NotIdentified, Position, TokenError};
+use toolcrib::{AgentView, Changes, Identity, Means, NotIdentified, Position, TokenError};
 
 use crate::app::App;
 use crate::caller::{self, Caller};
 use crate::problem::Problem;
+use crate::seats::Seat;
 use crate::sight::Sight;
 
 /// Changes come in bursts: they are waited for before anything is compared.
@@ -51,6 +53,18 @@ impl Standing {
     pub(crate) async fn shown(app: &App, bearer: SecretString) -> Result<Self, NotIdentified> {
         let identity = app.crib.identify(Some(bearer.expose_secret())).await?;
         Ok(Self { identity, shown: Shown::Bearer(Some(bearer)) })
+    }
+
+    /// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
+    pub(crate) fn principal(&self) -> String {
+        let Identity { agent, means } = &self.identity;
+        let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
+        let issuer = agent.claims.get("iss");
+        match means {
+            // As JSON, so that no two can be written alike.
+            Means::Token => json!([issuer, agent.subject, client]).to_string(),
+            Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
+        }
     }
 
     /// Who it is now, by what was shown.
@@ -115,8 +129,8 @@ pub(crate) struct Watching {
     /// Something happened that was not compared yet. Kept here, so that whoever waits may stop waiting at any time.
     is_due: bool,
     look_again: Instant,
-    /// One of the places for streams.
-    _place: OwnedSemaphorePermit,
+    /// One of those for streams.
+    _seat: Seat,
 }
 
 /// What was seen of a provider.
@@ -127,12 +141,7 @@ struct Provider {
 
 impl Watching {
     /// From now on; none if the agent does not have the group.
-    pub(crate) fn new(
-        app: &App,
-        who: Standing,
-        sight: Sight,
-        place: OwnedSemaphorePermit,
-    ) -> Option<Self> {
+    pub(crate) fn new(app: &App, who: Standing, sight: Sight, seat: Seat) -> Option<Self> {
         // Before the view: what happens meanwhile is a change.
         let catalog = app.crib.catalog().changes();
         let all = app.crib.providers().iter().filter(|_| sight.group.is_none());
@@ -153,7 +162,7 @@ impl Watching {
             providers,
             is_due: false,
             look_again,
-            _place: place,
+            _seat: seat,
         })
     }
 

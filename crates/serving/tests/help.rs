@@ -3,7 +3,8 @@
 use crate::support::Folder;
 
 fn help(verb: &str) -> String {
-    Folder::empty().run(&format!("{verb} --help")).output()
+    let text = Folder::empty().run(&format!("{verb} --help")).output();
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -166,6 +167,57 @@ fn call() {
       toolcrib call api.yaml add_pet --args @pet.json
       TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN
     "#);
+}
+
+#[test]
+fn stdio() {
+    insta::assert_snapshot!(help("stdio"), @r##"
+    Offer the tools of one identity to a program that starts us, over MCP
+
+    Usage: toolcrib stdio [OPTIONS]
+
+    Options:
+          --claims <CLAIMS>
+              The claims as JSON, or a file with them
+
+          --group <GROUP>
+              Only the tools of this group
+
+          --mode <MODE>
+              Whether tools are listed, searched, or searched if the list is long
+
+              Possible values:
+              - list:   The tools
+              - search: Nothing but `tool_search` and `execute_tool`, which reach the rest
+              - auto:   The tools, unless the list is longer than the budget
+
+              [default: list]
+
+          --sealing-key-file <FILE>
+              A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
+
+          --journal <PLACE>
+              Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+
+      -v, --verbose...
+              Say more on stderr; twice for even more
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Speaks MCP on standard input and output, every version of it, and writes nothing else there. Reads
+    the journal; a server may be running on it. Who it is for: --claims, or the API key in TOOLCRIB_KEY,
+    or somebody without a credential.
+
+    Examples:
+      toolcrib stdio --claims '{"role":"staff"}'
+      TOOLCRIB_KEY=tcrib_… toolcrib stdio --group billing
+      toolcrib stdio --mode search    # only tool_search and execute_tool, which reach the rest
+
+    For a desktop client:
+      {"mcpServers": {"crib": {"command": "toolcrib",
+        "args": ["stdio", "--journal", "/path/to/toolcrib.db"]}}}
+    "##);
 }
 
 #[test]

@@ -127,3 +127,20 @@ fn who_it_is_for_is_said_at_the_start() {
     assert!(wrong.stderr.contains("TOOLCRIB_KEY is not taken"), "{}", wrong.stderr);
     assert_eq!(wrong.stdout, "");
 }
+
+#[test]
+fn it_ends_when_nobody_hears_it_any_more() {
+    let folder = Folder::with_catalog();
+    let Spoken { mut child, input, output } = Spoken::start(&folder, STAFF);
+    let mut input = input.unwrap();
+    drop(output);
+    // Whatever is answered finds nobody; the input stays open.
+    for id in 0..2 {
+        writeln!(input, "{}", modern(id, "tools/list", json!({}))).ok();
+    }
+    let ended = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        child.try_wait().unwrap().is_some()
+    });
+    assert!(ended, "it still waits for somebody");
+}

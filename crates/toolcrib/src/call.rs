@@ -9,6 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use model::strict_json::{Members, Object};
+use serde::de::{DeserializeSeed as _, MapAccess};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -261,19 +263,9 @@ impl CallContext {
 }
 
 impl Abilities {
-    /// What a client says of itself: the `capabilities` of MCP.
-    pub fn of(capabilities: &Map<String, Value>) -> Self {
-        let elicitation = capabilities.get("elicitation").and_then(Value::as_object);
-        // An empty object is the form, as it was before there was anything else.
-        let form = |modes: &Map<String, Value>| modes.is_empty() || modes.contains_key("form");
-        let tasks = capabilities.get("extensions").and_then(|known| known.get(TASKS));
-        Self {
-            elicitation: elicitation.is_some_and(form),
-            elicitation_by_url: elicitation.is_some_and(|modes| modes.contains_key("url")),
-            sampling: capabilities.get("sampling").is_some_and(Value::is_object),
-            roots: capabilities.get("roots").is_some_and(Value::is_object),
-            tasks: tasks.is_some_and(Value::is_object),
-        }
+    /// What a client says of itself: the `capabilities` of MCP; none if they are no object.
+    pub fn of(capabilities: &Value) -> Option<Self> {
+        Object::default().deserialize(capabilities).ok()?
     }
 
     /// Whether it is among them.
@@ -285,6 +277,65 @@ impl Abilities {
             Ability::Roots => self.roots,
             Ability::Tasks => self.tasks,
         }
+    }
+}
+
+/// The `capabilities` of MCP.
+impl<'de> Members<'de> for Abilities {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, said: &mut A) -> Result<bool, A::Error> {
+        match name {
+            "elicitation" => {
+                let modes: Option<Modes> = said.next_value_seed(Object::default())?;
+                // An empty object is the form, as it was before there was anything else.
+                self.elicitation = modes.as_ref().is_some_and(|modes| modes.form || !modes.any);
+                self.elicitation_by_url = modes.is_some_and(|modes| modes.url);
+            }
+            "sampling" => self.sampling = is_object(said)?,
+            "roots" => self.roots = is_object(said)?,
+            "extensions" => {
+                let known: Option<Extensions> = said.next_value_seed(Object::default())?;
+                self.tasks = known.is_some_and(|known| known.tasks);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn is_object<'de, A: MapAccess<'de>>(said: &mut A) -> Result<bool, A::Error> {
+    said.next_value_seed(Object::<()>::default()).map(|object| object.is_some())
+}
+
+/// How a client lets itself be asked.
+#[derive(Default)]
+struct Modes {
+    any: bool,
+    form: bool,
+    url: bool,
+}
+
+impl<'de> Members<'de> for Modes {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, _: &mut A) -> Result<bool, A::Error> {
+        self.any = true;
+        self.form |= name == "form";
+        self.url |= name == "url";
+        Ok(false)
+    }
+}
+
+/// The extensions a client has.
+#[derive(Default)]
+struct Extensions {
+    tasks: bool,
+}
+
+impl<'de> Members<'de> for Extensions {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, known: &mut A) -> Result<bool, A::Error> {
+        if name != TASKS {
+            return Ok(false);
+        }
+        self.tasks = is_object(known)?;
+        Ok(true)
     }
 }
 

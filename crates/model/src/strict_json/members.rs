@@ -86,7 +86,7 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Option<T>, A::Error> {
-        let (mut read, mut names) = (T::default(), Names::default());
+        let (mut read, mut names) = (T::default(), Names::new());
         while let Some(Name(name)) = object.next_key()? {
             if names.have(&name) {
                 return Err(twice(&name));
@@ -105,15 +105,20 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The names of an object so far. A few are looked through faster than they are put in order.
-#[derive(Default)]
 struct Names<'de> {
     few: Vec<Cow<'de, str>>,
     more: BTreeSet<Cow<'de, str>>,
 }
 
 const FEW: usize = 16;
+/// Most objects of a message have no more.
+const MOST: usize = 4;
 
 impl<'de> Names<'de> {
+    fn new() -> Self {
+        Self { few: Vec::with_capacity(MOST), more: BTreeSet::new() }
+    }
+
     fn have(&self, name: &str) -> bool {
         self.few.iter().any(|known| known == name) || self.more.contains(name)
     }

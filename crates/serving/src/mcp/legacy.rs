@@ -100,8 +100,7 @@ pub(crate) fn initialize(
     let wanted = text(params, "protocolVersion")?;
     // What we do not know is answered with what we know best, and the client decides.
     let version = LEGACY.into_iter().find(|known| *known == wanted).unwrap_or(LEGACY[0]);
-    let abilities = params.get("capabilities").and_then(Value::as_object);
-    let abilities = abilities.map(Abilities::of).unwrap_or_default();
+    let abilities = params.get("capabilities").and_then(Abilities::of).unwrap_or_default();
     let session = Session::new(version, abilities);
     let result = json!({
         "protocolVersion": version,

@@ -92,9 +92,13 @@ impl Listen {
             if self.is_over {
                 return None;
             }
-            match self.watching.changed().await {
-                Ok(change) => self.tell(&change),
-                Err(_gone) => {
+            let changed = tokio::select! {
+                changed = self.watching.changed() => changed.ok(),
+                () = ended(self.gathered.as_deref()) => None,
+            };
+            match changed {
+                Some(change) => self.tell(&change),
+                None => {
                     self.is_over = true;
                     self.ready.extend(self.end());
                 }
@@ -142,6 +146,14 @@ impl Listen {
         let meta = json!({SUBSCRIPTION: id.to_value()});
         let result = Map::from_iter([("_meta".to_owned(), meta)]);
         Some(Sent::result(id, &Era::Modern.complete(result)))
+    }
+}
+
+/// Ends when the session does, if the stream belongs to one.
+async fn ended(session: Option<&Gathered>) {
+    match session {
+        Some(session) => session.ended().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -102,7 +102,7 @@ impl Asking {
         };
         let page = self.mcp.pages.page(&view, self.era, of, after);
         let next = page.next.map(|place| {
-            let place = serde_json::to_vec(&place).unwrap_or_default();
+            let place = serde_json::to_vec(&place).expect("a place is JSON");
             self.mcp.seal.close(purpose, &self.principal, &place)
         });
         let end = next.map(|next| format!("{}}}", self.era.end_of_list(Some(&next))));

@@ -109,13 +109,12 @@ impl Said {
         let Some(Value::String(version)) = meta.version else {
             return Err(invalid("`params._meta` must say the protocol version"));
         };
-        let Some(Value::Object(capabilities)) = meta.capabilities else {
-            return Err(invalid("`params._meta` must say the client's capabilities"));
-        };
+        let abilities = meta.abilities;
+        let abilities = abilities
+            .ok_or_else(|| invalid("`params._meta` must say the client's capabilities"))?;
         let log_from = meta.log_level.map_or(Ok(None), serde_json::from_value);
         let log_from =
             log_from.map_err(|_| invalid("`params._meta` names a log level that there is not"))?;
-        let abilities = Abilities::of(&capabilities);
         Ok(Self { version, abilities, log_from, progress_token: meta.progress_token })
     }
 }

@@ -1,8 +1,7 @@
 //! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
 
 use model::GroupId;
-use serde_json::json;
-use toolcrib::{AgentView, Identity, Means};
+use toolcrib::AgentView;
 
 use super::error::RpcError;
 use crate::app::App;
@@ -22,17 +21,9 @@ impl Peer {
         Self { app, who, sight: Sight::of_mcp(group, mode) }
     }
 
-    /// Whoever it is, in one word that nobody else has: what is handed out to one is no good for another. The client
-    /// counts as well as the user it acts for.
+    /// Whoever it is: what is handed out to one is no good for another.
     pub(crate) fn principal(&self) -> String {
-        let Identity { agent, means } = &self.who.identity;
-        let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
-        let issuer = agent.claims.get("iss");
-        match means {
-            // As JSON, so that no two can be written alike.
-            Means::Token => json!([issuer, agent.subject, client]).to_string(),
-            Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
-        }
+        self.who.principal()
     }
 
     /// What it sees now.
@@ -55,8 +46,8 @@ impl Peer {
     /// Waits for changes of what it sees.
     pub(crate) fn watch(&self) -> Result<Watching, RpcError> {
         let busy = || RpcError::busy("too many streams are open: try again later");
-        let place = self.app.place_for_stream().ok_or_else(busy)?;
-        let watching = Watching::new(&self.app, self.who.clone(), self.sight.clone(), place);
+        let seat = self.app.seat_for_stream(&self.principal()).ok_or_else(busy)?;
+        let watching = Watching::new(&self.app, self.who.clone(), self.sight.clone(), seat);
         watching.ok_or_else(|| RpcError::invalid_params("there is no such group"))
     }
 }

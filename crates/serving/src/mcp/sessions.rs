@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 use toolcrib::{Abilities, Level, Seal};
 
 use super::asked::random;
@@ -36,6 +37,8 @@ pub(crate) struct Session {
 /// What a session gathers.
 #[derive(Default)]
 pub(crate) struct Gathered {
+    /// Told when the session ends.
+    ended: watch::Sender<bool>,
     log_from: Mutex<Option<Level>>,
     subscriptions: Mutex<BTreeSet<String>>,
 }
@@ -71,7 +74,7 @@ impl Session {
     }
 
     pub(crate) fn close(&self, seal: &Seal, principal: &str) -> String {
-        seal.close(PURPOSE, principal, &serde_json::to_vec(self).unwrap_or_default())
+        seal.close(PURPOSE, principal, &serde_json::to_vec(self).expect("a session is JSON"))
     }
 
     /// Whether a stream of this session may begin with an event that says nothing, so that it can be taken up again.
@@ -97,8 +100,10 @@ impl Sessions {
     }
 
     pub(crate) fn end(&self, id: &str) {
-        self.gathered.invalidate(id);
         self.ended.insert(id.to_owned(), ());
+        if let Some(gathered) = self.gathered.remove(id) {
+            gathered.ended.send_replace(true);
+        }
     }
 
     /// What it gathered; nothing if it never did.
@@ -112,6 +117,12 @@ impl Sessions {
 }
 
 impl Gathered {
+    /// Waits until the session has ended.
+    pub(crate) async fn ended(&self) {
+        let mut ended = self.ended.subscribe();
+        ended.wait_for(|ended| *ended).await.expect("the sender is held here");
+    }
+
     fn level(&self) -> MutexGuard<'_, Option<Level>> {
         self.log_from.lock().expect("no one panics while holding a level")
     }

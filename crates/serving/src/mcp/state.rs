@@ -35,7 +35,7 @@ pub(crate) fn fingerprint(method: &str, params: &Map<String, Value>) -> String {
         .filter(|(name, _)| !matches!(name.as_str(), "inputResponses" | "requestState"));
     let mut asked: Vec<_> = asked.collect();
     asked.sort_unstable_by_key(|(name, _)| name.as_str());
-    let text = serde_json::to_string(&(method, asked)).unwrap_or_default();
+    let text = serde_json::to_string(&(method, asked)).expect("parameters are JSON");
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn close(
     now: Timestamp,
 ) -> Result<String, RpcError> {
     let kept = Kept { call: call.to_owned(), until: (now + GOOD_FOR).as_second(), answers };
-    let text = serde_json::to_vec(&kept).unwrap_or_default();
+    let text = serde_json::to_vec(&kept).expect("answers are JSON");
     if LIMIT < text.len() {
         return Err(RpcError::invalid_params("the answers are too long to go on with"));
     }

@@ -21,6 +21,8 @@ use super::{Mcp, error::RpcError, legacy, modern};
 const LIMIT: usize = 4 << 20;
 /// How much may wait to be written.
 const WAITING: usize = 64;
+/// How many requests may be under way: a client that asks and never listens does not pile them up.
+const UNDER_WAY: usize = 1_000;
 /// How long calls may still take when nobody asks any more.
 const LAST_ANSWERS: Duration = Duration::from_secs(10);
 /// There is one client, and it has one session.
@@ -49,7 +51,12 @@ pub(crate) async fn speak(
     let mut line = Vec::new();
     loop {
         line.clear();
-        match read_line(&mut input, &mut line).await? {
+        let read = tokio::select! {
+            read = read_line(&mut input, &mut line) => read?,
+            // Nobody hears us any more.
+            () = talk.say.closed() => break,
+        };
+        match read {
             Line::End => break,
             Line::TooLong => {
                 let error = RpcError::invalid_request("a message has at most 4 MiB");
@@ -108,6 +115,10 @@ impl Talking {
     async fn answer(&mut self, request: Request) {
         if !self.peer.is_still_known().await {
             let error = RpcError::invalid_request("the credential is no longer good");
+            return self.say(Sent::error(Some(&request.id), &error)).await;
+        }
+        if UNDER_WAY <= self.work.len() {
+            let error = RpcError::busy("too many requests are under way: read the answers first");
             return self.say(Sent::error(Some(&request.id), &error)).await;
         }
         let peer = self.peer.clone();

@@ -150,7 +150,8 @@ fn tell_how(socket: &tokio::net::TcpStream, limits: Limits) {
 
 fn builder(limits: Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.idle).max_buf_size(HEAD);
+    // A head that does not come is our own affair (`pulse.rs`), for both versions.
+    builder.http1().header_read_timeout(None).max_buf_size(HEAD);
     builder.http2().timer(TokioTimer::new()).max_header_list_size(HEAD as u32);
     builder.http2().max_concurrent_streams(limits.streams);
     builder.http2().keep_alive_interval(limits.idle).keep_alive_timeout(limits.idle);

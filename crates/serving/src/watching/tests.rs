@@ -79,8 +79,8 @@ impl World {
         let identity = self.app.crib.identify(Some(self.key.expose_secret())).await.unwrap();
         let sight = Sight { group: None, mode: Mode::List, format: Format::Mcp, budget: 0 };
         let bearer = Some(self.key.expose_secret().into());
-        let place = self.app.place_for_stream().unwrap();
-        Watching::new(&self.app, Standing { identity, shown: Shown::Bearer(bearer) }, sight, place)
+        let seat = self.app.seat_for_stream("ada").unwrap();
+        Watching::new(&self.app, Standing { identity, shown: Shown::Bearer(bearer) }, sight, seat)
             .unwrap()
     }
 

@@ -40,12 +40,10 @@ impl Accepted {
         }
         let mut accepted = Self { json: false, events: false };
         for kind in given.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(',')) {
-            match kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-                "*/*" => (accepted.json, accepted.events) = (true, true),
-                JSON | "application/*" => accepted.json = true,
-                EVENTS | "text/*" => accepted.events = true,
-                _ => {}
-            }
+            let kind = kind.split(';').next().unwrap_or_default().trim();
+            let is = |known: &[&str]| known.iter().any(|known| kind.eq_ignore_ascii_case(known));
+            accepted.json |= is(&["*/*", JSON, "application/*"]);
+            accepted.events |= is(&["*/*", EVENTS, "text/*"]);
         }
         if !accepted.json && !accepted.events {
             let detail = "send `Accept: application/json, text/event-stream`";
