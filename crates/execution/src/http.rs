@@ -151,7 +151,7 @@ impl HttpTool {
         &self,
         client: &HttpClient,
         limits: Limits,
-        arguments: &Map<String, Value>,
+        arguments: Map<String, Value>,
         credentials: &Credentials,
         origin: Option<&Origin>,
     ) -> Outcome {
@@ -164,14 +164,15 @@ impl HttpTool {
 
     fn authorised(
         &self,
-        arguments: &Map<String, Value>,
+        arguments: Map<String, Value>,
         credentials: &Credentials,
         origin: Option<&Origin>,
     ) -> Result<Request, Failure> {
-        self.check(arguments).map_err(|problems| failure::wrong_arguments(&problems))?;
+        let arguments = self.arguments.checked(arguments);
+        let arguments = arguments.map_err(|problems| failure::wrong_arguments(&problems))?;
         let refused = |code, message| Failure { code, message, retryable: false };
         let mut request =
-            self.request(arguments).map_err(|error| refused(error.code(), error.to_string()))?;
+            self.request(&arguments).map_err(|error| refused(error.code(), error.to_string()))?;
         self.authorise(&mut request, credentials, origin)
             .map_err(|error| refused(ErrorCode::InternalError, error.to_string()))?;
         Ok(request)
