@@ -18,7 +18,7 @@ pub(super) fn text(text: &str) -> String {
 
 /// A value as JSON text in which nothing is.
 pub(super) fn json(value: &Value) -> String {
-    let json = value.to_string();
+    let json = serde_json::to_string(value).expect("a value can be written");
     if is_visible_ascii(&json) { json } else { plain_json(&json) }
 }
 
