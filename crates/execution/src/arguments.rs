@@ -32,7 +32,10 @@ const VISITS_EXPLAINED: u64 = 4_000;
 pub struct Arguments {
     schema: Value,
     validator: Option<Validator>,
-    others: Others,
+    /// Whether what the schema does not name is a mistake.
+    is_closed: bool,
+    /// Whether no value is looked at more than once, however it is checked.
+    looks_once: bool,
 }
 
 /// What happens to an argument that the schema neither names nor forbids.
@@ -63,39 +66,60 @@ impl Arguments {
             .with_pattern_options(patterns::options())
             .build(&schema)
             .ok();
-        Self { schema, validator, others }
+        let is_closed = names::is_closed(&schema, others);
+        let looks_once = visits::looks_once(&schema);
+        Self { schema, validator, is_closed, looks_once }
     }
 
     /// All that is wrong with these arguments, up to a sensible number.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<Problem>> {
-        let mut problems = names::unknown(&self.schema, self.others, arguments);
-        problems.extend(top::too_large(&self.schema, arguments));
-        problems.extend(self.misfits(arguments));
-        problems.truncate(PROBLEMS);
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
+        self.checked(arguments.clone()).map(drop)
     }
 
-    fn misfits(&self, arguments: &Map<String, Value>) -> Vec<Problem> {
-        let instance = Value::Object(arguments.clone());
-        let visits = visits::visits(&self.schema, &instance);
+    /// The same without a copy: arguments that are right are given back.
+    pub(crate) fn checked(
+        &self,
+        arguments: Map<String, Value>,
+    ) -> Result<Map<String, Value>, Vec<Problem>> {
+        let mut problems = Vec::new();
+        if self.is_closed {
+            problems.extend(names::unknown(&self.schema, &arguments));
+        }
+        problems.extend(top::too_large(&self.schema, &arguments));
+        // The validator wants them as a value.
+        let instance = Value::Object(arguments);
+        problems.extend(self.misfits(&instance));
+        problems.truncate(PROBLEMS);
+        match instance {
+            Value::Object(arguments) if problems.is_empty() => Ok(arguments),
+            _ => Err(problems),
+        }
+    }
+
+    fn misfits(&self, instance: &Value) -> Vec<Problem> {
+        let size = size(instance);
+        let visits = match self.looks_once && size <= SMALL {
+            true => size,
+            false => visits::visits(&self.schema, instance),
+        };
         // A schema that is costly by itself is its source's doing; arguments that make it so are the caller's, who must
         // not get around the check by sending more.
-        if VISITS < visits && SMALL < size(&instance) {
+        if VISITS < visits && SMALL < size {
             return vec![Problem::new(
                 "",
                 "the arguments are too large to be checked: send less at once",
             )];
         }
         let Some(validator) = self.validator.as_ref().filter(|_| visits <= VISITS) else {
-            return top::problems(&self.schema, arguments);
+            return top::problems(&self.schema, instance);
         };
-        if validator.is_valid(&instance) {
+        if validator.is_valid(instance) {
             return Vec::new();
         }
         if visits <= VISITS_EXPLAINED {
-            return explained(validator, &instance);
+            return explained(validator, instance);
         }
-        let mut problems = top::problems(&self.schema, arguments);
+        let mut problems = top::problems(&self.schema, instance);
         problems.push(Problem::new("", "the arguments do not fit the input schema"));
         problems
     }

@@ -15,6 +15,9 @@ use crate::{
     RequestTemplate, Security, TemplateError, outcome, outcome_of_tool_result, without_credentials,
 };
 
+/// How many headers are added on the way out, about.
+const HEADERS_ADDED: usize = 4;
+
 /// A tool that is called over HTTP.
 pub struct HttpTool {
     id: ToolId,
@@ -151,7 +154,7 @@ impl HttpTool {
         &self,
         client: &HttpClient,
         limits: Limits,
-        arguments: &Map<String, Value>,
+        arguments: Map<String, Value>,
         credentials: &Credentials,
         origin: Option<&Origin>,
     ) -> Outcome {
@@ -164,14 +167,15 @@ impl HttpTool {
 
     fn authorised(
         &self,
-        arguments: &Map<String, Value>,
+        arguments: Map<String, Value>,
         credentials: &Credentials,
         origin: Option<&Origin>,
     ) -> Result<Request, Failure> {
-        self.check(arguments).map_err(|problems| failure::wrong_arguments(&problems))?;
+        let arguments = self.arguments.checked(arguments);
+        let arguments = arguments.map_err(|problems| failure::wrong_arguments(&problems))?;
         let refused = |code, message| Failure { code, message, retryable: false };
         let mut request =
-            self.request(arguments).map_err(|error| refused(error.code(), error.to_string()))?;
+            self.request(&arguments).map_err(|error| refused(error.code(), error.to_string()))?;
         self.authorise(&mut request, credentials, origin)
             .map_err(|error| refused(ErrorCode::InternalError, error.to_string()))?;
         Ok(request)
@@ -192,7 +196,7 @@ impl HttpTool {
 
 /// In the types of the one who sends it. Templates and credentials were checked, so nothing should be left to refuse.
 fn wired(request: Request) -> Option<http::Request> {
-    let mut headers = header::HeaderMap::new();
+    let mut headers = header::HeaderMap::with_capacity(request.headers.len() + HEADERS_ADDED);
     for (name, value) in request.headers {
         let name = header::HeaderName::from_bytes(name.as_bytes()).ok()?;
         headers.insert(name, header::HeaderValue::from_str(&value).ok()?);

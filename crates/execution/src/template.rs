@@ -18,6 +18,7 @@ mod address;
 mod attachment;
 mod body;
 mod context;
+mod direct;
 mod error;
 mod functions;
 mod header;
@@ -33,13 +34,13 @@ use serde_json::{Map, Value};
 use crate::Request;
 use address::Address;
 use body::{Body, Sent};
-use context::{context, shared};
+use context::Shared;
 pub use error::TemplateError;
 use header::Header;
 pub(crate) use header::is_header_text;
 pub(crate) use style::{cookie_encoded, percent_encoded};
 
-/// The templates of one request, taken apart and checked once. Their expressions are kept as text: see `text.rs`.
+/// The templates of one request, taken apart, checked and compiled once.
 pub struct RequestTemplate {
     method: Box<str>,
     address: Address,
@@ -72,20 +73,20 @@ impl RequestTemplate {
 
     /// The request for these arguments.
     pub fn render(&self, arguments: &Map<String, Value>) -> Result<Request, TemplateError> {
-        let arguments = shared(arguments);
+        let shared = Shared::new(arguments);
         let mut request = Request {
             method: self.method.clone().into(),
-            url: self.address.render(&context(&arguments, address::BUDGET))?,
+            url: self.address.render(&shared.within(address::BUDGET))?,
             headers: Vec::new(),
             body: None,
         };
-        let small = context(&arguments, header::LIMIT);
+        let small = shared.within(header::LIMIT);
         for header in &self.headers {
             if let Some(value) = header.render(&small)? {
                 request.headers.push((header.name.to_string(), value));
             }
         }
-        let large = context(&arguments, body::LIMIT);
+        let large = shared.within(body::LIMIT);
         match self.body.as_ref().map(|body| body.render(&large)).transpose()?.flatten() {
             Some(sent) => set_body(&mut request, sent),
             None => request.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type")),

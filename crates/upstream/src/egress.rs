@@ -83,7 +83,9 @@ impl Egress {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(EgressError::Credentials);
         }
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+        let (Some(host), Some(written), Some(port)) =
+            (url.host(), url.host_str(), url.port_or_known_default())
+        else {
             return Err(EgressError::NoHost);
         };
         if PORTS_WITHOUT_HTTP.contains(&port) {
@@ -94,7 +96,7 @@ impl Egress {
             Host::Ipv6(address) => Some(IpAddr::V6(address)),
             Host::Domain(name) => address_of_well_known(without_dots(name)),
         };
-        self.check_addresses(&host.to_string(), port, address.as_slice())
+        self.check_addresses(written, port, address.as_slice())
     }
 
     /// Whether all of the addresses a host stands for are open. One that is not is enough to refuse: the answer mixes

@@ -3,12 +3,10 @@
 //! The one thing below us that tries again is the pool: it takes another connection if the first had been closed before
 //! a byte of the request was written to it. Whatever may have reached the upstream is reported and left to the caller.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::stream;
 pub use reqwest::{Method, header};
 use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
@@ -17,9 +15,11 @@ use crate::egress::{Allowed, Egress};
 use crate::resolver;
 use connections::Connections;
 pub use error::{Cause, HttpError};
+use watched::Watched;
 
 mod connections;
 mod error;
+mod watched;
 
 /// Sends requests within one policy. A copy shares its connections; another policy, from [`HttpClient::with_egress`],
 /// has connections of its own and shares only the certificates.
@@ -100,14 +100,15 @@ impl HttpClient {
 
     /// Sends a request once. A redirect is an answer like any other.
     pub async fn send(&self, request: Request, limits: Limits) -> Result<Answer, HttpError> {
-        let origin = origin(&request.url);
+        let url = request.url.clone();
         let repeatable = request.method.is_idempotent();
         // Only the sending of a body can be watched. Without one, it may always have been sent.
         let empty = request.body.as_ref().is_none_or(Vec::is_empty);
         let sent = Arc::new(AtomicBool::new(empty));
-        let exchange = self.exchange(request, limits.max_bytes, &sent);
-        let Limits { deadline, .. } = limits;
+        let Limits { deadline, max_bytes } = limits;
+        let exchange = self.exchange(request, max_bytes, &sent);
         tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| {
+            let origin = origin(&url);
             let sent = sent.load(Ordering::Relaxed);
             Err(HttpError::Timeout { origin, deadline, sent, repeatable })
         })
@@ -162,8 +163,8 @@ impl Request {
         Self { method: Method::GET, url, headers: HeaderMap::new(), body: None }
     }
 
-    /// The body is a stream that notes when it is taken: then the request is on its way. Its length is said in a header,
-    /// even of no body where one is usual (RFC 9110, section 8.6), as some upstreams insist on it.
+    /// The length of the body is said in a header, even of no body where one is usual (RFC 9110, section 8.6), as some
+    /// upstreams insist on it.
     fn prepare(self, sent: Arc<AtomicBool>) -> reqwest::Request {
         let body = self.body.unwrap_or_default();
         let usual = [Method::POST, Method::PUT, Method::PATCH].contains(&self.method);
@@ -175,11 +176,7 @@ impl Request {
             request.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
         }
         if !body.is_empty() {
-            let taken = async move {
-                sent.store(true, Ordering::Relaxed);
-                Ok::<_, Infallible>(body)
-            };
-            *request.body_mut() = Some(reqwest::Body::wrap_stream(stream::once(taken)));
+            *request.body_mut() = Some(reqwest::Body::wrap(Watched::new(body, sent)));
         }
         request
     }
@@ -211,11 +208,11 @@ async fn read(response: &mut Response, method: &Method, limit: u64) -> Result<Ve
     if announced.is_some_and(|bytes| limit < bytes) {
         return Err(HttpError::TooLarge { limit, announced });
     }
-    let url = response.url().clone();
     let mut body = Vec::new();
     loop {
         let chunk = response.chunk().await;
-        let chunk = chunk.map_err(|error| HttpError::from_reqwest(error, &url, method))?;
+        let chunk =
+            chunk.map_err(|error| HttpError::from_reqwest(error, response.url(), method))?;
         let Some(chunk) = chunk else { return Ok(body) };
         if limit < (body.len() + chunk.len()) as u64 {
             return Err(HttpError::TooLarge { limit, announced });

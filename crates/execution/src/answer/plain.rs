@@ -18,7 +18,13 @@ pub(super) fn text(text: &str) -> String {
 
 /// A value as JSON text in which nothing is.
 pub(super) fn json(value: &Value) -> String {
-    plain_json(&value.to_string())
+    let json = serde_json::to_string(value).expect("a value can be written");
+    if is_visible_ascii(&json) { json } else { plain_json(&json) }
+}
+
+/// Whether it is text as most of it is: nothing in it can be hidden.
+fn is_visible_ascii(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 /// JSON text that means the same, with such characters escaped as JSON escapes them.

@@ -31,7 +31,7 @@ fn answered(content_type: &str, body: &[u8]) -> Outcome {
 
 /// The tool result an MCP client would be given, as JSON.
 fn told(outcome: &Outcome) -> Value {
-    let mut result = serde_json::to_value(tool_result(outcome, None)).unwrap();
+    let mut result = serde_json::to_value(tool_result(outcome.clone(), None)).unwrap();
     let meta = result.as_object_mut().unwrap().shift_remove("_meta").unwrap();
     assert_eq!(
         meta,
@@ -315,7 +315,7 @@ fn a_result_that_breaks_the_promise_of_the_tool_is_text_only() {
         let schema = json!({"type": "object", "properties": {"pizzas": {"type": kind}}});
         Arguments::compile(&schema, Others::Sent)
     };
-    let broken = tool_result(&outcome, Some(&promise("array")));
+    let broken = tool_result(outcome.clone(), Some(&promise("array")));
     assert_eq!((broken.structured_content, broken.content.len()), (None, 1));
-    assert!(tool_result(&outcome, Some(&promise("string"))).structured_content.is_some());
+    assert!(tool_result(outcome, Some(&promise("string"))).structured_content.is_some());
 }

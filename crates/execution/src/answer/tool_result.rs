@@ -9,23 +9,25 @@ use crate::Arguments;
 /// What an MCP client is told of an outcome. A result that does not fit what the tool promised (`output`, its output
 /// schema) is text only: clients refuse structured content that breaks the promise. All of it are the words of a source,
 /// and says so: nobody should take them for instructions.
-pub fn tool_result(outcome: &Outcome, output: Option<&Arguments>) -> ToolResult {
+pub fn tool_result(outcome: Outcome, output: Option<&Arguments>) -> ToolResult {
     let meta = Map::from_iter([
         ("toolcrib/source".to_owned(), Value::from(outcome.tool_id.source())),
         ("toolcrib/untrusted".to_owned(), Value::Bool(true)),
     ]);
-    if let Some(failure) = &outcome.error {
-        let content = vec![Content::Text { text: failure.message.clone() }];
+    if let Some(failure) = outcome.error {
+        let content = vec![Content::Text { text: failure.message }];
         return ToolResult { content, structured_content: None, is_error: true, meta };
     }
-    let content = match (&outcome.result, outcome.content.as_slice()) {
-        (Some(result), []) => vec![Content::Text { text: plain::json(result) }],
-        (_, content) => content.to_vec(),
+    let mut content = outcome.content;
+    if let (Some(result), []) = (&outcome.result, content.as_slice()) {
+        content.push(Content::Text { text: plain::json(result) });
+    }
+    let structured_content = match (outcome.result, output) {
+        (Some(Value::Object(object)), Some(output)) => output.checked(object).ok(),
+        (Some(Value::Object(object)), None) => Some(object),
+        (_, _) => None,
     };
-    let fits =
-        |object: &&Map<String, Value>| output.is_none_or(|output| output.check(object).is_ok());
-    let structured_content = outcome.result.as_ref().and_then(Value::as_object).filter(fits);
-    ToolResult { content, structured_content: structured_content.cloned(), is_error: false, meta }
+    ToolResult { content, structured_content, is_error: false, meta }
 }
 
 /// What a tool result says, or none if the answer is not one. Its content is passed on, and its word on failure is

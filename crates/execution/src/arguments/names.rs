@@ -17,20 +17,21 @@ const NAMING: [&str; 9] = [
     "unevaluatedProperties",
 ];
 
-pub(super) fn unknown(
-    schema: &Value,
-    others: Others,
-    arguments: &Map<String, Value>,
-) -> Vec<Problem> {
-    let is_closed = match schema.get("additionalProperties") {
+/// Whether an argument that `properties` does not name is a mistake.
+pub(super) fn is_closed(schema: &Value, others: Others) -> bool {
+    match schema.get("additionalProperties") {
         None => others == Others::Refused && !NAMING.iter().any(|word| schema.get(word).is_some()),
         Some(additional) => {
             *additional == Value::Bool(false) && schema.get("patternProperties").is_none()
         }
-    };
+    }
+}
+
+/// What a closed schema says of these names.
+pub(super) fn unknown(schema: &Value, arguments: &Map<String, Value>) -> Vec<Problem> {
     let none = Map::new();
     let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    let unknown = arguments.keys().filter(|name| is_closed && !known.contains_key(*name));
+    let unknown = arguments.keys().filter(|name| !known.contains_key(*name));
     // Only so many are shown, and looking for the nearest name takes time.
     unknown.take(PROBLEMS).map(|name| Problem::new("", &message(name, known))).collect()
 }

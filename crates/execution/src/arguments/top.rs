@@ -4,13 +4,13 @@ use serde_json::{Map, Value};
 
 use super::Problem;
 
-pub(super) fn problems(schema: &Value, arguments: &Map<String, Value>) -> Vec<Problem> {
+pub(super) fn problems(schema: &Value, arguments: &Value) -> Vec<Problem> {
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     let missing = required
         .filter_map(Value::as_str)
-        .filter(|name| !arguments.contains_key(*name))
+        .filter(|name| arguments.get(name).is_none())
         .map(|name| Problem::new("", &format!("\"{name}\" is a required property")));
-    let wrong = arguments.iter().filter_map(|(name, value)| {
+    let wrong = arguments.as_object().into_iter().flatten().filter_map(|(name, value)| {
         let types = schema.get("properties")?.get(name)?.get("type")?;
         let message = || format!("it is not of type {types}");
         (!is_of(types, value)).then(|| Problem::new(&path(name), &message()))

@@ -20,6 +20,41 @@ pub(super) fn visits(schema: &Value, instance: &Value) -> u64 {
     Count { root: schema, known: HashMap::new(), depth: 0 }.visits(schema, instance)
 }
 
+/// Whether a check looks at each value once at most, with one part of the schema: no reference leads anywhere, and no two
+/// schemas are about the same value. Then the visits are as many as there are values, and need no counting.
+pub(super) fn looks_once(schema: &Value) -> bool {
+    let Some(keywords) = schema.as_object() else { return schema.is_boolean() };
+    keywords.iter().all(|(keyword, value)| match keyword.as_str() {
+        "properties" => children(value).all(looks_once),
+        "items" | "additionalProperties" => looks_once(value),
+        keyword => !COUNTED.contains(&keyword),
+    })
+}
+
+/// All other keywords that `Count` has something to say about.
+const COUNTED: [&str; 20] = [
+    "$dynamicRef",
+    "$id",
+    "$recursiveRef",
+    "$ref",
+    "allOf",
+    "anyOf",
+    "contains",
+    "dependencies",
+    "dependentSchemas",
+    "else",
+    "if",
+    "not",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+];
+
 struct Count<'a> {
     root: &'a Value,
     known: HashMap<(*const Value, *const Value), u64>,
@@ -107,5 +142,40 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
         Value::Object(members) => Box::new(members.values()),
         Value::Array(items) => Box::new(items.iter()),
         _ => Box::new(std::iter::empty()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_schema_without_references_and_choices_looks_once() {
+        let inner = json!({"type": "array", "items": {"type": "integer", "minimum": 1}});
+        let plain = json!({
+            "type": "object", "required": ["a"], "properties": {"a": inner, "$ref": true},
+            "additionalProperties": {"enum": [1, {"$ref": "#"}]}, "$defs": {"a": {"$ref": "#"}},
+        });
+        assert!(looks_once(&plain));
+        let once = visits(&plain, &json!({"a": [1, 2], "$ref": 0}));
+        assert!(once <= 20, "{once}");
+    }
+
+    #[test]
+    fn wherever_there_is_one_it_may_look_again() {
+        for keyword in COUNTED {
+            let inner = json!({keyword: {}});
+            for schema in [
+                json!({"properties": {"a": inner}}),
+                json!({"items": {"items": inner}}),
+                json!({"additionalProperties": inner}),
+                json!({"type": "object", keyword: []}),
+            ] {
+                assert!(!looks_once(&schema), "{schema}");
+            }
+        }
+        assert!(!looks_once(&json!({"items": [{"$ref": "#"}]})));
     }
 }

@@ -4,12 +4,12 @@
 //! as many segments, none of them empty, `.` or `..`, and a url parser must read it back letter by letter. So what was
 //! checked here is what is sent.
 
-use minijinja::Value;
 use percent_encoding::utf8_percent_encode;
 use upstream::egress::MAX_URL;
-use url::Url;
+use url::{Position, Url};
 
 use super::TemplateError;
+use super::context::Seen;
 use super::piece::{Piece, Place};
 use super::style::{NOT_IN_PATHS, NOT_IN_QUERIES};
 use super::text::{Formula, Stretch, Text};
@@ -40,24 +40,21 @@ impl Address {
         Ok(Self { origin, text, segments })
     }
 
-    pub(super) fn render(&self, context: &Value) -> Result<Url, TemplateError> {
-        let mut target = String::new();
+    pub(super) fn render(&self, seen: &Seen<'_>) -> Result<Url, TemplateError> {
+        let mut written = self.origin.to_string();
         for stretch in &self.text.stretches {
             match stretch {
-                Stretch::Literal(literal) => target.push_str(literal),
-                Stretch::Formula(formula) => target.push_str(&filled(formula, context)?),
+                Stretch::Literal(literal) => written.push_str(literal),
+                Stretch::Formula(formula) => written.push_str(&filled(formula, seen)?),
             }
         }
-        let written = format!("{}{target}", self.origin);
         if MAX_URL < written.len() {
             return Err(refused(&format!("would make the address longer than {MAX_URL} bytes")));
         }
-        self.check_segments(path(&target))?;
+        let (_, target) = written.split_at(self.origin.len());
+        self.check_segments(path(target))?;
         match Url::parse(&written) {
-            Ok(url)
-                if url.as_str() == written
-                    && url.origin().ascii_serialization() == *self.origin =>
-            {
+            Ok(url) if url.as_str() == written && url[..Position::BeforePath] == *self.origin => {
                 Ok(url)
             }
             Ok(_) | Err(_) => Err(broken("would not be read as it is written")),
@@ -65,11 +62,10 @@ impl Address {
     }
 
     fn check_segments(&self, path: &str) -> Result<(), TemplateError> {
-        let segments: Vec<&str> = path.split('/').collect();
-        if segments.len() != self.segments.len() {
+        if path.split('/').count() != self.segments.len() {
             return Err(broken("would have another number of segments"));
         }
-        for (segment, shape) in segments.into_iter().zip(&self.segments) {
+        for (segment, shape) in path.split('/').zip(&self.segments) {
             if matches!(segment, "." | "..") || segment.is_empty() && !shape.is_empty() {
                 return Err(refused("would make a segment of the path empty, `.` or `..`"));
             }
@@ -79,8 +75,8 @@ impl Address {
 }
 
 /// Nothing is the `query(…)` of no pairs. All else that has no value was refused.
-fn filled(formula: &Formula, context: &Value) -> Result<String, TemplateError> {
-    match formula.evaluate(context)? {
+fn filled(formula: &Formula, seen: &Seen<'_>) -> Result<String, TemplateError> {
+    match formula.evaluate(seen)? {
         Piece::Path(text) | Piece::Query(text) => Ok(text),
         _ => Ok(String::new()),
     }

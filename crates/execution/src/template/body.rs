@@ -1,10 +1,10 @@
 //! The body of a request, in its encoding.
 
-use minijinja::Value;
 use model::BodyEncoding;
 use serde_json::Value as Json;
 
 use super::TemplateError;
+use super::context::Seen;
 use super::multipart;
 use super::piece::{Piece, Place};
 use super::text::{Stretch, Text};
@@ -74,13 +74,13 @@ impl Body {
     }
 
     /// None if there is nothing to send.
-    pub(super) fn render(&self, context: &Value) -> Result<Option<Sent>, TemplateError> {
+    pub(super) fn render(&self, seen: &Seen<'_>) -> Result<Option<Sent>, TemplateError> {
         let mut bytes = Vec::new();
         let is_alone = self.text.stretches.len() == 1;
         for stretch in &self.text.stretches {
             match stretch {
                 Stretch::Literal(literal) => bytes.extend(literal.bytes()),
-                Stretch::Formula(formula) => match formula.evaluate(context)? {
+                Stretch::Formula(formula) => match formula.evaluate(seen)? {
                     Piece::Json(more) | Piece::Body(more) => bytes.extend(more),
                     Piece::Multipart(parts) => {
                         let (bytes, boundary) = multipart::encoded(&parts);

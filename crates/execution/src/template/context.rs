@@ -1,8 +1,10 @@
 //! What a template can see: the arguments of one call, and nothing else.
 
+use std::cell::OnceCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use minijinja::value::{Object, Serde, ValueKind};
+use minijinja::value::{DynObject, Object, Serde, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use serde_json::{Map, Value as Json};
 
@@ -13,15 +15,76 @@ pub(super) const ARGUMENTS: &str = "args";
 /// Out of reach for templates: they may only use the names they know.
 const BUDGET: &str = "budget";
 
+const TOO_LARGE: &str = "is too large to send";
+
+/// The arguments of a call, in the engine's own form too if that is asked for; it is cheap to share.
+pub(super) struct Shared<'a> {
+    arguments: &'a Map<String, Json>,
+    marked: OnceCell<Value>,
+}
+
+/// What the expressions of one place see.
+pub(super) struct Seen<'a> {
+    shared: &'a Shared<'a>,
+    budget: Arc<Budget>,
+}
+
 /// How many bytes of values functions may still take. A template can name one large argument a thousand times.
 #[derive(Debug)]
 struct Budget(AtomicUsize);
 
 impl Object for Budget {}
 
-/// The arguments in the engine's own form, which is cheap to share.
-pub(super) fn shared(arguments: &Map<String, Json>) -> Value {
-    Value::from_pairs(arguments.iter().map(|(name, value)| (name.as_str(), marked(value))))
+impl Budget {
+    fn left(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, size: usize) {
+        self.0.fetch_sub(size, Ordering::Relaxed);
+    }
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(arguments: &'a Map<String, Json>) -> Self {
+        Self { arguments, marked: OnceCell::new() }
+    }
+
+    /// With a budget for this many bytes.
+    pub(super) fn within(&'a self, budget: usize) -> Seen<'a> {
+        Seen { shared: self, budget: Arc::new(Budget(AtomicUsize::new(budget))) }
+    }
+}
+
+impl Seen<'_> {
+    /// The value of an argument, or none if it is not there.
+    pub(super) fn take(&self, name: &str) -> Result<Option<&Json>, &'static str> {
+        let value = self.shared.arguments.get(name);
+        if let Some(value) = value {
+            self.budget.take(size_of(value, self.budget.left())?);
+        }
+        Ok(value)
+    }
+
+    /// All arguments but the named ones.
+    pub(super) fn rest(&self, named: &[Box<str>]) -> Result<Vec<(&str, &Json)>, &'static str> {
+        let members = self.shared.arguments.iter().map(|(name, value)| (name.as_str(), value));
+        let is_other = |(name, _): &(&str, &Json)| !named.iter().any(|named| &**named == *name);
+        let rest: Vec<_> = members.filter(is_other).collect();
+        self.budget.take(size_of_members(rest.iter().copied(), self.budget.left())?);
+        Ok(rest)
+    }
+
+    /// The same for the engine.
+    pub(super) fn context(&self) -> Value {
+        let arguments = self.shared.marked.get_or_init(|| marked_members(self.shared.arguments));
+        let budget = Value::from_dyn_object(DynObject::new(Arc::clone(&self.budget)));
+        Value::from_pairs([(ARGUMENTS, arguments.clone()), (BUDGET, budget)])
+    }
+}
+
+fn marked_members(members: &Map<String, Json>) -> Value {
+    Value::from_pairs(members.iter().map(|(name, value)| (name.as_str(), marked(value))))
 }
 
 /// Every text in it bears the mark that the engine has for HTML, which has no use here: it tells what an agent wrote
@@ -30,7 +93,7 @@ fn marked(value: &Json) -> Value {
     match value {
         Json::String(text) => Value::from_safe_string(text.clone()),
         Json::Array(items) => items.iter().map(marked).collect(),
-        Json::Object(members) => shared(members),
+        Json::Object(members) => marked_members(members),
         Json::Null | Json::Bool(_) | Json::Number(_) => Value::from(Serde(value)),
     }
 }
@@ -38,13 +101,6 @@ fn marked(value: &Json) -> Value {
 /// The text of a string literal in the template.
 pub(super) fn literal(value: &Value) -> Option<&str> {
     value.as_str().filter(|_| !value.is_safe())
-}
-
-pub(super) fn context(arguments: &Value, budget: usize) -> Value {
-    Value::from_pairs([
-        (ARGUMENTS, arguments.clone()),
-        (BUDGET, Value::from_object(Budget(AtomicUsize::new(budget)))),
-    ])
 }
 
 /// The value a function was given, or none if it is not there. `json(…)` is a text like any other.
@@ -56,11 +112,10 @@ pub(super) fn given(state: &State<'_, '_>, value: &Value) -> Result<Option<Json>
         Some(_) | None => {}
     }
     let budget = state.lookup(BUDGET).unwrap_or_default();
-    let Some(Budget(left)) = budget.downcast_object_ref() else {
+    let Some(budget) = budget.downcast_object_ref::<Budget>() else {
         return Err(failed("has no arguments to see"));
     };
-    let size = size(value, left.load(Ordering::Relaxed))?;
-    left.fetch_sub(size, Ordering::Relaxed);
+    budget.take(size(value, budget.left())?);
     Ok(Some(serde_json::to_value(value).map_err(|_| failed("is not JSON"))?))
 }
 
@@ -85,7 +140,39 @@ fn size(value: &Value, limit: usize) -> Result<usize, Error> {
         _ if Piece::of(value).is_some() => return Err(failed("is already encoded")),
         _ => return Err(failed("is not a value")),
     }
-    if limit < size { Err(failed("is too large to send")) } else { Ok(size) }
+    if limit < size { Err(failed(TOO_LARGE)) } else { Ok(size) }
+}
+
+/// The same of a value that is not in the engine's form.
+fn size_of(value: &Json, limit: usize) -> Result<usize, &'static str> {
+    let size = match value {
+        Json::Null | Json::Bool(_) | Json::Number(_) => 4,
+        Json::String(text) => 4 + text.len(),
+        Json::Array(items) => {
+            let mut size: usize = 4;
+            for item in items {
+                size += size_of(item, limit.saturating_sub(size))?;
+            }
+            size
+        }
+        Json::Object(members) => {
+            let members = members.iter().map(|(name, value)| (name.as_str(), value));
+            return size_of_members(members, limit);
+        }
+    };
+    if limit < size { Err(TOO_LARGE) } else { Ok(size) }
+}
+
+fn size_of_members<'a>(
+    members: impl Iterator<Item = (&'a str, &'a Json)>,
+    limit: usize,
+) -> Result<usize, &'static str> {
+    let mut size: usize = 4;
+    for (name, value) in members {
+        size += 4 + name.len();
+        size += size_of(value, limit.saturating_sub(size))?;
+    }
+    if limit < size { Err(TOO_LARGE) } else { Ok(size) }
 }
 
 /// A failure of a function, told about its argument: "the argument `id` …".

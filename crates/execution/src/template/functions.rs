@@ -1,9 +1,9 @@
 //! The words a template may use. The engine brings none of its own: no filter, no `range`, no `debug`.
 
-mod body;
-mod header;
-mod path;
-mod query;
+pub(super) mod body;
+pub(super) mod header;
+pub(super) mod path;
+pub(super) mod query;
 
 use std::sync::LazyLock;
 

@@ -1,9 +1,9 @@
 //! A header of a request: whether it may be set from arguments, and what it holds.
 
-use minijinja::Value;
 use model::header::{is_ours, is_token};
 
 use super::TemplateError;
+use super::context::Seen;
 use super::piece::{Piece, Place};
 use super::text::{Stretch, Text};
 
@@ -40,12 +40,12 @@ impl Header {
     }
 
     /// None if a value of it is not there.
-    pub(super) fn render(&self, context: &Value) -> Result<Option<String>, TemplateError> {
+    pub(super) fn render(&self, seen: &Seen<'_>) -> Result<Option<String>, TemplateError> {
         let mut value = String::new();
         for stretch in &self.text.stretches {
             match stretch {
                 Stretch::Literal(literal) => value.push_str(literal),
-                Stretch::Formula(formula) => match formula.evaluate(context)? {
+                Stretch::Formula(formula) => match formula.evaluate(seen)? {
                     Piece::Header(text) | Piece::Cookies(text) => value.push_str(&text),
                     _ => return Ok(None),
                 },

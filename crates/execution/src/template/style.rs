@@ -40,6 +40,11 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
+    /// In a query, where OpenAPI may leave reserved characters as they are.
+    pub(super) fn of_query(reserved: bool) -> Self {
+        if reserved { Self::AllowReserved } else { Self::Percent }
+    }
+
     pub(super) fn value(self, text: &str) -> String {
         match self {
             Self::Percent => percent_encoded(text),

@@ -2,6 +2,7 @@
 
 mod address;
 mod bodies;
+mod direct;
 mod headers;
 mod laws;
 mod limits;

@@ -1,13 +1,13 @@
-//! A template, taken apart and checked: literal text and expressions in turn.
-//!
-//! Expressions are kept as text. The engine's compiled form takes 8 KB for each, which is too much to keep for the tools
-//! of a large catalog, and compiling one again takes a few microseconds.
+//! A template, taken apart, checked and compiled: literal text and expressions in turn.
 
-use minijinja::{Error, Value};
+use std::collections::HashSet;
+
+use minijinja::{Error, Expression};
 use model::TEMPLATE_LIMIT;
 
 use super::TemplateError;
-use super::context::ARGUMENTS;
+use super::context::{ARGUMENTS, Seen};
+use super::direct::Direct;
 use super::functions::{VOCABULARY, is_known};
 use super::piece::{Piece, Place};
 use super::scan::{Span, spans};
@@ -27,7 +27,14 @@ pub(super) enum Stretch {
 /// An expression in its place.
 pub(super) struct Formula {
     source: Box<str>,
-    place: Place,
+    names: HashSet<String>,
+    way: Way,
+}
+
+/// How an expression is evaluated. The engine's compiled form takes 8 KB: only tools that are ready to be called have it.
+enum Way {
+    Direct(Direct),
+    Engine(Box<Expression<'static, 'static>>),
 }
 
 impl Text {
@@ -78,29 +85,42 @@ fn compile(source: &str, place: Place) -> Result<Stretch, TemplateError> {
         let value = expression.eval(()).map_err(wrong)?;
         return Ok(Stretch::Literal(value.to_string().into()));
     }
-    Ok(Stretch::Formula(Formula { source: source.into(), place }))
+    let way = Way::compile(source, place).map_err(wrong)?;
+    Ok(Stretch::Formula(Formula { source: source.into(), names, way }))
+}
+
+impl Way {
+    fn compile(source: &str, place: Place) -> Result<Self, Error> {
+        if let Some(direct) = Direct::read(source, place) {
+            return Ok(Self::Direct(direct));
+        }
+        let placed = format!("{}({source})", place.function());
+        Ok(Self::Engine(Box::new(VOCABULARY.compile_expression_owned(placed)?)))
+    }
 }
 
 impl Formula {
     pub(super) fn uses(&self, name: &str) -> bool {
-        let expression = VOCABULARY.compile_expression(&self.source);
-        expression.is_ok_and(|expression| expression.undeclared_variables(false).contains(name))
+        self.names.contains(name)
     }
 
-    pub(super) fn evaluate(&self, context: &Value) -> Result<Piece, TemplateError> {
-        let placed = format!("{}({})", self.place.function(), self.source);
-        let value = VOCABULARY
-            .compile_expression(&placed)
-            .and_then(|expression| expression.eval(context))
-            .map_err(|error| self.refused(&error))?;
+    pub(super) fn evaluate(&self, seen: &Seen<'_>) -> Result<Piece, TemplateError> {
+        let expression = match &self.way {
+            Way::Direct(direct) => {
+                return direct.evaluate(seen).map_err(|problem| self.refused(problem.to_owned()));
+            }
+            Way::Engine(expression) => expression,
+        };
+        let value = expression.eval(seen.context()).map_err(|error| {
+            self.refused(error.detail().map_or_else(|| error.kind().to_string(), shown))
+        })?;
         Piece::of(&value).cloned().ok_or_else(|| TemplateError::Expression {
             expression: shown(&self.source),
             reason: "it gives more than one value".to_owned(),
         })
     }
 
-    fn refused(&self, error: &Error) -> TemplateError {
-        let problem = error.detail().map_or_else(|| error.kind().to_string(), shown);
+    fn refused(&self, problem: String) -> TemplateError {
         TemplateError::Argument { argument: self.argument(), problem }
     }
 

@@ -124,7 +124,7 @@ impl AgentView {
         let (start, tool_id) = (Instant::now(), id_of(tool));
         let by = match tool.origin() {
             Origin::Catalog(entry) => {
-                let done = self.execute_catalogued(entry, &arguments).await;
+                let done = self.execute_catalogued(entry, arguments).await;
                 done.unwrap_or_else(DoneBy::Nobody)
             }
             Origin::Provider(tool, provider) => {
@@ -162,7 +162,7 @@ impl AgentView {
     async fn execute_catalogued(
         &self,
         entry: &Arc<CataloguedTool>,
-        arguments: &Map<String, Value>,
+        arguments: Map<String, Value>,
     ) -> Result<DoneBy, Failure> {
         let source = self.snapshot.source(&entry.tool.source);
         let is_served = self.snapshot.served().contains(entry.slot);
@@ -253,11 +253,11 @@ impl Done {
         match self.by {
             DoneBy::Upstream(outcome, promised) => {
                 let output = promised.as_ref().and_then(|ready| ready.output.as_ref());
-                execution::tool_result(&outcome, output)
+                execution::tool_result(outcome, output)
             }
             DoneBy::Here(result) => result,
             DoneBy::Nobody(failure) => {
-                execution::tool_result(&failed(self.tool_id, self.start, failure), None)
+                execution::tool_result(failed(self.tool_id, self.start, failure), None)
             }
         }
     }

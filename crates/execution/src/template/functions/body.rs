@@ -3,6 +3,8 @@
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, State, Value};
 use model::BodyEncoding;
+use serde::Serializer as _;
+use serde_json::Value as Json;
 
 use super::flag;
 use crate::template::attachment::Attachment;
@@ -27,10 +29,21 @@ pub(super) fn register(environment: &mut Environment<'_>) {
 }
 
 fn json(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
-    Ok(match given(state, &value)? {
-        Some(value) => Piece::Json(value.to_string().into_bytes()),
-        None => Piece::Nothing,
-    })
+    Ok(written(given(state, &value)?.as_ref()))
+}
+
+/// A value as JSON.
+pub(in crate::template) fn written(value: Option<&Json>) -> Piece {
+    let bytes = |value| serde_json::to_vec(value).expect("a value can be written");
+    value.map_or(Piece::Nothing, |value| Piece::Json(bytes(value)))
+}
+
+/// The same of an object that is only put together to be sent.
+pub(in crate::template) fn written_members(members: &[(&str, &Json)]) -> Piece {
+    let mut bytes = Vec::new();
+    let mut writer = serde_json::Serializer::new(&mut bytes);
+    writer.collect_map(members.iter().copied()).expect("values can be written");
+    Piece::Json(bytes)
 }
 
 /// All arguments but the named ones. None at all is no body, unless the body is required.
@@ -76,7 +89,7 @@ fn join(state: &State<'_, '_>, pieces: Rest<Value>) -> Result<Value, Error> {
 }
 
 /// How the value of a field becomes parts: as fields, or as files.
-type Making = fn(&str, &serde_json::Value, Option<&str>) -> Result<Vec<Part>, &'static str>;
+type Making = fn(&str, &Json, Option<&str>) -> Result<Vec<Part>, &'static str>;
 
 fn parts_of(
     making: Making,

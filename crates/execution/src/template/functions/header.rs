@@ -5,6 +5,7 @@
 
 use minijinja::value::{Kwargs, Rest};
 use minijinja::{Environment, Error, State, Value};
+use serde_json::Value as Json;
 
 use super::flag;
 use crate::template::context::{failed, given};
@@ -24,8 +25,16 @@ pub(super) fn register(environment: &mut Environment<'_>) {
 fn header(state: &State<'_, '_>, value: Value, options: Kwargs) -> Result<Piece, Error> {
     let explode = flag(&options, "explode", false)?;
     options.assert_all_used()?;
-    let shape = Shape::of(given(state, &value)?.as_ref(), Encoding::Plain);
-    shape.flat(",", explode).map_or(Ok(Piece::Nothing), line)
+    written(given(state, &value)?.as_ref(), explode).map_err(failed)
+}
+
+/// A value as text on a line.
+pub(in crate::template) fn written(
+    value: Option<&Json>,
+    explode: bool,
+) -> Result<Piece, &'static str> {
+    let text = Shape::of(value, Encoding::Plain).flat(",", explode);
+    text.map_or(Ok(Piece::Nothing), line)
 }
 
 /// JSON can say every character in ASCII.
@@ -42,7 +51,7 @@ fn header_json(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
             }
         }
     }
-    line(ascii)
+    line(ascii).map_err(failed)
 }
 
 fn cookie(
@@ -76,7 +85,7 @@ fn in_header(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
         Some(_) => Err(failed("is not encoded for a header")),
         None => {
             let shape = Shape::of(given(state, &value)?.as_ref(), Encoding::Plain);
-            line(shape.flat(",", false).ok_or_else(|| failed("is missing"))?)
+            line(shape.flat(",", false).ok_or_else(|| failed("is missing"))?).map_err(failed)
         }
     }
 }
@@ -88,9 +97,9 @@ fn in_cookie_header(value: Value) -> Result<Piece, Error> {
     }
 }
 
-fn line(text: String) -> Result<Piece, Error> {
+fn line(text: String) -> Result<Piece, &'static str> {
     match is_header_text(&text) {
         true => Ok(Piece::Header(text)),
-        false => Err(failed("has a character that no header can have")),
+        false => Err("has a character that no header can have"),
     }
 }

@@ -4,6 +4,7 @@
 
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, State, Value};
+use serde_json::Value as Json;
 
 use super::flag;
 use crate::template::context::{failed, given};
@@ -49,15 +50,24 @@ fn in_address(state: &State<'_, '_>, value: Value) -> Result<Piece, Error> {
     match Piece::of(&value) {
         Some(piece @ (Piece::Path(_) | Piece::Query(_) | Piece::Nothing)) => Ok(piece.clone()),
         Some(_) => Err(failed("is not encoded for an address")),
-        None => Ok(Piece::Path(shape(state, &value)?.flat(",", false).unwrap_or_default())),
+        None => segment(given(state, &value)?.as_ref()).map_err(failed),
     }
 }
 
+/// A plain value in a path.
+pub(in crate::template) fn segment(value: Option<&Json>) -> Result<Piece, &'static str> {
+    Ok(Piece::Path(shape_of(value)?.flat(",", false).unwrap_or_default()))
+}
+
 fn shape(state: &State<'_, '_>, value: &Value) -> Result<Shape, Error> {
-    let Some(value) = given(state, value)? else { return Err(failed("is missing")) };
-    match Shape::of(Some(&value), Encoding::Percent) {
-        Shape::Nothing => Err(failed("is empty")),
-        Shape::One(text) if text.is_empty() => Err(failed("is empty")),
+    shape_of(given(state, value)?.as_ref()).map_err(failed)
+}
+
+fn shape_of(value: Option<&Json>) -> Result<Shape, &'static str> {
+    let value = value.ok_or("is missing")?;
+    match Shape::of(Some(value), Encoding::Percent) {
+        Shape::Nothing => Err("is empty"),
+        Shape::One(text) if text.is_empty() => Err("is empty"),
         shape @ (Shape::One(_) | Shape::List(_) | Shape::Object(_)) => Ok(shape),
     }
 }

@@ -113,10 +113,12 @@ fn json_pair(
 }
 
 fn query(pieces: Rest<Value>) -> Result<Piece, Error> {
-    Ok(match joined(&pieces)? {
-        Some(query) => Piece::Query(format!("?{query}")),
-        None => Piece::Nothing,
-    })
+    Ok(joined(&pieces)?.map_or(Piece::Nothing, question))
+}
+
+/// A query of pairs that are joined already.
+pub(in crate::template) fn question(pairs: String) -> Piece {
+    if pairs.is_empty() { Piece::Nothing } else { Piece::Query(format!("?{pairs}")) }
 }
 
 fn pairs(pieces: Rest<Value>) -> Result<Piece, Error> {
@@ -143,6 +145,5 @@ fn pair(pairs: &[String]) -> Piece {
 }
 
 fn encoding(options: &Kwargs) -> Result<Encoding, Error> {
-    let reserved = flag(options, "reserved", false)?;
-    Ok(if reserved { Encoding::AllowReserved } else { Encoding::Percent })
+    Ok(Encoding::of_query(flag(options, "reserved", false)?))
 }
