@@ -68,7 +68,7 @@ async fn call(
     Exact(arguments): Exact<Map<String, Value>>,
 ) -> Result<Json<ToolResult>, Problem> {
     let view = app.crib.view(&identity.agent);
-    let called = view.call_with(&name, arguments, &CallContext::silent()).await?;
+    let called = view.call_with(&view.find(&name)?, arguments, &CallContext::silent()).await;
     Ok(Json(match called {
         Called::Done(done) => done.into_tool_result(),
         Called::Error { message, .. } => failed(message),

@@ -1,5 +1,7 @@
 //! The eras of the protocol: what their versions are called, and how a result is dressed in each.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use super::error::RpcError;
@@ -24,6 +26,10 @@ const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 pub(crate) fn server_info() -> Value {
     json!({"name": "toolcrib", "title": "toolcrib", "version": env!("CARGO_PKG_VERSION")})
 }
+
+/// A `_meta` that says who we are and nothing else, as the next member of a result.
+pub(crate) static SIGNED: LazyLock<String> =
+    LazyLock::new(|| format!(r#","_meta":{}"#, json!({SERVER: server_info()})));
 
 /// Says who we are, in the `_meta` of a result.
 pub(crate) fn sign(meta: &mut Map<String, Value>) {

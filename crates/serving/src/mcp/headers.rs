@@ -71,11 +71,11 @@ pub(crate) fn check(
 pub(crate) fn check_parameters(
     headers: &HeaderMap,
     mirrored: &[(String, String)],
-    arguments: Option<&Map<String, Value>>,
+    arguments: &Map<String, Value>,
 ) -> Result<(), RpcError> {
     for (property, header) in mirrored {
         let name = format!("{PARAMETER}{}", header.to_ascii_lowercase());
-        let argument = arguments.and_then(|all| all.get(property)).filter(|value| !value.is_null());
+        let argument = arguments.get(property).filter(|value| !value.is_null());
         let sent = single(headers, name.as_str())?;
         let same = match (sent, argument) {
             (None, None) => true,
@@ -156,7 +156,7 @@ mod tests {
         let mirrored = vec![("region".to_owned(), "Region".to_owned())];
         let check = |sent: &[(&str, &str)], argument: Value| {
             let arguments = json!({"region": argument});
-            check_parameters(&headers(sent), &mirrored, arguments.as_object()).is_ok()
+            check_parameters(&headers(sent), &mirrored, arguments.as_object().unwrap()).is_ok()
         };
         assert!(check(&[("mcp-param-region", "eu")], json!("eu")));
         assert!(check(&[("mcp-param-region", "=?base64?SGVsbG8=?=")], json!("Hello")));

@@ -88,7 +88,7 @@ fn begin(
         progress_token,
         stoppable_by,
     };
-    asking.answer(request)
+    asking.answer(request, None)
 }
 
 /// `initialize`: the answer, and the session that begins.

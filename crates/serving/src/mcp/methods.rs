@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
 use futures_util::FutureExt as _;
 use model::ToolResult;
 use serde_json::{Map, Value, json};
@@ -20,7 +21,7 @@ use super::message::{Id, Request};
 use super::pages::{ListOf, Place};
 use super::peer::Peer;
 use super::talk::{Running, Talk};
-use super::{Mcp, capabilities, state, tasks};
+use super::{Mcp, capabilities, headers, state, tasks};
 
 /// A request of somebody whose credential was checked, in an era.
 pub(crate) struct Asking {
@@ -68,12 +69,16 @@ impl Answer {
 }
 
 impl Asking {
-    /// Answers a method that both eras have; none if there is no such method.
-    pub(crate) fn answer(self, request: Request) -> Result<Answer, RpcError> {
+    /// Answers a method that both eras have. Headers are those that must repeat what a call says.
+    pub(crate) fn answer(
+        self,
+        request: Request,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Answer, RpcError> {
         let Request { id, method, params, .. } = request;
         match (ListOf::named(&method), method.as_str()) {
             (Some(list), _) => self.list(&id, list, &params).map(Answer::Sent),
-            (None, "tools/call") => self.call(&id, params),
+            (None, "tools/call") => self.call(&id, params, headers),
             (None, "prompts/get") => self.prompt(&id, params),
             (None, "resources/read") => self.read(&id, params),
             (None, "completion/complete") => self.complete(&id, &params).map(Answer::Sent),
@@ -109,18 +114,27 @@ impl Asking {
         Ok(Sent::list(id, purpose, page.bytes, end))
     }
 
-    fn call(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
-        let name = text(&params, "name")?;
-        let arguments = arguments(&params)?;
-        let view = self.view()?;
+    fn call(
+        self,
+        id: &Id,
+        params: Map<String, Value>,
+        headers: Option<&HeaderMap>,
+    ) -> Result<Answer, RpcError> {
+        let (view, arguments) = (self.view()?, arguments(&params)?);
+        let name = params.get("name").and_then(Value::as_str);
+        let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a text"))?;
+        let tool = view.find(name);
+        let tool = tool.map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
+        if let Some(headers) = headers {
+            headers::check_parameters(headers, &tool.mirrored(), &arguments)?;
+        }
         self.talk(id, "tools/call", params, |context, waiting| {
             Box::pin(async move {
-                match view.call_with(&name, arguments, &context).await {
-                    Ok(Called::Done(done)) => Ok(waiting.done(done.into_tool_result())),
-                    Ok(Called::Asks(questions)) => waiting.asks(questions),
-                    Ok(Called::Unable(ability)) => Err(RpcError::unable(ability)),
-                    Ok(Called::Error { code, message }) => Err(RpcError::of_tool(code, message)),
-                    Err(missing) => Err(RpcError::invalid_params(missing.to_string())),
+                match view.call_with(&tool, arguments, &context).await {
+                    Called::Done(done) => Ok(waiting.done(done.into_tool_result())),
+                    Called::Asks(questions) => waiting.asks(questions),
+                    Called::Unable(ability) => Err(RpcError::unable(ability)),
+                    Called::Error { code, message } => Err(RpcError::of_tool(code, message)),
                 }
             })
         })
@@ -279,9 +293,15 @@ impl Waiting {
         if self.era == Era::Legacy {
             return serde_json::to_string(&result).expect("a result is JSON");
         }
-        era::sign(&mut result.meta);
+        let is_unsigned = result.meta.is_empty();
+        if !is_unsigned {
+            era::sign(&mut result.meta);
+        }
         let mut text = serde_json::to_string(&result).expect("a result is JSON");
         text.pop();
+        if is_unsigned {
+            text.push_str(&era::SIGNED);
+        }
         text.push_str(r#","resultType":"complete"}"#);
         text
     }

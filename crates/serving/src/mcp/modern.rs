@@ -89,16 +89,13 @@ fn begin(
         stoppable_by: None,
     };
     let (id, method, params) = (&request.id, request.method.as_str(), &request.params);
-    if let (Some(headers), "tools/call") = (headers, method) {
-        check_parameters(&asking, headers, params)?;
-    }
     match method {
         "server/discover" => asking.discover(id).map(Answer::Sent),
         "subscriptions/listen" => Listen::begin(&asking, id, params).map(Answer::Listen),
         "tasks/get" | "tasks/update" | "tasks/cancel" => {
             asking.task(id, method, params).map(Answer::Sent)
         }
-        _ => asking.answer(request),
+        _ => asking.answer(request, headers),
     }
 }
 
@@ -117,19 +114,6 @@ impl Said {
             log_from.map_err(|_| invalid("`params._meta` names a log level that there is not"))?;
         Ok(Self { version, abilities, log_from, progress_token: meta.progress_token })
     }
-}
-
-/// A tool may want some of its arguments repeated in headers. One that is not there is missed later, by everybody alike.
-fn check_parameters(
-    asking: &Asking,
-    headers: &HeaderMap,
-    params: &Map<String, Value>,
-) -> Result<(), RpcError> {
-    let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
-    let Ok(tool) = asking.view()?.find(name) else { return Ok(()) };
-    let mirrored = tool.mirrored();
-    let arguments = params.get("arguments").and_then(Value::as_object);
-    headers::check_parameters(headers, &mirrored, arguments)
 }
 
 impl Asking {

@@ -93,15 +93,14 @@ impl AgentView {
         Ok(self.call_quietly(&tool, arguments).await)
     }
 
-    /// Calls a tool by name.
+    /// Calls a tool that was found in this view.
     pub async fn call_with(
         &self,
-        name: &str,
+        tool: &ViewedTool,
         arguments: Map<String, Value>,
         call: &CallContext,
-    ) -> Result<Called, NotFound> {
-        let tool = self.find(name)?;
-        Ok(self.execute(&tool, arguments, call).await)
+    ) -> Called {
+        self.execute(tool, arguments, call).await
     }
 
     async fn call_quietly(&self, tool: &ViewedTool, arguments: Map<String, Value>) -> Outcome {
