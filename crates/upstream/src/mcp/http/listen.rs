@@ -1,0 +1,80 @@
+//! The stream for what a server says by itself, before the modern era. It is opened again when it ends, and taken up
+//! where it was if the server numbers its events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::answer::{get, is_stream, pause};
+use super::{ASIDE, HttpLink};
+use crate::http::header::HeaderMap;
+use crate::http::{Limits, Opened};
+use crate::mcp::hearing::Stream;
+use crate::mcp::message;
+use crate::mcp::sse::Sse;
+
+/// After so long without a word the stream is opened again: whoever is at the other end may be gone.
+const IDLE: Duration = Duration::from_secs(5 * 60);
+/// An event that was begun is done by then.
+const EVENT: Duration = Duration::from_secs(30);
+
+/// Listens until it is aborted, or the server turns out to have no such stream.
+pub(crate) async fn listen(link: Arc<HttpLink>) {
+    let mut sse = Sse::new(link.settings.limits.max_message);
+    let mut generation = link.session().generation;
+    let mut times = 0;
+    let limits = Limits { deadline: ASIDE, max_bytes: u64::MAX };
+    loop {
+        let session = link.session();
+        if session.generation != generation {
+            generation = session.generation;
+            sse.last_id = None;
+        }
+        let none = HeaderMap::new();
+        match get(&link, &session, sse.last_id.as_deref(), &none, limits).await {
+            Ok(opened) if opened.status == 200 && is_stream(&opened) => {
+                let has_missed = 0 < times && sse.last_id.is_none();
+                if has_missed {
+                    link.hearing.bell.ring(|changes| changes.all());
+                }
+                sse.restart();
+                if read(&link, opened, &mut sse).await {
+                    times = 0;
+                }
+            }
+            // The session is gone; the next call begins another.
+            Ok(opened) if opened.status == 404 && session.id.is_some() => {}
+            Ok(opened) if (400..500).contains(&opened.status) && opened.status != 429 => return,
+            Ok(_) | Err(_) => {}
+        }
+        times += 1;
+        sleep(pause(&sse, times)).await;
+    }
+}
+
+/// Says whether anything came.
+async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
+    let mut came = false;
+    let mut begun: Option<Instant> = None;
+    loop {
+        let time = begun.map_or(IDLE, |begun| EVENT.saturating_sub(begun.elapsed()));
+        let Ok(Ok(Some(chunk))) = timeout(time, opened.chunk()).await else { return came };
+        let Ok(events) = sse.push(chunk.as_ref()) else { return came };
+        came |= !events.is_empty();
+        if !events.is_empty() || !sse.is_within() {
+            begun = None;
+        }
+        if sse.is_within() {
+            begun.get_or_insert_with(Instant::now);
+        }
+        for event in events.iter().filter(|event| !event.data.is_empty()) {
+            match message::read(&event.data, link.settings.limits.max_parts) {
+                Ok(message) => {
+                    link.react(link.hearing.hear(message, Stream::Shared), &HeaderMap::new());
+                }
+                Err(_) => link.hearing.garbage(None),
+            }
+        }
+    }
+}
