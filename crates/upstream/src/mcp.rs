@@ -5,6 +5,7 @@
 //! are handed over as they came.
 //!
 //! ```no_run
+//! # use toolcrib_upstream as upstream;
 //! # use upstream::mcp::{Call, Connection, ListOf, Settings, Target};
 //! # use upstream::stdio::Program;
 //! # async fn example() -> Result<(), upstream::mcp::McpError> {
