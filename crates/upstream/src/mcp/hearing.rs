@@ -4,7 +4,6 @@
 //! says whose it is; it is handed over if one call is under way and no other, and refused otherwise. So nobody is asked
 //! in the name of somebody else's call.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,47 +14,11 @@ use tokio::task::AbortHandle;
 use super::McpError;
 use super::changes::Bell;
 use super::message::{self, Answer, INTERNAL, Incoming, NO_METHOD, RpcError};
+pub use heard::{Counts, Heard, Reply};
+use open::{Entry, Open};
 
-/// What a call hears on the way.
-#[derive(Debug)]
-pub enum Heard {
-    /// How far it is: the parameters of `notifications/progress` without the token, which was ours.
-    Progress(Map<String, Value>),
-    /// A log line: the parameters of `notifications/message`.
-    Log(Map<String, Value>),
-    /// Something else the server tells.
-    Told {
-        /// Which notification.
-        method: Box<str>,
-        /// As they came.
-        params: Map<String, Value>,
-    },
-    /// A question. Dropping `reply` refuses it.
-    Asks {
-        /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
-        method: Box<str>,
-        /// As they came.
-        params: Map<String, Value>,
-        /// Takes the answer.
-        reply: oneshot::Sender<Reply>,
-    },
-}
-
-/// The answer to a question: a result, or why there is none.
-pub type Reply = Result<Map<String, Value>, RpcError>;
-
-/// How much was heard that is of no use. It only grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Answers to nothing we asked, or to what is over.
-    pub unknown_answers: u64,
-    /// Lines and events that are no messages.
-    pub garbage: u64,
-    /// What was said to a call that did not listen fast enough.
-    pub unheard: u64,
-    /// Questions that were refused, as it was not clear whose they were.
-    pub refused: u64,
-}
+mod heard;
+mod open;
 
 /// Questions of one call that wait for an answer.
 const MAX_QUESTIONS: usize = 16;
@@ -69,22 +32,6 @@ pub(crate) struct Hearing {
     pub(crate) bell: Bell,
     /// The modern era has no questions: a call ends with them.
     pub(crate) has_no_questions: AtomicBool,
-}
-
-#[derive(Default)]
-struct Open {
-    calls: HashMap<u64, Entry>,
-    ended: Option<McpError>,
-    counts: Counts,
-}
-
-struct Entry {
-    /// None where the answer comes on a stream of its own.
-    answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
-    heard: Option<mpsc::Sender<Heard>>,
-    /// Ours are nobody's: they neither hear nor stand in the way.
-    is_ours: bool,
-    asked: Vec<(Value, AbortHandle)>,
 }
 
 /// Where a message came.
@@ -317,43 +264,6 @@ impl Hearing {
                 entry.asked.push((id, task));
             }
             None => task.abort(),
-        }
-    }
-}
-
-impl Open {
-    fn whose(&self, on: Stream) -> Option<u64> {
-        match on {
-            Stream::Of(call) => Some(call),
-            Stream::Shared => {
-                let mut theirs = self.calls.iter().filter(|(_, entry)| !entry.is_ours);
-                match (theirs.next(), theirs.next()) {
-                    (Some((id, _)), None) => Some(*id),
-                    _ => None,
-                }
-            }
-        }
-    }
-
-    /// The server no longer wants the answer.
-    fn take_back(&mut self, id: &Value) {
-        for entry in self.calls.values_mut() {
-            let taken = entry.asked.extract_if(.., |(asked, _)| asked == id);
-            taken.for_each(|(_, task)| task.abort());
-        }
-    }
-}
-
-impl Entry {
-    fn into_answer(mut self) -> Option<oneshot::Sender<Result<Answer, McpError>>> {
-        self.answer.take()
-    }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        for (_, task) in &self.asked {
-            task.abort();
         }
     }
 }

@@ -3,25 +3,27 @@
 //! In the modern era nothing else is needed. Before, there may be a session, which the server may end at any time with
 //! 404: then it is begun anew, once for each call, as what got 404 was not done.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
+use super::McpError;
 use super::headers::{self, SESSION, VERSION};
 use super::hearing::{Hearing, Next};
 use super::message::{self, Answer};
-use super::meta::{self, MODERN};
+use super::meta;
 use super::settings::{Call, Settings};
-use super::{Era, McpError};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
 
 mod answer;
 mod listen;
+mod session;
 
 pub(crate) use listen::listen;
+use session::Session;
 
 /// Replies that are on their way at the same time. A server that asks for more does not get them.
 const MAX_REPLIES: usize = 16;
@@ -39,17 +41,6 @@ pub(crate) struct HttpLink {
     replies: Arc<Semaphore>,
 }
 
-/// How requests are marked.
-#[derive(Clone)]
-pub(super) struct Session {
-    is_modern: bool,
-    /// None until it is known.
-    version: Option<&'static str>,
-    id: Option<HeaderValue>,
-    /// Grows with each new one.
-    generation: u64,
-}
-
 impl HttpLink {
     pub(crate) fn new(
         client: HttpClient,
@@ -57,31 +48,16 @@ impl HttpLink {
         headers: HeaderMap,
         settings: Settings,
     ) -> Arc<Self> {
-        let session = Session { is_modern: true, version: Some(MODERN), id: None, generation: 0 };
         Arc::new(Self {
             client,
             url,
             headers,
             settings,
             hearing: Arc::default(),
-            session: Mutex::new(session),
+            session: Mutex::new(Session::none()),
             renewing: tokio::sync::Mutex::default(),
             replies: Arc::new(Semaphore::new(MAX_REPLIES)),
         })
-    }
-
-    fn session(&self) -> Session {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn has_session(&self) -> bool {
-        self.session().id.is_some()
-    }
-
-    pub(super) fn set_era(&self, era: Era) {
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        session.is_modern = era == Era::Modern;
-        session.version = session.is_modern.then_some(MODERN);
     }
 
     /// One call.
@@ -131,33 +107,6 @@ impl HttpLink {
         Ok((answer, begun))
     }
 
-    /// Begins a session, and says what the server says of itself.
-    pub(crate) async fn initialize(self: &Arc<Self>) -> Result<Map<String, Value>, McpError> {
-        let generation = self.session().generation;
-        let fresh = Session { is_modern: false, version: None, id: None, generation };
-        let mut params = meta::introduction(&self.settings);
-        let call = Call { deadline: Some(self.settings.limits.opening), ..Call::default() };
-        let exchanged = self.exchange(fresh, "initialize", &mut params, &call, true).await;
-        let (answer, id) = exchanged.map_err(|failure| failure.at(&self.url))?;
-        let result = super::open::accepted("initialize", answer)?;
-        let version = Some(meta::chosen(&result)?);
-        {
-            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-            *session = Session { is_modern: false, version, id, generation: generation + 1 };
-        }
-        self.notify("notifications/initialized", &Map::new()).await?;
-        Ok(result)
-    }
-
-    /// One of those who find the session gone begins a new one; the others wait for it.
-    async fn renew(self: &Arc<Self>, generation: u64) -> Result<(), McpError> {
-        let _turn = self.renewing.lock().await;
-        if self.session().generation == generation {
-            self.initialize().await?;
-        }
-        Ok(())
-    }
-
     /// Says something that has no answer.
     pub(crate) async fn notify(
         &self,
@@ -173,7 +122,7 @@ impl HttpLink {
     }
 
     /// The headers of the connection, then those of the call in their place, then ours.
-    pub(super) fn head(&self, session: &Session, more: &HeaderMap) -> HeaderMap {
+    fn head(&self, session: &Session, more: &HeaderMap) -> HeaderMap {
         let mut head = self.headers.clone();
         for name in more.keys() {
             head.remove(name);
@@ -208,7 +157,7 @@ impl HttpLink {
     }
 
     /// Sends what a message asks for, now or when it is there. `more` is what the call was sent with.
-    pub(super) fn react(self: &Arc<Self>, next: Next, more: &HeaderMap) {
+    fn react(self: &Arc<Self>, next: Next, more: &HeaderMap) {
         if matches!(next, Next::Taken | Next::Nothing | Next::Answered(_)) {
             return;
         }
@@ -237,19 +186,6 @@ impl HttpLink {
                 self.hearing.bind(call, id, task.abort_handle());
             }
         }
-    }
-
-    /// Ends the session, if there is one, so that the server need not keep it.
-    pub(crate) async fn end(&self) {
-        let session = self.session();
-        if session.id.is_none() {
-            return;
-        }
-        let headers = self.head(&session, &HeaderMap::new());
-        let request = Request { method: Method::DELETE, headers, ..Request::get(self.url.clone()) };
-        let limits = Limits { deadline: ASIDE, max_bytes: 64 * 1024 };
-        // A server need not let clients end it.
-        drop(self.client.open(request, limits).await);
     }
 }
 

@@ -3,7 +3,8 @@
 //! No member may stand there twice, as two readers could take different ones. What is no message is not guessed at.
 
 use model::strict_json;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 /// A message that came.
@@ -100,14 +101,38 @@ fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
     Some(Incoming::Answer { id: id?, answer })
 }
 
-/// The number in an answer that is unreadable otherwise, so that its call need not wait for the deadline.
-fn whom_it_answers(bytes: &[u8]) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Only {
-        id: u64,
-        method: Option<serde::de::IgnoredAny>,
+/// The number in an answer that is unreadable otherwise, or of which only the beginning is there, so that its call need
+/// not wait for the deadline.
+pub(crate) fn whom_it_answers(bytes: &[u8]) -> Option<u64> {
+    let mut found = None;
+    let looks = Looks(&mut found);
+    // It is expected to fail: what matters is what was found up to there.
+    drop(serde_json::Deserializer::from_slice(bytes).deserialize_map(looks));
+    found
+}
+
+struct Looks<'a>(&'a mut Option<u64>);
+
+impl<'de> Visitor<'de> for Looks<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a message")
     }
-    serde_json::from_slice::<Only>(bytes).ok().filter(|it| it.method.is_none()).map(|it| it.id)
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while let Some(name) = members.next_key::<String>()? {
+            match name.as_str() {
+                "method" => {
+                    *self.0 = None;
+                    return Ok(());
+                }
+                "id" => *self.0 = Some(members.next_value()?),
+                _ => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Serialize)]
@@ -139,4 +164,52 @@ pub(crate) fn reply(id: &Value, answer: &Result<Map<String, Value>, RpcError>) -
 
 fn written(message: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(message).expect("values of JSON can be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(text: &str) -> String {
+        match read(text.as_bytes(), 100) {
+            Ok(Incoming::Answer { id, answer: Answer::Result(_) }) => format!("result {id}"),
+            Ok(Incoming::Answer { id, answer: Answer::Error(_) }) => format!("error {id}"),
+            Ok(Incoming::Request { id, method, .. }) => format!("request {id} {method}"),
+            Ok(Incoming::Notification { method, .. }) => format!("notification {method}"),
+            Err(NoMessage { answers }) => format!("none {answers:?}"),
+        }
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        for (text, expected) in [
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "result 1"),
+            (r#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "result \"1\""),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}"#, "error 1"),
+            (r#"{"jsonrpc":"2.0","error":{"code":-1,"message":""}}"#, "error null"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#, "request 1 m"),
+            (r#"{"jsonrpc":"2.0","method":"m","params":{}}"#, "notification m"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1}}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":[]}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, "none None"),
+            (r#"{"jsonrpc":"2.0","method":"m","params":[]}"#, "none None"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":2}}"#, "none Some(1)"),
+            (r#"{"id":1,"method":"m""#, "none None"),
+            (r#"{"result":{"id":2},"id":1"#, "none Some(1)"),
+            (r#"{"id":1,"result":{"text":"and so on"#, "none Some(1)"),
+            ("[]", "none None"),
+            ("log line", "none None"),
+        ] {
+            assert_eq!(kind(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_too_many_parts_is_not_read() {
+        let parts = vec!["1"; 200].join(",");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{parts}]}}}}"#);
+        assert_eq!(kind(&text), "none Some(1)");
+    }
 }

@@ -185,7 +185,7 @@ fn hear(link: &Arc<PipeLink>, line: Line<'_>, unasked: &mut Unasked) -> Result<(
     let message = match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
         Line::Whole(line) => message::read(line, limits.max_parts).map_err(|it| it.answers),
-        Line::TooLong => Err(None),
+        Line::TooLong(head) => Err(message::whom_it_answers(head)),
     };
     let next = match message {
         Ok(message) => {

@@ -11,6 +11,8 @@ use tokio::process::ChildStdout;
 /// Above this, room is given back when it is no longer needed.
 const KEPT_ROOM: usize = 256 * 1024;
 const READ: usize = 16 * 1024;
+/// What is kept of a line that is too long.
+const HEAD: usize = 256;
 
 pub(crate) struct Lines {
     pipe: pipe::Receiver,
@@ -21,20 +23,23 @@ pub(crate) struct Lines {
     seen: usize,
     max: usize,
     skips: bool,
+    /// The beginning of a line that is too long.
+    head: Vec<u8>,
 }
 
 /// One line, without its end.
 pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
-    /// Longer than allowed; it is gone.
-    TooLong,
+    /// Longer than allowed: how it begins.
+    TooLong(&'a [u8]),
 }
 
 impl Lines {
     pub(super) fn new(stdout: Option<ChildStdout>, max: usize) -> io::Result<Self> {
         let stdout = stdout.ok_or_else(|| io::Error::other("the program has no output"))?;
         let pipe = pipe::Receiver::from_owned_fd(stdout.into_owned_fd()?)?;
-        Ok(Self { pipe, buffer: Vec::with_capacity(READ), start: 0, seen: 0, max, skips: false })
+        let (buffer, head) = (Vec::with_capacity(READ), Vec::new());
+        Ok(Self { pipe, buffer, start: 0, seen: 0, max, skips: false, head })
     }
 
     /// The next line; nothing at the end. It can be dropped and called again.
@@ -43,8 +48,11 @@ impl Lines {
             if let Some(end) = self.end_of_line() {
                 let start = std::mem::replace(&mut self.start, end + 1);
                 self.seen = self.start;
-                if std::mem::take(&mut self.skips) || self.max < end - start {
-                    return Ok(Some(Line::TooLong));
+                if self.max < end - start {
+                    self.skip(start);
+                }
+                if std::mem::take(&mut self.skips) {
+                    return Ok(Some(Line::TooLong(&self.head)));
                 }
                 return Ok(self.buffer.get(start..end).map(Line::Whole));
             }
@@ -64,9 +72,16 @@ impl Lines {
         end
     }
 
+    fn skip(&mut self, start: usize) {
+        if !std::mem::replace(&mut self.skips, true) {
+            let line = self.buffer.get(start..).unwrap_or_default();
+            self.head = line.get(..HEAD).unwrap_or(line).to_vec();
+        }
+    }
+
     fn make_room(&mut self) {
         if self.max < self.buffer.len() - self.start {
-            self.skips = true;
+            self.skip(self.start);
         }
         if self.skips || self.start == self.buffer.len() {
             self.buffer.clear();

@@ -115,6 +115,8 @@ def call(id, params, token):
         raw(b'{"jsonrpc":"2.0","id":%d,"result":{"a":1,"a":2}}\n' % id)
     elif name == "no_text":
         raw(b'{"jsonrpc":"2.0","id":%d,"result":{"a":"\xff"}}\n' % id)
+    elif name == "too_long":
+        result(id, text("x" * 200_000))
     elif name == "long":
         raw(b"x" * arguments["bytes"] + b"\n")
         result(id, text("ok"))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::{HttpLink, Session, refused};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -18,6 +18,9 @@ use crate::mcp::sse::Sse;
 const MAX_RESUMED: u32 = 5;
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_secs(30);
+
+const LAST_WORDS: Duration = Duration::from_millis(100);
+const MAX_LAST_WORDS: u64 = 64 * 1024;
 
 pub(super) const LAST_EVENT: &str = "last-event-id";
 
@@ -82,6 +85,7 @@ async fn read_stream(
             Ok(Some(chunk)) => {
                 let before = sse.last_id.clone();
                 if let Some(answer) = take(link, &mut sse, chunk.as_ref(), id, method, call)? {
+                    tokio::spawn(finish(opened));
                     return Ok(answer);
                 }
                 if before != sse.last_id {
@@ -101,6 +105,11 @@ async fn read_stream(
             }
         }
     }
+}
+
+/// A connection can be used again if its answer is read to the end, which usually is the next thing that comes.
+async fn finish(mut opened: Opened) {
+    drop(timeout(LAST_WORDS, opened.rest(MAX_LAST_WORDS)).await);
 }
 
 fn take(
