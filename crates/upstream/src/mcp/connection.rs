@@ -32,6 +32,7 @@ struct Shared {
     used: Mutex<Instant>,
     listens: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
+    followed: watch::Sender<subscribe::Followed>,
 }
 
 impl Connection {
@@ -49,6 +50,7 @@ impl Connection {
                 used: Mutex::new(Instant::now()),
                 listens: AtomicBool::new(false),
                 listener: Mutex::default(),
+                followed: watch::Sender::default(),
             }),
         };
         if settings.listens && connection.about().era == Era::Initialize {
@@ -148,15 +150,19 @@ impl Connection {
         done.unwrap_or_else(|_| Err(McpError::Timeout { method: method.into(), deadline }))
     }
 
+    pub(super) fn followed(&self) -> &watch::Sender<subscribe::Followed> {
+        &self.shared.followed
+    }
+
     /// Once for each connection.
-    fn listen(&self) {
+    pub(super) fn listen(&self) {
         if self.shared.listens.swap(true, Ordering::Relaxed) {
             return;
         }
         let task = match (&self.shared.link, self.about().era) {
             (link, Era::Modern) => {
-                let Some(wanted) = subscribe::wanted(&self.about().server) else { return };
-                tokio::spawn(subscribe::listen(link.clone(), wanted))
+                let lists = subscribe::lists(&self.about().server);
+                tokio::spawn(subscribe::listen(link.clone(), lists, self.followed().subscribe()))
             }
             (Link::Http(link), _) => tokio::spawn(http::listen(link.clone())),
             // What they say comes by itself.

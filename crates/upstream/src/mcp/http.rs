@@ -113,7 +113,11 @@ impl HttpLink {
         method: &str,
         params: &Map<String, Value>,
     ) -> Result<(), McpError> {
-        let head = self.head(&self.session(), &HeaderMap::new());
+        let session = self.session();
+        let mut head = self.head(&session, &HeaderMap::new());
+        if session.is_modern {
+            head.extend(headers::modern(method, params, None)?);
+        }
         let opened = self.post(head, message::notification(method, params), ASIDE).await?;
         match opened.status {
             200..300 => Ok(()),

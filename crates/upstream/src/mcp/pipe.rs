@@ -133,7 +133,6 @@ async fn read(
     let mut unasked = Unasked { since: Instant::now(), count: 0, garbage: 0 };
     loop {
         let line = tokio::select! {
-            biased;
             line = lines.next() => line,
             _ = ended.wait_for(Option::is_some) => break,
         };
@@ -148,7 +147,11 @@ async fn read(
         if limits.max_unasked < unasked.count {
             drop(link);
             // The program waits too as soon as the pipe is full.
-            sleep_until(unasked.since + Duration::from_secs(1)).await;
+            let enough = unasked.since + Duration::from_secs(1);
+            tokio::select! {
+                () = sleep_until(enough) => {}
+                _ = ended.wait_for(Option::is_some) => break,
+            }
             (unasked.since, unasked.count) = (Instant::now(), 0);
         }
     }

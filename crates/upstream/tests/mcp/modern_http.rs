@@ -188,3 +188,23 @@ async fn changes_are_subscribed_to_and_again_after_a_break() {
     let mut left = server.left.clone();
     left.wait_for(|left| *left == 1).await.unwrap();
 }
+
+#[tokio::test]
+async fn resources_are_followed_by_another_subscription() {
+    let (server, connection) = modern(|asked| {
+        let uris = asked.body["params"]["notifications"]["resourceSubscriptions"].clone();
+        let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uris[0]}});
+        Reply::Stream(vec![Piece::Message(updated), Piece::Hold])
+    })
+    .await;
+    let mut changes = connection.changes();
+    eventually("it listens", || server.asked().len() == 2).await;
+    connection.follow(["test://a".into()].into(), &within(5.0)).await.unwrap();
+    changes.wait_for(|changes| changes.updated == [(1, "test://a".into())]).await.unwrap();
+    connection.follow(["test://b".into()].into(), &within(5.0)).await.unwrap();
+    let both = [(1, "test://a".into()), (2, "test://b".into())];
+    changes.wait_for(|changes| changes.updated == both).await.unwrap();
+    assert_eq!(changes.borrow().tools, 0);
+    let mut left = server.left.clone();
+    left.wait_for(|left| *left == 2).await.unwrap();
+}

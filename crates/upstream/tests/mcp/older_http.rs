@@ -225,3 +225,32 @@ async fn a_server_that_wants_a_credential_is_not_asked_in_other_ways() {
     assert!(!error.to_string().contains("of-the-source"));
     assert_eq!(server.story(), ["POST server/discover"]);
 }
+
+#[tokio::test]
+async fn resources_are_followed_one_by_one() {
+    let (server, connection) = older(|asked| match asked.verb.as_str() {
+        "GET" => Reply::status(405),
+        _ => Reply::result(asked, json!({})),
+    })
+    .await;
+    let follow = async |uris: &[&str]| {
+        let uris = uris.iter().map(|uri| Box::from(*uri)).collect();
+        connection.follow(uris, &within(5.0)).await.unwrap();
+    };
+    follow(&["test://a", "test://b"]).await;
+    follow(&["test://b", "test://c"]).await;
+    let told = |asked: &Asked| {
+        let uri = asked.body["params"]["uri"].as_str()?.to_owned();
+        Some(format!("{} {uri}", asked.method()))
+    };
+    let asked: Vec<_> = server.asked().iter().filter_map(told).collect();
+    assert_eq!(
+        asked,
+        [
+            "resources/subscribe test://a",
+            "resources/subscribe test://b",
+            "resources/unsubscribe test://a",
+            "resources/subscribe test://c",
+        ]
+    );
+}
