@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
@@ -16,6 +16,9 @@ use super::message::Answer;
 use super::open::{self, About};
 use super::settings::{Call, Era, McpLimits, Settings, Target};
 use super::{McpError, http, subscribe};
+
+/// A server may say nothing on its stream until it has something to say, not even that it is open.
+const LISTENING: Duration = Duration::from_millis(500);
 
 /// A connection to one server. A copy is the same connection.
 #[derive(Clone)]
@@ -29,6 +32,7 @@ struct Shared {
     limits: McpLimits,
     places: Semaphore,
     waiting: AtomicUsize,
+    in_use: AtomicUsize,
     used: Mutex<Instant>,
     listens: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
@@ -47,14 +51,18 @@ impl Connection {
                 limits,
                 places: Semaphore::new(limits.max_calls),
                 waiting: AtomicUsize::new(0),
+                in_use: AtomicUsize::new(0),
                 used: Mutex::new(Instant::now()),
                 listens: AtomicBool::new(false),
                 listener: Mutex::default(),
                 followed: watch::Sender::default(),
             }),
         };
-        if settings.listens && connection.about().era == Era::Initialize {
-            connection.listen();
+        if settings.listens
+            && connection.about().era == Era::Initialize
+            && let Some(ready) = connection.listen()
+        {
+            drop(timeout(LISTENING, ready).await);
         }
         Ok(connection)
     }
@@ -106,9 +114,9 @@ impl Connection {
         self.shared.link.hearing().ended()
     }
 
-    /// How many calls are under way.
+    /// How many calls are under way or wait to be.
     pub fn calls(&self) -> usize {
-        self.shared.link.hearing().calls()
+        self.shared.in_use.load(Ordering::Acquire)
     }
 
     /// When it was last used.
@@ -129,6 +137,10 @@ impl Connection {
         }
     }
 
+    pub(super) fn touch(&self) {
+        self.shared.touch();
+    }
+
     pub(super) fn limits(&self) -> &McpLimits {
         &self.shared.limits
     }
@@ -140,13 +152,13 @@ impl Connection {
         call: &Call,
         is_ours: bool,
     ) -> Result<Answer, McpError> {
+        let _use = Use::new(&self.shared);
         let deadline = call.time();
         let work = async {
             let _place = self.shared.place().await?;
             self.shared.link.call(method, params, call, is_ours).await
         };
         let done = timeout(deadline, work).await;
-        self.shared.touch();
         done.unwrap_or_else(|_| Err(McpError::Timeout { method: method.into(), deadline }))
     }
 
@@ -154,22 +166,24 @@ impl Connection {
         &self.shared.followed
     }
 
-    /// Once for each connection.
-    pub(super) fn listen(&self) {
+    /// Once for each connection. Where there is a stream to wait for, it says when that is open.
+    pub(super) fn listen(&self) -> Option<oneshot::Receiver<()>> {
         if self.shared.listens.swap(true, Ordering::Relaxed) {
-            return;
+            return None;
         }
+        let (tell, ready) = oneshot::channel();
         let task = match (&self.shared.link, self.about().era) {
             (link, Era::Modern) => {
                 let lists = subscribe::lists(&self.about().server);
                 tokio::spawn(subscribe::listen(link.clone(), lists, self.followed().subscribe()))
             }
-            (Link::Http(link), _) => tokio::spawn(http::listen(link.clone())),
+            (Link::Http(link), _) => tokio::spawn(http::listen(link.clone(), tell)),
             // What they say comes by itself.
-            (Link::Sse(_) | Link::Pipe(_), _) => return,
+            (Link::Sse(_) | Link::Pipe(_), _) => return None,
         };
         let mut listener = self.shared.listener.lock().unwrap_or_else(PoisonError::into_inner);
         *listener = Some(task.abort_handle());
+        Some(ready)
     }
 }
 
@@ -178,12 +192,6 @@ impl Shared {
     async fn place(&self) -> Result<SemaphorePermit<'_>, McpError> {
         if let Ok(place) = self.places.try_acquire() {
             return Ok(place);
-        }
-        struct Waits<'a>(&'a AtomicUsize);
-        impl Drop for Waits<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
-            }
         }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
         let _waits = Waits(&self.waiting);
@@ -203,6 +211,32 @@ impl Shared {
             listener.abort();
         }
         self.link.close();
+    }
+}
+
+/// Somebody waits for a place.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Somebody uses the connection, up to the moment they have their answer.
+struct Use<'a>(&'a Shared);
+
+impl<'a> Use<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.in_use.fetch_add(1, Ordering::AcqRel);
+        Self(shared)
+    }
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.in_use.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -130,11 +130,6 @@ impl Hearing {
         self.open().ended.clone()
     }
 
-    /// How many calls are under way.
-    pub(crate) fn calls(&self) -> usize {
-        self.open().calls.len()
-    }
-
     pub(crate) fn counts(&self) -> Counts {
         self.open().counts
     }

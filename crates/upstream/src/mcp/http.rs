@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use super::McpError;
 use super::headers::{self, SESSION, VERSION};
@@ -38,6 +38,8 @@ pub(crate) struct HttpLink {
     pub(super) hearing: Arc<Hearing>,
     session: Mutex<Session>,
     renewing: tokio::sync::Mutex<()>,
+    /// There is another session: its stream is another one too.
+    renewed: Notify,
     replies: Arc<Semaphore>,
 }
 
@@ -56,6 +58,7 @@ impl HttpLink {
             hearing: Arc::default(),
             session: Mutex::new(Session::none()),
             renewing: tokio::sync::Mutex::default(),
+            renewed: Notify::new(),
             replies: Arc::new(Semaphore::new(MAX_REPLIES)),
         })
     }

@@ -142,9 +142,15 @@ async fn introduce(link: &Link, settings: &Settings) -> Result<Map<String, Value
 async fn discover(link: &Link, settings: &Settings) -> Result<Probed, McpError> {
     let deadline = settings.limits.probe;
     let call = Call { deadline: Some(deadline), ..Call::default() };
-    let mut params = Map::new();
-    let asked = timeout(deadline, link.call("server/discover", &mut params, &call, true)).await;
-    let Ok(answer) = asked else { return Ok(Probed::Not) };
+    let ask = async || link.call("server/discover", &mut Map::new(), &call, true).await;
+    let asked = timeout(deadline, async {
+        match ask().await {
+            // A server that refuses a version and then names it is asked again.
+            Ok(Answer::Error(error)) if names_the_modern_version(&error) => ask().await,
+            answer => answer,
+        }
+    });
+    let Ok(answer) = asked.await else { return Ok(Probed::Not) };
     match answer {
         Ok(Answer::Result(server)) => {
             let versions = server.get("supportedVersions").and_then(Value::as_array);
@@ -160,6 +166,14 @@ async fn discover(link: &Link, settings: &Settings) -> Result<Probed, McpError> 
         }
         Err(error) => Err(error),
     }
+}
+
+/// The error for a version that is not spoken, with those that are.
+fn names_the_modern_version(error: &RpcError) -> bool {
+    const UNSUPPORTED: i64 = -32022;
+    let supported = error.raw.get("data").and_then(|it| it.get("supported")?.as_array());
+    error.code == UNSUPPORTED
+        && supported.is_some_and(|versions| versions.iter().any(|version| version == MODERN))
 }
 
 /// The result, where nothing else will do.

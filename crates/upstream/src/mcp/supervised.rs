@@ -133,13 +133,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection, if it was used so recently that it need not be checked.
+    /// The connection, if it was used so recently that it need not be checked. Being handed out is a use.
     fn fresh(&self) -> Option<Connection> {
         let state = self.state();
         let (connection, _) = state.connection.as_ref()?;
         let is_fresh =
             connection.used().elapsed() < self.keeping.check_after || 0 < connection.calls();
-        (connection.ended().is_none() && is_fresh).then(|| connection.clone())
+        if connection.ended().is_some() || !is_fresh {
+            return None;
+        }
+        connection.touch();
+        Some(connection.clone())
     }
 
     /// The connection, if it still answers. One that does not is closed.

@@ -208,3 +208,20 @@ async fn resources_are_followed_by_another_subscription() {
     let mut left = server.left.clone();
     left.wait_for(|left| *left == 2).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_server_that_refuses_a_version_and_names_it_is_asked_again() {
+    let times = std::sync::atomic::AtomicU32::new(0);
+    let server = Server::start(move |asked| {
+        if times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            let mut refused = asked.error(-32022);
+            refused["error"]["data"] = json!({"supported": ["2026-07-28"]});
+            return Reply::Json(400, vec![], Some(refused));
+        }
+        discovered(asked)
+    })
+    .await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    assert_eq!(connection.about().era, Era::Modern);
+    assert_eq!(server.story(), ["POST server/discover", "POST server/discover"]);
+}

@@ -81,6 +81,33 @@ async fn a_session_that_is_gone_is_begun_anew_once() {
 }
 
 #[tokio::test]
+async fn the_stream_of_the_server_is_open_before_the_first_call_and_follows_the_session() {
+    let times = AtomicU32::new(0);
+    let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => {
+            initialized(asked, &format!("s{}", times.fetch_add(1, Ordering::Relaxed)))
+        }
+        ("GET", _) => Reply::Stream(vec![Piece::Hold]),
+        ("POST", "tools/call") if asked.header("mcp-session-id") == Some("s0") => {
+            Reply::status(404)
+        }
+        (_, "notifications/initialized") => Reply::status(202),
+        _ => Reply::result(asked, json!({})),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
+    let streams = || {
+        let asked = server.asked().into_iter().filter(|asked| asked.verb == "GET");
+        asked.map(|asked| asked.header("mcp-session-id").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    eventually("the stream is that of the new session", || streams() == ["s0", "s1"]).await;
+    let begin = ["POST initialize", "POST notifications/initialized", "GET", "POST tools/call"];
+    assert_eq!(server.story()[..4], begin);
+}
+
+#[tokio::test]
 async fn a_session_that_is_always_gone_is_an_error() {
     let (_server, connection) = older(|_| Reply::status(404)).await;
     let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await;

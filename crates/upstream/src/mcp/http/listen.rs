@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::answer::{get, is_stream, pause};
@@ -19,8 +20,10 @@ const IDLE: Duration = Duration::from_secs(5 * 60);
 /// An event that was begun is done by then.
 const EVENT: Duration = Duration::from_secs(30);
 
-/// Listens until it is aborted, or the server turns out to have no such stream.
-pub(crate) async fn listen(link: Arc<HttpLink>) {
+/// Listens until it is aborted, or the server turns out to have no such stream. Says when it is open or refused for the
+/// first time: what a server says before that may be lost.
+pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
+    let mut ready = Some(ready);
     let mut sse = Sse::new(link.settings.limits.max_message);
     let mut generation = link.session().generation;
     let mut times = 0;
@@ -32,7 +35,12 @@ pub(crate) async fn listen(link: Arc<HttpLink>) {
             sse.last_id = None;
         }
         let none = HeaderMap::new();
-        match get(&link, &session, sse.last_id.as_deref(), &none, limits).await {
+        let opened = get(&link, &session, sse.last_id.as_deref(), &none, limits).await;
+        if let Some(ready) = ready.take() {
+            // Nobody may wait for it.
+            ready.send(()).unwrap_or_default();
+        }
+        match opened {
             Ok(opened) if opened.status == 200 && is_stream(&opened) => {
                 let has_missed = 0 < times && sse.last_id.is_none();
                 if has_missed {
@@ -59,7 +67,11 @@ async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
     let mut begun: Option<Instant> = None;
     loop {
         let time = begun.map_or(IDLE, |begun| EVENT.saturating_sub(begun.elapsed()));
-        let Ok(Ok(Some(chunk))) = timeout(time, opened.chunk()).await else { return came };
+        let chunk = tokio::select! {
+            chunk = timeout(time, opened.chunk()) => chunk,
+            () = link.renewed.notified() => return came,
+        };
+        let Ok(Ok(Some(chunk))) = chunk else { return came };
         let Ok(events) = sse.push(chunk.as_ref()) else { return came };
         came |= !events.is_empty();
         if !events.is_empty() || !sse.is_within() {

@@ -68,6 +68,7 @@ impl HttpLink {
         let _turn = self.renewing.lock().await;
         if self.session().generation == generation {
             self.initialize().await?;
+            self.renewed.notify_one();
         }
         Ok(())
     }
