@@ -1,7 +1,7 @@
 //! A connection to one server. Copies share it; the last one that is dropped ends it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -33,10 +33,28 @@ struct Shared {
     places: Semaphore,
     waiting: AtomicUsize,
     in_use: AtomicUsize,
-    used: Mutex<Instant>,
+    last: Mutex<Last>,
     listens: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
     followed: watch::Sender<subscribe::Followed>,
+}
+
+/// When something was last seen of it.
+#[derive(Clone, Copy)]
+pub(super) struct Last {
+    /// Somebody used it.
+    pub(super) used: Instant,
+    /// It answered.
+    pub(super) answered: Instant,
+    /// How many calls in a row were not answered in time since.
+    pub(super) timeouts: u32,
+}
+
+impl Last {
+    fn now() -> Self {
+        let now = Instant::now();
+        Self { used: now, answered: now, timeouts: 0 }
+    }
 }
 
 impl Connection {
@@ -52,7 +70,7 @@ impl Connection {
                 places: Semaphore::new(limits.max_calls),
                 waiting: AtomicUsize::new(0),
                 in_use: AtomicUsize::new(0),
-                used: Mutex::new(Instant::now()),
+                last: Mutex::new(Last::now()),
                 listens: AtomicBool::new(false),
                 listener: Mutex::default(),
                 followed: watch::Sender::default(),
@@ -119,11 +137,6 @@ impl Connection {
         self.shared.in_use.load(Ordering::Acquire)
     }
 
-    /// When it was last used.
-    pub fn used(&self) -> Instant {
-        *self.shared.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What was heard that is of no use.
     pub fn counts(&self) -> Counts {
         self.shared.link.hearing().counts()
@@ -138,7 +151,11 @@ impl Connection {
     }
 
     pub(super) fn touch(&self) {
-        self.shared.touch();
+        self.shared.last().used = Instant::now();
+    }
+
+    pub(super) fn last(&self) -> Last {
+        *self.shared.last()
     }
 
     pub(super) fn limits(&self) -> &McpLimits {
@@ -159,6 +176,7 @@ impl Connection {
             self.shared.link.call(method, params, call, is_ours).await
         };
         let done = timeout(deadline, work).await;
+        self.shared.note(&done);
         done.unwrap_or_else(|_| Err(McpError::Timeout { method: method.into(), deadline }))
     }
 
@@ -201,8 +219,16 @@ impl Shared {
         self.places.acquire().await.map_err(|_| McpError::Closed)
     }
 
-    fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note<E>(&self, done: &Result<Result<Answer, McpError>, E>) {
+        match done {
+            Ok(Ok(_)) => *self.last() = Last::now(),
+            Ok(Err(_)) => {}
+            Err(_) => self.last().timeouts += 1,
+        }
     }
 
     fn close(&self) {
@@ -235,7 +261,7 @@ impl<'a> Use<'a> {
 
 impl Drop for Use<'_> {
     fn drop(&mut self) {
-        self.0.touch();
+        self.0.last().used = Instant::now();
         self.0.in_use.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -21,7 +21,7 @@ pub struct Keeping {
     pub is_kept: bool,
     /// Without use for so long, it is closed.
     pub idle: Duration,
-    /// Without use for so long, it is checked before it is used.
+    /// Without an answer for so long, it is checked before it is used.
     pub check_after: Duration,
     /// How long a check may take.
     pub check_within: Duration,
@@ -46,6 +46,9 @@ impl Default for Keeping {
         }
     }
 }
+
+/// After so many calls in a row without an answer, checks included, a server is not busy: it hangs.
+const MAX_TIMEOUTS: u32 = 3;
 
 /// A connection that is there when it is needed. A copy is the same.
 #[derive(Clone)]
@@ -133,12 +136,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection, if it was used so recently that it need not be checked. Being handed out is a use.
+    /// The connection, if it answered so recently that it need not be checked. Being handed out is a use.
     fn fresh(&self) -> Option<Connection> {
         let state = self.state();
         let (connection, _) = state.connection.as_ref()?;
-        let is_fresh =
-            connection.used().elapsed() < self.keeping.check_after || 0 < connection.calls();
+        let is_fresh = connection.last().answered.elapsed() < self.keeping.check_after;
         if connection.ended().is_some() || !is_fresh {
             return None;
         }
@@ -157,6 +159,11 @@ impl Shared {
             None => connection.check(self.keeping.check_within).await.err(),
         };
         let Some(error) = failed else { return Some(connection) };
+        // It may be busy with a call that takes long, which must not be cut short for another one.
+        let is_busy = 0 < connection.calls() && connection.last().timeouts < MAX_TIMEOUTS;
+        if connection.ended().is_none() && is_busy {
+            return Some(connection);
+        }
         let mut state = self.state();
         state.stderr = connection.stderr();
         state.connection = None;
@@ -222,7 +229,7 @@ fn jitter() -> f64 {
 /// Closes the connection when it was not used for a while. It ends with the connection.
 async fn close_when_idle(shared: Weak<Shared>, connection: Connection, idle: Duration) {
     loop {
-        let since = connection.used().elapsed();
+        let since = connection.last().used.elapsed();
         sleep(idle.saturating_sub(since).max(Duration::from_millis(10))).await;
         let Some(shared) = shared.upgrade() else {
             connection.close();
@@ -231,7 +238,7 @@ async fn close_when_idle(shared: Weak<Shared>, connection: Connection, idle: Dur
         if connection.ended().is_some() {
             return;
         }
-        if 0 < connection.calls() || connection.used().elapsed() < idle {
+        if 0 < connection.calls() || connection.last().used.elapsed() < idle {
             continue;
         }
         let mut state = shared.state();

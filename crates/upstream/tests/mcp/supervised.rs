@@ -106,3 +106,28 @@ async fn one_that_is_not_kept_is_opened_for_each_use() {
     eventually("it ends with its use", || !is_alive(&first_pid)).await;
     assert!(is_alive(&second_pid));
 }
+
+#[tokio::test]
+async fn one_that_is_busy_is_not_replaced_and_one_that_hangs_is() {
+    let keeping = Keeping {
+        check_after: Duration::from_millis(50),
+        check_within: Duration::from_millis(100),
+        good_after: Duration::ZERO,
+        ..quick()
+    };
+    let supervised = supervised("legacy", keeping);
+    let first = supervised.connection().await.unwrap();
+    call(&first, "deaf", json!({})).await.unwrap();
+    let long = first.request("tools/call", tool("echo", json!({})), within(20.0));
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(80)).await;
+        let busy = supervised.connection().await.unwrap();
+        assert!(busy.ended().is_none(), "a call is under way");
+        while first.ended().is_none() {
+            supervised.connection().await.unwrap();
+        }
+    };
+    let (long, ()) = tokio::join!(long, others);
+    assert!(matches!(long, Err(McpError::Closed)));
+    call(&supervised.connection().await.unwrap(), "echo", json!({})).await.unwrap();
+}
