@@ -38,6 +38,7 @@ mod list;
 mod message;
 mod meta;
 mod open;
+mod pace;
 mod pipe;
 mod settings;
 mod sse;

@@ -166,6 +166,14 @@ impl McpError {
         )
     }
 
+    /// The same, where it is known only now what was asked.
+    pub(crate) fn about(self, asked: &str) -> Self {
+        match self {
+            Self::Unreadable { why, .. } => Self::unreadable(asked, why),
+            error => error,
+        }
+    }
+
     pub(crate) fn unreadable(method: &str, why: &'static str) -> Self {
         Self::Unreadable { method: method.into(), why }
     }

@@ -141,7 +141,7 @@ impl Hearing {
         let entry = answers.and_then(|id| open.calls.remove(&id));
         drop(open);
         if let Some(answer) = entry.and_then(Entry::into_answer) {
-            let error = McpError::unreadable("the call", "it is no message that can be read");
+            let error = McpError::unreadable("", "it is no message that can be read");
             drop(answer.send(Err(error)));
         }
     }

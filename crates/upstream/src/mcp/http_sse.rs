@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
 use super::McpError;
 use super::headers::VERSION;
@@ -15,6 +15,7 @@ use super::hearing::{Hearing, Next, Stream};
 use super::http::refused;
 use super::message::{self, Answer};
 use super::meta;
+use super::pace::Pace;
 use super::settings::{Call, Settings};
 use super::sse::{Event, Sse};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -98,7 +99,7 @@ impl SseLink {
         meta::add(params, id, false, &self.settings, call);
         let body = message::request(id, method, params);
         self.send(body, &call.headers, call.time()).await?;
-        answer.await.unwrap_or(Err(McpError::Closed))
+        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
     }
 
     pub(crate) async fn notify(
@@ -185,11 +186,24 @@ impl Reading {
 }
 
 async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
+    let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
+    let mut pace = Pace::new(max);
     while let Some(event) = reading.next().await {
         let Some(link) = link.upgrade() else { return };
-        match message::read(&event.data, link.settings.limits.max_parts) {
-            Ok(message) => link.react(link.hearing.hear(message, Stream::Shared)),
-            Err(no_message) => link.hearing.garbage(no_message.answers),
+        let next = match message::read(&event.data, link.settings.limits.max_parts) {
+            Ok(message) => link.hearing.hear(message, Stream::Shared),
+            Err(no_message) => {
+                link.hearing.garbage(no_message.answers);
+                Next::Nothing
+            }
+        };
+        if !matches!(next, Next::Taken) {
+            pace.count();
+        }
+        link.react(next);
+        drop(link);
+        if let Some(until) = pace.enough() {
+            sleep_until(until).await;
         }
     }
     if let Some(link) = link.upgrade() {

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use super::McpError;
 use super::hearing::{Hearing, Next, Stream};
 use super::message::{self, Answer};
 use super::meta;
+use super::pace::Pace;
 use super::settings::{Call, Settings};
 use crate::stdio::{Line, Lines, NotTaken, Process, Program, ProgramLimits};
 
@@ -67,7 +68,7 @@ impl PipeLink {
         let _running = Running { link: self, id, tells: method != "initialize" };
         meta::add(params, id, self.is_modern.load(Ordering::Relaxed), &self.settings, call);
         self.send(message::request(id, method, params))?;
-        answer.await.unwrap_or(Err(McpError::Closed))
+        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
     }
 
     pub(crate) fn notify(&self, method: &str, params: &Map<String, Value>) -> Result<(), McpError> {
@@ -117,10 +118,10 @@ impl PipeLink {
     }
 }
 
-/// How much a program says that nobody asked for.
-struct Unasked {
-    since: Instant,
-    count: u32,
+/// What a program says that is of no use.
+struct Useless {
+    pace: Pace,
+    /// Lines in a row that are no messages.
     garbage: u32,
 }
 
@@ -130,7 +131,8 @@ async fn read(
     mut lines: Lines,
     mut ended: tokio::sync::watch::Receiver<Option<crate::stdio::Ended>>,
 ) {
-    let mut unasked = Unasked { since: Instant::now(), count: 0, garbage: 0 };
+    let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
+    let mut useless = Useless { pace: Pace::new(max), garbage: 0 };
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
@@ -138,24 +140,20 @@ async fn read(
         };
         let Ok(Some(line)) = line else { break };
         let Some(link) = link.upgrade() else { return };
-        if let Err(error) = hear(&link, line, &mut unasked) {
+        if let Err(error) = hear(&link, line, &mut useless) {
             link.hearing.fail(error);
             link.process.stop();
             return;
         }
-        let limits = &link.settings.limits;
-        if limits.max_unasked < unasked.count {
-            drop(link);
-            // The program waits too as soon as the pipe is full.
-            let enough = unasked.since + Duration::from_secs(1);
+        drop(link);
+        if let Some(until) = useless.pace.enough() {
             tokio::select! {
-                () = sleep_until(enough) => {}
+                () = sleep_until(until) => {}
                 _ = ended.wait_for(Option::is_some) => break,
             }
-            (unasked.since, unasked.count) = (Instant::now(), 0);
         }
     }
-    last_words(&link, &mut lines, &mut unasked).await;
+    last_words(&link, &mut lines, &mut useless).await;
     // It closed its output, and how it ended is told in a moment.
     drop(timeout(LAST_WORDS, ended.wait_for(Option::is_some)).await);
     if let Some(link) = link.upgrade() {
@@ -172,10 +170,10 @@ async fn read(
 }
 
 /// What it said before it ended counts.
-async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, unasked: &mut Unasked) {
+async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Useless) {
     let rest = async {
         while let (Ok(Some(line)), Some(link)) = (lines.next().await, link.upgrade()) {
-            if hear(&link, line, unasked).is_err() {
+            if hear(&link, line, useless).is_err() {
                 return;
             }
         }
@@ -183,7 +181,7 @@ async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, unasked: &mut Unas
     drop(timeout(LAST_WORDS, rest).await);
 }
 
-fn hear(link: &Arc<PipeLink>, line: Line<'_>, unasked: &mut Unasked) -> Result<(), McpError> {
+fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
     let limits = &link.settings.limits;
     let message = match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
@@ -192,23 +190,20 @@ fn hear(link: &Arc<PipeLink>, line: Line<'_>, unasked: &mut Unasked) -> Result<(
     };
     let next = match message {
         Ok(message) => {
-            unasked.garbage = 0;
+            useless.garbage = 0;
             link.hearing.hear(message, Stream::Shared)
         }
         Err(answers) => {
-            unasked.garbage += 1;
+            useless.garbage += 1;
             link.hearing.garbage(answers);
-            if limits.max_garbage < unasked.garbage {
+            if limits.max_garbage < useless.garbage {
                 return Err(McpError::Garbage { limit: limits.max_garbage });
             }
             Next::Nothing
         }
     };
     if !matches!(next, Next::Taken) {
-        if Duration::from_secs(1) <= unasked.since.elapsed() {
-            (unasked.since, unasked.count) = (Instant::now(), 0);
-        }
-        unasked.count += 1;
+        useless.pace.count();
     }
     link.react(next);
     Ok(())

@@ -82,24 +82,18 @@ impl Supervised {
         Self { shared: Arc::new(Shared { target, settings, keeping, opening, state }) }
     }
 
-    /// The connection, opened if it is not. Keep it for one use only: the next may be another one.
+    /// The connection, opened if it is not. Keep it for one use only: the next may be another one. Who stops waiting does
+    /// not stop the opening, or a server that is slow to start would never be open.
     pub async fn connection(&self) -> Result<Connection, McpError> {
         if !self.shared.keeping.is_kept {
+            self.shared.rested()?;
             return self.shared.open().await;
         }
         if let Some(connection) = self.shared.fresh() {
             return Ok(connection);
         }
-        let _turn = self.shared.opening.lock().await;
-        if let Some(connection) = self.shared.checked().await {
-            return Ok(connection);
-        }
-        self.shared.rested()?;
-        let connection = self.shared.open().await?;
-        self.shared.state().connection = Some((connection.clone(), Instant::now()));
-        let idle = self.shared.keeping.idle;
-        tokio::spawn(close_when_idle(Arc::downgrade(&self.shared), connection.clone(), idle));
-        Ok(connection)
+        let opening = tokio::spawn(open_and_keep(self.shared.clone()));
+        opening.await.unwrap_or(Err(McpError::Closed))
     }
 
     /// How the server is spoken to, once that is known. Worth keeping for the next start.
@@ -218,6 +212,19 @@ impl State {
         self.failures = self.failures.saturating_add(1);
         self.rests_until = Some((Instant::now() + rest, Arc::new(error)));
     }
+}
+
+async fn open_and_keep(shared: Arc<Shared>) -> Result<Connection, McpError> {
+    let _turn = shared.opening.lock().await;
+    if let Some(connection) = shared.checked().await {
+        return Ok(connection);
+    }
+    shared.rested()?;
+    let connection = shared.open().await?;
+    shared.state().connection = Some((connection.clone(), Instant::now()));
+    let idle = shared.keeping.idle;
+    tokio::spawn(close_when_idle(Arc::downgrade(&shared), connection.clone(), idle));
+    Ok(connection)
 }
 
 /// Between a half and one, so that servers that failed together are not tried together.

@@ -66,6 +66,8 @@ def call(id, params, token):
     elif name == "environment":
         result(id, {"environment": dict(os.environ), "arguments": sys.argv[2:], "folder": os.getcwd(),
                     "group": os.getpgrp() == os.getpid()})
+    elif name == "pid":
+        result(id, {"pid": os.getpid()})
     elif name == "slow":
         threading.Timer(arguments["seconds"], lambda: result(id, text(arguments["word"]))).start()
     elif name == "never":

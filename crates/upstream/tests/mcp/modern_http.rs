@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::broadcast;
-use upstream::mcp::{Answer, Call, Connection, Era, Heard, ListOf, ListWarning, McpError};
+use upstream::egress::Egress;
+use upstream::http::{HttpClient, HttpError};
+use upstream::mcp::{Answer, Call, Connection, Era, Heard, ListOf, ListWarning, McpError, Target};
 
 use crate::server::{Asked, Piece, Reply, Server};
 use crate::support::*;
@@ -224,4 +226,15 @@ async fn a_server_that_refuses_a_version_and_names_it_is_asked_again() {
     let connection = Connection::open(&server.target(), &settings()).await.unwrap();
     assert_eq!(connection.about().era, Era::Modern);
     assert_eq!(server.story(), ["POST server/discover", "POST server/discover"]);
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_open_is_not_asked() {
+    let server = Server::start(discovered).await;
+    let Target::Http { url, headers, .. } = server.target() else { panic!("it is over HTTP") };
+    let target = Target::Http { client: HttpClient::new(Egress::default()), url, headers };
+    let Err(error) = Connection::open(&target, &settings()).await else { panic!("it opened") };
+    let McpError::Http(error) = error else { panic!("{error}") };
+    assert!(matches!(*error, HttpError::Refused(_)), "{error}");
+    assert!(server.asked().is_empty());
 }

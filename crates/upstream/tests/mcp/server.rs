@@ -39,6 +39,8 @@ pub(crate) enum Piece {
     Until(watch::Receiver<bool>),
     /// Everything that is sent on this.
     From(broadcast::Receiver<Value>),
+    /// The same until this is said to the server.
+    FromUntil(broadcast::Receiver<Value>, watch::Receiver<bool>),
     /// A byte now and then, for ever.
     Trickle,
     /// The same bytes, for ever.
@@ -196,6 +198,10 @@ async fn send(to: &mut TcpStream, piece: Piece) -> Option<()> {
                 }
                 gone = to.read_u8() => { gone.ok()?; }
             }
+        },
+        Piece::FromUntil(messages, mut said) => tokio::select! {
+            sent = Box::pin(send(to, Piece::From(messages))) => sent,
+            Ok(_) = said.wait_for(|said| *said) => Some(()),
         },
         Piece::Trickle => loop {
             to.write_all(b"d").await.ok()?;

@@ -131,3 +131,48 @@ async fn one_that_is_busy_is_not_replaced_and_one_that_hangs_is() {
     assert!(matches!(long, Err(McpError::Closed)));
     call(&supervised.connection().await.unwrap(), "echo", json!({})).await.unwrap();
 }
+
+#[tokio::test]
+async fn who_stops_waiting_does_not_stop_the_opening() {
+    let supervised = supervised("legacy", quick());
+    let impatient = tokio::time::timeout(Duration::from_millis(1), supervised.connection()).await;
+    assert!(impatient.is_err(), "a program takes longer to start");
+    eventually("it is open", || supervised.is_open()).await;
+}
+
+#[tokio::test]
+async fn programs_that_are_killed_again_and_again_mix_up_nothing_and_leave_nothing() {
+    let keeping = Keeping { first_rest: Duration::ZERO, ..quick() };
+    let supervised = supervised("legacy", keeping);
+    let mut pids = Vec::new();
+    for round in 0..10 {
+        let connection = supervised.connection().await.unwrap();
+        let found = call(&connection, "pid", json!({})).await.unwrap();
+        let calls = (0..20).map(|number| {
+            let (seconds, word) = (f64::from(number) / 100.0, format!("{round}-{number}"));
+            let connection = connection.clone();
+            async move {
+                let start = tokio::time::Instant::now();
+                let answer =
+                    call(&connection, "slow", json!({"seconds": seconds, "word": word})).await;
+                assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+                if let Ok(answer) = answer {
+                    assert_eq!(answer["content"][0]["text"], json!(word));
+                }
+            }
+        });
+        let kill = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            #[expect(clippy::disallowed_methods, reason = "a test kills")]
+            let mut kill = std::process::Command::new("kill");
+            kill.args(["-9", &found["pid"].to_string()]).status().unwrap();
+        };
+        tokio::join!(futures_util::future::join_all(calls), kill);
+        pids.push(found["pid"].clone());
+    }
+    pids.dedup();
+    assert_eq!(pids.len(), 10);
+    for pid in &pids {
+        eventually("nothing is left, not even a zombie", || !is_there(pid)).await;
+    }
+}

@@ -1,25 +1,31 @@
 //! The transport of 2024-11-05: one stream, and a place to send to.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use upstream::mcp::{Connection, Era, McpError};
 
 use crate::server::{Piece, Reply, Server};
 use crate::support::*;
 
 async fn server(endpoint: &'static str) -> Server {
+    server_that_breaks(endpoint, watch::channel(false).1).await
+}
+
+/// The stream ends when it is told to.
+async fn server_that_breaks(endpoint: &'static str, breaks: watch::Receiver<bool>) -> Server {
     let (tell, _) = broadcast::channel::<Value>(8);
     Server::start(move |asked| match (asked.verb.as_str(), asked.path.as_str()) {
         ("GET", "/mcp") => Reply::Stream(vec![
             Piece::Text(format!("event: endpoint\ndata: {endpoint}\n\n")),
-            Piece::From(tell.subscribe()),
+            Piece::FromUntil(tell.subscribe(), breaks.clone()),
         ]),
         ("POST", "/messages?session=1") => {
             let version = json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}});
             match asked.method() {
                 "initialize" => drop(tell.send(asked.result(version))),
                 "slow" | "notifications/initialized" => {}
-                "die" => drop(tell.send(Value::Null)),
                 _ => drop(tell.send(asked.result(json!({"echo": asked.body["params"]})))),
             }
             Reply::status(202)
@@ -51,4 +57,21 @@ async fn credentials_do_not_go_to_another_origin() {
         panic!("it opened")
     };
     assert!(matches!(error, McpError::Elsewhere), "{error}");
+}
+
+#[tokio::test]
+async fn the_end_of_the_stream_is_the_end_of_every_call() {
+    let (tell, breaks) = watch::channel(false);
+    let server = server_that_breaks("/messages?session=1", breaks).await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    let slow = connection.request("slow", object(json!({})), within(20.0));
+    let end = async {
+        eventually("it is sent", || server.story().contains(&"POST slow".to_owned())).await;
+        tell.send_replace(true);
+        Instant::now()
+    };
+    let (slow, ended) = tokio::join!(slow, end);
+    assert!(matches!(slow, Err(McpError::Broken { .. })));
+    assert!(ended.elapsed() < Duration::from_secs(1));
+    assert!(connection.ended().is_some());
 }

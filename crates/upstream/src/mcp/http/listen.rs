@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::answer::{get, is_stream, pause};
 use super::{ASIDE, HttpLink};
@@ -13,6 +13,7 @@ use crate::http::header::HeaderMap;
 use crate::http::{Limits, Opened};
 use crate::mcp::hearing::Stream;
 use crate::mcp::message;
+use crate::mcp::pace::Pace;
 use crate::mcp::sse::Sse;
 
 /// After so long without a word the stream is opened again: whoever is at the other end may be gone.
@@ -64,6 +65,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
 /// Says whether anything came.
 async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
     let mut came = false;
+    let mut pace = Pace::new(link.settings.limits.max_unasked);
     let mut begun: Option<Instant> = None;
     loop {
         let time = begun.map_or(IDLE, |begun| EVENT.saturating_sub(begun.elapsed()));
@@ -81,12 +83,16 @@ async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
             begun.get_or_insert_with(Instant::now);
         }
         for event in events.iter().filter(|event| !event.data.is_empty()) {
+            pace.count();
             match message::read(&event.data, link.settings.limits.max_parts) {
                 Ok(message) => {
                     link.react(link.hearing.hear(message, Stream::Shared), &HeaderMap::new());
                 }
                 Err(_) => link.hearing.garbage(None),
             }
+        }
+        if let Some(until) = pace.enough() {
+            sleep_until(until).await;
         }
     }
 }
