@@ -1,8 +1,8 @@
 //! The client side of MCP, in every version that is in use, over HTTP and to programs of our own.
 //!
-//! Written by hand, as what a server says must go through unchanged and what it does must not matter to anybody else
-//! ([0020](../../../docs/adr/0020-mcp-client-by-hand.md)). Messages are read once; results, errors and the things in lists
-//! are handed over as they came.
+//! Written by hand, as what a server says must go through unchanged and what it does must not matter to anybody else. See
+//! `docs/adr/0020-mcp-client-by-hand.md`. Messages are read once; results, errors and the things in lists are handed over
+//! as they came.
 //!
 //! ```no_run
 //! # use toolcrib_upstream as upstream;

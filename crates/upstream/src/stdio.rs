@@ -20,6 +20,7 @@ pub(crate) use outbox::NotTaken;
 
 mod bound;
 mod find;
+mod guard;
 mod lines;
 mod outbox;
 mod ring;
@@ -40,8 +41,9 @@ pub struct Program {
     pub folder: Option<PathBuf>,
     /// The server's own `PATH`, as its configuration read it at the start. It is for finding `command` only.
     pub search_path: Option<OsString>,
-    /// A program that calls [`run_if_asked`] before anything else, usually the server's own. With it a child dies
-    /// with the server even if that is killed.
+    /// A program that calls [`run_if_asked`] before anything else: the server's own, on Linux best as `/proc/self/exe`,
+    /// which stays what it is when the file is replaced. With it a child dies with the server even if that is killed,
+    /// and so does what the child started.
     pub bound_by: Option<PathBuf>,
 }
 

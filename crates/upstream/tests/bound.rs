@@ -1,4 +1,4 @@
-//! A program dies with the server that started it, even if that is killed.
+//! A program dies with the server that started it, even if that is killed, and so does what the program started.
 //!
 //! This test is a program with a `main` of its own, as it must be what a server is: one that can become another.
 #![expect(clippy::disallowed_methods, reason = "a test starts what it needs")]
@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use toolcrib_upstream::mcp::{Connection, Settings, Target};
 use toolcrib_upstream::stdio::{self, Program};
 
-const NAME: &str = "a_program_dies_with_a_server_that_is_killed";
+const NAME: &str = "a_program_and_its_child_die_with_a_server_that_is_killed";
 const SERVER: &str = "--be-a-server";
-const SCRIPT: &str = "import json, os, sys
+const SCRIPT: &str = "import json, os, subprocess, sys
+inner = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'
+child = subprocess.Popen([sys.executable, '-c', inner])
 for line in sys.stdin:
     asked = json.loads(line)
     if asked.get('method') == 'server/discover':
-        result = {'supportedVersions': ['2026-07-28'], 'capabilities': {}, 'pid': os.getpid()}
+        result = {'supportedVersions': ['2026-07-28'], 'capabilities': {}, 'pids': [os.getpid(), child.pid]}
         print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)
 import time
 time.sleep(600)
@@ -36,24 +38,25 @@ fn main() -> ExitCode {
             say(&format!("{NAME}: test"));
         }
     } else {
-        a_program_dies_with_a_server_that_is_killed();
+        a_program_and_its_child_die_with_a_server_that_is_killed();
         say("ok");
     }
     ExitCode::SUCCESS
 }
 
-fn a_program_dies_with_a_server_that_is_killed() {
+fn a_program_and_its_child_die_with_a_server_that_is_killed() {
     let mut server = run(Command::new(std::env::current_exe().expect("it runs")).arg(SERVER));
     let mut line = String::new();
     let output = server.stdout.take().expect("it is a pipe");
     BufReader::new(output).read_line(&mut line).expect("the server says something");
-    let program = PathBuf::from(format!("/proc/{}", line.trim()));
-    assert!(!line.trim().is_empty() && program.exists(), "the program runs");
+    let pids = line.trim().trim_matches(['[', ']']).split(',');
+    let family: Vec<_> = pids.map(|pid| PathBuf::from(format!("/proc/{pid}"))).collect();
+    assert!(family.len() == 2 && family.iter().all(|process| is_alive(process)), "{family:?}");
     server.kill().expect("it runs");
     server.wait().expect("it was killed");
     let start = Instant::now();
-    while is_alive(&program) {
-        assert!(start.elapsed() < Duration::from_secs(5), "the program is still there");
+    while family.iter().any(|process| is_alive(process)) {
+        assert!(start.elapsed() < Duration::from_secs(5), "one of them is still there");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -72,8 +75,8 @@ fn be_a_server() {
         let target = Target::Program(program);
         let opened = Connection::open(&target, &Settings::default()).await;
         let connection = opened.unwrap_or_else(|error| fail(&error.to_string()));
-        let pid = connection.about().server.get("pid").map(ToString::to_string);
-        say(&pid.unwrap_or_default());
+        let pids = connection.about().server.get("pids").map(ToString::to_string);
+        say(&pids.unwrap_or_default());
         std::future::pending::<()>().await;
     });
 }

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
+use super::guard;
 #[cfg(target_os = "linux")]
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
@@ -17,7 +18,7 @@ pub(super) const ASKED: &str = "--become-a-bound-child";
 /// The exit code of shells for what cannot be run.
 const CANNOT_RUN: u8 = 126;
 
-/// Becomes another program if the arguments of this process say so. Call it before anything else in `main`, and end with
+/// Becomes another program, or what guards programs, if the arguments of this process say so. Call it before anything else in `main`, and end with
 /// what it returns.
 pub fn run_if_asked() -> Option<ExitCode> {
     run_in_this_process(std::env::args_os())
@@ -26,7 +27,12 @@ pub fn run_if_asked() -> Option<ExitCode> {
 /// The same for arguments that are handed in.
 pub fn run_in_this_process(arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments.skip(1);
-    if arguments.next()? != ASKED {
+    let asked = arguments.next()?;
+    if asked == guard::ASKED {
+        guard::watch(std::io::stdin().lock());
+        return Some(ExitCode::SUCCESS);
+    }
+    if asked != ASKED {
         return None;
     }
     let parent = arguments.next()?.into_string().ok()?.parse().ok()?;

@@ -14,6 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Ended;
 use super::outbox::Outbox;
+use super::starter;
 
 /// How often it is looked whether a group is gone.
 const LOOK: Duration = Duration::from_millis(20);
@@ -97,7 +98,9 @@ impl Group {
                 self.signal(Signal::KILL);
             }
         }
-        self.0 = None;
+        if let Some(pid) = self.0.take() {
+            starter::ended(pid.as_raw_nonzero().get().unsigned_abs());
+        }
     }
 }
 
