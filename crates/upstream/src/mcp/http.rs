@@ -104,10 +104,13 @@ impl HttpLink {
             running.tells = false;
             return Err(Failure::SessionEnded);
         }
-        let begun = opened.headers.get(SESSION).cloned();
+        let (status, begun) = (opened.status, opened.headers.get(SESSION).cloned());
         let answer = answer::read(self, opened, &session, id, method, call).await?;
         running.tells = false;
-        Ok((answer, begun))
+        match session.id.is_some() && status == 400 && misses_the_session(&answer) {
+            true => Err(Failure::SessionEnded),
+            false => Ok((answer, begun)),
+        }
     }
 
     /// Says something that has no answer.
@@ -215,6 +218,14 @@ impl Failure {
 impl From<McpError> for Failure {
     fn from(error: McpError) -> Self {
         Self::Final(error)
+    }
+}
+
+/// Many servers refuse an unknown session with 400 where the protocol has 404; all they have in common is the word.
+fn misses_the_session(answer: &Answer) -> bool {
+    match answer {
+        Answer::Result(_) => false,
+        Answer::Error(error) => error.message().to_ascii_lowercase().contains("session"),
     }
 }
 

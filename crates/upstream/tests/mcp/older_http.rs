@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
-use upstream::mcp::{Connection, Era, Heard, McpError, Settings};
+use upstream::mcp::{Answer, Connection, Era, Heard, McpError, Settings};
 
 use crate::server::{Asked, Piece, Reply, Server};
 use crate::support::*;
@@ -78,6 +78,33 @@ async fn a_session_that_is_gone_is_begun_anew_once() {
     }
     let begun = server.story().iter().filter(|it| *it == "POST initialize").count();
     assert_eq!(begun, 2);
+}
+
+#[tokio::test]
+async fn a_session_that_is_missed_in_other_words_is_begun_anew_too() {
+    let times = AtomicU32::new(0);
+    let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => {
+            initialized(asked, &format!("s{}", times.fetch_add(1, Ordering::Relaxed)))
+        }
+        ("POST", "tools/call") if asked.header("mcp-session-id") == Some("s0") => {
+            let mut refused = asked.error(-32000);
+            refused["error"]["message"] = json!("Bad Request: No valid session ID provided");
+            refused["id"] = Value::Null;
+            Reply::Json(400, vec![], Some(refused))
+        }
+        ("POST", "tools/call") => Reply::result(asked, json!({"ok": 1})),
+        (_, "other") => Reply::error(asked, 400, -32602),
+        (_, "notifications/initialized") => Reply::status(202),
+        _ => Reply::status(405),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
+    assert_eq!(result(answer), json!({"ok": 1}));
+    let other = connection.request("other", object(json!({})), within(5.0)).await;
+    assert!(matches!(other, Ok(Answer::Error(error)) if error.code == -32602));
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
     let mut ready = Some(ready);
     let mut sse = Sse::new(link.settings.limits.max_message);
     let mut generation = link.session().generation;
-    let mut times = 0;
+    let (mut times, mut was_open) = (0, false);
     let limits = Limits { deadline: ASIDE, max_bytes: u64::MAX };
     loop {
         let session = link.session();
@@ -43,8 +43,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
         }
         match opened {
             Ok(opened) if opened.status == 200 && is_stream(&opened) => {
-                let has_missed = 0 < times && sse.last_id.is_none();
-                if has_missed {
+                if std::mem::replace(&mut was_open, true) && sse.last_id.is_none() {
                     link.hearing.bell.ring(|changes| changes.all());
                 }
                 sse.restart();
@@ -52,13 +51,19 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
                     times = 0;
                 }
             }
-            // The session is gone; the next call begins another.
-            Ok(opened) if opened.status == 404 && session.id.is_some() => {}
-            Ok(opened) if (400..500).contains(&opened.status) && opened.status != 429 => return,
+            Ok(opened) if (400..500).contains(&opened.status) && opened.status != 429 => {
+                // If it had one, it is the session that is gone; the next call begins another.
+                if !was_open {
+                    return;
+                }
+            }
             Ok(_) | Err(_) => {}
         }
         times += 1;
-        sleep(pause(&sse, times)).await;
+        tokio::select! {
+            () = sleep(pause(&sse, times)) => {}
+            () = link.renewed.notified() => {}
+        }
     }
 }
 
