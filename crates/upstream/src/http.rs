@@ -15,10 +15,12 @@ use crate::egress::{Allowed, Egress};
 use crate::resolver;
 use connections::Connections;
 pub use error::{Cause, HttpError};
+pub use opened::Opened;
 use watched::Watched;
 
 mod connections;
 mod error;
+mod opened;
 mod watched;
 
 /// Sends requests within one policy. A copy shares its connections; another policy, from [`HttpClient::with_egress`],
@@ -199,11 +201,7 @@ impl Answer {
 
 /// Counts while reading: the announced length is a claim, and none is left of it after decoding.
 async fn read(response: &mut Response, method: &Method, limit: u64) -> Result<Vec<u8>, HttpError> {
-    // What could be decoded has been, and its header is gone.
-    let mut encodings = response.headers().get_all(header::CONTENT_ENCODING).iter();
-    if encodings.any(|encoding| encoding != "identity") {
-        return Err(HttpError::Encoded);
-    }
+    check_encoding(response)?;
     let announced = response.content_length();
     if announced.is_some_and(|bytes| limit < bytes) {
         return Err(HttpError::TooLarge { limit, announced });
@@ -221,7 +219,16 @@ async fn read(response: &mut Response, method: &Method, limit: u64) -> Result<Ve
     }
 }
 
-fn origin(url: &Url) -> String {
+/// What could be decoded has been, and its header is gone.
+fn check_encoding(response: &Response) -> Result<(), HttpError> {
+    let mut encodings = response.headers().get_all(header::CONTENT_ENCODING).iter();
+    match encodings.any(|encoding| encoding != "identity") {
+        true => Err(HttpError::Encoded),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 

@@ -3,4 +3,6 @@
 pub mod egress;
 pub mod http;
 pub mod limits;
+pub mod mcp;
 mod resolver;
+pub mod stdio;

@@ -1,0 +1,273 @@
+//! A connection to one server. Copies share it; the last one that is dropped ends it.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
+
+use super::changes::Changes;
+use super::hearing::Counts;
+use super::link::Link;
+use super::message::Answer;
+use super::open::{self, About};
+use super::settings::{Call, Era, McpLimits, Settings, Target};
+use super::{McpError, http, subscribe};
+
+/// A server may say nothing on its stream until it has something to say, not even that it is open.
+const LISTENING: Duration = Duration::from_millis(500);
+
+/// A connection to one server. A copy is the same connection.
+#[derive(Clone)]
+pub struct Connection {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    link: Link,
+    about: About,
+    limits: McpLimits,
+    places: Semaphore,
+    waiting: AtomicUsize,
+    in_use: AtomicUsize,
+    last: Mutex<Last>,
+    listens: AtomicBool,
+    listener: Mutex<Option<AbortHandle>>,
+    followed: watch::Sender<subscribe::Followed>,
+}
+
+/// When something was last seen of it.
+#[derive(Clone, Copy)]
+pub(super) struct Last {
+    /// Somebody used it.
+    pub(super) used: Instant,
+    /// It answered.
+    pub(super) answered: Instant,
+    /// How many calls in a row were not answered in time since.
+    pub(super) timeouts: u32,
+}
+
+impl Last {
+    fn now() -> Self {
+        let now = Instant::now();
+        Self { used: now, answered: now, timeouts: 0 }
+    }
+}
+
+impl Connection {
+    /// Opens a connection and finds out how the server is to be spoken to, all of it within one deadline.
+    pub async fn open(target: &Target, settings: &Settings) -> Result<Self, McpError> {
+        let (link, about) = open::open(target, settings).await?;
+        let limits = settings.limits;
+        let connection = Self {
+            shared: Arc::new(Shared {
+                link,
+                about,
+                limits,
+                places: Semaphore::new(limits.max_calls),
+                waiting: AtomicUsize::new(0),
+                in_use: AtomicUsize::new(0),
+                last: Mutex::new(Last::now()),
+                listens: AtomicBool::new(false),
+                listener: Mutex::default(),
+                followed: watch::Sender::default(),
+            }),
+        };
+        if settings.listens
+            && connection.about().era == Era::Initialize
+            && let Some(ready) = connection.listen()
+        {
+            drop(timeout(LISTENING, ready).await);
+        }
+        Ok(connection)
+    }
+
+    /// What the server says of itself, and how it is spoken to.
+    pub fn about(&self) -> &About {
+        &self.shared.about
+    }
+
+    /// One call. The answer is a result or an error of the server, as it came. Dropping the future cancels the call.
+    pub async fn request(
+        &self,
+        method: &str,
+        mut params: Map<String, Value>,
+        call: Call,
+    ) -> Result<Answer, McpError> {
+        self.run(method, &mut params, &call, false).await
+    }
+
+    /// Says something that has no answer.
+    pub async fn notify(&self, method: &str, params: Map<String, Value>) -> Result<(), McpError> {
+        self.shared.link.notify(method, &params).await
+    }
+
+    /// What the server said has changed. In the modern era it is asked to say so from now on.
+    pub fn changes(&self) -> watch::Receiver<Changes> {
+        self.listen();
+        self.shared.link.hearing().bell.listen()
+    }
+
+    /// Whether the server still answers.
+    pub async fn check(&self, deadline: Duration) -> Result<(), McpError> {
+        let method = match self.about().era {
+            Era::Modern => "server/discover",
+            Era::Initialize | Era::HttpSse => "ping",
+        };
+        let call = Call { deadline: Some(deadline), ..Call::default() };
+        // An error is an answer too.
+        self.run(method, &mut Map::new(), &call, true).await.map(drop)
+    }
+
+    /// Ends it at once, for all copies. A program is given its time to end, which nobody has to wait for.
+    pub fn close(&self) {
+        self.shared.close();
+    }
+
+    /// Why it is over, if it is.
+    pub fn ended(&self) -> Option<McpError> {
+        self.shared.link.hearing().ended()
+    }
+
+    /// How many calls are under way or wait to be.
+    pub fn calls(&self) -> usize {
+        self.shared.in_use.load(Ordering::Acquire)
+    }
+
+    /// What was heard that is of no use.
+    pub fn counts(&self) -> Counts {
+        self.shared.link.hearing().counts()
+    }
+
+    /// The last that a program wrote to its standard error; nothing over HTTP. It comes from outside.
+    pub fn stderr(&self) -> Option<String> {
+        match &self.shared.link {
+            Link::Pipe(link) => Some(link.stderr()),
+            Link::Http(_) | Link::Sse(_) => None,
+        }
+    }
+
+    pub(super) fn touch(&self) {
+        self.shared.last().used = Instant::now();
+    }
+
+    pub(super) fn last(&self) -> Last {
+        *self.shared.last()
+    }
+
+    pub(super) fn limits(&self) -> &McpLimits {
+        &self.shared.limits
+    }
+
+    pub(super) async fn run(
+        &self,
+        method: &str,
+        params: &mut Map<String, Value>,
+        call: &Call,
+        is_ours: bool,
+    ) -> Result<Answer, McpError> {
+        let _use = Use::new(&self.shared);
+        let deadline = call.time();
+        let work = async {
+            let _place = self.shared.place().await?;
+            self.shared.link.call(method, params, call, is_ours).await
+        };
+        let done = timeout(deadline, work).await;
+        self.shared.note(&done);
+        done.unwrap_or_else(|_| Err(McpError::Timeout { method: method.into(), deadline }))
+    }
+
+    pub(super) fn followed(&self) -> &watch::Sender<subscribe::Followed> {
+        &self.shared.followed
+    }
+
+    /// Once for each connection. Where there is a stream to wait for, it says when that is open.
+    pub(super) fn listen(&self) -> Option<oneshot::Receiver<()>> {
+        if self.shared.listens.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let (tell, ready) = oneshot::channel();
+        let task = match (&self.shared.link, self.about().era) {
+            (link, Era::Modern) => {
+                let lists = subscribe::lists(&self.about().server);
+                tokio::spawn(subscribe::listen(link.clone(), lists, self.followed().subscribe()))
+            }
+            (Link::Http(link), _) => tokio::spawn(http::listen(link.clone(), tell)),
+            // What they say comes by itself.
+            (Link::Sse(_) | Link::Pipe(_), _) => return None,
+        };
+        let mut listener = self.shared.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        *listener = Some(task.abort_handle());
+        Some(ready)
+    }
+}
+
+impl Shared {
+    /// A place among the calls that are under way, if not too many wait for one already.
+    async fn place(&self) -> Result<SemaphorePermit<'_>, McpError> {
+        if let Ok(place) = self.places.try_acquire() {
+            return Ok(place);
+        }
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waits = Waits(&self.waiting);
+        if self.limits.max_waiting <= before {
+            return Err(McpError::Busy { limit: self.limits.max_calls });
+        }
+        self.places.acquire().await.map_err(|_| McpError::Closed)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note<E>(&self, done: &Result<Result<Answer, McpError>, E>) {
+        match done {
+            Ok(Ok(_)) => *self.last() = Last::now(),
+            Ok(Err(_)) => {}
+            Err(_) => self.last().timeouts += 1,
+        }
+    }
+
+    fn close(&self) {
+        let mut listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = listener.take() {
+            listener.abort();
+        }
+        self.link.close();
+    }
+}
+
+/// Somebody waits for a place.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Somebody uses the connection, up to the moment they have their answer.
+struct Use<'a>(&'a Shared);
+
+impl<'a> Use<'a> {
+    fn new(shared: &'a Shared) -> Self {
+        shared.in_use.fetch_add(1, Ordering::AcqRel);
+        Self(shared)
+    }
+}
+
+impl Drop for Use<'_> {
+    fn drop(&mut self) {
+        self.0.last().used = Instant::now();
+        self.0.in_use.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

@@ -1,0 +1,169 @@
+//! The headers of the modern era, which repeat what a request says for whoever is in between (SEP-2243).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::McpError;
+use crate::http::header::{HeaderMap, HeaderName, HeaderValue};
+
+pub(crate) const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(crate) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const ANNOTATION: &str = "x-mcp-header";
+/// No deeper than a schema that anybody means.
+const MAX_DEPTH: usize = 32;
+/// The most whole number that every reader of JSON keeps (RFC 8259, section 6).
+const MAX_SAFE: u64 = (1 << 53) - 1;
+
+/// The headers of one request.
+pub(crate) fn modern(
+    method: &str,
+    params: &Map<String, Value>,
+    schema: Option<&Value>,
+) -> Result<HeaderMap, McpError> {
+    let mut headers = HeaderMap::new();
+    headers.insert(METHOD, value(method));
+    let member = match method {
+        "tools/call" | "prompts/get" => "name",
+        "resources/read" => "uri",
+        "tasks/get" | "tasks/update" | "tasks/cancel" => "taskId",
+        _ => return Ok(headers),
+    };
+    if let Some(name) = params.get(member).and_then(Value::as_str) {
+        headers.insert(NAME, value(name));
+    }
+    if let (Some(schema), "tools/call") = (schema, method) {
+        let annotated = annotations(schema).unwrap_or_default();
+        for Annotated { header, path } in annotated {
+            let argument = path.iter().try_fold(params.get("arguments"), |at, name| {
+                at.map(|at| at.as_object().and_then(|at| at.get(*name)))
+            });
+            if let Some(Some(argument)) = argument
+                && !argument.is_null()
+            {
+                let unsuitable = || McpError::Header { argument: path.join(".").into() };
+                let text = text(argument).ok_or_else(unsuitable)?;
+                let name = format!("mcp-param-{header}");
+                let name = HeaderName::try_from(name).map_err(|_| unsuitable())?;
+                headers.insert(name, value(&text));
+            }
+        }
+    }
+    Ok(headers)
+}
+
+/// A property whose argument is repeated.
+#[derive(Debug, PartialEq, Eq)]
+struct Annotated<'a> {
+    header: &'a str,
+    path: Vec<&'a str>,
+}
+
+/// Why a tool cannot be called over HTTP; nothing if it can. Such a tool is left out.
+pub(crate) fn complaint(schema: &Value) -> Option<&'static str> {
+    annotations(schema).err()
+}
+
+fn annotations(schema: &Value) -> Result<Vec<Annotated<'_>>, &'static str> {
+    let mut found = Vec::new();
+    walk(schema, Some(&mut Vec::new()), &mut found, 0)?;
+    let mut names: Vec<_> = found.iter().map(|it| it.header.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    match names.windows(2).any(|pair| pair.first() == pair.get(1)) {
+        true => Err("two arguments are repeated in one header"),
+        false => Ok(found),
+    }
+}
+
+/// `path` is there as long as the way leads only through `properties`. No `$ref` is followed, and what an example or a
+/// default holds is no schema.
+fn walk<'a>(
+    schema: &'a Value,
+    mut path: Option<&mut Vec<&'a str>>,
+    found: &mut Vec<Annotated<'a>>,
+    depth: usize,
+) -> Result<(), &'static str> {
+    if MAX_DEPTH < depth {
+        return Ok(());
+    }
+    if let Value::Array(schemas) = schema {
+        return schemas.iter().try_for_each(|schema| walk(schema, None, found, depth + 1));
+    }
+    let Value::Object(members) = schema else { return Ok(()) };
+    if let Some(header) = members.get(ANNOTATION) {
+        let path = path.as_deref().filter(|path| !path.is_empty());
+        found.push(annotated(header, members, path)?);
+    }
+    for (keyword, inner) in members {
+        match (keyword.as_str(), inner) {
+            ("properties", Value::Object(properties)) => {
+                for (name, property) in properties {
+                    if let Some(path) = path.as_deref_mut() {
+                        path.push(name);
+                        walk(property, Some(path), found, depth + 1)?;
+                        path.pop();
+                    } else {
+                        walk(property, None, found, depth + 1)?;
+                    }
+                }
+            }
+            ("$defs" | "definitions" | "patternProperties" | "dependentSchemas", inner) => {
+                let schemas = inner.as_object().into_iter().flat_map(|it| it.values());
+                schemas.into_iter().try_for_each(|it| walk(it, None, found, depth + 1))?;
+            }
+            ("enum" | "const" | "default" | "examples" | "example" | "required", _) => {}
+            (_, inner) => walk(inner, None, found, depth + 1)?,
+        }
+    }
+    Ok(())
+}
+
+fn annotated<'a>(
+    header: &'a Value,
+    members: &'a Map<String, Value>,
+    path: Option<&Vec<&'a str>>,
+) -> Result<Annotated<'a>, &'static str> {
+    let header = header.as_str().ok_or("the name of a header is a text")?;
+    let is_token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
+    if header.is_empty() || !header.bytes().all(is_token) {
+        return Err("the name of a header has characters that none may have");
+    }
+    let path = path.ok_or("only an argument that has a fixed place can be repeated in a header")?;
+    match members.get("type").and_then(Value::as_str) {
+        Some("string" | "integer" | "boolean") => Ok(Annotated { header, path: path.clone() }),
+        _ => Err("only a text, a whole number or a yes or no can be repeated in a header"),
+    }
+}
+
+fn text(argument: &Value) -> Option<String> {
+    match argument {
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Number(number) => {
+            let whole = number.as_i64().filter(|whole| whole.unsigned_abs() <= MAX_SAFE);
+            let whole = whole.or_else(|| {
+                let float = number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() < 9e15)?;
+                format!("{float:.0}").parse().ok()
+            });
+            whole.map(|whole| whole.to_string())
+        }
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// As it is if it can be; otherwise in base64. What looks like that form is put in it too.
+fn value(text: &str) -> HeaderValue {
+    let is_plain = text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+        && text.trim_matches(' ').len() == text.len()
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    let plain = if is_plain { HeaderValue::from_str(text).ok() } else { None };
+    plain.unwrap_or_else(|| {
+        let encoded = format!("=?base64?{}?=", STANDARD.encode(text));
+        HeaderValue::try_from(encoded).expect("base64 is plain ASCII")
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! Who hears what: answers by their number, progress by its token, and everything else only where it is clear whose it is.
+//!
+//! A question or a log line on a stream of its own call belongs to that call. On a stream that all calls share nothing
+//! says whose it is; it is handed over if one call is under way and no other, and refused otherwise. So nobody is asked
+//! in the name of somebody else's call.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::McpError;
+use super::changes::Bell;
+use super::message::{self, Answer, INTERNAL, Incoming, NO_METHOD, RpcError};
+pub use heard::{Counts, Heard, Reply};
+use open::{Entry, Open};
+
+mod heard;
+mod open;
+
+/// Questions of one call that wait for an answer.
+const MAX_QUESTIONS: usize = 16;
+const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+
+/// All calls of one connection that are under way.
+#[derive(Default)]
+pub(crate) struct Hearing {
+    next: AtomicU64,
+    open: Mutex<Open>,
+    pub(crate) bell: Bell,
+    /// The modern era has no questions: a call ends with them.
+    pub(crate) has_no_questions: AtomicBool,
+}
+
+/// Where a message came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Shared,
+    Of(u64),
+}
+
+/// What is left to do about a message.
+pub(crate) enum Next {
+    /// It was an answer that somebody waits for.
+    Taken,
+    Nothing,
+    /// The answer of the call whose stream it is.
+    Answered(Answer),
+    /// To be sent.
+    Reply(Vec<u8>),
+    /// To be sent as soon as it is there.
+    Ask(Asked),
+}
+
+/// A question that waits for its answer.
+pub(crate) struct Asked {
+    pub(crate) call: u64,
+    pub(crate) id: Value,
+    answer: oneshot::Receiver<Reply>,
+}
+
+impl Asked {
+    pub(crate) async fn reply(self) -> Vec<u8> {
+        let refused = || Err(RpcError::new(INTERNAL, "nobody answered the question"));
+        message::reply(&self.id, &self.answer.await.unwrap_or_else(|_| refused()))
+    }
+}
+
+impl Hearing {
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call whose answer comes among others.
+    pub(crate) fn begin(
+        &self,
+        heard: Option<mpsc::Sender<Heard>>,
+        is_ours: bool,
+    ) -> Result<(u64, oneshot::Receiver<Result<Answer, McpError>>), McpError> {
+        let (answer, coming) = oneshot::channel();
+        Ok((self.enter(Some(answer), heard, is_ours)?, coming))
+    }
+
+    /// A call whose answer comes on a stream of its own.
+    pub(crate) fn begin_alone(
+        &self,
+        heard: Option<mpsc::Sender<Heard>>,
+        is_ours: bool,
+    ) -> Result<u64, McpError> {
+        self.enter(None, heard, is_ours)
+    }
+
+    fn enter(
+        &self,
+        answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
+        heard: Option<mpsc::Sender<Heard>>,
+        is_ours: bool,
+    ) -> Result<u64, McpError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut open = self.open();
+        if let Some(ended) = &open.ended {
+            return Err(ended.clone());
+        }
+        open.calls.insert(id, Entry { answer, heard, is_ours, asked: Vec::new() });
+        Ok(id)
+    }
+
+    /// A call is over. Says whether it was still under way.
+    pub(crate) fn end(&self, id: u64) -> bool {
+        self.open().calls.remove(&id).is_some()
+    }
+
+    /// The connection is over, and so is every call. The first reason stays.
+    pub(crate) fn fail(&self, error: McpError) {
+        let mut open = self.open();
+        let error = open.ended.get_or_insert(error).clone();
+        let calls = std::mem::take(&mut open.calls);
+        drop(open);
+        for entry in calls.into_values() {
+            if let Some(answer) = entry.into_answer() {
+                drop(answer.send(Err(error.clone())));
+            }
+        }
+    }
+
+    /// Why it is over, if it is.
+    pub(crate) fn ended(&self) -> Option<McpError> {
+        self.open().ended.clone()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        self.open().counts
+    }
+
+    /// Something came that is no message. If it is clear whom it should have answered, that call fails at once.
+    pub(crate) fn garbage(&self, answers: Option<u64>) {
+        let mut open = self.open();
+        open.counts.garbage += 1;
+        let entry = answers.and_then(|id| open.calls.remove(&id));
+        drop(open);
+        if let Some(answer) = entry.and_then(Entry::into_answer) {
+            let error = McpError::unreadable("", "it is no message that can be read");
+            drop(answer.send(Err(error)));
+        }
+    }
+
+    /// Takes a message to whom it is for.
+    pub(crate) fn hear(&self, message: Incoming, on: Stream) -> Next {
+        match message {
+            Incoming::Answer { id, answer } => self.answer(&id, answer, on),
+            Incoming::Notification { method, params } => {
+                self.tell(method, params, on);
+                Next::Nothing
+            }
+            Incoming::Request { id, method, params } => self.ask(id, method, params, on),
+        }
+    }
+
+    fn answer(&self, id: &Value, answer: Answer, on: Stream) -> Next {
+        let mut open = self.open();
+        // Only a whole number is one of ours: `"1"` and `1.0` are not 1.
+        let id = id.as_u64();
+        match on {
+            Stream::Of(call) if id == Some(call) => return Next::Answered(answer),
+            Stream::Of(_) => {}
+            Stream::Shared => {
+                let waits = |id: &u64| open.calls.get(id).is_some_and(|it| it.answer.is_some());
+                if let Some(entry) = id.filter(waits).and_then(|id| open.calls.remove(&id)) {
+                    drop(open);
+                    if let Some(waiting) = entry.into_answer() {
+                        drop(waiting.send(Ok(answer)));
+                    }
+                    return Next::Taken;
+                }
+            }
+        }
+        open.counts.unknown_answers += 1;
+        Next::Nothing
+    }
+
+    fn tell(&self, method: String, mut params: Map<String, Value>, on: Stream) {
+        match method.as_str() {
+            "notifications/progress" => {
+                let token = params.shift_remove("progressToken").and_then(|token| token.as_u64());
+                let is_its_own = match on {
+                    Stream::Of(call) => token == Some(call),
+                    Stream::Shared => true,
+                };
+                if let Some(call) = token.filter(|_| is_its_own) {
+                    self.say(Stream::Of(call), Heard::Progress(params));
+                }
+            }
+            "notifications/message" => self.say(on, Heard::Log(params)),
+            "notifications/cancelled" => {
+                if let Some(id) = params.get("requestId") {
+                    self.open().take_back(id);
+                }
+            }
+            "notifications/tools/list_changed" => self.bell.ring(|changes| changes.tools += 1),
+            "notifications/prompts/list_changed" => self.bell.ring(|changes| changes.prompts += 1),
+            "notifications/resources/list_changed" => {
+                self.bell.ring(|changes| changes.resources += 1);
+            }
+            "notifications/resources/updated" => {
+                if let Some(uri) = params.get("uri").and_then(Value::as_str) {
+                    self.bell.ring(|changes| changes.update(uri));
+                }
+            }
+            "notifications/subscriptions/acknowledged" => {}
+            _ => self.say(on, Heard::Told { method: method.into(), params }),
+        }
+    }
+
+    /// Never waits: who does not listen fast enough misses it.
+    fn say(&self, on: Stream, heard: Heard) {
+        let mut open = self.open();
+        let Some(hears) = open.whose(on).and_then(|id| open.calls.get(&id)?.heard.clone()) else {
+            return;
+        };
+        if hears.try_send(heard).is_err() {
+            open.counts.unheard += 1;
+        }
+    }
+
+    fn ask(&self, id: Value, method: String, params: Map<String, Value>, on: Stream) -> Next {
+        let reply = |answer: Reply| Next::Reply(message::reply(&id, &answer));
+        if method == "ping" {
+            return reply(Ok(Map::new()));
+        }
+        if !QUESTIONS.contains(&method.as_str()) {
+            return reply(Err(RpcError::new(NO_METHOD, "this client does not do that")));
+        }
+        let has_questions = !self.has_no_questions.load(Ordering::Relaxed);
+        let mut open = self.open();
+        let asked = open.whose(on).filter(|_| has_questions).and_then(|call| {
+            let entry = open.calls.get(&call)?;
+            let hears = entry.heard.as_ref().filter(|_| entry.asked.len() < MAX_QUESTIONS)?;
+            let (reply, answer) = oneshot::channel();
+            hears.try_send(Heard::Asks { method: method.into(), params, reply }).ok()?;
+            Some(Asked { call, id: id.clone(), answer })
+        });
+        match asked {
+            Some(asked) => Next::Ask(asked),
+            None => {
+                open.counts.refused += 1;
+                let why = "it is not clear which call asks, or its caller cannot be asked";
+                reply(Err(RpcError::new(NO_METHOD, why)))
+            }
+        }
+    }
+
+    /// A question ends with its call.
+    pub(crate) fn bind(&self, call: u64, id: Value, task: AbortHandle) {
+        match self.open().calls.get_mut(&call) {
+            Some(entry) => {
+                entry.asked.retain(|(_, task)| !task.is_finished());
+                entry.asked.push((id, task));
+            }
+            None => task.abort(),
+        }
+    }
+}

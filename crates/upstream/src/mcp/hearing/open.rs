@@ -1,0 +1,64 @@
+//! The calls that are under way.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
+
+use super::{Counts, Heard, Stream};
+use crate::mcp::McpError;
+use crate::mcp::message::Answer;
+
+#[derive(Default)]
+pub(super) struct Open {
+    pub(super) calls: HashMap<u64, Entry>,
+    pub(super) ended: Option<McpError>,
+    pub(super) counts: Counts,
+}
+
+pub(super) struct Entry {
+    /// None where the answer comes on a stream of its own.
+    pub(super) answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
+    pub(super) heard: Option<mpsc::Sender<Heard>>,
+    /// Ours are nobody's: they neither hear nor stand in the way.
+    pub(super) is_ours: bool,
+    pub(super) asked: Vec<(Value, AbortHandle)>,
+}
+
+impl Open {
+    pub(super) fn whose(&self, on: Stream) -> Option<u64> {
+        match on {
+            Stream::Of(call) => Some(call),
+            Stream::Shared => {
+                let mut theirs = self.calls.iter().filter(|(_, entry)| !entry.is_ours);
+                match (theirs.next(), theirs.next()) {
+                    (Some((id, _)), None) => Some(*id),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    /// The server no longer wants the answer.
+    pub(super) fn take_back(&mut self, id: &Value) {
+        for entry in self.calls.values_mut() {
+            let taken = entry.asked.extract_if(.., |(asked, _)| asked == id);
+            taken.for_each(|(_, task)| task.abort());
+        }
+    }
+}
+
+impl Entry {
+    pub(super) fn into_answer(mut self) -> Option<oneshot::Sender<Result<Answer, McpError>>> {
+        self.answer.take()
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        for (_, task) in &self.asked {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Streamable HTTP: every message is a request of its own, and what belongs to it comes in its answer.
+//!
+//! In the modern era nothing else is needed. Before, there may be a session, which the server may end at any time with
+//! 404: then it is begun anew, once for each call, as what got 404 was not done.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::{Notify, Semaphore};
+
+use super::McpError;
+use super::headers::{self, SESSION, VERSION};
+use super::hearing::{Hearing, Next};
+use super::message::{self, Answer};
+use super::meta;
+use super::settings::{Call, Settings};
+use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
+
+mod answer;
+mod listen;
+mod session;
+
+pub(crate) use listen::listen;
+use session::Session;
+
+/// Replies that are on their way at the same time. A server that asks for more does not get them.
+const MAX_REPLIES: usize = 16;
+/// For what nobody waits for.
+const ASIDE: Duration = Duration::from_secs(10);
+
+pub(crate) struct HttpLink {
+    pub(super) client: HttpClient,
+    pub(super) url: Url,
+    headers: HeaderMap,
+    pub(super) settings: Settings,
+    pub(super) hearing: Arc<Hearing>,
+    session: Mutex<Session>,
+    renewing: tokio::sync::Mutex<()>,
+    /// There is another session: its stream is another one too.
+    renewed: Notify,
+    replies: Arc<Semaphore>,
+}
+
+impl HttpLink {
+    pub(crate) fn new(
+        client: HttpClient,
+        url: Url,
+        headers: HeaderMap,
+        settings: Settings,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            url,
+            headers,
+            settings,
+            hearing: Arc::default(),
+            session: Mutex::new(Session::none()),
+            renewing: tokio::sync::Mutex::default(),
+            renewed: Notify::new(),
+            replies: Arc::new(Semaphore::new(MAX_REPLIES)),
+        })
+    }
+
+    /// One call.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        method: &str,
+        params: &mut Map<String, Value>,
+        call: &Call,
+        is_ours: bool,
+    ) -> Result<Answer, McpError> {
+        let session = self.session();
+        let generation = session.generation;
+        match self.exchange(session, method, params, call, is_ours).await {
+            Err(Failure::SessionEnded) => self.renew(generation).await?,
+            Err(Failure::Final(error)) => return Err(error),
+            Ok((answer, _)) => return Ok(answer),
+        }
+        let again = self.exchange(self.session(), method, params, call, is_ours).await;
+        Ok(again.map_err(|failure| failure.at(&self.url))?.0)
+    }
+
+    async fn exchange(
+        self: &Arc<Self>,
+        session: Session,
+        method: &str,
+        params: &mut Map<String, Value>,
+        call: &Call,
+        is_ours: bool,
+    ) -> Result<(Answer, Option<HeaderValue>), Failure> {
+        let id = self.hearing.begin_alone(call.heard.clone(), is_ours)?;
+        let tells = !session.is_modern && method != "initialize";
+        let mut running = Running { link: self, id, tells };
+        meta::add(params, id, session.is_modern, &self.settings, call);
+        let mut head = self.head(&session, &call.headers);
+        if session.is_modern {
+            head.extend(headers::modern(method, params, call.schema.as_deref())?);
+        }
+        let body = message::request(id, method, params);
+        let opened = self.post(head, body, call.time()).await?;
+        if opened.status == 404 && session.id.is_some() {
+            running.tells = false;
+            return Err(Failure::SessionEnded);
+        }
+        let (status, begun) = (opened.status, opened.headers.get(SESSION).cloned());
+        let answer = answer::read(self, opened, &session, id, method, call).await?;
+        running.tells = false;
+        match session.id.is_some() && status == 400 && misses_the_session(&answer) {
+            true => Err(Failure::SessionEnded),
+            false => Ok((answer, begun)),
+        }
+    }
+
+    /// Says something that has no answer.
+    pub(crate) async fn notify(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> Result<(), McpError> {
+        let session = self.session();
+        let mut head = self.head(&session, &HeaderMap::new());
+        if session.is_modern {
+            head.extend(headers::modern(method, params, None)?);
+        }
+        let opened = self.post(head, message::notification(method, params), ASIDE).await?;
+        match opened.status {
+            200..300 => Ok(()),
+            _ => Err(refused(&opened, &self.url)),
+        }
+    }
+
+    /// The headers of the connection, then those of the call in their place, then ours.
+    fn head(&self, session: &Session, more: &HeaderMap) -> HeaderMap {
+        let mut head = self.headers.clone();
+        for name in more.keys() {
+            head.remove(name);
+            for value in more.get_all(name) {
+                head.append(name.clone(), value.clone());
+            }
+        }
+        let accepted = HeaderValue::from_static("application/json, text/event-stream");
+        head.insert(ACCEPT, accepted);
+        match session.version {
+            Some(version) => head.insert(VERSION, HeaderValue::from_static(version)),
+            None => head.remove(VERSION),
+        };
+        match &session.id {
+            Some(id) => head.insert(SESSION, id.clone()),
+            None => head.remove(SESSION),
+        };
+        head
+    }
+
+    async fn post(
+        &self,
+        mut head: HeaderMap,
+        body: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Opened, McpError> {
+        head.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let limits = Limits { deadline, max_bytes: self.settings.limits.max_stream };
+        let (method, url) = (Method::POST, self.url.clone());
+        let request = Request { method, url, headers: head, body: Some(body) };
+        Ok(self.client.open(request, limits).await?)
+    }
+
+    /// Sends what a message asks for, now or when it is there. `more` is what the call was sent with.
+    fn react(self: &Arc<Self>, next: Next, more: &HeaderMap) {
+        if matches!(next, Next::Taken | Next::Nothing | Next::Answered(_)) {
+            return;
+        }
+        let session = self.session();
+        let Ok(place) = self.replies.clone().try_acquire_owned() else { return };
+        let (link, head) = (self.clone(), self.head(&session, more));
+        let send = async move |reply: Vec<u8>| {
+            // Whether it arrives is seen by what the server does next.
+            drop(link.post(head, reply, ASIDE).await);
+        };
+        match next {
+            Next::Taken | Next::Nothing | Next::Answered(_) => {}
+            _ if session.is_modern => {}
+            Next::Reply(reply) => {
+                tokio::spawn(async move {
+                    send(reply).await;
+                    drop(place);
+                });
+            }
+            Next::Ask(asked) => {
+                let (call, id) = (asked.call, asked.id.clone());
+                let task = tokio::spawn(async move {
+                    send(asked.reply().await).await;
+                    drop(place);
+                });
+                self.hearing.bind(call, id, task.abort_handle());
+            }
+        }
+    }
+}
+
+/// Why a request was not answered.
+enum Failure {
+    /// It was not looked at, as the session is gone.
+    SessionEnded,
+    Final(McpError),
+}
+
+impl Failure {
+    fn at(self, url: &Url) -> McpError {
+        match self {
+            Self::SessionEnded => McpError::Status { origin: origin(url), status: 404 },
+            Self::Final(error) => error,
+        }
+    }
+}
+
+impl From<McpError> for Failure {
+    fn from(error: McpError) -> Self {
+        Self::Final(error)
+    }
+}
+
+/// Many servers refuse an unknown session with 400 where the protocol has 404; all they have in common is the word.
+fn misses_the_session(answer: &Answer) -> bool {
+    match answer {
+        Answer::Result(_) => false,
+        Answer::Error(error) => error.message().to_ascii_lowercase().contains("session"),
+    }
+}
+
+/// An answer that is no answer, by its status.
+pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
+    let (origin, status) = (origin(url), opened.status);
+    match status {
+        401 | 403 => {
+            let challenge = opened.headers.get(WWW_AUTHENTICATE);
+            let challenge = challenge.and_then(|value| value.to_str().ok()).map(Into::into);
+            McpError::Unauthorized { origin, status, challenge }
+        }
+        _ => McpError::Status { origin, status },
+    }
+}
+
+/// A call under way. If it is dropped before its answer, the server is told; in the modern era it sees the stream end.
+struct Running<'a> {
+    link: &'a Arc<HttpLink>,
+    id: u64,
+    tells: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.link.hearing.end(self.id);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.tells {
+            let (link, id) = (self.link.clone(), self.id);
+            runtime.spawn(async move {
+                let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
+                drop(link.notify("notifications/cancelled", &params).await);
+            });
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The answer to one request: a message, or a stream that ends with it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{sleep, timeout};
+
+use super::{HttpLink, Session, refused};
+use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use crate::http::{HttpError, Limits, Opened, Request, origin};
+use crate::mcp::McpError;
+use crate::mcp::hearing::{Next, Stream};
+use crate::mcp::message::{self, Answer, Incoming};
+use crate::mcp::settings::Call;
+use crate::mcp::sse::Sse;
+
+/// How often a stream is taken up again without anything new in between.
+const MAX_RESUMED: u32 = 5;
+const RETRY: Duration = Duration::from_secs(1);
+const MAX_RETRY: Duration = Duration::from_secs(30);
+
+const LAST_WORDS: Duration = Duration::from_millis(100);
+const MAX_LAST_WORDS: u64 = 64 * 1024;
+
+pub(super) const LAST_EVENT: &str = "last-event-id";
+
+pub(super) async fn read(
+    link: &Arc<HttpLink>,
+    mut opened: Opened,
+    session: &Session,
+    id: u64,
+    method: &str,
+    call: &Call,
+) -> Result<Answer, McpError> {
+    let is_fine = (200..300).contains(&opened.status);
+    if is_stream(&opened) && is_fine {
+        return read_stream(link, opened, session, id, method, call).await;
+    }
+    if matches!(opened.status, 401 | 403) || !is_json(&opened) {
+        return Err(match is_fine {
+            true => McpError::unreadable(method, "it is neither JSON nor a stream"),
+            false => refused(&opened, &link.url),
+        });
+    }
+    let limits = link.settings.limits;
+    let body = opened.rest(limits.max_message as u64).await?;
+    match message::read(&body, limits.max_parts) {
+        Ok(Incoming::Answer { id: theirs, answer }) => match answer {
+            _ if theirs.as_u64() == Some(id) => Ok(answer),
+            // What could not be read is refused without its number.
+            Answer::Error(_) if theirs.is_null() => Ok(answer),
+            _ => Err(McpError::unreadable(method, "it answers another request")),
+        },
+        _ if is_fine => Err(McpError::unreadable(method, "it is no answer")),
+        _ => Err(refused(&opened, &link.url)),
+    }
+}
+
+pub(super) fn is_stream(opened: &Opened) -> bool {
+    has_type(opened, "text/event-stream")
+}
+
+fn is_json(opened: &Opened) -> bool {
+    has_type(opened, "application/json")
+}
+
+fn has_type(opened: &Opened, wanted: &str) -> bool {
+    let kind = opened.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case(wanted)
+}
+
+async fn read_stream(
+    link: &Arc<HttpLink>,
+    mut opened: Opened,
+    session: &Session,
+    id: u64,
+    method: &str,
+    call: &Call,
+) -> Result<Answer, McpError> {
+    let mut sse = Sse::new(link.settings.limits.max_message);
+    let mut resumed = 0;
+    loop {
+        match opened.chunk().await {
+            Ok(Some(chunk)) => {
+                let before = sse.last_id.clone();
+                if let Some(answer) = take(link, &mut sse, chunk.as_ref(), id, method, call)? {
+                    tokio::spawn(finish(opened));
+                    return Ok(answer);
+                }
+                if before != sse.last_id {
+                    resumed = 0;
+                }
+            }
+            Err(error @ HttpError::TooLarge { .. }) => return Err(error.into()),
+            Ok(None) | Err(_) => {
+                let last = sse.last_id.clone().filter(|_| !session.is_modern);
+                let Some(last) = last.filter(|_| resumed < MAX_RESUMED) else {
+                    return Err(McpError::Broken { origin: origin(&link.url) });
+                };
+                resumed += 1;
+                sleep(pause(&sse, resumed)).await;
+                opened = resume(link, session, &last, call).await?;
+                sse.restart();
+            }
+        }
+    }
+}
+
+/// A connection can be used again if its answer is read to the end, which usually is the next thing that comes.
+async fn finish(mut opened: Opened) {
+    drop(timeout(LAST_WORDS, opened.rest(MAX_LAST_WORDS)).await);
+}
+
+fn take(
+    link: &Arc<HttpLink>,
+    sse: &mut Sse,
+    chunk: &[u8],
+    id: u64,
+    method: &str,
+    call: &Call,
+) -> Result<Option<Answer>, McpError> {
+    let limits = &link.settings.limits;
+    let events = sse.push(chunk);
+    let events = events
+        .map_err(|_| HttpError::TooLarge { limit: limits.max_message as u64, announced: None })?;
+    for event in events.iter().filter(|event| !event.data.is_empty()) {
+        match message::read(&event.data, limits.max_parts) {
+            Ok(message) => match link.hearing.hear(message, Stream::Of(id)) {
+                Next::Answered(answer) => return Ok(Some(answer)),
+                next => link.react(next, &call.headers),
+            },
+            Err(no_message) if no_message.answers == Some(id) => {
+                return Err(McpError::unreadable(method, "it is no message that can be read"));
+            }
+            Err(_) => link.hearing.garbage(None),
+        }
+    }
+    Ok(None)
+}
+
+/// As long as the server wishes, within reason; longer each time nothing came of it.
+pub(super) fn pause(sse: &Sse, times: u32) -> Duration {
+    let wished = sse.retry.map_or(RETRY, Duration::from_millis);
+    wished.saturating_mul(times.max(1)).min(MAX_RETRY)
+}
+
+/// Takes up a stream that broke off after an event (2025-03-26 to 2025-11-25).
+async fn resume(
+    link: &HttpLink,
+    session: &Session,
+    last: &str,
+    call: &Call,
+) -> Result<Opened, McpError> {
+    let limits = Limits { deadline: call.time(), max_bytes: link.settings.limits.max_stream };
+    let opened = get(link, session, Some(last), &call.headers, limits).await?;
+    match opened.status {
+        200..300 if is_stream(&opened) => Ok(opened),
+        _ => Err(McpError::Broken { origin: origin(&link.url) }),
+    }
+}
+
+pub(super) async fn get(
+    link: &HttpLink,
+    session: &Session,
+    last: Option<&str>,
+    more: &HeaderMap,
+    limits: Limits,
+) -> Result<Opened, McpError> {
+    let mut headers = link.head(session, more);
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    if let Some(last) = last.and_then(|last| HeaderValue::from_bytes(last.as_bytes()).ok()) {
+        headers.insert(LAST_EVENT, last);
+    }
+    let request = Request { headers, ..Request::get(link.url.clone()) };
+    Ok(link.client.open(request, limits).await?)
+}

@@ -1,0 +1,88 @@
+//! Sessions, which there were before the modern era. Both sides may end one.
+
+use std::sync::Arc;
+use std::sync::PoisonError;
+
+use serde_json::{Map, Value};
+
+use super::{ASIDE, HttpLink};
+use crate::http::header::{HeaderMap, HeaderValue};
+use crate::http::{Limits, Method, Request};
+use crate::mcp::meta::{self, MODERN};
+use crate::mcp::settings::{Call, Era};
+use crate::mcp::{McpError, open};
+
+/// How requests are marked.
+#[derive(Clone)]
+pub(super) struct Session {
+    pub(super) is_modern: bool,
+    /// None until it is known.
+    pub(super) version: Option<&'static str>,
+    pub(super) id: Option<HeaderValue>,
+    /// Grows with each new one.
+    pub(super) generation: u64,
+}
+
+impl Session {
+    /// What every connection begins with: the modern era has none.
+    pub(super) fn none() -> Self {
+        Self { is_modern: true, version: Some(MODERN), id: None, generation: 0 }
+    }
+}
+
+impl HttpLink {
+    pub(super) fn session(&self) -> Session {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn has_session(&self) -> bool {
+        self.session().id.is_some()
+    }
+
+    pub(crate) fn set_era(&self, era: Era) {
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.is_modern = era == Era::Modern;
+        session.version = session.is_modern.then_some(MODERN);
+    }
+
+    /// Begins a session, and says what the server says of itself.
+    pub(crate) async fn initialize(self: &Arc<Self>) -> Result<Map<String, Value>, McpError> {
+        let generation = self.session().generation;
+        let fresh = Session { is_modern: false, version: None, id: None, generation };
+        let mut params = meta::introduction(&self.settings);
+        let call = Call { deadline: Some(self.settings.limits.opening), ..Call::default() };
+        let exchanged = self.exchange(fresh, "initialize", &mut params, &call, true).await;
+        let (answer, id) = exchanged.map_err(|failure| failure.at(&self.url))?;
+        let result = open::accepted("initialize", answer)?;
+        let version = Some(meta::chosen(&result)?);
+        {
+            let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+            *session = Session { is_modern: false, version, id, generation: generation + 1 };
+        }
+        self.notify("notifications/initialized", &Map::new()).await?;
+        Ok(result)
+    }
+
+    /// One of those who find the session gone begins a new one; the others wait for it.
+    pub(super) async fn renew(self: &Arc<Self>, generation: u64) -> Result<(), McpError> {
+        let _turn = self.renewing.lock().await;
+        if self.session().generation == generation {
+            self.initialize().await?;
+            self.renewed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Ends the session, if there is one, so that the server need not keep it.
+    pub(crate) async fn end(&self) {
+        let session = self.session();
+        if session.id.is_none() {
+            return;
+        }
+        let headers = self.head(&session, &HeaderMap::new());
+        let request = Request { method: Method::DELETE, headers, ..Request::get(self.url.clone()) };
+        let limits = Limits { deadline: ASIDE, max_bytes: 64 * 1024 };
+        // A server need not let clients end it.
+        drop(self.client.open(request, limits).await);
+    }
+}

@@ -1,0 +1,239 @@
+//! The transport of 2024-11-05: one stream carries everything the server says, and names the place where messages go.
+//!
+//! That place must be of the same origin: credentials go there.
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep_until, timeout};
+
+use super::McpError;
+use super::headers::VERSION;
+use super::hearing::{Hearing, Next, Stream};
+use super::http::refused;
+use super::message::{self, Answer};
+use super::meta;
+use super::pace::Pace;
+use super::settings::{Call, Settings};
+use super::sse::{Event, Sse};
+use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
+
+const MAX_REPLIES: usize = 16;
+const ASIDE: Duration = Duration::from_secs(10);
+/// An event that was begun is done by then.
+const EVENT: Duration = Duration::from_secs(30);
+
+pub(crate) struct SseLink {
+    client: HttpClient,
+    endpoint: Url,
+    headers: HeaderMap,
+    settings: Settings,
+    pub(super) hearing: Arc<Hearing>,
+    version: OnceLock<&'static str>,
+    replies: Arc<Semaphore>,
+    reader: OnceLock<tokio::task::AbortHandle>,
+}
+
+/// What is read of the stream, and what is left of it.
+struct Reading {
+    opened: Opened,
+    sse: Sse,
+    events: std::collections::VecDeque<Event>,
+}
+
+impl SseLink {
+    pub(crate) async fn open(
+        client: HttpClient,
+        url: Url,
+        headers: HeaderMap,
+        settings: Settings,
+    ) -> Result<Arc<Self>, McpError> {
+        let mut head = headers.clone();
+        head.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        let limits = Limits { deadline: settings.limits.opening, max_bytes: u64::MAX };
+        let request = Request { headers: head, ..Request::get(url.clone()) };
+        let opened = client.open(request, limits).await?;
+        if opened.status != 200 {
+            return Err(refused(&opened, &url));
+        }
+        let sse = Sse::new(settings.limits.max_message);
+        let mut reading = Reading { opened, sse, events: std::collections::VecDeque::new() };
+        let first = reading.next().await.filter(|event| event.name == "endpoint");
+        let no_endpoint = || McpError::unreadable("GET", "the first event names no endpoint");
+        let text = String::from_utf8(first.ok_or_else(no_endpoint)?.data);
+        let endpoint = url.join(&text.map_err(|_| no_endpoint())?).map_err(|_| no_endpoint())?;
+        if endpoint.origin() != url.origin() {
+            return Err(McpError::Elsewhere);
+        }
+        let link = Arc::new(Self {
+            client,
+            endpoint,
+            headers,
+            settings,
+            hearing: Arc::default(),
+            version: OnceLock::new(),
+            replies: Arc::new(Semaphore::new(MAX_REPLIES)),
+            reader: OnceLock::new(),
+        });
+        let task = tokio::spawn(read(Arc::downgrade(&link), reading, origin(&url)));
+        link.reader.get_or_init(|| task.abort_handle());
+        Ok(link)
+    }
+
+    pub(crate) fn set_version(&self, version: &'static str) {
+        self.version.get_or_init(|| version);
+    }
+
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        method: &str,
+        params: &mut Map<String, Value>,
+        call: &Call,
+        is_ours: bool,
+    ) -> Result<Answer, McpError> {
+        let (id, answer) = self.hearing.begin(call.heard.clone(), is_ours)?;
+        let _running = Running { link: self, id, tells: method != "initialize" };
+        meta::add(params, id, false, &self.settings, call);
+        let body = message::request(id, method, params);
+        self.send(body, &call.headers, call.time()).await?;
+        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
+    }
+
+    pub(crate) async fn notify(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> Result<(), McpError> {
+        self.send(message::notification(method, params), &HeaderMap::new(), ASIDE).await
+    }
+
+    async fn send(
+        &self,
+        body: Vec<u8>,
+        more: &HeaderMap,
+        deadline: Duration,
+    ) -> Result<(), McpError> {
+        let mut headers = self.headers.clone();
+        for name in more.keys() {
+            headers.remove(name);
+            more.get_all(name).iter().for_each(|value| {
+                headers.append(name.clone(), value.clone());
+            });
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(version) = self.version.get() {
+            headers.insert(VERSION, HeaderValue::from_static(version));
+        }
+        let request =
+            Request { method: Method::POST, url: self.endpoint.clone(), headers, body: Some(body) };
+        let limits = Limits { deadline, max_bytes: 64 * 1024 };
+        let opened = self.client.open(request, limits).await?;
+        match opened.status {
+            200..300 => Ok(()),
+            _ => Err(refused(&opened, &self.endpoint)),
+        }
+    }
+
+    fn react(self: &Arc<Self>, next: Next) {
+        if matches!(next, Next::Taken | Next::Nothing | Next::Answered(_)) {
+            return;
+        }
+        let Ok(place) = self.replies.clone().try_acquire_owned() else { return };
+        let link = self.clone();
+        let bound = match &next {
+            Next::Ask(asked) => Some((asked.call, asked.id.clone())),
+            _ => None,
+        };
+        let task = tokio::spawn(async move {
+            let reply = match next {
+                Next::Reply(reply) => reply,
+                Next::Ask(asked) => asked.reply().await,
+                Next::Taken | Next::Nothing | Next::Answered(_) => return,
+            };
+            drop(link.send(reply, &HeaderMap::new(), ASIDE).await);
+            drop(place);
+        });
+        if let Some((call, id)) = bound {
+            self.hearing.bind(call, id, task.abort_handle());
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.hearing.fail(McpError::Closed);
+        if let Some(reader) = self.reader.get() {
+            reader.abort();
+        }
+    }
+}
+
+impl Reading {
+    /// The next event that says something; nothing at the end, or when one takes too long or too much.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            let chunk = match self.sse.is_within() {
+                true => timeout(EVENT, self.opened.chunk()).await.ok()?,
+                false => self.opened.chunk().await,
+            };
+            self.events.extend(self.sse.push(chunk.ok()??.as_ref()).ok()?);
+        }
+    }
+}
+
+async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
+    let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
+    let mut pace = Pace::new(max);
+    while let Some(event) = reading.next().await {
+        let Some(link) = link.upgrade() else { return };
+        let next = match message::read(&event.data, link.settings.limits.max_parts) {
+            Ok(message) => link.hearing.hear(message, Stream::Shared),
+            Err(no_message) => {
+                link.hearing.garbage(no_message.answers);
+                Next::Nothing
+            }
+        };
+        if !matches!(next, Next::Taken) {
+            pace.count();
+        }
+        link.react(next);
+        drop(link);
+        if let Some(until) = pace.enough() {
+            sleep_until(until).await;
+        }
+    }
+    if let Some(link) = link.upgrade() {
+        link.hearing.fail(McpError::Broken { origin });
+    }
+}
+
+/// A call under way. If it is dropped before its answer, the server is told.
+struct Running<'a> {
+    link: &'a Arc<SseLink>,
+    id: u64,
+    tells: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let was_open = self.link.hearing.end(self.id);
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if was_open && self.tells {
+            let (link, id) = (self.link.clone(), self.id);
+            runtime.spawn(async move {
+                let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
+                drop(link.notify("notifications/cancelled", &params).await);
+            });
+        }
+    }
+}
+
+impl Drop for SseLink {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

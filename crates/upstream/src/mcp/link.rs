@@ -1,0 +1,74 @@
+//! The three ways messages are carried. Only this file and `open.rs` know that there are three.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::McpError;
+use super::hearing::Hearing;
+use super::http::HttpLink;
+use super::http_sse::SseLink;
+use super::message::Answer;
+use super::pipe::PipeLink;
+use super::settings::Call;
+
+#[derive(Clone)]
+pub(crate) enum Link {
+    Http(Arc<HttpLink>),
+    Sse(Arc<SseLink>),
+    Pipe(Arc<PipeLink>),
+}
+
+impl Link {
+    /// One call. `is_ours`: it is made for no caller in particular.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        params: &mut Map<String, Value>,
+        call: &Call,
+        is_ours: bool,
+    ) -> Result<Answer, McpError> {
+        match self {
+            Self::Http(link) => link.call(method, params, call, is_ours).await,
+            Self::Sse(link) => link.call(method, params, call, is_ours).await,
+            Self::Pipe(link) => link.call(method, params, call, is_ours).await,
+        }
+    }
+
+    pub(crate) async fn notify(
+        &self,
+        method: &str,
+        params: &Map<String, Value>,
+    ) -> Result<(), McpError> {
+        match self {
+            Self::Http(link) => link.notify(method, params).await,
+            Self::Sse(link) => link.notify(method, params).await,
+            Self::Pipe(link) => link.notify(method, params),
+        }
+    }
+
+    pub(crate) fn hearing(&self) -> &Arc<Hearing> {
+        match self {
+            Self::Http(link) => &link.hearing,
+            Self::Sse(link) => &link.hearing,
+            Self::Pipe(link) => &link.hearing,
+        }
+    }
+
+    /// Ends it without waiting. Every call that is under way on a shared stream fails.
+    pub(crate) fn close(&self) {
+        match self {
+            Self::Http(link) => {
+                link.hearing.fail(McpError::Closed);
+                if let (true, Ok(runtime)) =
+                    (link.has_session(), tokio::runtime::Handle::try_current())
+                {
+                    let link = link.clone();
+                    runtime.spawn(async move { link.end().await });
+                }
+            }
+            Self::Sse(link) => link.close(),
+            Self::Pipe(link) => link.close(),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Messages of JSON-RPC: read once, into values that are handed on as they are; written once.
+//!
+//! No member may stand there twice, as two readers could take different ones. What is no message is not guessed at.
+
+use model::strict_json;
+use serde::Serialize;
+use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value, json};
+
+/// A message that came.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Incoming {
+    /// To something we asked. Its number is ours if it is one.
+    Answer { id: Value, answer: Answer },
+    /// Something we are asked.
+    Request { id: Value, method: String, params: Map<String, Value> },
+    /// Something we are told.
+    Notification { method: String, params: Map<String, Value> },
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The result, as it came.
+    Result(Map<String, Value>),
+    /// The error, as it came.
+    Error(RpcError),
+}
+
+/// An error of JSON-RPC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RpcError {
+    /// Its number.
+    pub code: i64,
+    /// All of it: `code`, `message`, `data` and what else there is.
+    pub raw: Map<String, Value>,
+}
+
+/// Why bytes are no message. It may still be clear to whom they were meant to answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoMessage {
+    pub(crate) answers: Option<u64>,
+}
+
+/// Method not found.
+pub(crate) const NO_METHOD: i64 = -32601;
+/// Something went wrong inside.
+pub(crate) const INTERNAL: i64 = -32603;
+
+impl RpcError {
+    /// One of our own.
+    pub fn new(code: i64, message: &str) -> Self {
+        let mut raw = Map::new();
+        raw.insert("code".to_owned(), json!(code));
+        raw.insert("message".to_owned(), json!(message));
+        Self { code, raw }
+    }
+
+    /// What it says for people. It comes from outside.
+    pub fn message(&self) -> &str {
+        self.raw.get("message").and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// Reads a message of at most `max_parts` values, each of which takes many times its text.
+pub(crate) fn read(bytes: &[u8], max_parts: usize) -> Result<Incoming, NoMessage> {
+    let few = bytes.len() <= max_parts || strict_json::parts(bytes) <= max_parts;
+    let message = if few { strict_json::object(bytes).ok() } else { None };
+    message.and_then(sort).ok_or_else(|| NoMessage { answers: whom_it_answers(bytes) })
+}
+
+fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
+    if message.get("jsonrpc")? != "2.0" {
+        return None;
+    }
+    let id = message.swap_remove("id");
+    if let Some(method) = message.swap_remove("method") {
+        let Value::String(method) = method else { return None };
+        let params = match message.swap_remove("params") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(params)) => params,
+            Some(_) => return None,
+        };
+        return Some(match id {
+            None => Incoming::Notification { method, params },
+            Some(id @ (Value::Number(_) | Value::String(_))) => {
+                Incoming::Request { id, method, params }
+            }
+            Some(_) => return None,
+        });
+    }
+    let answer = match (message.swap_remove("result"), message.swap_remove("error")) {
+        (Some(Value::Object(result)), None) => Answer::Result(result),
+        (None, Some(Value::Object(raw))) => {
+            let answer = Answer::Error(RpcError { code: raw.get("code")?.as_i64()?, raw });
+            // To what could not be read, so that even its number is not known.
+            return Some(Incoming::Answer { id: id.unwrap_or(Value::Null), answer });
+        }
+        _ => return None,
+    };
+    Some(Incoming::Answer { id: id?, answer })
+}
+
+/// The number in an answer that is unreadable otherwise, or of which only the beginning is there, so that its call need
+/// not wait for the deadline.
+pub(crate) fn whom_it_answers(bytes: &[u8]) -> Option<u64> {
+    let mut found = None;
+    let looks = Looks(&mut found);
+    // It is expected to fail: what matters is what was found up to there.
+    drop(serde_json::Deserializer::from_slice(bytes).deserialize_map(looks));
+    found
+}
+
+struct Looks<'a>(&'a mut Option<u64>);
+
+impl<'de> Visitor<'de> for Looks<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while let Some(name) = members.next_key::<String>()? {
+            match name.as_str() {
+                "method" => {
+                    *self.0 = None;
+                    return Ok(());
+                }
+                "id" => *self.0 = Some(members.next_value()?),
+                _ => drop(members.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct Outgoing<'a> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<u64>,
+    method: &'a str,
+    params: &'a Map<String, Value>,
+}
+
+/// A request, on one line without its end.
+pub(crate) fn request(id: u64, method: &str, params: &Map<String, Value>) -> Vec<u8> {
+    written(&Outgoing { jsonrpc: "2.0", id: Some(id), method, params })
+}
+
+/// A notification, on one line without its end.
+pub(crate) fn notification(method: &str, params: &Map<String, Value>) -> Vec<u8> {
+    written(&Outgoing { jsonrpc: "2.0", id: None, method, params })
+}
+
+/// Our answer to a question.
+pub(crate) fn reply(id: &Value, answer: &Result<Map<String, Value>, RpcError>) -> Vec<u8> {
+    match answer {
+        Ok(result) => written(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
+        Err(error) => written(&json!({"jsonrpc": "2.0", "id": id, "error": error.raw})),
+    }
+}
+
+fn written(message: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(message).expect("values of JSON can be written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(text: &str) -> String {
+        match read(text.as_bytes(), 100) {
+            Ok(Incoming::Answer { id, answer: Answer::Result(_) }) => format!("result {id}"),
+            Ok(Incoming::Answer { id, answer: Answer::Error(_) }) => format!("error {id}"),
+            Ok(Incoming::Request { id, method, .. }) => format!("request {id} {method}"),
+            Ok(Incoming::Notification { method, .. }) => format!("notification {method}"),
+            Err(NoMessage { answers }) => format!("none {answers:?}"),
+        }
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        for (text, expected) in [
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "result 1"),
+            (r#"{"jsonrpc":"2.0","id":"1","result":{}}"#, "result \"1\""),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}"#, "error 1"),
+            (r#"{"jsonrpc":"2.0","error":{"code":-1,"message":""}}"#, "error null"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#, "request 1 m"),
+            (r#"{"jsonrpc":"2.0","method":"m","params":{}}"#, "notification m"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1}}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":[]}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "none Some(1)"),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"m"}"#, "none None"),
+            (r#"{"jsonrpc":"2.0","method":"m","params":[]}"#, "none None"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"a":1,"a":2}}"#, "none Some(1)"),
+            (r#"{"id":1,"method":"m""#, "none None"),
+            (r#"{"result":{"id":2},"id":1"#, "none Some(1)"),
+            (r#"{"id":1,"result":{"text":"and so on"#, "none Some(1)"),
+            ("[]", "none None"),
+            ("log line", "none None"),
+        ] {
+            assert_eq!(kind(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_too_many_parts_is_not_read() {
+        let parts = vec!["1"; 200].join(",");
+        let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{parts}]}}}}"#);
+        assert_eq!(kind(&text), "none Some(1)");
+    }
+}

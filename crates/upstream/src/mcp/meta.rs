@@ -1,0 +1,63 @@
+//! What goes along with every request: in the modern era who asks and what they can do, in both where progress belongs.
+
+use serde_json::{Map, Value, json};
+
+use super::settings::{Call, Settings};
+
+/// The modern version, and those before it, the newest first.
+pub(crate) const MODERN: &str = "2026-07-28";
+pub(crate) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const TOKEN: &str = "progressToken";
+
+/// Writes it into the parameters. A token of the caller is replaced by the number of the call: two callers may have
+/// chosen the same.
+pub(crate) fn add(
+    params: &mut Map<String, Value>,
+    id: u64,
+    is_modern: bool,
+    settings: &Settings,
+    call: &Call,
+) {
+    let mut meta = match params.swap_remove("_meta") {
+        Some(Value::Object(meta)) => meta,
+        _ => Map::new(),
+    };
+    meta.shift_remove(TOKEN);
+    if is_modern {
+        let capabilities = call.capabilities.as_ref().unwrap_or(&settings.capabilities);
+        meta.insert(PROTOCOL_VERSION.to_owned(), json!(MODERN));
+        meta.insert(CLIENT.to_owned(), Value::Object(settings.client.clone()));
+        meta.insert(CAPABILITIES.to_owned(), Value::Object(capabilities.clone()));
+        if let Some(level) = &call.log_level {
+            meta.insert(LOG_LEVEL.to_owned(), json!(level));
+        }
+    }
+    if call.heard.is_some() {
+        meta.insert(TOKEN.to_owned(), json!(id));
+    }
+    if !meta.is_empty() {
+        params.insert("_meta".to_owned(), Value::Object(meta));
+    }
+}
+
+/// The parameters of `initialize`.
+pub(crate) fn introduction(settings: &Settings) -> Map<String, Value> {
+    let [newest, ..] = LEGACY;
+    Map::from_iter([
+        ("protocolVersion".to_owned(), json!(newest)),
+        ("capabilities".to_owned(), Value::Object(settings.capabilities.clone())),
+        ("clientInfo".to_owned(), Value::Object(settings.client.clone())),
+    ])
+}
+
+/// The version a server chose, if it is one of ours.
+pub(crate) fn chosen(result: &Map<String, Value>) -> Result<&'static str, super::McpError> {
+    let offered = result.get("protocolVersion").and_then(Value::as_str).unwrap_or_default();
+    let known = LEGACY.into_iter().find(|version| *version == offered);
+    known.ok_or_else(|| super::McpError::Version { offered: offered.chars().take(20).collect() })
+}

@@ -1,0 +1,63 @@
+//! How much a server may say that nobody asked for. What is more is read later: then it has to wait itself.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+pub(crate) struct Pace {
+    max: u32,
+    since: Instant,
+    count: u32,
+}
+
+impl Pace {
+    /// So many in a second.
+    pub(crate) fn new(max: u32) -> Self {
+        Self { max, since: Instant::now(), count: 0 }
+    }
+
+    pub(crate) fn count(&mut self) {
+        if SECOND <= self.since.elapsed() {
+            (self.since, self.count) = (Instant::now(), 0);
+        }
+        self.count += 1;
+    }
+
+    /// Until when nothing more is to be read, if it was too much.
+    pub(crate) fn enough(&mut self) -> Option<Instant> {
+        let is_enough = self.max < self.count;
+        is_enough.then(|| self.since + SECOND)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::{sleep, sleep_until};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_flood_is_read_at_the_pace_that_was_set() {
+        let start = Instant::now();
+        let mut pace = Pace::new(99);
+        for _ in 0..1000 {
+            pace.count();
+            if let Some(until) = pace.enough() {
+                sleep_until(until).await;
+            }
+        }
+        assert_eq!(start.elapsed(), 10 * SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_little_never_waits() {
+        let mut pace = Pace::new(10);
+        for _ in 0..100 {
+            pace.count();
+            assert_eq!(pace.enough(), None);
+            sleep(SECOND / 10).await;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! A server that is a program of ours: one line is one message.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep_until, timeout};
+
+use super::McpError;
+use super::hearing::{Hearing, Next, Stream};
+use super::message::{self, Answer};
+use super::meta;
+use super::pace::Pace;
+use super::settings::{Call, Settings};
+use crate::stdio::{Line, Lines, NotTaken, Process, Program, ProgramLimits};
+
+const MAX_REPLIES: usize = 16;
+/// What a program said before it ended is read for so long after that.
+const LAST_WORDS: Duration = Duration::from_millis(200);
+
+pub(crate) struct PipeLink {
+    process: Process,
+    settings: Settings,
+    pub(super) hearing: Arc<Hearing>,
+    is_modern: AtomicBool,
+    replies: Arc<Semaphore>,
+}
+
+impl PipeLink {
+    pub(crate) async fn open(program: &Program, settings: Settings) -> Result<Arc<Self>, McpError> {
+        let limits = ProgramLimits {
+            max_line: settings.limits.max_message,
+            max_queue: settings.limits.max_queue,
+            max_stderr: settings.limits.max_stderr,
+            grace: settings.limits.grace,
+        };
+        let started = Process::start(program, limits).await;
+        let (process, lines) = started.map_err(|source| McpError::Start {
+            program: program.command.display().to_string().into(),
+            source: Arc::new(source),
+        })?;
+        let link = Arc::new(Self {
+            process,
+            settings,
+            hearing: Arc::default(),
+            is_modern: AtomicBool::new(true),
+            replies: Arc::new(Semaphore::new(MAX_REPLIES)),
+        });
+        let ended = link.process.ended.clone();
+        tokio::spawn(read(Arc::downgrade(&link), lines, ended));
+        Ok(link)
+    }
+
+    pub(crate) fn set_modern(&self, is_modern: bool) {
+        self.is_modern.store(is_modern, Ordering::Relaxed);
+    }
+
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        method: &str,
+        params: &mut Map<String, Value>,
+        call: &Call,
+        is_ours: bool,
+    ) -> Result<Answer, McpError> {
+        let (id, answer) = self.hearing.begin(call.heard.clone(), is_ours)?;
+        let _running = Running { link: self, id, tells: method != "initialize" };
+        meta::add(params, id, self.is_modern.load(Ordering::Relaxed), &self.settings, call);
+        self.send(message::request(id, method, params))?;
+        answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
+    }
+
+    pub(crate) fn notify(&self, method: &str, params: &Map<String, Value>) -> Result<(), McpError> {
+        self.send(message::notification(method, params))
+    }
+
+    fn send(&self, mut line: Vec<u8>) -> Result<(), McpError> {
+        line.push(b'\n');
+        self.process.outbox.send(line).map_err(|not_taken| match not_taken {
+            NotTaken::Full => McpError::NotReading,
+            NotTaken::Closed => self.end(),
+        })
+    }
+
+    /// Why it is over. A program that closed its input without ending is over too.
+    fn end(&self) -> McpError {
+        let ended = self.process.ended.borrow().clone();
+        let how = ended.map_or_else(|| "it closed its input".into(), |ended| ended.how.into());
+        let stderr_lines = self.process.stderr.lines();
+        self.hearing.ended().unwrap_or(McpError::Ended { how, stderr_lines })
+    }
+
+    fn react(self: &Arc<Self>, next: Next) {
+        match next {
+            Next::Taken | Next::Nothing | Next::Answered(_) => {}
+            // Who does not read does not get answers; the next call says so.
+            Next::Reply(reply) => drop(self.send(reply)),
+            Next::Ask(asked) => {
+                let Ok(place) = self.replies.clone().try_acquire_owned() else { return };
+                let (link, call, id) = (self.clone(), asked.call, asked.id.clone());
+                let task = tokio::spawn(async move {
+                    drop(link.send(asked.reply().await));
+                    drop(place);
+                });
+                self.hearing.bind(call, id, task.abort_handle());
+            }
+        }
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.process.stderr.text()
+    }
+
+    pub(crate) fn close(&self) {
+        self.hearing.fail(McpError::Closed);
+        self.process.stop();
+    }
+}
+
+/// What a program says that is of no use.
+struct Useless {
+    pace: Pace,
+    /// Lines in a row that are no messages.
+    garbage: u32,
+}
+
+/// Reads until the program ends, or says too much that is no message.
+async fn read(
+    link: Weak<PipeLink>,
+    mut lines: Lines,
+    mut ended: tokio::sync::watch::Receiver<Option<crate::stdio::Ended>>,
+) {
+    let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
+    let mut useless = Useless { pace: Pace::new(max), garbage: 0 };
+    loop {
+        let line = tokio::select! {
+            line = lines.next() => line,
+            _ = ended.wait_for(Option::is_some) => break,
+        };
+        let Ok(Some(line)) = line else { break };
+        let Some(link) = link.upgrade() else { return };
+        if let Err(error) = hear(&link, line, &mut useless) {
+            link.hearing.fail(error);
+            link.process.stop();
+            return;
+        }
+        drop(link);
+        if let Some(until) = useless.pace.enough() {
+            tokio::select! {
+                () = sleep_until(until) => {}
+                _ = ended.wait_for(Option::is_some) => break,
+            }
+        }
+    }
+    last_words(&link, &mut lines, &mut useless).await;
+    // It closed its output, and how it ended is told in a moment.
+    drop(timeout(LAST_WORDS, ended.wait_for(Option::is_some)).await);
+    if let Some(link) = link.upgrade() {
+        let error = match &*ended.borrow() {
+            Some(_) => link.end(),
+            None => McpError::Ended {
+                how: "it closed its output".into(),
+                stderr_lines: link.process.stderr.lines(),
+            },
+        };
+        link.hearing.fail(error);
+        link.process.stop();
+    }
+}
+
+/// What it said before it ended counts.
+async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Useless) {
+    let rest = async {
+        while let (Ok(Some(line)), Some(link)) = (lines.next().await, link.upgrade()) {
+            if hear(&link, line, useless).is_err() {
+                return;
+            }
+        }
+    };
+    drop(timeout(LAST_WORDS, rest).await);
+}
+
+fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
+    let limits = &link.settings.limits;
+    let message = match line {
+        Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
+        Line::Whole(line) => message::read(line, limits.max_parts).map_err(|it| it.answers),
+        Line::TooLong(head) => Err(message::whom_it_answers(head)),
+    };
+    let next = match message {
+        Ok(message) => {
+            useless.garbage = 0;
+            link.hearing.hear(message, Stream::Shared)
+        }
+        Err(answers) => {
+            useless.garbage += 1;
+            link.hearing.garbage(answers);
+            if limits.max_garbage < useless.garbage {
+                return Err(McpError::Garbage { limit: limits.max_garbage });
+            }
+            Next::Nothing
+        }
+    };
+    if !matches!(next, Next::Taken) {
+        useless.pace.count();
+    }
+    link.react(next);
+    Ok(())
+}
+
+/// A call under way. If it is dropped before its answer, the program is told.
+struct Running<'a> {
+    link: &'a Arc<PipeLink>,
+    id: u64,
+    tells: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if self.link.hearing.end(self.id) && self.tells {
+            let params = Map::from_iter([("requestId".to_owned(), json!(self.id))]);
+            drop(self.link.notify("notifications/cancelled", &params));
+        }
+    }
+}
+
+impl Drop for PipeLink {
+    fn drop(&mut self) {
+        self.process.stop();
+    }
+}

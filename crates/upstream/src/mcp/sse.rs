@@ -1,0 +1,176 @@
+//! Server-sent events, read as they come (HTML standard, section 9.2.6), within a bound for each.
+
+/// One event with something in it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// `message` if it is not said.
+    pub(crate) name: String,
+    pub(crate) data: Vec<u8>,
+}
+
+/// What was read so far.
+pub(crate) struct Sse {
+    line: Vec<u8>,
+    event: Event,
+    has_data: bool,
+    /// The last byte was `\r`: a `\n` now belongs to it.
+    after_return: bool,
+    at_start: bool,
+    max: usize,
+    /// The id of the last event, to go on from.
+    pub(crate) last_id: Option<String>,
+    /// How long to wait before going on, in milliseconds, as the server wishes.
+    pub(crate) retry: Option<u64>,
+}
+
+/// An event has more bytes than allowed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooLong;
+
+const MAX_ID: usize = 1024;
+
+impl Sse {
+    pub(crate) fn new(max: usize) -> Self {
+        Self {
+            line: Vec::new(),
+            event: Event::default(),
+            has_data: false,
+            after_return: false,
+            at_start: true,
+            max,
+            last_id: None,
+            retry: None,
+        }
+    }
+
+    /// A new stream that goes on where the last one ended: what was begun there is dropped.
+    pub(crate) fn restart(&mut self) {
+        let (last_id, retry) = (self.last_id.take(), self.retry);
+        *self = Self { last_id, retry, ..Self::new(self.max) };
+    }
+
+    /// Whether an event was begun and has not ended.
+    pub(crate) fn is_within(&self) -> bool {
+        self.has_data || !self.line.is_empty()
+    }
+
+    /// Takes what came. Events that end in it are handed over.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
+        let mut events = Vec::new();
+        while let Some(first) = bytes.first() {
+            if std::mem::take(&mut self.after_return) && *first == b'\n' {
+                bytes = bytes.get(1..).unwrap_or_default();
+                continue;
+            }
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            if self.max < self.line.len() + line.len() + self.event.data.len() {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(line);
+            if let Some((byte, rest)) = rest.split_first() {
+                self.after_return = *byte == b'\r';
+                events.extend(self.end_of_line());
+                bytes = rest;
+            } else {
+                bytes = rest;
+            }
+        }
+        Ok(events)
+    }
+
+    fn end_of_line(&mut self) -> Option<Event> {
+        let line = std::mem::take(&mut self.line);
+        let mut text = line.as_slice();
+        if std::mem::take(&mut self.at_start) {
+            text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        }
+        if text.is_empty() {
+            let event = std::mem::take(&mut self.event);
+            return std::mem::take(&mut self.has_data).then_some(event);
+        }
+        let colon = text.iter().position(|byte| *byte == b':');
+        let (field, value) = text.split_at(colon.unwrap_or(text.len()));
+        let value = value.strip_prefix(b":").unwrap_or(value);
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => self.data(value),
+            b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
+            b"id" if !value.contains(&0) && value.len() <= MAX_ID => {
+                self.last_id = String::from_utf8(value.to_vec()).ok();
+            }
+            b"retry" => {
+                let digits = std::str::from_utf8(value).ok();
+                self.retry = digits.and_then(|digits| digits.parse().ok()).or(self.retry);
+            }
+            // A comment, which keeps the connection alive, or a field nobody knows.
+            _ => {}
+        }
+        None
+    }
+
+    fn data(&mut self, value: &[u8]) {
+        if self.has_data {
+            self.event.data.push(b'\n');
+        }
+        self.has_data = true;
+        self.event.data.extend_from_slice(value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn event(name: &str, data: &str) -> Event {
+        Event { name: name.to_owned(), data: data.as_bytes().to_vec() }
+    }
+
+    #[test]
+    fn events_are_read_whatever_ends_their_lines() {
+        let text =
+            "\u{feff}data: a\ndata:b\n\nevent: endpoint\r\ndata: /m\r\n\r\n: beat\r\rdata\r\r";
+        let read = Sse::new(100).push(text.as_bytes()).unwrap();
+        assert_eq!(read, [event("", "a\nb"), event("endpoint", "/m"), event("", "")]);
+    }
+
+    #[test]
+    fn an_id_and_a_wish_to_wait_are_kept_without_an_event() {
+        let mut sse = Sse::new(100);
+        assert_eq!(sse.push(b"id: 7\nretry: 500\n\n").unwrap(), []);
+        assert_eq!((sse.last_id.as_deref(), sse.retry), (Some("7"), Some(500)));
+        sse.push(b"data: half").unwrap();
+        assert!(sse.is_within());
+        sse.restart();
+        assert_eq!(sse.push(b"data: x\n\n").unwrap(), [event("", "x")]);
+        assert_eq!(sse.last_id.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn an_event_has_an_end() {
+        let mut sse = Sse::new(10);
+        assert_eq!(sse.push(b"data: 1234567"), Err(TooLong));
+        let mut sse = Sse::new(10);
+        sse.push(b"data: 1\n").unwrap();
+        let more = std::iter::repeat_with(|| sse.push(b"data: 1\n")).take(10).find(Result::is_err);
+        assert_eq!(more, Some(Err(TooLong)));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(
+            text in "(data: [a-c]{0,3}(\r\n|\r|\n)|(\r\n|\r|\n)|id: [0-9]\n|:x\n){0,12}",
+            cut in 0usize..60,
+        ) {
+            let bytes = text.as_bytes();
+            let whole = Sse::new(1000).push(bytes).unwrap();
+            let (first, second) = bytes.split_at(cut.min(bytes.len()));
+            let mut sse = Sse::new(1000);
+            let mut pieces = sse.push(first).unwrap();
+            pieces.extend(sse.push(second).unwrap());
+            prop_assert_eq!(whole, pieces);
+        }
+    }
+}

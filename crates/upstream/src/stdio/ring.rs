@@ -1,0 +1,64 @@
+//! What a program says on its standard error: always read, so that it never blocks, and the end of it kept.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::io::AsyncReadExt as _;
+use tokio::process::ChildStderr;
+
+/// The newest bytes, up to a bound, and how many lines there were.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    kept: Mutex<Kept>,
+    max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    bytes: VecDeque<u8>,
+    lines: u64,
+}
+
+impl Ring {
+    pub(super) fn new(max: usize) -> Self {
+        Self { kept: Mutex::default(), max }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.kept();
+        kept.lines += bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+        let newest = bytes.get(bytes.len().saturating_sub(self.max)..).unwrap_or_default();
+        let over = (kept.bytes.len() + newest.len()).saturating_sub(self.max);
+        kept.bytes.drain(..over);
+        kept.bytes.extend(newest);
+    }
+
+    /// What is kept. What is no text is replaced, and so are control characters: it is shown in terminals.
+    pub(crate) fn text(&self) -> String {
+        let kept = self.kept();
+        let bytes: Vec<u8> = kept.bytes.iter().copied().collect();
+        drop(kept);
+        let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
+        String::from_utf8_lossy(&bytes).chars().map(shown).collect()
+    }
+
+    /// How many lines there were, also those that are gone.
+    pub(crate) fn lines(&self) -> u64 {
+        self.kept().lines
+    }
+}
+
+/// Reads until the end, in a task that nobody waits for.
+pub(super) fn drain(stderr: Option<ChildStderr>, ring: Arc<Ring>) {
+    let Some(mut stderr) = stderr else { return };
+    tokio::spawn(async move {
+        let mut buffer = [0; 8 * 1024];
+        while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
+            ring.push(buffer.get(..count).unwrap_or_default());
+        }
+    });
+}

@@ -1,0 +1,123 @@
+//! The end of a program, and of everything it started that is still in its group.
+//!
+//! First its input is closed, as MCP has it; then the group is asked to end, then made to. Its exit is taken at once, so
+//! that no zombie is left, and told at once, so that nobody waits for a program that is gone.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+use tokio::process::Child;
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+
+use super::Ended;
+use super::outbox::Outbox;
+use super::starter;
+
+/// How often it is looked whether a group is gone.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Ends the program when it is dropped.
+pub(super) struct Keeper {
+    stop: Arc<Notify>,
+}
+
+/// Kills the group if the task that keeps it is dropped, as at the end of a runtime.
+struct Group(Option<Pid>);
+
+pub(super) fn keep(
+    child: Child,
+    outbox: Outbox,
+    grace: Duration,
+) -> io::Result<(Keeper, watch::Receiver<Option<Ended>>)> {
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("the program has ended already"))?;
+    let (ended, watched) = watch::channel(None);
+    let stop = Arc::new(Notify::new());
+    tokio::spawn(run(child, Group(Some(pid)), outbox, grace, stop.clone(), ended));
+    Ok((Keeper { stop }, watched))
+}
+
+async fn run(
+    mut child: Child,
+    mut group: Group,
+    outbox: Outbox,
+    grace: Duration,
+    stop: Arc<Notify>,
+    ended: watch::Sender<Option<Ended>>,
+) {
+    let tell = |status: io::Result<std::process::ExitStatus>| {
+        let how = status.map_or_else(|_| "unknown".to_owned(), |status| status.to_string());
+        ended.send_replace(Some(Ended { how }));
+    };
+    tokio::select! {
+        status = child.wait() => tell(status),
+        () = stop.notified() => {
+            outbox.close();
+            if let Ok(status) = timeout(grace / 4, child.wait()).await {
+                tell(status);
+            } else {
+                group.signal(Signal::TERM);
+                if let Ok(status) = timeout(grace, child.wait()).await {
+                    tell(status);
+                } else {
+                    group.signal(Signal::KILL);
+                    tell(child.wait().await);
+                }
+            }
+        }
+    }
+    outbox.close();
+    group.end(grace).await;
+}
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.0 {
+            // It fails if nobody is left, which is what we want.
+            kill_process_group(pid, signal).unwrap_or_default();
+        }
+    }
+
+    fn is_there(&self) -> bool {
+        self.0.is_some_and(|pid| test_kill_process_group(pid).is_ok())
+    }
+
+    /// The leader is gone; the others follow.
+    async fn end(&mut self, grace: Duration) {
+        if self.is_there() {
+            self.signal(Signal::TERM);
+            let gone = async {
+                while self.is_there() {
+                    sleep(LOOK).await;
+                }
+            };
+            if timeout(grace, gone).await.is_err() {
+                self.signal(Signal::KILL);
+            }
+        }
+        if let Some(pid) = self.0.take() {
+            starter::ended(pid.as_raw_nonzero().get().unsigned_abs());
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+impl Keeper {
+    pub(super) fn stop(&self) {
+        self.stop.notify_one();
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

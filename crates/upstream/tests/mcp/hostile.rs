@@ -1,0 +1,132 @@
+//! Programs that mean harm, or are merely broken.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use upstream::mcp::McpError;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn a_server_that_hangs_from_the_start_is_given_up() {
+    let mut settings = settings();
+    settings.limits.opening = Duration::from_millis(500);
+    settings.limits.probe = Duration::from_millis(200);
+    let start = Instant::now();
+    let Err(error) = open_with("hang", &settings).await else { panic!("it opened") };
+    assert!(matches!(error, McpError::Timeout { .. }), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_version_nobody_knows_is_refused() {
+    let Err(error) = open_with("old", &settings()).await else { panic!("it opened") };
+    assert!(matches!(error, McpError::Version { offered } if &*offered == "1999-01-01"));
+}
+
+#[tokio::test]
+async fn a_flood_of_notifications_is_one_change_and_holds_up_no_answer_for_long() {
+    let connection = open("legacy").await;
+    let mut changes = connection.changes();
+    call(&connection, "flood", json!({"count": 5000})).await.unwrap();
+    changes.wait_for(|changes| changes.tools == 5000).await.unwrap();
+    call(&connection, "echo", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_little_garbage_is_left_out_and_much_ends_the_connection() {
+    let connection = open("legacy").await;
+    call(&connection, "garbage", json!({"count": 100})).await.unwrap();
+    assert_eq!(connection.counts().garbage, 200);
+    let error = call(&connection, "garbage", json!({"count": 2000})).await.unwrap_err();
+    assert!(matches!(error, McpError::Garbage { limit: 1000 }), "{error}");
+    assert!(connection.ended().is_some());
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
+    let mut settings = settings();
+    settings.limits.max_message = 100_000;
+    let connection = open_with("legacy", &settings).await.unwrap();
+    for tool in ["unreadable", "no_text", "too_long"] {
+        let error = call(&connection, tool, json!({})).await.unwrap_err();
+        assert!(matches!(error, McpError::Unreadable { .. }), "{error}");
+    }
+    call(&connection, "echo", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_read() {
+    let mut settings = settings();
+    settings.limits.max_message = 100_000;
+    let connection = open_with("legacy", &settings).await.unwrap();
+    for bytes in [99_999, 100_001, 1_000_000] {
+        call(&connection, "long", json!({"bytes": bytes})).await.unwrap();
+    }
+    assert_eq!(connection.counts().garbage, 3);
+}
+
+#[tokio::test]
+async fn a_line_without_end_takes_no_memory_and_the_call_ends_in_time() {
+    let mut settings = settings();
+    settings.limits.max_message = 1_000_000;
+    let connection = open_with("legacy", &settings).await.unwrap();
+    let before = memory();
+    let endless = connection.request("tools/call", tool("endless", json!({})), within(1.0)).await;
+    assert!(matches!(endless, Err(McpError::Timeout { .. })));
+    assert!(memory() < before + 32 * 1024, "{before} {}", memory());
+}
+
+/// In KiB.
+fn memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn standard_error_is_always_read_and_its_end_kept() {
+    let mut settings = settings();
+    settings.limits.max_stderr = 1000;
+    let connection = open_with("legacy", &settings).await.unwrap();
+    call(&connection, "stderr", json!({"lines": 50_000})).await.unwrap();
+    eventually("the last line is there", || connection.stderr().unwrap().contains("line 49999"))
+        .await;
+    let kept = connection.stderr().unwrap();
+    assert!(kept.chars().count() <= 1000 && !kept.contains('\u{1b}'));
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_read_fails_its_own_calls_only() {
+    let mut settings = settings();
+    settings.limits.max_queue = 1_000_000;
+    let deaf = open_with("legacy", &settings).await.unwrap();
+    let other = open("legacy").await;
+    call(&deaf, "deaf", json!({})).await.unwrap();
+    let large = json!({"text": "x".repeat(300_000)});
+    let mut refused = None;
+    for _ in 0..10 {
+        let call = deaf.request("tools/call", tool("echo", large.clone()), within(0.05)).await;
+        refused = refused.or(call.err().filter(|error| matches!(error, McpError::NotReading)));
+        call_quickly(&other).await;
+    }
+    assert!(refused.is_some());
+}
+
+async fn call_quickly(connection: &upstream::mcp::Connection) {
+    let start = Instant::now();
+    call(connection, "echo", json!({})).await.unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn more_calls_than_may_wait_are_turned_away() {
+    let mut settings = settings();
+    (settings.limits.max_calls, settings.limits.max_waiting) = (2, 3);
+    let connection = open_with("legacy", &settings).await.unwrap();
+    let slow = || call(&connection, "slow", json!({"seconds": 0.3, "word": "x"}));
+    let done = futures_util::future::join_all((0..10).map(|_| slow())).await;
+    let (fine, busy): (Vec<_>, Vec<_>) = done.into_iter().partition(Result::is_ok);
+    assert_eq!((fine.len(), busy.len()), (5, 5));
+    assert!(busy.into_iter().all(|it| matches!(it, Err(McpError::Busy { limit: 2 }))));
+}

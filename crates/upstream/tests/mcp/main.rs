@@ -1,0 +1,15 @@
+//! The client side of MCP against servers of our own, which do what no decent one would.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is an answer")]
+
+extern crate toolcrib_upstream as upstream;
+
+mod hostile;
+mod lists;
+mod modern_http;
+mod older_http;
+mod questions;
+mod server;
+mod stdio;
+mod supervised;
+mod support;
+mod two_endpoints;

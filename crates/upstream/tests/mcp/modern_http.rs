@@ -1,0 +1,240 @@
+//! Streamable HTTP in the modern era: every request stands for itself.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::broadcast;
+use upstream::egress::Egress;
+use upstream::http::{HttpClient, HttpError};
+use upstream::mcp::{Answer, Call, Connection, Era, Heard, ListOf, ListWarning, McpError, Target};
+
+use crate::server::{Asked, Piece, Reply, Server};
+use crate::support::*;
+
+fn discovered(asked: &Asked) -> Reply {
+    let capabilities = json!({"tools": {"listChanged": true}});
+    let result = json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities, "resultType": "complete"});
+    Reply::result(asked, result)
+}
+
+async fn modern(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Server, Connection) {
+    let server = Server::start(move |asked| match asked.method() {
+        "server/discover" => discovered(asked),
+        _ => then(asked),
+    })
+    .await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    assert_eq!(connection.about().era, Era::Modern);
+    (server, connection)
+}
+
+#[tokio::test]
+async fn a_request_says_everything_itself_and_repeats_it_in_headers() {
+    let (server, connection) = modern(|asked| Reply::result(asked, json!({"big": 1.0e300}))).await;
+    let schema = json!({"properties": {"to": {"type": "string", "x-mcp-header": "To"}}});
+    let mut call = Call { schema: Some(Arc::new(schema)), ..within(5.0) };
+    call.headers.insert("authorization", "Bearer of-the-caller".parse().unwrap());
+    let params = tool("grüße", json!({"to": "Zoë"}));
+    let answer = connection.request("tools/call", params, call).await.unwrap();
+    assert_eq!(result(answer).to_string(), r#"{"big":1e+300}"#);
+    let asked = server.asked();
+    let [discover, call] = asked.as_slice() else { panic!("{asked:?}") };
+    assert_eq!(discover.header("mcp-method"), Some("server/discover"));
+    assert_eq!(discover.header("authorization"), Some("Bearer of-the-source"));
+    for (name, value) in [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "=?base64?Z3LDvMOfZQ==?="),
+        ("mcp-param-to", "=?base64?Wm/Dqw==?="),
+        ("accept", "application/json, text/event-stream"),
+        ("content-type", "application/json"),
+        ("authorization", "Bearer of-the-caller"),
+    ] {
+        assert_eq!(call.header(name), Some(value), "{name}");
+    }
+    let meta = &call.body["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], json!("2026-07-28"));
+    assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], json!({}));
+    assert_eq!(call.header("mcp-session-id"), None);
+}
+
+#[tokio::test]
+async fn what_comes_on_the_stream_of_a_call_is_for_that_call() {
+    let (_server, connection) = modern(|asked| {
+        let token = asked.body["params"]["_meta"]["progressToken"].clone();
+        let told = |method: &str, params: Value| {
+            Piece::Message(json!({"jsonrpc": "2.0", "method": method, "params": params}))
+        };
+        let other = json!({"progressToken": 99, "progress": 1});
+        let mine = json!({"progressToken": token, "progress": 2});
+        Reply::Stream(vec![
+            Piece::Text(": beat\n\n".to_owned()),
+            told("notifications/progress", other),
+            told("notifications/progress", mine),
+            told("notifications/message", json!({"level": "info", "data": 3})),
+            Piece::Message(json!({"jsonrpc": "2.0", "id": 7, "method": "roots/list"})),
+            Piece::Text("data: not json\n\n".to_owned()),
+            Piece::Message(json!({"jsonrpc": "2.0", "id": 99, "result": {"wrong": 1}})),
+            Piece::Message(asked.result(json!({"right": 1}))),
+            Piece::Hold,
+        ])
+    })
+    .await;
+    let (call, mut hears) = heard();
+    let answer = connection.request("tools/call", tool("x", json!({})), call).await.unwrap();
+    assert_eq!(result(answer), json!({"right": 1}));
+    assert!(
+        matches!(hears.try_recv(), Ok(Heard::Progress(params)) if json!(params) == json!({"progress": 2}))
+    );
+    assert!(matches!(hears.try_recv(), Ok(Heard::Log(params)) if params["data"] == 3));
+    assert!(hears.try_recv().is_err());
+    let counts = connection.counts();
+    assert_eq!((counts.garbage, counts.unknown_answers, counts.refused), (1, 1, 1));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_closes_its_stream() {
+    let (server, connection) = modern(|_| Reply::Stream(vec![Piece::Hold])).await;
+    let answer = connection.request("tools/call", tool("x", json!({})), within(0.3)).await;
+    assert!(matches!(answer, Err(McpError::Timeout { .. })));
+    let mut left = server.left.clone();
+    left.wait_for(|left| *left == 1).await.unwrap();
+    assert_eq!(server.story(), ["POST server/discover", "POST tools/call"]);
+    assert_eq!(connection.calls(), 0);
+}
+
+#[tokio::test]
+async fn errors_are_handed_over_whatever_the_status() {
+    let (_server, connection) = modern(|asked| match asked.method() {
+        "a" => Reply::error(asked, 404, -32601),
+        "b" => Reply::error(asked, 400, -32020),
+        "c" => Reply::Json(401, vec![("www-authenticate", "Bearer x=\"y\"".to_owned())], None),
+        "d" => Reply::status(502),
+        "e" => Reply::Raw(
+            b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: text/html\r\n\r\nhi".to_vec(),
+        ),
+        "f" => Reply::Json(200, vec![], Some(json!({"jsonrpc": "2.0", "id": 999, "result": {}}))),
+        _ => Reply::Stream(vec![Piece::Text("id: 1\ndata:\n\n".to_owned())]),
+    })
+    .await;
+    let ask = async |method: &str| connection.request(method, object(json!({})), within(5.0)).await;
+    for (method, code) in [("a", -32601), ("b", -32020)] {
+        assert!(matches!(ask(method).await, Ok(Answer::Error(error)) if error.code == code));
+    }
+    let error = ask("c").await.unwrap_err();
+    assert!(
+        matches!(&error, McpError::Unauthorized { status: 401, challenge: Some(it), .. } if &**it == "Bearer x=\"y\"")
+    );
+    assert!(matches!(ask("d").await, Err(McpError::Status { status: 502, .. })));
+    assert!(matches!(ask("e").await, Err(McpError::Unreadable { .. })));
+    assert!(matches!(ask("f").await, Err(McpError::Unreadable { .. })));
+    assert!(matches!(ask("g").await, Err(McpError::Broken { .. })));
+}
+
+#[tokio::test]
+async fn a_slow_stream_and_an_endless_one_are_cut() {
+    let (_server, connection) = modern(|asked| match asked.method() {
+        "slow" => Reply::Stream(vec![Piece::Trickle]),
+        "endless" => Reply::Stream(vec![Piece::Endless]),
+        _ => Reply::Stream(vec![Piece::Text("data: {".to_owned()), Piece::Endless]),
+    })
+    .await;
+    let start = Instant::now();
+    let slow = connection.request("slow", object(json!({})), within(0.5)).await;
+    assert!(matches!(slow, Err(McpError::Timeout { .. })));
+    assert!(start.elapsed() < Duration::from_secs(1));
+    for method in ["endless", "endless data"] {
+        let endless = connection.request(method, object(json!({})), within(20.0)).await;
+        let error = endless.unwrap_err();
+        let McpError::Http(error) = error else { panic!("{error}") };
+        assert!(error.to_string().starts_with("the answer is too large"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_whose_headers_break_the_rules_is_left_out() {
+    let (_server, connection) = modern(|asked| {
+        let property = json!({"type": "number", "x-mcp-header": "N"});
+        let wrong = json!({"name": "wrong", "inputSchema": {"properties": {"n": property}}});
+        Reply::result(asked, json!({"tools": [wrong, {"name": "right", "inputSchema": {}}]}))
+    })
+    .await;
+    let listing = connection.list(ListOf::Tools, Call::default()).await.unwrap();
+    assert_eq!(listing.items.len(), 1);
+    assert!(
+        matches!(listing.warnings.as_slice(), [ListWarning::Header { key, .. }] if &**key == "wrong")
+    );
+    assert!(connection.list(ListOf::Prompts, Call::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn changes_are_subscribed_to_and_again_after_a_break() {
+    let (tell, _) = broadcast::channel::<Value>(8);
+    let tells = tell.clone();
+    let (server, connection) = modern(move |asked| match asked.body["id"].as_u64() {
+        Some(2) => Reply::Stream(vec![]),
+        _ => Reply::Stream(vec![Piece::From(tells.subscribe())]),
+    })
+    .await;
+    let mut changes = connection.changes();
+    // The first one breaks off, and nobody knows what was missed.
+    changes.wait_for(|changes| changes.tools == 1).await.unwrap();
+    eventually("it is open again", || 0 < tell.receiver_count()).await;
+    tell.send(json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).unwrap();
+    changes.wait_for(|changes| changes.tools == 2).await.unwrap();
+    let asked = server.asked();
+    let wanted = &asked.last().unwrap().body["params"]["notifications"];
+    assert_eq!(*wanted, json!({"toolsListChanged": true}));
+    drop(connection);
+    let mut left = server.left.clone();
+    left.wait_for(|left| *left == 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn resources_are_followed_by_another_subscription() {
+    let (server, connection) = modern(|asked| {
+        let uris = asked.body["params"]["notifications"]["resourceSubscriptions"].clone();
+        let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uris[0]}});
+        Reply::Stream(vec![Piece::Message(updated), Piece::Hold])
+    })
+    .await;
+    let mut changes = connection.changes();
+    eventually("it listens", || server.asked().len() == 2).await;
+    connection.follow(["test://a".into()].into(), &within(5.0)).await.unwrap();
+    changes.wait_for(|changes| changes.updated == [(1, "test://a".into())]).await.unwrap();
+    connection.follow(["test://b".into()].into(), &within(5.0)).await.unwrap();
+    let both = [(1, "test://a".into()), (2, "test://b".into())];
+    changes.wait_for(|changes| changes.updated == both).await.unwrap();
+    assert_eq!(changes.borrow().tools, 0);
+    let mut left = server.left.clone();
+    left.wait_for(|left| *left == 2).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_a_version_and_names_it_is_asked_again() {
+    let times = std::sync::atomic::AtomicU32::new(0);
+    let server = Server::start(move |asked| {
+        if times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 {
+            let mut refused = asked.error(-32022);
+            refused["error"]["data"] = json!({"supported": ["2026-07-28"]});
+            return Reply::Json(400, vec![], Some(refused));
+        }
+        discovered(asked)
+    })
+    .await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    assert_eq!(connection.about().era, Era::Modern);
+    assert_eq!(server.story(), ["POST server/discover", "POST server/discover"]);
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_open_is_not_asked() {
+    let server = Server::start(discovered).await;
+    let Target::Http { url, headers, .. } = server.target() else { panic!("it is over HTTP") };
+    let target = Target::Http { client: HttpClient::new(Egress::default()), url, headers };
+    let Err(error) = Connection::open(&target, &settings()).await else { panic!("it opened") };
+    let McpError::Http(error) = error else { panic!("{error}") };
+    assert!(matches!(*error, HttpError::Refused(_)), "{error}");
+    assert!(server.asked().is_empty());
+}

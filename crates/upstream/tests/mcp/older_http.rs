@@ -1,0 +1,310 @@
+//! Streamable HTTP before the modern era: sessions, and a stream for what the server says by itself.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, watch};
+use upstream::mcp::{Answer, Connection, Era, Heard, McpError, Settings};
+
+use crate::server::{Asked, Piece, Reply, Server};
+use crate::support::*;
+
+fn initialized(asked: &Asked, session: &str) -> Reply {
+    let capabilities = json!({"tools": {}});
+    let result = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities});
+    let session = vec![("mcp-session-id", session.to_owned())];
+    Reply::Json(200, session, Some(asked.result(result)))
+}
+
+async fn older(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Server, Connection) {
+    let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "server/discover") => Reply::error(asked, 400, -32000),
+        (_, "initialize") => initialized(asked, "s1"),
+        (_, method) if method.starts_with("notifications/") => Reply::status(202),
+        ("DELETE", _) => Reply::status(200),
+        _ => then(asked),
+    })
+    .await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    assert_eq!(connection.about().era, Era::Initialize);
+    (server, connection)
+}
+
+#[tokio::test]
+async fn a_session_goes_along_and_is_ended() {
+    let (server, connection) = older(|asked| match asked.verb.as_str() {
+        "GET" => Reply::status(405),
+        _ => Reply::result(asked, json!({"ok": 1})),
+    })
+    .await;
+    let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
+    assert_eq!(result(answer), json!({"ok": 1}));
+    drop(connection);
+    eventually("it is ended", || server.story().contains(&"DELETE".to_owned())).await;
+    for asked in server.asked() {
+        let is_first = matches!(asked.method(), "server/discover" | "initialize");
+        let session = asked.header("mcp-session-id");
+        assert_eq!(session, if is_first { None } else { Some("s1") }, "{asked:?}");
+        let version = asked.header("mcp-protocol-version");
+        match asked.method() {
+            "server/discover" => assert_eq!(version, Some("2026-07-28")),
+            "initialize" => assert_eq!(version, None),
+            _ => assert_eq!(version, Some("2025-11-25")),
+        }
+        assert_eq!(asked.header("authorization"), Some("Bearer of-the-source"));
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_begun_anew_once() {
+    let times = AtomicU32::new(0);
+    let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => {
+            initialized(asked, &format!("s{}", times.fetch_add(1, Ordering::Relaxed)))
+        }
+        ("POST", "tools/call") => match asked.header("mcp-session-id") {
+            Some("s1") => Reply::result(asked, json!({"ok": 1})),
+            _ => Reply::status(404),
+        },
+        (_, "notifications/initialized") => Reply::status(202),
+        _ => Reply::status(405),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    let calls = (0..5).map(|_| connection.request("tools/call", tool("x", json!({})), within(5.0)));
+    for answer in futures_util::future::join_all(calls).await {
+        assert_eq!(result(answer.unwrap()), json!({"ok": 1}));
+    }
+    let begun = server.story().iter().filter(|it| *it == "POST initialize").count();
+    assert_eq!(begun, 2);
+}
+
+#[tokio::test]
+async fn a_session_that_is_missed_in_other_words_is_begun_anew_too() {
+    let times = AtomicU32::new(0);
+    let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => {
+            initialized(asked, &format!("s{}", times.fetch_add(1, Ordering::Relaxed)))
+        }
+        ("POST", "tools/call") if asked.header("mcp-session-id") == Some("s0") => {
+            let mut refused = asked.error(-32000);
+            refused["error"]["message"] = json!("Bad Request: No valid session ID provided");
+            refused["id"] = Value::Null;
+            Reply::Json(400, vec![], Some(refused))
+        }
+        ("POST", "tools/call") => Reply::result(asked, json!({"ok": 1})),
+        (_, "other") => Reply::error(asked, 400, -32602),
+        (_, "notifications/initialized") => Reply::status(202),
+        _ => Reply::status(405),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
+    assert_eq!(result(answer), json!({"ok": 1}));
+    let other = connection.request("other", object(json!({})), within(5.0)).await;
+    assert!(matches!(other, Ok(Answer::Error(error)) if error.code == -32602));
+}
+
+#[tokio::test]
+async fn the_stream_of_the_server_is_open_before_the_first_call_and_follows_the_session() {
+    let times = AtomicU32::new(0);
+    let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => {
+            initialized(asked, &format!("s{}", times.fetch_add(1, Ordering::Relaxed)))
+        }
+        ("GET", _) => Reply::Stream(vec![Piece::Hold]),
+        ("POST", "tools/call") if asked.header("mcp-session-id") == Some("s0") => {
+            Reply::status(404)
+        }
+        (_, "notifications/initialized") => Reply::status(202),
+        _ => Reply::result(asked, json!({})),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
+    let streams = || {
+        let asked = server.asked().into_iter().filter(|asked| asked.verb == "GET");
+        asked.map(|asked| asked.header("mcp-session-id").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    eventually("the stream is that of the new session", || streams() == ["s0", "s1"]).await;
+    let begin = ["POST initialize", "POST notifications/initialized", "GET", "POST tools/call"];
+    assert_eq!(server.story()[..4], begin);
+}
+
+#[tokio::test]
+async fn a_session_that_is_always_gone_is_an_error() {
+    let (_server, connection) = older(|_| Reply::status(404)).await;
+    let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await;
+    assert!(matches!(answer, Err(McpError::Status { status: 404, .. })));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_cancelled_by_a_message() {
+    let (server, connection) = older(|asked| match asked.verb.as_str() {
+        "GET" => Reply::status(405),
+        _ => Reply::Stream(vec![Piece::Hold]),
+    })
+    .await;
+    let answer = connection.request("tools/call", tool("x", json!({})), within(0.3)).await;
+    assert!(matches!(answer, Err(McpError::Timeout { .. })));
+    let cancelled = || {
+        let mut asked = server.asked().into_iter();
+        asked.find(|asked| asked.method() == "notifications/cancelled")
+    };
+    eventually("it is cancelled", || cancelled().is_some()).await;
+    let call = server.asked().into_iter().find(|it| it.method() == "tools/call").unwrap();
+    assert_eq!(cancelled().unwrap().body["params"], json!({"requestId": call.body["id"]}));
+}
+
+#[tokio::test]
+async fn a_question_on_the_stream_of_a_call_is_answered_by_that_call() {
+    let (answered, was_answered) = watch::channel(false);
+    let (server, connection) = older(move |asked| match (asked.verb.as_str(), asked.method()) {
+        ("GET", _) => Reply::status(405),
+        ("POST", "") => {
+            answered.send_replace(true);
+            Reply::status(202)
+        }
+        (_, "slow") => Reply::Stream(vec![
+            Piece::Until(was_answered.clone()),
+            Piece::Message(asked.result(json!({}))),
+        ]),
+        _ => {
+            let question = json!({"jsonrpc": "2.0", "id": "q1", "method": "sampling/createMessage", "params": {"a": 1}});
+            let ping = json!({"jsonrpc": "2.0", "id": "p1", "method": "ping"});
+            Reply::Stream(vec![
+                Piece::Message(question),
+                Piece::Until(was_answered.clone()),
+                Piece::Message(ping),
+                Piece::Message(asked.result(json!({"done": 1}))),
+            ])
+        }
+    })
+    .await;
+    // Another call is under way: on a stream of its own it is clear who asks.
+    let (other, mut others) = heard();
+    let slow = connection.request("slow", object(json!({})), other);
+    let (mut call, mut hears) = heard();
+    call.headers.insert("authorization", "Bearer of-the-caller".parse().unwrap());
+    let asking = connection.request("tools/call", tool("x", json!({})), call);
+    let answering = async {
+        let Some(Heard::Asks { method, reply, .. }) = hears.recv().await else {
+            panic!("no question")
+        };
+        assert_eq!(&*method, "sampling/createMessage");
+        reply.send(Ok(object(json!({"role": "assistant"})))).unwrap();
+    };
+    let (slow, answer, ()) = tokio::join!(slow, asking, answering);
+    slow.unwrap();
+    assert_eq!(result(answer.unwrap()), json!({"done": 1}));
+    assert!(others.try_recv().is_err());
+    let replies: Vec<_> = server
+        .asked()
+        .into_iter()
+        .filter(|it| it.verb == "POST" && it.method().is_empty())
+        .collect();
+    let expected = json!({"jsonrpc": "2.0", "id": "q1", "result": {"role": "assistant"}});
+    assert_eq!(replies.first().unwrap().body, expected);
+    assert_eq!(replies.first().unwrap().header("authorization"), Some("Bearer of-the-caller"));
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off_is_taken_up_where_it_was() {
+    let (server, connection) =
+        older(|asked| match (asked.verb.as_str(), asked.header("last-event-id")) {
+            ("GET", Some("e2")) => Reply::Stream(vec![Piece::Message(
+                json!({"jsonrpc": "2.0", "id": 3, "result": {"late": 1}}),
+            )]),
+            ("GET", _) => Reply::status(405),
+            _ => {
+                assert_eq!(asked.body["id"], json!(3));
+                Reply::Stream(vec![Piece::Text(
+                    "id: e1\nretry: 20\ndata:\n\nid: e2\n\n".to_owned(),
+                )])
+            }
+        })
+        .await;
+    let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
+    assert_eq!(result(answer), json!({"late": 1}));
+    assert_eq!(server.asked().last().unwrap().header("mcp-session-id"), Some("s1"));
+}
+
+#[tokio::test]
+async fn the_stream_of_the_server_tells_changes_and_asks_the_only_call() {
+    let (tell, _) = broadcast::channel::<Value>(8);
+    let tells = tell.clone();
+    let (answered, was_answered) = watch::channel(false);
+    let (_server, connection) = older(move |asked| match (asked.verb.as_str(), asked.method()) {
+        ("GET", _) => Reply::Stream(vec![Piece::From(tells.subscribe())]),
+        ("POST", "") => {
+            answered.send_replace(asked.body["result"]["roots"].is_array());
+            Reply::status(202)
+        }
+        _ => Reply::Stream(vec![
+            Piece::Until(was_answered.clone()),
+            Piece::Message(asked.result(json!({"done": 1}))),
+        ]),
+    })
+    .await;
+    let mut changes = connection.changes();
+    eventually("it listens", || 0 < tell.receiver_count()).await;
+    tell.send(json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})).unwrap();
+    changes.wait_for(|changes| changes.prompts == 1).await.unwrap();
+    // Nobody is there to be asked.
+    let question = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
+    tell.send(question.clone()).unwrap();
+    eventually("it is refused", || connection.counts().refused == 1).await;
+    let (call, mut hears) = heard();
+    let asking = connection.request("tools/call", tool("x", json!({})), call);
+    let answering = async {
+        eventually("it is under way", || connection.calls() == 1).await;
+        tell.send(question).unwrap();
+        let Some(Heard::Asks { reply, .. }) = hears.recv().await else { panic!("no question") };
+        reply.send(Ok(object(json!({"roots": []})))).unwrap();
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    assert_eq!(result(answer.unwrap()), json!({"done": 1}));
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_credential_is_not_asked_in_other_ways() {
+    let server = Server::start(|_| Reply::status(401)).await;
+    let Err(error) = Connection::open(&server.target(), &settings()).await else {
+        panic!("it opened")
+    };
+    assert!(matches!(error, McpError::Unauthorized { status: 401, .. }));
+    assert!(!error.to_string().contains("of-the-source"));
+    assert_eq!(server.story(), ["POST server/discover"]);
+}
+
+#[tokio::test]
+async fn resources_are_followed_one_by_one() {
+    let (server, connection) = older(|asked| match asked.verb.as_str() {
+        "GET" => Reply::status(405),
+        _ => Reply::result(asked, json!({})),
+    })
+    .await;
+    let follow = async |uris: &[&str]| {
+        let uris = uris.iter().map(|uri| Box::from(*uri)).collect();
+        connection.follow(uris, &within(5.0)).await.unwrap();
+    };
+    follow(&["test://a", "test://b"]).await;
+    follow(&["test://b", "test://c"]).await;
+    let told = |asked: &Asked| {
+        let uri = asked.body["params"]["uri"].as_str()?.to_owned();
+        Some(format!("{} {uri}", asked.method()))
+    };
+    let asked: Vec<_> = server.asked().iter().filter_map(told).collect();
+    assert_eq!(
+        asked,
+        [
+            "resources/subscribe test://a",
+            "resources/subscribe test://b",
+            "resources/unsubscribe test://a",
+            "resources/subscribe test://c",
+        ]
+    );
+}

@@ -1,0 +1,70 @@
+//! A question reaches the call it is for, and nobody else.
+
+use serde_json::json;
+use upstream::mcp::{Heard, RpcError};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn the_only_call_is_asked_and_its_answer_goes_back() {
+    let connection = open("legacy").await;
+    let (call, mut hears) = heard();
+    let asking = connection.request("tools/call", tool("ask", json!({})), call);
+    let answering = async {
+        let Some(Heard::Asks { method, params, reply }) = hears.recv().await else {
+            panic!("it did not ask")
+        };
+        assert_eq!((&*method, json!(params)), ("elicitation/create", json!({"message": "name?"})));
+        reply.send(Ok(object(json!({"action": "accept", "content": {"name": "Ada"}})))).unwrap();
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    let expected = json!({"answer": {"action": "accept", "content": {"name": "Ada"}}});
+    assert_eq!(result(answer.unwrap()), expected);
+}
+
+#[tokio::test]
+async fn a_question_is_refused_by_saying_so_or_by_not_answering() {
+    let connection = open("legacy").await;
+    for says_so in [true, false] {
+        let (call, mut hears) = heard();
+        let asking = connection.request("tools/call", tool("ask", json!({})), call);
+        let answering = async {
+            let Some(Heard::Asks { reply, .. }) = hears.recv().await else {
+                panic!("it did not ask")
+            };
+            if says_so {
+                reply.send(Err(RpcError::new(-1, "I would rather not"))).unwrap();
+            }
+        };
+        let (answer, ()) = tokio::join!(asking, answering);
+        let code = result(answer.unwrap())["answer"]["code"].clone();
+        assert_eq!(code, json!(if says_so { -1 } else { -32603 }));
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_nobodys_if_two_calls_are_under_way() {
+    let connection = open("legacy").await;
+    let (other, mut others) = heard();
+    let slow = tool("slow", json!({"seconds": 0.5, "word": "x"}));
+    let slow = connection.request("tools/call", slow, other);
+    let (call, mut hears) = heard();
+    let asking = connection.request("tools/call", tool("ask", json!({})), call);
+    let (slow, answer) = tokio::join!(slow, asking);
+    slow.unwrap();
+    assert_eq!(result(answer.unwrap())["answer"]["code"], json!(-32601));
+    assert!(others.try_recv().is_err() && hears.try_recv().is_err());
+    assert_eq!(connection.counts().refused, 1);
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_is_not() {
+    let connection = open("legacy").await;
+    let answer = call(&connection, "ask", json!({})).await.unwrap();
+    assert_eq!(answer["answer"]["code"], json!(-32601));
+    let modern = open("modern").await;
+    let (call, mut hears) = heard();
+    let answer = modern.request("tools/call", tool("ask", json!({})), call).await.unwrap();
+    assert_eq!(result(answer)["answer"]["code"], json!(-32601));
+    assert!(hears.try_recv().is_err());
+}

@@ -1,0 +1,219 @@
+//! A server over HTTP that does as it is told, one connection for each request.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{broadcast, watch};
+use upstream::egress::Egress;
+use upstream::http::{HttpClient, header::HeaderMap};
+use upstream::mcp::Target;
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) verb: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+}
+
+/// What is done about it.
+pub(crate) enum Reply {
+    /// A status, headers, and JSON if there is any.
+    Json(u16, Vec<(&'static str, String)>, Option<Value>),
+    /// A stream of pieces.
+    Stream(Vec<Piece>),
+    /// Any bytes, then the end.
+    Raw(Vec<u8>),
+}
+
+pub(crate) enum Piece {
+    /// As it is.
+    Text(String),
+    /// A message as an event.
+    Message(Value),
+    /// Until this is said to the server.
+    Until(watch::Receiver<bool>),
+    /// Everything that is sent on this.
+    From(broadcast::Receiver<Value>),
+    /// The same until this is said to the server.
+    FromUntil(broadcast::Receiver<Value>, watch::Receiver<bool>),
+    /// A byte now and then, for ever.
+    Trickle,
+    /// The same bytes, for ever.
+    Endless,
+    /// Nothing more, and no end.
+    Hold,
+}
+
+pub(crate) struct Server {
+    port: u16,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    /// How many connections were hung up by the client while the server held them.
+    pub(crate) left: watch::Receiver<u32>,
+}
+
+impl Server {
+    pub(crate) async fn start(reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (asked, reply) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(reply));
+        let (leaves, left) = watch::channel(0);
+        let seen = asked.clone();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                let (reply, seen, leaves) = (reply.clone(), seen.clone(), leaves.clone());
+                tokio::spawn(async move {
+                    let mut connection = BufReader::new(connection);
+                    let Some(asked) = read(&mut connection).await else { return };
+                    seen.lock().unwrap().push(asked.clone());
+                    let reply = reply(&asked);
+                    if answer(connection.get_mut(), reply).await.is_none() {
+                        leaves.send_modify(|count| *count += 1);
+                    }
+                });
+            }
+        });
+        Self { port, asked, left }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(crate) fn target(&self) -> Target {
+        let mut headers = HeaderMap::new();
+        headers.insert("authorization", "Bearer of-the-source".parse().unwrap());
+        let client = HttpClient::new(Egress { allow_private: true, allowed: vec![] });
+        Target::Http { client, url: self.url("/mcp").parse().unwrap(), headers }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// `POST initialize`, `GET`, and so on.
+    pub(crate) fn story(&self) -> Vec<String> {
+        let told = |asked: &Asked| match asked.method() {
+            "" => asked.verb.clone(),
+            method => format!("{} {method}", asked.verb),
+        };
+        self.asked().iter().map(told).collect()
+    }
+}
+
+impl Asked {
+    pub(crate) fn method(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut found = self.headers.iter().filter(|(known, _)| known == name);
+        found.next().map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn result(&self, result: Value) -> Value {
+        json!({"jsonrpc": "2.0", "id": self.body["id"], "result": result})
+    }
+
+    pub(crate) fn error(&self, code: i64) -> Value {
+        let error = json!({"code": code, "message": "no"});
+        json!({"jsonrpc": "2.0", "id": self.body["id"], "error": error})
+    }
+}
+
+impl Reply {
+    pub(crate) fn result(asked: &Asked, result: Value) -> Self {
+        Self::Json(200, vec![], Some(asked.result(result)))
+    }
+
+    pub(crate) fn error(asked: &Asked, status: u16, code: i64) -> Self {
+        Self::Json(status, vec![], Some(asked.error(code)))
+    }
+
+    pub(crate) fn status(status: u16) -> Self {
+        Self::Json(status, vec![], None)
+    }
+}
+
+async fn read(connection: &mut BufReader<TcpStream>) -> Option<Asked> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if connection.read_line(&mut head).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let mut lines = head.lines();
+    let mut first = lines.next()?.split(' ');
+    let (verb, path) = (first.next()?.to_owned(), first.next()?.to_owned());
+    let pair = |line: &str| line.split_once(": ").map(|(n, v)| (n.to_lowercase(), v.to_owned()));
+    let headers: Vec<_> = lines.filter_map(pair).collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
+    connection.read_exact(&mut body).await.ok()?;
+    let body = serde_json::from_slice(&body).unwrap_or_default();
+    Some(Asked { verb, path, headers, body })
+}
+
+/// Nothing if the client hung up.
+async fn answer(to: &mut TcpStream, reply: Reply) -> Option<()> {
+    match reply {
+        Reply::Raw(bytes) => to.write_all(&bytes).await.ok(),
+        Reply::Json(status, headers, body) => {
+            let body = body.map(|body| body.to_string()).unwrap_or_default();
+            let mut head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n");
+            for (name, value) in headers {
+                head += &format!("{name}: {value}\r\n");
+            }
+            head += &format!(
+                "content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            to.write_all((head + &body).as_bytes()).await.ok()
+        }
+        Reply::Stream(pieces) => {
+            let head =
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n";
+            to.write_all(head.as_bytes()).await.ok()?;
+            for piece in pieces {
+                send(to, piece).await?;
+            }
+            Some(())
+        }
+    }
+}
+
+async fn send(to: &mut TcpStream, piece: Piece) -> Option<()> {
+    match piece {
+        Piece::Text(text) => to.write_all(text.as_bytes()).await.ok(),
+        Piece::Message(message) => to.write_all(event(&message).as_bytes()).await.ok(),
+        Piece::Until(mut said) => said.wait_for(|said| *said).await.map(drop).ok(),
+        Piece::From(mut messages) => loop {
+            tokio::select! {
+                message = messages.recv() => {
+                    to.write_all(event(&message.ok()?).as_bytes()).await.ok()?;
+                }
+                gone = to.read_u8() => { gone.ok()?; }
+            }
+        },
+        Piece::FromUntil(messages, mut said) => tokio::select! {
+            sent = Box::pin(send(to, Piece::From(messages))) => sent,
+            Ok(_) = said.wait_for(|said| *said) => Some(()),
+        },
+        Piece::Trickle => loop {
+            to.write_all(b"d").await.ok()?;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        },
+        Piece::Endless => loop {
+            to.write_all(&[b'x'; 65536]).await.ok()?;
+        },
+        Piece::Hold => to.read_u8().await.map(drop).ok(),
+    }
+}
+
+fn event(message: &Value) -> String {
+    format!("event: message\ndata: {message}\n\n")
+}

@@ -1,0 +1,253 @@
+//! Programs: how they are started, spoken to and ended.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use upstream::mcp::{Answer, Connection, Era, Heard, McpError, Target};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn both_eras_are_found_out() {
+    for (manner, era, version) in [
+        ("modern", Era::Modern, "2026-07-28"),
+        ("both", Era::Modern, "2026-07-28"),
+        ("legacy", Era::Initialize, "2025-06-18"),
+        ("dies-on-discover", Era::Initialize, "2025-06-18"),
+    ] {
+        let connection = open(manner).await;
+        assert_eq!(
+            (connection.about().era, connection.about().version),
+            (era, version),
+            "{manner}"
+        );
+        let result = call(&connection, "echo", json!({"b": 1.50, "a": "ä"})).await.unwrap();
+        let text = r#"{"content":[{"type":"text","text":"ok"}],"x-unknown":{"b":1,"a":2.5},"structuredContent":{"b":1.5,"a":"ä"}}"#;
+        assert_eq!(result.to_string(), text);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_silent_about_the_modern_era_speaks_an_older_one() {
+    let mut settings = settings();
+    settings.limits.probe = Duration::from_millis(300);
+    let connection = open_with("silent", &settings).await.unwrap();
+    assert_eq!(connection.about().era, Era::Initialize);
+}
+
+#[tokio::test]
+async fn what_was_found_out_saves_asking_and_is_not_believed_blindly() {
+    let mut settings = settings();
+    settings.era = Some(Era::Initialize);
+    assert_eq!(open_with("both", &settings).await.unwrap().about().era, Era::Initialize);
+    assert_eq!(open_with("modern", &settings).await.unwrap().about().era, Era::Modern);
+    settings.era = Some(Era::Modern);
+    assert_eq!(open_with("legacy", &settings).await.unwrap().about().era, Era::Initialize);
+}
+
+#[tokio::test]
+async fn the_modern_era_says_who_asks_with_every_call() {
+    let connection = open("modern").await;
+    let (mut call, _hears) = heard();
+    call.capabilities = Some(object(json!({"roots": {}})));
+    call.log_level = Some("info".into());
+    let mut params = tool("params", json!({}));
+    params.insert("_meta".to_owned(), json!({"progressToken": "theirs", "traceparent": "00-1"}));
+    let answer = connection.request("tools/call", params, call).await.unwrap();
+    let meta = result(answer)["params"]["_meta"].clone();
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = json!({
+        "traceparent": "00-1",
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "toolcrib", "version": version},
+        "io.modelcontextprotocol/clientCapabilities": {"roots": {}},
+        "io.modelcontextprotocol/logLevel": "info",
+        "progressToken": 2,
+    });
+    assert_eq!(meta, expected);
+}
+
+#[tokio::test]
+async fn an_error_is_handed_over_as_it_came() {
+    let connection = open("legacy").await;
+    let answer = connection.request("tools/call", tool("error", json!({})), within(5.0)).await;
+    let Answer::Error(error) = answer.unwrap() else { panic!("it is no error") };
+    let raw = json!({"code": -32042, "message": "no", "data": {"kept": [1]}});
+    assert_eq!((error.code, error.message(), json!(error.raw)), (-32042, "no", raw));
+}
+
+#[tokio::test]
+async fn a_program_gets_its_arguments_and_environment_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut program = program("legacy");
+    program.arguments.extend(["$(touch x); `id`".into(), "a b*".into()]);
+    program.environment.insert("ONLY".into(), "this one".into());
+    program.folder = Some(folder.path().into());
+    let connection = Connection::open(&Target::Program(program), &settings()).await.unwrap();
+    let mut found = call(&connection, "environment", json!({})).await.unwrap();
+    // Python sets it for itself where there is no locale.
+    found["environment"].as_object_mut().unwrap().remove("LC_CTYPE");
+    assert_eq!(found["environment"], json!({"ONLY": "this one"}));
+    assert_eq!(found["arguments"], json!(["$(touch x); `id`", "a b*"]));
+    let real = folder.path().canonicalize().unwrap();
+    assert_eq!(found["folder"], json!(real.to_str().unwrap()));
+    assert_eq!(found["group"], json!(true));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_bare_name_is_looked_up_in_the_path_that_was_given() {
+    let full = program("legacy");
+    let mut bare = full.clone();
+    bare.command = full.command.file_name().unwrap().into();
+    let open = async |program| Connection::open(&Target::Program(program), &settings()).await;
+    let nowhere = open(bare.clone()).await.err().unwrap();
+    assert!(matches!(nowhere, McpError::Start { .. }), "{nowhere}");
+    bare.search_path = Some(full.command.parent().unwrap().into());
+    open(bare.clone()).await.unwrap();
+    bare.environment.insert("PATH".into(), "/nowhere".into());
+    assert!(matches!(open(bare.clone()).await.err().unwrap(), McpError::Start { .. }));
+    bare.command = "./python3".into();
+    assert!(matches!(open(bare).await.err().unwrap(), McpError::Start { .. }));
+}
+
+#[tokio::test]
+async fn answers_find_their_calls_in_any_order() {
+    let connection = open("legacy").await;
+    let slow = async |number: u32| {
+        let seconds = f64::from(40 - number) / 200.0;
+        let arguments = json!({"seconds": seconds, "word": number.to_string()});
+        let answer = call(&connection, "slow", arguments).await.unwrap();
+        assert_eq!(answer["content"][0]["text"], json!(number.to_string()));
+    };
+    futures_util::future::join_all((0..40).map(slow)).await;
+    assert_eq!(connection.calls(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_with_another_id_is_nobodys() {
+    let connection = open("legacy").await;
+    let answer = call(&connection, "odd", json!({})).await.unwrap();
+    assert_eq!(answer["content"][0]["text"], json!("right"));
+    eventually("they are counted", || {
+        let counts = connection.counts();
+        counts.unknown_answers + counts.garbage == 8
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_is_cancelled() {
+    let connection = open("legacy").await;
+    let given_up = connection.request("tools/call", tool("never", json!({})), within(0.2)).await;
+    assert!(matches!(given_up, Err(McpError::Timeout { .. })));
+    let seen = call(&connection, "cancelled", json!({})).await.unwrap();
+    assert!(seen["cancelled"].is_number(), "{seen}");
+    assert_eq!(seen["cancelled"], seen["was"]);
+}
+
+#[tokio::test]
+async fn progress_and_log_lines_reach_the_call_they_are_for() {
+    let connection = open("legacy").await;
+    let (call, mut hears) = heard();
+    let params = tool("progress", json!({"steps": 3}));
+    connection.request("tools/call", params, call).await.unwrap();
+    let mut said = Vec::new();
+    while let Ok(heard) = hears.try_recv() {
+        said.push(match heard {
+            Heard::Progress(params) => json!(params),
+            Heard::Log(params) => params["data"].clone(),
+            other => panic!("{other:?}"),
+        });
+    }
+    let step = |number| json!({"progress": number, "more": [number]});
+    assert_eq!(said, [step(0), step(1), step(2), json!("done")]);
+}
+
+#[tokio::test]
+async fn who_does_not_listen_fast_enough_holds_up_nobody() {
+    let connection = open("legacy").await;
+    let (call, hears) = heard();
+    let params = tool("progress", json!({"steps": 500}));
+    connection.request("tools/call", params, call).await.unwrap();
+    assert_eq!(hears.len(), 64);
+    assert!(400 < connection.counts().unheard);
+}
+
+#[tokio::test]
+async fn a_program_that_dies_fails_its_calls_at_once() {
+    let connection = open("legacy").await;
+    let slow = connection.request("tools/call", tool("never", json!({})), within(20.0));
+    let die = connection.request("tools/call", tool("die", json!({})), within(20.0));
+    let start = Instant::now();
+    let (slow, die) = tokio::join!(slow, die);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    for error in [slow.unwrap_err(), die.unwrap_err(), connection.ended().unwrap()] {
+        let message = "the program ended (exit status: 3) and had written 3 lines to its standard \
+                       error: look there for the reason";
+        assert_eq!(error.to_string(), message);
+    }
+    assert_eq!(connection.stderr().unwrap(), "one\ntwo\nsecret\n");
+}
+
+#[tokio::test]
+async fn a_program_that_is_killed_fails_its_calls_at_once_and_leaves_no_zombie() {
+    let connection = open("legacy").await;
+    let pids = call(&connection, "children", json!({})).await.unwrap()["pids"].clone();
+    let never = connection.request("tools/call", tool("never", json!({})), within(20.0));
+    let kill = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        #[expect(clippy::disallowed_methods, reason = "a test kills")]
+        let mut kill = std::process::Command::new("kill");
+        kill.args(["-9", &pids[0].to_string()]).status().unwrap();
+        Instant::now()
+    };
+    let (error, killed) = tokio::join!(never, kill);
+    assert!(killed.elapsed() < Duration::from_secs(1));
+    assert!(error.unwrap_err().to_string().contains("signal: 9 (SIGKILL)"));
+    for pid in pids.as_array().unwrap() {
+        eventually("the whole tree is gone", || !is_alive(pid)).await;
+    }
+    eventually("it is no zombie", || !is_there(&pids[0])).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_connection_is_the_end_of_the_whole_tree() {
+    let connection = open("stays").await;
+    let pids = call(&connection, "children", json!({})).await.unwrap()["pids"].clone();
+    assert!(pids.as_array().unwrap().iter().all(is_alive));
+    let copy = connection.clone();
+    drop(connection);
+    call(&copy, "echo", json!({})).await.unwrap();
+    drop(copy);
+    for pid in pids.as_array().unwrap() {
+        eventually("the whole tree is gone", || !is_alive(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_cannot_start_or_ends_at_once_says_so() {
+    let Err(error) = open_with("exits", &settings()).await else { panic!("it opened") };
+    assert!(error.to_string().contains("exit status: 7"), "{error}");
+    let program = upstream::stdio::Program::new("/not/there");
+    let Err(error) = Connection::open(&Target::Program(program), &settings()).await else {
+        panic!("it opened")
+    };
+    let message = "`/not/there` cannot be started: check the command, and that it is installed";
+    assert_eq!(error.to_string(), message);
+}
+
+#[tokio::test]
+async fn changes_are_told_in_both_eras() {
+    for manner in ["modern", "legacy"] {
+        let connection = open(manner).await;
+        let mut changes = connection.changes();
+        if manner == "legacy" {
+            call(&connection, "flood", json!({"count": 1})).await.unwrap();
+        }
+        changes.wait_for(|changes| changes.tools == 1).await.unwrap();
+        if manner == "modern" {
+            changes.wait_for(|changes| !changes.updated.is_empty()).await.unwrap();
+        }
+    }
+}

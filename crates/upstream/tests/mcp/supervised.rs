@@ -1,0 +1,178 @@
+//! A connection that is there when it is needed.
+
+use std::time::Duration;
+
+use serde_json::json;
+use upstream::mcp::{Era, Keeping, McpError, Supervised, Target};
+
+use crate::support::*;
+
+fn supervised(manner: &str, keeping: Keeping) -> Supervised {
+    Supervised::new(Target::Program(program(manner)), settings(), keeping)
+}
+
+fn quick() -> Keeping {
+    Keeping {
+        first_rest: Duration::from_millis(100),
+        longest_rest: Duration::from_millis(400),
+        ..Keeping::default()
+    }
+}
+
+#[tokio::test]
+async fn it_is_opened_once_for_all_who_ask() {
+    let supervised = supervised("legacy", quick());
+    assert!(!supervised.is_open());
+    let all = (0..10).map(|_| async {
+        let connection = supervised.connection().await.unwrap();
+        call(&connection, "children", json!({})).await.unwrap()["pids"][0].clone()
+    });
+    let mut pids = futures_util::future::join_all(all).await;
+    pids.dedup();
+    assert_eq!(pids.len(), 1);
+    assert_eq!((supervised.era(), supervised.is_open()), (Some(Era::Initialize), true));
+    drop(supervised);
+    eventually("it ends with its owner", || !is_alive(&pids[0])).await;
+}
+
+#[tokio::test]
+async fn after_a_failure_it_rests_and_says_why() {
+    let supervised = supervised("exits", quick());
+    let Err(first) = supervised.connection().await else { panic!("it opened") };
+    assert!(matches!(first, McpError::Ended { .. }), "{first}");
+    let Err(second) = supervised.connection().await else { panic!("it opened") };
+    let McpError::Resting { wait, source } = second else { panic!("{second}") };
+    assert!(wait <= Duration::from_millis(100) && matches!(*source, McpError::Ended { .. }));
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    let Err(third) = supervised.connection().await else { panic!("it opened") };
+    assert!(matches!(third, McpError::Ended { .. }), "{third}");
+}
+
+#[tokio::test]
+async fn a_program_that_died_is_started_again_after_a_rest() {
+    let supervised = supervised("legacy", quick());
+    let connection = supervised.connection().await.unwrap();
+    call(&connection, "die", json!({})).await.unwrap_err();
+    assert!(!supervised.is_open());
+    let Err(error) = supervised.connection().await else { panic!("it opened") };
+    assert!(matches!(error, McpError::Resting { .. }), "{error}");
+    assert_eq!(supervised.stderr().unwrap(), "one\ntwo\nsecret\n");
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    let connection = supervised.connection().await.unwrap();
+    call(&connection, "echo", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_that_does_not_answer_after_a_rest_is_replaced() {
+    let keeping = Keeping {
+        check_after: Duration::from_millis(50),
+        check_within: Duration::from_millis(300),
+        good_after: Duration::ZERO,
+        ..quick()
+    };
+    let supervised = supervised("legacy", keeping);
+    let first = supervised.connection().await.unwrap();
+    call(&first, "deaf", json!({})).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(80)).await;
+    let second = supervised.connection().await.unwrap();
+    call(&second, "echo", json!({})).await.unwrap();
+    assert!(first.ended().is_some());
+}
+
+#[tokio::test]
+async fn one_that_nobody_uses_is_closed_and_opened_again() {
+    let supervised = supervised("legacy", Keeping { idle: Duration::from_millis(300), ..quick() });
+    let connection = supervised.connection().await.unwrap();
+    let slow = json!({"seconds": 0.6, "word": "x"});
+    call(&connection, "slow", slow).await.unwrap();
+    assert!(supervised.is_open(), "it was closed while it was used");
+    eventually("it is closed", || !supervised.is_open()).await;
+    assert!(matches!(connection.ended(), Some(McpError::Closed)));
+    let connection = supervised.connection().await.unwrap();
+    call(&connection, "echo", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_that_is_not_kept_is_opened_for_each_use() {
+    let supervised = supervised("legacy", Keeping { is_kept: false, ..quick() });
+    let first = supervised.connection().await.unwrap();
+    let second = supervised.connection().await.unwrap();
+    let pid = async |connection| {
+        call(connection, "children", json!({})).await.unwrap()["pids"][0].clone()
+    };
+    let (first_pid, second_pid) = (pid(&first).await, pid(&second).await);
+    assert_ne!(first_pid, second_pid);
+    drop(first);
+    eventually("it ends with its use", || !is_alive(&first_pid)).await;
+    assert!(is_alive(&second_pid));
+}
+
+#[tokio::test]
+async fn one_that_is_busy_is_not_replaced_and_one_that_hangs_is() {
+    let keeping = Keeping {
+        check_after: Duration::from_millis(50),
+        check_within: Duration::from_millis(100),
+        good_after: Duration::ZERO,
+        ..quick()
+    };
+    let supervised = supervised("legacy", keeping);
+    let first = supervised.connection().await.unwrap();
+    call(&first, "deaf", json!({})).await.unwrap();
+    let long = first.request("tools/call", tool("echo", json!({})), within(20.0));
+    let others = async {
+        tokio::time::sleep(Duration::from_millis(80)).await;
+        let busy = supervised.connection().await.unwrap();
+        assert!(busy.ended().is_none(), "a call is under way");
+        while first.ended().is_none() {
+            supervised.connection().await.unwrap();
+        }
+    };
+    let (long, ()) = tokio::join!(long, others);
+    assert!(matches!(long, Err(McpError::Closed)));
+    call(&supervised.connection().await.unwrap(), "echo", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_stops_waiting_does_not_stop_the_opening() {
+    let supervised = supervised("legacy", quick());
+    let impatient = tokio::time::timeout(Duration::from_millis(1), supervised.connection()).await;
+    assert!(impatient.is_err(), "a program takes longer to start");
+    eventually("it is open", || supervised.is_open()).await;
+}
+
+#[tokio::test]
+async fn programs_that_are_killed_again_and_again_mix_up_nothing_and_leave_nothing() {
+    let keeping = Keeping { first_rest: Duration::ZERO, ..quick() };
+    let supervised = supervised("legacy", keeping);
+    let mut pids = Vec::new();
+    for round in 0..10 {
+        let connection = supervised.connection().await.unwrap();
+        let found = call(&connection, "pid", json!({})).await.unwrap();
+        let calls = (0..20).map(|number| {
+            let (seconds, word) = (f64::from(number) / 100.0, format!("{round}-{number}"));
+            let connection = connection.clone();
+            async move {
+                let start = tokio::time::Instant::now();
+                let answer =
+                    call(&connection, "slow", json!({"seconds": seconds, "word": word})).await;
+                assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+                if let Ok(answer) = answer {
+                    assert_eq!(answer["content"][0]["text"], json!(word));
+                }
+            }
+        });
+        let kill = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            #[expect(clippy::disallowed_methods, reason = "a test kills")]
+            let mut kill = std::process::Command::new("kill");
+            kill.args(["-9", &found["pid"].to_string()]).status().unwrap();
+        };
+        tokio::join!(futures_util::future::join_all(calls), kill);
+        pids.push(found["pid"].clone());
+    }
+    pids.dedup();
+    assert_eq!(pids.len(), 10);
+    for pid in &pids {
+        eventually("nothing is left, not even a zombie", || !is_there(pid)).await;
+    }
+}

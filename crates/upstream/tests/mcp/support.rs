@@ -1,0 +1,98 @@
+//! Programs to talk to, and words for talking.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+use upstream::mcp::{Answer, Call, Connection, Heard, McpError, Settings, Target};
+use upstream::stdio::Program;
+
+/// The interpreter itself: one that is found by a script needs an environment.
+static PYTHON: LazyLock<PathBuf> = LazyLock::new(|| {
+    #[expect(clippy::disallowed_methods, reason = "a test looks for its tools")]
+    let found = std::process::Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .unwrap();
+    String::from_utf8(found.stdout).unwrap().trim().into()
+});
+
+pub(crate) fn program(manner: &str) -> Program {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mcp/fake.py");
+    let mut program = Program::new(PYTHON.clone());
+    program.arguments = vec!["-S".into(), "-E".into(), script.into(), manner.into()];
+    program
+}
+
+pub(crate) fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.limits.grace = Duration::from_millis(400);
+    settings
+}
+
+pub(crate) async fn open(manner: &str) -> Connection {
+    open_with(manner, &settings()).await.unwrap()
+}
+
+pub(crate) async fn open_with(manner: &str, settings: &Settings) -> Result<Connection, McpError> {
+    Connection::open(&Target::Program(program(manner)), settings).await
+}
+
+pub(crate) fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        other => panic!("{other} is no object"),
+    }
+}
+
+pub(crate) fn tool(name: &str, arguments: Value) -> Map<String, Value> {
+    object(json!({"name": name, "arguments": arguments}))
+}
+
+pub(crate) fn within(seconds: f32) -> Call {
+    Call { deadline: Some(Duration::from_secs_f32(seconds)), ..Call::default() }
+}
+
+pub(crate) fn heard() -> (Call, mpsc::Receiver<Heard>) {
+    let (heard, hears) = mpsc::channel(64);
+    (Call { heard: Some(heard), ..within(20.0) }, hears)
+}
+
+pub(crate) async fn call(
+    connection: &Connection,
+    name: &str,
+    arguments: Value,
+) -> Result<Value, McpError> {
+    let answer = connection.request("tools/call", tool(name, arguments), within(20.0)).await;
+    answer.map(result)
+}
+
+pub(crate) fn result(answer: Answer) -> Value {
+    match answer {
+        Answer::Result(result) => Value::Object(result),
+        Answer::Error(error) => panic!("it was refused: {:?}", error.raw),
+    }
+}
+
+/// Looks again until it holds; ten seconds are enough for anything.
+pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..1000 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: not within ten seconds");
+}
+
+/// Whether a process is there and is no zombie.
+pub(crate) fn is_alive(pid: &Value) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+pub(crate) fn is_there(pid: &Value) -> bool {
+    PathBuf::from(format!("/proc/{pid}")).exists()
+}

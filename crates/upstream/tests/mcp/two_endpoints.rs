@@ -1,0 +1,77 @@
+//! The transport of 2024-11-05: one stream, and a place to send to.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, watch};
+use upstream::mcp::{Connection, Era, McpError};
+
+use crate::server::{Piece, Reply, Server};
+use crate::support::*;
+
+async fn server(endpoint: &'static str) -> Server {
+    server_that_breaks(endpoint, watch::channel(false).1).await
+}
+
+/// The stream ends when it is told to.
+async fn server_that_breaks(endpoint: &'static str, breaks: watch::Receiver<bool>) -> Server {
+    let (tell, _) = broadcast::channel::<Value>(8);
+    Server::start(move |asked| match (asked.verb.as_str(), asked.path.as_str()) {
+        ("GET", "/mcp") => Reply::Stream(vec![
+            Piece::Text(format!("event: endpoint\ndata: {endpoint}\n\n")),
+            Piece::FromUntil(tell.subscribe(), breaks.clone()),
+        ]),
+        ("POST", "/messages?session=1") => {
+            let version = json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}});
+            match asked.method() {
+                "initialize" => drop(tell.send(asked.result(version))),
+                "slow" | "notifications/initialized" => {}
+                _ => drop(tell.send(asked.result(json!({"echo": asked.body["params"]})))),
+            }
+            Reply::status(202)
+        }
+        _ => Reply::status(405),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn it_is_found_out_and_used() {
+    let server = server("/messages?session=1").await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    assert_eq!((connection.about().era, connection.about().version), (Era::HttpSse, "2024-11-05"));
+    let answer = connection.request("x", object(json!({"a": 1})), within(5.0)).await.unwrap();
+    assert_eq!(result(answer), json!({"echo": {"a": 1}}));
+    let given_up = connection.request("slow", object(json!({})), within(0.2)).await;
+    assert!(matches!(given_up, Err(McpError::Timeout { .. })));
+    let is_cancelled = || server.story().contains(&"POST notifications/cancelled".to_owned());
+    eventually("it is cancelled", is_cancelled).await;
+    let sent = server.asked().into_iter().find(|asked| asked.method() == "x").unwrap();
+    assert_eq!(sent.header("authorization"), Some("Bearer of-the-source"));
+}
+
+#[tokio::test]
+async fn credentials_do_not_go_to_another_origin() {
+    let server = server("http://127.0.0.1:1/messages").await;
+    let Err(error) = Connection::open(&server.target(), &settings()).await else {
+        panic!("it opened")
+    };
+    assert!(matches!(error, McpError::Elsewhere), "{error}");
+}
+
+#[tokio::test]
+async fn the_end_of_the_stream_is_the_end_of_every_call() {
+    let (tell, breaks) = watch::channel(false);
+    let server = server_that_breaks("/messages?session=1", breaks).await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    let slow = connection.request("slow", object(json!({})), within(20.0));
+    let end = async {
+        eventually("it is sent", || server.story().contains(&"POST slow".to_owned())).await;
+        tell.send_replace(true);
+        Instant::now()
+    };
+    let (slow, ended) = tokio::join!(slow, end);
+    assert!(matches!(slow, Err(McpError::Broken { .. })));
+    assert!(ended.elapsed() < Duration::from_secs(1));
+    assert!(connection.ended().is_some());
+}
