@@ -92,14 +92,16 @@ impl HttpLink {
     ) -> Result<(Answer, Option<HeaderValue>), Failure> {
         let id = self.hearing.begin_alone(call.heard.clone(), is_ours)?;
         let tells = !session.is_modern && method != "initialize";
-        let mut running = Running { link: self, id, tells };
+        let mut running = Running { link: self, id, headers: &call.headers, tells };
         meta::add(params, id, session.is_modern, &self.settings, call);
         let mut head = self.head(&session, &call.headers);
         if session.is_modern {
             head.extend(headers::modern(method, params, call.schema.as_deref())?);
         }
         let body = message::request(id, method, params);
-        let opened = self.post(head, body, call.time()).await?;
+        let opened = self.post(head, body, call.time()).await.inspect_err(|_| {
+            running.tells = false;
+        })?;
         if opened.status == 404 && session.id.is_some() {
             running.tells = false;
             return Err(Failure::SessionEnded);
@@ -118,9 +120,10 @@ impl HttpLink {
         &self,
         method: &str,
         params: &Map<String, Value>,
+        more: &HeaderMap,
     ) -> Result<(), McpError> {
         let session = self.session();
-        let mut head = self.head(&session, &HeaderMap::new());
+        let mut head = self.head(&session, more);
         if session.is_modern {
             head.extend(headers::modern(method, params, None)?);
         }
@@ -246,6 +249,7 @@ pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
 struct Running<'a> {
     link: &'a Arc<HttpLink>,
     id: u64,
+    headers: &'a HeaderMap,
     tells: bool,
 }
 
@@ -254,10 +258,10 @@ impl Drop for Running<'_> {
         self.link.hearing.end(self.id);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.tells {
-            let (link, id) = (self.link.clone(), self.id);
+            let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
-                drop(link.notify("notifications/cancelled", &params).await);
+                drop(link.notify("notifications/cancelled", &params, &headers).await);
             });
         }
     }

@@ -95,7 +95,8 @@ impl SseLink {
         is_ours: bool,
     ) -> Result<Answer, McpError> {
         let (id, answer) = self.hearing.begin(call.heard.clone(), is_ours)?;
-        let _running = Running { link: self, id, tells: method != "initialize" };
+        let tells = method != "initialize";
+        let _running = Running { link: self, id, headers: &call.headers, tells };
         meta::add(params, id, false, &self.settings, call);
         let body = message::request(id, method, params);
         self.send(body, &call.headers, call.time()).await?;
@@ -106,8 +107,9 @@ impl SseLink {
         &self,
         method: &str,
         params: &Map<String, Value>,
+        more: &HeaderMap,
     ) -> Result<(), McpError> {
-        self.send(message::notification(method, params), &HeaderMap::new(), ASIDE).await
+        self.send(message::notification(method, params), more, ASIDE).await
     }
 
     async fn send(
@@ -215,6 +217,7 @@ async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
 struct Running<'a> {
     link: &'a Arc<SseLink>,
     id: u64,
+    headers: &'a HeaderMap,
     tells: bool,
 }
 
@@ -223,10 +226,10 @@ impl Drop for Running<'_> {
         let was_open = self.link.hearing.end(self.id);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if was_open && self.tells {
-            let (link, id) = (self.link.clone(), self.id);
+            let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
-                drop(link.notify("notifications/cancelled", &params).await);
+                drop(link.notify("notifications/cancelled", &params, &headers).await);
             });
         }
     }

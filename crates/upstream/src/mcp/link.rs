@@ -11,6 +11,7 @@ use super::http_sse::SseLink;
 use super::message::Answer;
 use super::pipe::PipeLink;
 use super::settings::Call;
+use crate::http::header::HeaderMap;
 
 #[derive(Clone)]
 pub(crate) enum Link {
@@ -41,8 +42,8 @@ impl Link {
         params: &Map<String, Value>,
     ) -> Result<(), McpError> {
         match self {
-            Self::Http(link) => link.notify(method, params).await,
-            Self::Sse(link) => link.notify(method, params).await,
+            Self::Http(link) => link.notify(method, params, &HeaderMap::new()).await,
+            Self::Sse(link) => link.notify(method, params, &HeaderMap::new()).await,
             Self::Pipe(link) => link.notify(method, params),
         }
     }

@@ -148,7 +148,9 @@ async fn a_call_that_is_dropped_is_cancelled_by_a_message() {
         _ => Reply::Stream(vec![Piece::Hold]),
     })
     .await;
-    let answer = connection.request("tools/call", tool("x", json!({})), within(0.3)).await;
+    let mut call = within(0.3);
+    call.headers.insert("authorization", "Bearer of-the-caller".parse().unwrap());
+    let answer = connection.request("tools/call", tool("x", json!({})), call).await;
     assert!(matches!(answer, Err(McpError::Timeout { .. })));
     let cancelled = || {
         let mut asked = server.asked().into_iter();
@@ -156,7 +158,9 @@ async fn a_call_that_is_dropped_is_cancelled_by_a_message() {
     };
     eventually("it is cancelled", || cancelled().is_some()).await;
     let call = server.asked().into_iter().find(|it| it.method() == "tools/call").unwrap();
-    assert_eq!(cancelled().unwrap().body["params"], json!({"requestId": call.body["id"]}));
+    let cancelled = cancelled().unwrap();
+    assert_eq!(cancelled.body["params"], json!({"requestId": call.body["id"]}));
+    assert_eq!(cancelled.header("authorization"), Some("Bearer of-the-caller"));
 }
 
 #[tokio::test]

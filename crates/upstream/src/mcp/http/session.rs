@@ -59,7 +59,7 @@ impl HttpLink {
             let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
             *session = Session { is_modern: false, version, id, generation: generation + 1 };
         }
-        self.notify("notifications/initialized", &Map::new()).await?;
+        self.notify("notifications/initialized", &Map::new(), &HeaderMap::new()).await?;
         Ok(result)
     }
 
