@@ -262,3 +262,6 @@ impl Hearing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,6 +18,9 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// A subscription that held for so long was a good one.
 const GOOD: Duration = Duration::from_secs(60);
 
+/// After so long a stream is opened again: whoever is at the other end may be gone without a word.
+const RENEWED: Duration = Duration::from_secs(10 * 60);
+
 /// The resources whose changes are wanted.
 pub(super) type Followed = BTreeSet<Box<str>>;
 
@@ -62,6 +65,7 @@ pub(super) async fn listen(
         let answer = tokio::select! {
             answer = link.call("subscriptions/listen", &mut params, &call, true) => answer,
             Ok(()) = followed.changed() => continue,
+            () = sleep(RENEWED), if matches!(link, Link::Http(_)) => continue,
         };
         match answer {
             Ok(Answer::Error(_)) => return,

@@ -1,0 +1,98 @@
+//! Who hears what, without any server.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn notification(method: &str, params: Value) -> Incoming {
+    let Value::Object(params) = params else { panic!("parameters are an object") };
+    Incoming::Notification { method: method.to_owned(), params }
+}
+
+fn question() -> Incoming {
+    Incoming::Request { id: json!("q"), method: "roots/list".to_owned(), params: Map::new() }
+}
+
+#[test]
+fn what_is_said_on_a_shared_stream_is_heard_by_the_only_call_of_a_caller() {
+    let hearing = Hearing::default();
+    let (heard, mut hears) = mpsc::channel(8);
+    let (ours, _answer) = hearing.begin(None, true).unwrap();
+    let (first, _answer) = hearing.begin(Some(heard), false).unwrap();
+    let log = || notification("notifications/message", json!({"data": 1}));
+    hearing.hear(log(), Stream::Shared);
+    assert!(matches!(hears.try_recv(), Ok(Heard::Log(_))));
+    let (second, _answer) = hearing.begin(None, false).unwrap();
+    hearing.hear(log(), Stream::Shared);
+    assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Reply(_)));
+    assert!(hears.try_recv().is_err());
+    hearing.end(second);
+    assert!(
+        matches!(hearing.hear(question(), Stream::Shared), Next::Ask(asked) if asked.call == first)
+    );
+    assert!(hearing.end(first) && hearing.end(ours) && !hearing.end(ours));
+}
+
+#[tokio::test]
+async fn a_question_ends_with_its_call_and_when_the_server_takes_it_back() {
+    let hearing = Hearing::default();
+    for takes_back in [true, false] {
+        let (heard, mut hears) = mpsc::channel(8);
+        let call = hearing.begin_alone(Some(heard), false).unwrap();
+        let Next::Ask(asked) = hearing.hear(question(), Stream::Of(call)) else {
+            panic!("nobody was asked")
+        };
+        let task = tokio::spawn(asked.reply());
+        hearing.bind(call, json!("q"), task.abort_handle());
+        if takes_back {
+            let cancelled = notification("notifications/cancelled", json!({"requestId": "q"}));
+            hearing.hear(cancelled, Stream::Shared);
+        } else {
+            hearing.end(call);
+        }
+        assert!(task.await.unwrap_err().is_cancelled());
+        let Ok(Heard::Asks { reply, .. }) = hears.try_recv() else { panic!("nobody was asked") };
+        assert!(reply.is_closed());
+        hearing.end(call);
+    }
+}
+
+#[test]
+fn the_end_is_told_to_every_call_and_to_those_who_come_later() {
+    let hearing = Hearing::default();
+    let (_, mut answer) = hearing.begin(None, false).unwrap();
+    hearing.fail(McpError::NotReading);
+    hearing.fail(McpError::Closed);
+    assert!(matches!(answer.try_recv(), Ok(Err(McpError::NotReading))));
+    assert!(matches!(hearing.begin(None, false), Err(McpError::NotReading)));
+}
+
+proptest! {
+    /// Whatever a server answers, a call gets an answer with its own number or none.
+    #[test]
+    fn no_call_gets_the_answer_of_another(ids in prop::collection::vec(0u64..8, 0..40)) {
+        let hearing = Hearing::default();
+        let mut calls: Vec<_> = (0..5).map(|_| hearing.begin(None, false).unwrap()).collect();
+        for id in &ids {
+            let answer = Answer::Result(Map::from_iter([("id".to_owned(), json!(id))]));
+            hearing.hear(Incoming::Answer { id: json!(id), answer }, Stream::Shared);
+        }
+        for (id, answer) in &mut calls {
+            match answer.try_recv() {
+                Ok(Ok(Answer::Result(result))) => prop_assert_eq!(&result["id"], &json!(*id)),
+                Ok(other) => prop_assert!(false, "{:?}", other),
+                Err(_) => prop_assert!(!ids.contains(id)),
+            }
+        }
+        let mut known: Vec<_> = ids.iter().filter(|id| (1..=5).contains(*id)).collect();
+        known.sort_unstable();
+        known.dedup();
+        prop_assert_eq!(hearing.counts().unknown_answers, (ids.len() - known.len()) as u64);
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange_to_be_read(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        drop(message::read(&bytes, 100));
+    }
+}
