@@ -1,15 +1,17 @@
 //! Who hears what: answers by their number, progress by its token, and everything else only where it is clear whose it is.
 //!
 //! A question or a log line on a stream of its own call belongs to that call. On a stream that all calls share nothing
-//! says whose it is; it is handed over if one call is under way and no other, and refused otherwise. So nobody is asked
-//! in the name of somebody else's call.
+//! says whose it is; it is handed over if one call is under way and no other, not even one that was given up a moment
+//! ago, and refused otherwise. So nobody is asked in the name of somebody else's call.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::McpError;
 use super::changes::Bell;
@@ -22,6 +24,9 @@ mod open;
 
 /// Questions of one call that wait for an answer.
 const MAX_QUESTIONS: usize = 16;
+/// For so long a server may still ask in the name of a call that was given up.
+const GIVEN_UP: Duration = Duration::from_secs(30);
+const MAX_GIVEN_UP: usize = 256;
 const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 /// All calls of one connection that are under way.
@@ -107,9 +112,23 @@ impl Hearing {
         Ok(id)
     }
 
-    /// A call is over. Says whether it was still under way.
-    pub(crate) fn end(&self, id: u64) -> bool {
-        self.open().calls.remove(&id).is_some()
+    /// A call is over.
+    pub(crate) fn end(&self, id: u64) {
+        self.open().calls.remove(&id);
+    }
+
+    /// Nobody waits for a call any more. Says whether it was still under way; if so the server may not know yet, and
+    /// what it asks now may be about that call.
+    pub(crate) fn give_up(&self, id: u64) -> bool {
+        let mut open = self.open();
+        let Some(entry) = open.calls.remove(&id) else { return false };
+        if !entry.is_ours {
+            if MAX_GIVEN_UP <= open.given_up.len() {
+                open.given_up.pop_front();
+            }
+            open.given_up.push_back((id, Instant::now() + GIVEN_UP));
+        }
+        true
     }
 
     /// The connection is over, and so is every call. The first reason stays.
@@ -176,6 +195,8 @@ impl Hearing {
                 }
             }
         }
+        // The server is done with it.
+        open.given_up.retain(|(given_up, _)| Some(*given_up) != id);
         open.counts.unknown_answers += 1;
         Next::Nothing
     }

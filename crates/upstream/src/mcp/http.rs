@@ -255,9 +255,11 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.link.hearing.end(self.id);
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.tells {
+        if !self.tells {
+            self.link.hearing.end(self.id);
+        } else if self.link.hearing.give_up(self.id)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);

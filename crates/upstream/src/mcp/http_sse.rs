@@ -223,7 +223,7 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let was_open = self.link.hearing.end(self.id);
+        let was_open = self.link.hearing.give_up(self.id);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if was_open && self.tells {
             let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());

@@ -218,7 +218,7 @@ struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        if self.link.hearing.end(self.id) && self.tells {
+        if self.link.hearing.give_up(self.id) && self.tells {
             let params = Map::from_iter([("requestId".to_owned(), json!(self.id))]);
             drop(self.link.notify("notifications/cancelled", &params));
         }

@@ -1,10 +1,11 @@
 //! The calls that are under way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::{Counts, Heard, Stream};
 use crate::mcp::McpError;
@@ -15,6 +16,8 @@ pub(super) struct Open {
     pub(super) calls: HashMap<u64, Entry>,
     pub(super) ended: Option<McpError>,
     pub(super) counts: Counts,
+    /// Calls that were given up, and until when the server may still ask in their name.
+    pub(super) given_up: VecDeque<(u64, Instant)>,
 }
 
 pub(super) struct Entry {
@@ -27,10 +30,15 @@ pub(super) struct Entry {
 }
 
 impl Open {
-    pub(super) fn whose(&self, on: Stream) -> Option<u64> {
+    pub(super) fn whose(&mut self, on: Stream) -> Option<u64> {
         match on {
             Stream::Of(call) => Some(call),
             Stream::Shared => {
+                let now = Instant::now();
+                self.given_up.retain(|(_, until)| now < *until);
+                if !self.given_up.is_empty() {
+                    return None;
+                }
                 let mut theirs = self.calls.iter().filter(|(_, entry)| !entry.is_ours);
                 match (theirs.next(), theirs.next()) {
                     (Some((id, _)), None) => Some(*id),

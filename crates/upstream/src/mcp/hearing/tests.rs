@@ -31,7 +31,26 @@ fn what_is_said_on_a_shared_stream_is_heard_by_the_only_call_of_a_caller() {
     assert!(
         matches!(hearing.hear(question(), Stream::Shared), Next::Ask(asked) if asked.call == first)
     );
-    assert!(hearing.end(first) && hearing.end(ours) && !hearing.end(ours));
+    assert!(hearing.give_up(first) && hearing.give_up(ours) && !hearing.give_up(ours));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_that_was_given_up_asks_late_is_not_asked_of_the_next_one() {
+    for is_answered in [true, false] {
+        let hearing = Hearing::default();
+        let (first, _answer) = hearing.begin(None, false).unwrap();
+        hearing.give_up(first);
+        let (heard, _hears) = mpsc::channel(8);
+        let (_, _answer) = hearing.begin(Some(heard), false).unwrap();
+        assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Reply(_)));
+        if is_answered {
+            let answer = Answer::Result(Map::new());
+            hearing.hear(Incoming::Answer { id: json!(first), answer }, Stream::Shared);
+        } else {
+            tokio::time::sleep(GIVEN_UP).await;
+        }
+        assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Ask(_)));
+    }
 }
 
 #[tokio::test]
