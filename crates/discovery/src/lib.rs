@@ -3,6 +3,7 @@
 mod document;
 mod fetch;
 pub mod http_manifest;
+pub mod mcp;
 pub mod openapi;
 mod source;
 pub mod text;
@@ -11,6 +12,7 @@ use model::{InventoryError, Kind};
 use upstream::egress::InvalidAllowed;
 use upstream::http::HttpError;
 use upstream::limits::LimitError;
+use upstream::mcp::McpError;
 
 pub use self::document::discover as discover_document;
 pub use self::fetch::{LIMITS, fetch};
@@ -104,9 +106,12 @@ pub enum DiscoveryError {
     /// What the source allows cannot be read.
     #[error(transparent)]
     Allow(#[from] InvalidAllowed),
-    /// A kind that cannot be asked yet.
-    #[error("sources of kind `{kind}` cannot be asked for their tools yet")]
-    NotYet {
+    /// An MCP server that does not say what it offers.
+    #[error(transparent)]
+    Mcp(#[from] McpError),
+    /// A kind that is asked over a connection, which whoever asks has to open.
+    #[error("sources of kind `{kind}` are asked over a connection")]
+    NeedsConnection {
         /// The kind.
         kind: Kind,
     },
@@ -136,7 +141,8 @@ impl DiscoveryError {
             | Self::UnknownVersion { .. }
             | Self::TooLarge { .. }
             | Self::Inventory(_) => "spec_parse_failed",
-            Self::NotYet { .. } | Self::NothingToFetch { .. } => "kind_not_discovered",
+            Self::Mcp(_) => "mcp_list_failed",
+            Self::NeedsConnection { .. } | Self::NothingToFetch { .. } => "kind_not_discovered",
         }
     }
 }

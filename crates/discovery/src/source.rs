@@ -22,7 +22,9 @@ pub async fn discover(
     match &profile.settings {
         Settings::Openapi(settings) => openapi(source, profile, settings, client).await,
         Settings::HttpManifest {} => http_manifest(source, profile, client).await,
-        Settings::Mcp { .. } => Err(DiscoveryError::NotYet { kind: profile.settings.kind() }),
+        Settings::Mcp { .. } => {
+            Err(DiscoveryError::NeedsConnection { kind: profile.settings.kind() })
+        }
         Settings::Workflow {} | Settings::Builtin {} | Settings::Custom {} => {
             Err(DiscoveryError::NothingToFetch { kind: profile.settings.kind() })
         }

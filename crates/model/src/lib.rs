@@ -46,6 +46,6 @@ pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
 pub use sentence::sentence;
 pub use source::{
-    ApiKeyLocation, Auth, Health, InvalidKind, InvalidUrl, Kind, Lifecycle, NewSource, Settings,
-    SourceProfile, SourceUrl, StdioCommand, Trust, Visibility,
+    ApiKeyLocation, Auth, Health, InvalidKind, InvalidUrl, Isolation, Kind, Lifecycle, NewSource,
+    Settings, SourceProfile, SourceUrl, StdioCommand, Trust, Visibility,
 };

@@ -133,6 +133,9 @@ pub enum Settings {
         /// How long a connection lives.
         #[serde(default)]
         lifecycle: Lifecycle,
+        /// Whether agents share a connection.
+        #[serde(default, skip_serializing_if = "Isolation::is_auto")]
+        isolation: Isolation,
     },
     /// A server with `GET /tools`.
     HttpManifest {},
@@ -183,6 +186,25 @@ pub enum Lifecycle {
     /// As long as the source is enabled; supervised.
     #[default]
     Persistent,
+}
+
+/// Whether agents share a connection to an MCP server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// A program and a server without sessions are shared, a session is each agent's own.
+    #[default]
+    Auto,
+    /// All share one.
+    Shared,
+    /// Each agent has its own, and a program its own process.
+    PerAgent,
+}
+
+impl Isolation {
+    fn is_auto(&self) -> bool {
+        *self == Self::Auto
+    }
 }
 
 /// How toolcrib shows itself to an upstream. Secrets are references.

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
 use secrecy::SecretString;
-use toolcrib::{JournalPlace, SealingKey};
+use toolcrib::{JournalPlace, ProgramHost, SealingKey};
 use tracing_subscriber::EnvFilter;
 use upstream::limits::LimitError;
 
@@ -83,6 +83,14 @@ fn read_key(path: &Path) -> io::Result<String> {
         other => io::Error::other(other),
     })?;
     String::from_utf8(bytes).map_err(io::Error::other)
+}
+
+/// Programs that speak MCP are found where we were, and end with us: by way of this very program, even if its file is
+/// replaced meanwhile.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+pub(crate) fn programs() -> ProgramHost {
+    let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
+    ProgramHost { search_path: std::env::var_os("PATH"), bound_by: ourselves }
 }
 
 /// A variable that is empty counts as not set.

@@ -8,7 +8,7 @@ use axum::response::Response;
 use model::{Content, ToolResult};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
-use toolcrib::{CallContext, Called};
+use toolcrib::{CallContext, Called, ToolAnswer};
 
 use crate::answer::Named;
 use crate::app::App;
@@ -66,19 +66,21 @@ async fn call(
     State(app): State<App>,
     Named(name): Named,
     Exact(arguments): Exact<Map<String, Value>>,
-) -> Result<Json<ToolResult>, Problem> {
+) -> Result<Json<Map<String, Value>>, Problem> {
     let view = app.crib.view(&identity.agent);
     let called = view.call_with(&view.find(&name)?, arguments, &CallContext::silent()).await;
-    Ok(Json(match called {
-        Called::Done(done) => done.into_tool_result(),
+    let answer = match called {
+        Called::Done(done) => done.into_answer(),
         Called::Error { message, .. } => failed(message),
         Called::Asks(_) | Called::Unable(_) => {
             failed("the tool asks its caller, and nobody can be asked here".to_owned())
         }
-    }))
+    };
+    Ok(Json(answer.into_map()))
 }
 
-fn failed(message: String) -> ToolResult {
+fn failed(message: String) -> ToolAnswer {
     let content = vec![Content::Text { text: format!("Error: {message}") }];
-    ToolResult { content, structured_content: None, is_error: true, meta: Map::new() }
+    let (structured_content, meta) = (None, Map::new());
+    ToolAnswer::Ours(ToolResult { content, structured_content, is_error: true, meta })
 }

@@ -19,6 +19,10 @@ const LAST_MOMENT: Duration = Duration::from_secs(1);
 
 /// Does what the command line says.
 pub fn program() -> ExitCode {
+    // Programs that speak MCP are started by way of ourselves, so that they end with us.
+    if let Some(code) = upstream::stdio::run_if_asked() {
+        return code;
+    }
     match start(Cli::parse()) {
         Ok(code) => code,
         // Whoever read our output has seen enough: `toolcrib journal tail | head`.

@@ -75,8 +75,14 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
-    let behaviour =
-        toolcrib::Options { anonymous, authenticator, cache, secrets, providers: Vec::new() };
+    let behaviour = toolcrib::Options {
+        anonymous,
+        authenticator,
+        cache,
+        secrets,
+        programs: config::programs(),
+        providers: Vec::new(),
+    };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
     let options = Options {
         anonymous_is_local: anonymous && !arguments.allow_anonymous,

@@ -30,6 +30,7 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     let behaviour = toolcrib::Options {
         anonymous: true,
         secrets: Some(Arc::new(secrets)),
+        programs: config::programs(),
         ..toolcrib::Options::default()
     };
     let crib = Toolcrib::new(catalog, client, SystemClock, behaviour);

@@ -35,6 +35,22 @@ pub enum Level {
     Emergency,
 }
 
+impl Level {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+}
+
 /// What a caller can do for a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
@@ -134,6 +150,9 @@ pub struct CallContext {
     /// Questions end the call as long as this holds.
     asks_later: AtomicBool,
     answers: Map<String, Value>,
+    /// What the call before this one left to remember.
+    remembered: Option<String>,
+    memory: Mutex<Option<String>>,
     open: Mutex<Vec<(Box<str>, Question)>>,
 }
 
@@ -154,6 +173,11 @@ impl CallContext {
         Self { asks_later: AtomicBool::new(true), answers, ..self }
     }
 
+    /// What the call before this one left to remember.
+    pub fn remembering(self, remembered: Option<String>) -> Self {
+        Self { remembered, ..self }
+    }
+
     /// The caller wants to know how far the call is.
     pub fn with_progress(self) -> Self {
         Self { wants_progress: true, ..self }
@@ -167,6 +191,29 @@ impl CallContext {
     /// What the caller can do.
     pub fn abilities(&self) -> Abilities {
         self.abilities
+    }
+
+    pub(crate) fn log_from(&self) -> Option<Level> {
+        self.log_from
+    }
+
+    pub(crate) fn remembered(&self) -> Option<&str> {
+        self.remembered.as_deref()
+    }
+
+    /// Leaves something to remember when the call is made again.
+    pub(crate) fn remember(&self, memory: String) {
+        *self.memory.lock().expect("no one panics while holding it") = Some(memory);
+    }
+
+    /// What is to come back with the answers, sealed: it is nobody's business.
+    pub fn take_memory(&self) -> Option<String> {
+        self.memory.lock().expect("no one panics while holding it").take()
+    }
+
+    /// An answer that came with the call.
+    pub(crate) fn answer(&self, key: &str) -> Option<&Value> {
+        self.answers.get(key)
     }
 
     /// Says how far it is.

@@ -7,7 +7,7 @@ use catalog::clock::Clock;
 use catalog::journal::{JournalError, Position};
 use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
 use execution::Arguments;
-use model::{Agent, Failure, GroupId};
+use model::{Agent, Failure, GroupId, SourceId};
 use upstream::http::HttpClient;
 
 use crate::api_key;
@@ -20,6 +20,7 @@ use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
 use crate::toolset::Toolset;
+use crate::upstreams::{ProgramHost, Upstreams};
 use crate::view::{AgentView, Ready};
 
 /// How many events are folded while somebody waits for an answer.
@@ -35,6 +36,7 @@ struct Inner {
     client: HttpClient,
     resolver: Resolver,
     ready: ReadyTools,
+    upstreams: Arc<Upstreams>,
     clock: Arc<dyn Clock>,
     options: Options,
     provided: ArcSwapOption<Provided>,
@@ -61,6 +63,8 @@ pub struct Options {
     pub cache: CacheLimits,
     /// Reads the secrets that sources refer to.
     pub secrets: Option<Arc<Secrets>>,
+    /// Where programs that speak MCP are started.
+    pub programs: ProgramHost,
     /// Code whose tools, prompts and resources every agent has, whatever it was granted.
     pub providers: Vec<Arc<dyn ToolProvider>>,
 }
@@ -73,7 +77,9 @@ impl Toolcrib {
         clock: impl Clock + 'static,
         options: Options,
     ) -> Self {
-        let refresher = Refresher::new(Arc::clone(&catalog), client.clone());
+        let upstreams = Arc::new(Upstreams::new(client.clone(), options.programs.clone()));
+        let (secrets, asked) = (options.secrets.clone(), Arc::clone(&upstreams));
+        let refresher = Refresher::over(Arc::clone(&catalog), client.clone(), asked, secrets);
         let (resolver, clock) = (Resolver::new(options.cache), Arc::new(clock));
         let looking_back = tokio::sync::Mutex::default();
         let (ready, provided) = (ReadyTools::new(), ArcSwapOption::empty());
@@ -83,6 +89,7 @@ impl Toolcrib {
             client,
             resolver,
             ready,
+            upstreams,
             clock,
             options,
             provided,
@@ -147,6 +154,15 @@ impl Toolcrib {
     /// The issuers whose tokens are taken, if there are any.
     pub fn authenticator(&self) -> Option<&Authenticator> {
         self.0.options.authenticator.as_deref()
+    }
+
+    pub(crate) fn upstreams(&self) -> &Upstreams {
+        &self.0.upstreams
+    }
+
+    /// The last that the program of a source said on the side, if it is one.
+    pub fn stderr_of(&self, source: &SourceId) -> Option<String> {
+        self.0.upstreams.stderr(source)
     }
 
     pub(crate) fn secrets(&self) -> Option<&Secrets> {

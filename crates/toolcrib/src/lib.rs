@@ -28,6 +28,7 @@ mod resolver;
 mod seal;
 mod secrets;
 mod toolset;
+mod upstreams;
 mod view;
 mod what_if;
 
@@ -61,10 +62,13 @@ pub use provider::{
 };
 pub use refresh::{RefreshResult, RefreshedTool, Refresher};
 pub use resolver::CacheLimits;
-pub use seal::Seal;
+pub use seal::{Seal, random};
 pub use secrets::{SealingKey, SecretError, Secrets};
 pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
-pub use view::{AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ViewedTool};
+pub use upstreams::{ProgramHost, UpstreamError};
+pub use view::{
+    AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ToolAnswer, ViewedTool,
+};
 pub use what_if::{Effect, Extent, Renamed, effects};

@@ -13,8 +13,11 @@ use catalog::journal::Context;
 use catalog::source::{SourceCommand, SyncError};
 use catalog::{Catalog, Command, CommandError, Refusal};
 use discovery::{DiscoveryError, Found};
-use model::{Inventory, SourceId};
+use model::{Inventory, Kind, SourceId, SourceProfile};
 use upstream::http::HttpClient;
+
+use crate::secrets::Secrets;
+use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
 
 pub use result::{RefreshResult, RefreshedTool};
 
@@ -22,6 +25,8 @@ pub use result::{RefreshResult, RefreshedTool};
 pub struct Refresher {
     catalog: Arc<Catalog>,
     client: HttpClient,
+    upstreams: Arc<Upstreams>,
+    secrets: Option<Arc<Secrets>>,
     turns: Mutex<HashMap<SourceId, Turn>>,
 }
 
@@ -31,7 +36,17 @@ type Turn = Arc<tokio::sync::Mutex<()>>;
 impl Refresher {
     /// Over a catalog; everything is fetched through this client.
     pub fn new(catalog: Arc<Catalog>, client: HttpClient) -> Self {
-        Self { catalog, client, turns: Mutex::default() }
+        let upstreams = Upstreams::new(client.clone(), ProgramHost::default());
+        Self::over(catalog, client, Arc::new(upstreams), None)
+    }
+
+    pub(crate) fn over(
+        catalog: Arc<Catalog>,
+        client: HttpClient,
+        upstreams: Arc<Upstreams>,
+        secrets: Option<Arc<Secrets>>,
+    ) -> Self {
+        Self { catalog, client, upstreams, secrets, turns: Mutex::default() }
     }
 
     /// Refreshes a source. With `force` nothing is skipped and nothing held back.
@@ -60,13 +75,26 @@ impl Refresher {
     async fn discover(
         &self,
         source: &SourceId,
-    ) -> Result<Result<Found, DiscoveryError>, CommandError> {
+    ) -> Result<Result<Found, NotDiscovered>, CommandError> {
         let snapshot = self.catalog.snapshot();
         let Some(entry) = snapshot.source(source) else {
             let id = source.to_string();
             return Err(Refusal::NotFound { what: "source", id }.into());
         };
-        Ok(discovery::discover(source, &entry.source.profile, &self.client).await)
+        Ok(self.ask(source, &entry.source.profile).await)
+    }
+
+    async fn ask(
+        &self,
+        source: &SourceId,
+        profile: &SourceProfile,
+    ) -> Result<Found, NotDiscovered> {
+        if profile.settings.kind() != Kind::Mcp {
+            return Ok(discovery::discover(source, profile, &self.client).await?);
+        }
+        let secrets = self.secrets.as_deref();
+        let upstream = self.upstreams.for_discovery(source, profile, secrets).await?;
+        Ok(discovery::mcp::discover(source, &upstream.connection).await?)
     }
 
     async fn ingest(
@@ -131,7 +159,20 @@ impl Refresher {
     }
 }
 
+/// Why a source gave no inventory.
+#[derive(Debug, thiserror::Error)]
+enum NotDiscovered {
+    #[error(transparent)]
+    Discovery(#[from] DiscoveryError),
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+}
+
 /// The error and its causes in one sentence. None of them holds a secret.
-fn failure(error: &DiscoveryError) -> SyncError {
-    SyncError { code: error.code().into(), message: model::sentence(error).into() }
+fn failure(error: &NotDiscovered) -> SyncError {
+    let code = match error {
+        NotDiscovered::Discovery(error) => error.code(),
+        NotDiscovered::Upstream(_) => "mcp_connect_failed",
+    };
+    SyncError { code: code.into(), message: model::sentence(error).into() }
 }

@@ -12,6 +12,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 const NONCE: usize = 12;
 
+/// A text nobody can guess.
+pub fn random() -> String {
+    let mut bytes = [0; 16];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Seals texts and opens them.
 #[derive(Clone)]
 pub struct Seal(Arc<RandomizedNonceKey>);

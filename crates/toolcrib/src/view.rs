@@ -6,6 +6,7 @@
 mod call;
 mod meta;
 mod primitives;
+mod ready;
 mod search;
 mod since;
 mod tool;
@@ -20,10 +21,10 @@ use crate::crib::{Provided, Toolcrib};
 use crate::provider::ToolProvider;
 use crate::toolset::Toolset;
 
-pub(crate) use call::Ready;
-pub use call::{Called, Done};
+pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
+pub(crate) use ready::Ready;
 pub use search::Hit;
 pub use since::Changed;
 pub use tool::ViewedTool;

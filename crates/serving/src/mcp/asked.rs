@@ -21,13 +21,6 @@ pub(crate) struct Asked(Mutex<HashMap<String, (Box<str>, Reply)>>);
 /// More than this is looked through for those nobody waits for any more.
 const MANY: usize = 1_000;
 
-/// A text nobody can guess.
-pub(crate) fn random() -> String {
-    let mut bytes = [0; 16];
-    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl Asked {
     fn waiting(&self) -> MutexGuard<'_, HashMap<String, (Box<str>, Reply)>> {
         self.0.lock().expect("no one panics while holding the questions")
@@ -35,7 +28,7 @@ impl Asked {
 
     /// Puts a question to somebody, and says under which id.
     pub(crate) fn put(&self, principal: &str, reply: Reply) -> String {
-        let id = random();
+        let id = toolcrib::random();
         let mut waiting = self.waiting();
         if MANY < waiting.len() {
             waiting.retain(|_, (_, reply)| !reply.is_closed());

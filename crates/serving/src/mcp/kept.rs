@@ -11,7 +11,6 @@ use axum::body::Bytes;
 use tokio::sync::Notify;
 
 use super::answer::Sent;
-use super::asked::random;
 use super::methods::Answer;
 use crate::work::Work;
 
@@ -61,7 +60,7 @@ impl Streams {
         }
         let said =
             Said { gone: 0, kept: VecDeque::new(), bytes: 0, is_over: false, read: Instant::now() };
-        let (id, said, more) = (random(), Mutex::new(said), Notify::new());
+        let (id, said, more) = (toolcrib::random(), Mutex::new(said), Notify::new());
         let stream = Arc::new(Stream { id, principal: principal.into(), said, more });
         all.insert(stream.id.clone(), Arc::clone(&stream));
         Some(stream)

@@ -10,7 +10,7 @@ use model::ToolResult;
 use serde_json::{Map, Value, json};
 use toolcrib::{
     Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, Question, SystemClock,
-    Unfinished, UnfinishedOf,
+    ToolAnswer, Unfinished, UnfinishedOf,
 };
 
 use super::answer::Sent;
@@ -20,6 +20,7 @@ use super::listen::{Listen, URI};
 use super::message::{Id, Request};
 use super::pages::{ListOf, Place};
 use super::peer::Peer;
+use super::state::Kept;
 use super::talk::{Running, Talk};
 use super::{Mcp, capabilities, headers, state, tasks};
 
@@ -131,10 +132,15 @@ impl Asking {
         self.talk(id, "tools/call", params, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&tool, arguments, &context).await {
-                    Called::Done(done) => Ok(waiting.done(done.into_tool_result())),
-                    Called::Asks(questions) => waiting.asks(questions),
+                    Called::Done(done) => Ok(match done.into_answer() {
+                        ToolAnswer::Ours(result) => waiting.done(result),
+                        ToolAnswer::Theirs(result) => waiting.done_by_server(result),
+                    }),
+                    Called::Asks(questions) => waiting.asks(questions, context.take_memory()),
                     Called::Unable(ability) => Err(RpcError::unable(ability)),
-                    Called::Error { code, message } => Err(RpcError::of_tool(code, message)),
+                    Called::Error { code, message, data } => {
+                        Err(RpcError { data, ..RpcError::of_tool(code, message) })
+                    }
                 }
             })
         })
@@ -152,7 +158,7 @@ impl Asking {
                 let missing = || RpcError::invalid_params(format!("Prompt not found: {name}"));
                 match view.prompt(&name, arguments, &context).await {
                     Got::Result(result) => Ok(waiting.era.complete(result)),
-                    other => waiting.not_got(other, missing),
+                    other => waiting.not_got(other, &context, missing),
                 }
             })
         })
@@ -172,7 +178,7 @@ impl Asking {
                 };
                 match view.read(&uri, &context).await {
                     Got::Result(result) => Ok(waiting.era.uncached(result)),
-                    other => waiting.not_got(other, missing),
+                    other => waiting.not_got(other, &context, missing),
                 }
             })
         })
@@ -233,14 +239,16 @@ impl Asking {
             answers: Map::new(),
         };
         if self.era == Era::Modern {
+            let mut remembered = None;
             let asked_before =
                 params.contains_key("requestState") || params.contains_key("inputResponses");
             if asked_before {
                 let call = state::fingerprint(method, &params);
                 let (seal, now) = (&self.mcp.seal, SystemClock.now());
-                waiting.answers = state::answers(seal, &self.principal, &call, &params, now)?;
+                let kept = state::answers(seal, &self.principal, &call, &params, now)?;
+                (waiting.answers, remembered) = (kept.answers, kept.memory);
             }
-            context = context.answered(waiting.answers.clone());
+            context = context.answered(waiting.answers.clone()).remembering(remembered);
             waiting.params = params;
         }
         let stoppable_by = self.stoppable_by;
@@ -306,11 +314,22 @@ impl Waiting {
         text
     }
 
+    /// The result of a server, as it came: only what the era wants of whoever hands it on is ours.
+    fn done_by_server(&self, mut result: Map<String, Value>) -> String {
+        result.shift_remove("resultType");
+        self.era.complete(result)
+    }
+
     /// The call ends with questions, and is made again with the answers.
-    fn asks(&self, questions: Vec<(Box<str>, Question)>) -> Result<String, RpcError> {
+    fn asks(
+        &self,
+        questions: Vec<(Box<str>, Question)>,
+        memory: Option<String>,
+    ) -> Result<String, RpcError> {
         let (seal, now) = (&self.mcp.seal, SystemClock.now());
         let call = state::fingerprint(self.method, &self.params);
-        let state = state::close(seal, &self.principal, &call, self.answers.clone(), now)?;
+        let kept = Kept { answers: self.answers.clone(), memory };
+        let state = state::close(seal, &self.principal, &call, kept, now)?;
         let requests: Map<String, Value> = questions
             .iter()
             .map(|(key, question)| (key.to_string(), tasks::asked(question)))
@@ -322,10 +341,15 @@ impl Waiting {
         Ok(self.era.dressed(result, "input_required"))
     }
 
-    fn not_got(&self, got: Got, missing: impl FnOnce() -> RpcError) -> Result<String, RpcError> {
+    fn not_got(
+        &self,
+        got: Got,
+        call: &CallContext,
+        missing: impl FnOnce() -> RpcError,
+    ) -> Result<String, RpcError> {
         match got {
             Got::Result(result) => Ok(self.era.complete(result)),
-            Got::Asks(questions) => self.asks(questions),
+            Got::Asks(questions) => self.asks(questions, call.take_memory()),
             Got::Unable(ability) => Err(RpcError::unable(ability)),
             Got::Missing => Err(missing()),
             Got::Invalid(why) => Err(RpcError::invalid_params(why)),

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use toolcrib::{Abilities, Level, Seal};
 
-use super::asked::random;
 use super::era::LEGACY;
 
 const PURPOSE: &str = "session";
@@ -52,7 +51,7 @@ pub(crate) struct Sessions {
 impl Session {
     pub(crate) fn new(version: &str, abilities: Abilities) -> Self {
         let Abilities { elicitation, elicitation_by_url, sampling, roots, tasks: _ } = abilities;
-        let (nonce, version) = (random(), version.to_owned());
+        let (nonce, version) = (toolcrib::random(), version.to_owned());
         Self { nonce, version, elicitation, elicitation_by_url, sampling, roots }
     }
 

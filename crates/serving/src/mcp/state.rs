@@ -20,12 +20,22 @@ const LIMIT: usize = 1 << 20;
 const PURPOSE: &str = "call";
 
 /// What a call remembers.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub(crate) answers: Map<String, Value>,
+    /// What the tool left to remember.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<String>,
+}
+
+/// The same, for which call and until when.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct Bound {
     /// Of the method and its parameters.
     call: String,
     until: i64,
-    answers: Map<String, Value>,
+    #[serde(flatten)]
+    kept: Kept,
 }
 
 /// Names a call by what it asks for; what is answered and said about it does not count.
@@ -44,10 +54,10 @@ pub(crate) fn close(
     seal: &Seal,
     principal: &str,
     call: &str,
-    answers: Map<String, Value>,
+    kept: Kept,
     now: Timestamp,
 ) -> Result<String, RpcError> {
-    let kept = Kept { call: call.to_owned(), until: (now + GOOD_FOR).as_second(), answers };
+    let kept = Bound { call: call.to_owned(), until: (now + GOOD_FOR).as_second(), kept };
     let text = serde_json::to_vec(&kept).expect("answers are JSON");
     if LIMIT < text.len() {
         return Err(RpcError::invalid_params("the answers are too long to go on with"));
@@ -55,27 +65,28 @@ pub(crate) fn close(
     Ok(seal.close(PURPOSE, principal, &text))
 }
 
-/// All answers of a call: those it remembers, and those that come with it.
+/// What a call remembers, with the answers that come with it.
 pub(crate) fn answers(
     seal: &Seal,
     principal: &str,
     call: &str,
     params: &Map<String, Value>,
     now: Timestamp,
-) -> Result<Map<String, Value>, RpcError> {
-    let mut answers = match params.get("requestState") {
-        None => Map::new(),
+) -> Result<Kept, RpcError> {
+    let mut kept = match params.get("requestState") {
+        None => Kept::default(),
         Some(Value::String(text)) => open(seal, principal, call, text, now)?,
         Some(_) => return Err(RpcError::invalid_params("`requestState` must be a text")),
     };
     match params.get("inputResponses") {
         None => {}
         Some(Value::Object(given)) => {
-            answers.extend(given.iter().map(|(key, answer)| (key.clone(), answer.clone())));
+            let given = given.iter().map(|(key, answer)| (key.clone(), answer.clone()));
+            kept.answers.extend(given);
         }
         Some(_) => return Err(RpcError::invalid_params("`inputResponses` must be an object")),
     }
-    Ok(answers)
+    Ok(kept)
 }
 
 fn open(
@@ -84,11 +95,11 @@ fn open(
     call: &str,
     text: &str,
     now: Timestamp,
-) -> Result<Map<String, Value>, RpcError> {
-    let kept = seal.open(PURPOSE, principal, text);
-    let kept = kept.and_then(|kept| serde_json::from_slice::<Kept>(&kept).ok());
-    match kept {
-        Some(kept) if kept.call == call && now.as_second() <= kept.until => Ok(kept.answers),
+) -> Result<Kept, RpcError> {
+    let bound = seal.open(PURPOSE, principal, text);
+    let bound = bound.and_then(|bound| serde_json::from_slice::<Bound>(&bound).ok());
+    match bound {
+        Some(bound) if bound.call == call && now.as_second() <= bound.until => Ok(bound.kept),
         _ => Err(RpcError::invalid_params(
             "`requestState` is not of this call, or too old: begin without it",
         )),
@@ -110,7 +121,9 @@ mod tests {
         let (seal, now) = (Seal::random(), Timestamp::UNIX_EPOCH);
         let asked = object(json!({"name": "a", "arguments": {"x": 1}}));
         let call = fingerprint("tools/call", &asked);
-        let state = close(&seal, "ada", &call, object(json!({"one": {"ok": true}})), now).unwrap();
+        let memory = Some("so far".to_owned());
+        let kept = Kept { answers: object(json!({"one": {"ok": true}})), memory: memory.clone() };
+        let state = close(&seal, "ada", &call, kept, now).unwrap();
         let again = |name: &str| {
             let responses = json!({"two": {"ok": false}});
             object(json!({
@@ -123,7 +136,7 @@ mod tests {
             answers(&seal, principal, &fingerprint("tools/call", &params), &params, now)
         };
         let all = object(json!({"one": {"ok": true}, "two": {"ok": false}}));
-        assert_eq!(open("ada", "a", now), Ok(all));
+        assert_eq!(open("ada", "a", now), Ok(Kept { answers: all, memory }));
         assert!(open("eve", "a", now).is_err());
         assert!(open("ada", "b", now).is_err());
         assert!(open("ada", "a", now + Duration::from_secs(3601)).is_err());

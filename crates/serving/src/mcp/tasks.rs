@@ -13,7 +13,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use toolcrib::{Clock as _, NoAnswer, Question, Said, SystemClock};
 
-use super::asked::random;
 use super::error::RpcError;
 use super::talk::Running;
 use crate::work::Work;
@@ -74,7 +73,7 @@ impl Tasks {
         heard: mpsc::Receiver<Said>,
     ) -> Result<Map<String, Value>, RpcError> {
         let begun = SystemClock.now();
-        let id = random();
+        let id = toolcrib::random();
         let now = Now { changed: begun, word: None, open: Vec::new(), end: None, stop: None };
         let task = Arc::new(Task { principal: principal.into(), begun, now: Mutex::new(now) });
         {

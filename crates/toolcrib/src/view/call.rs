@@ -5,22 +5,23 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
 
+use catalog::CataloguedTool;
 use catalog::source::Source;
-use catalog::{CataloguedSource, CataloguedTool};
-use execution::{Answers, Arguments, Credentials, HttpTool, Others};
+use execution::{Arguments, Credentials};
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Kind, Outcome, Settings, SourceId, SpecificationPlace,
-    ToolId, ToolResult,
+    CallStatus, Content, ErrorCode, Failure, Outcome, Settings, SourceId, ToolId, ToolResult,
 };
 use serde_json::{Map, Value};
-use upstream::egress::{Allowed, InvalidAllowed};
-use upstream::http::{self, HttpClient, Limits};
+use upstream::http::Limits;
 
+use super::ready::Ready;
 use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::ready;
+use crate::upstreams::UpstreamError;
+use crate::upstreams::bridge::{self, Bridged, Wanted};
 
 /// What came of a call.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub enum Called {
         code: i64,
         /// For people.
         message: String,
+        /// Whatever else there is to say.
+        data: Option<Box<Value>>,
     },
 }
 
@@ -54,21 +57,30 @@ enum DoneBy {
     Upstream(Outcome, Option<Arc<Ready>>),
     /// Code of ours or of whoever embeds us.
     Here(ToolResult),
+    /// An MCP server, in its own words.
+    Mcp(Map<String, Value>),
     /// Nobody: something stood in the way.
     Nobody(Failure),
 }
 
-/// A tool that is ready to be called: what calling needs and does not change from call to call.
-pub(crate) struct Ready {
-    tool: HttpTool,
-    output: Option<Arguments>,
-    client: HttpClient,
-    origin: Option<http::Origin>,
+/// What came of a call, in the shape of MCP.
+#[derive(Debug)]
+pub enum ToolAnswer {
+    /// Written by us.
+    Ours(ToolResult),
+    /// The result of an MCP server, as it came.
+    Theirs(Map<String, Value>),
 }
 
-impl std::fmt::Debug for Ready {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Ready")
+/// Why nothing was carried out.
+enum Stopped {
+    By(Failure),
+    With(Called),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Self {
+        Self::By(failure)
     }
 }
 
@@ -122,10 +134,11 @@ impl AgentView {
     ) -> Called {
         let (start, tool_id) = (Instant::now(), id_of(tool));
         let by = match tool.origin() {
-            Origin::Catalog(entry) => {
-                let done = self.execute_catalogued(entry, arguments).await;
-                done.unwrap_or_else(DoneBy::Nobody)
-            }
+            Origin::Catalog(entry) => match self.execute_catalogued(entry, arguments, call).await {
+                Ok(by) => by,
+                Err(Stopped::By(failure)) => DoneBy::Nobody(failure),
+                Err(Stopped::With(called)) => return called,
+            },
             Origin::Provider(tool, provider) => {
                 match self.provided_call(tool, provider.as_ref(), arguments, call).await {
                     Ok(by) => by,
@@ -162,18 +175,56 @@ impl AgentView {
         &self,
         entry: &Arc<CataloguedTool>,
         arguments: Map<String, Value>,
-    ) -> Result<DoneBy, Failure> {
+        call: &CallContext,
+    ) -> Result<DoneBy, Stopped> {
         let source = self.snapshot.source(&entry.tool.source);
         let is_served = self.snapshot.served().contains(entry.slot);
         let Some(source) = source.filter(|_| is_served) else {
-            return Err(refused("the tool is not served"));
+            return Err(refused("the tool is not served").into());
         };
         let ready = self.crib.ready(entry, source)?;
+        let http = match &*ready {
+            Ready::Http(http) => http,
+            Ready::Mcp(mcp) => {
+                check(&mcp.arguments, &arguments)?;
+                let wanted = mcp.wanted(arguments);
+                return match self.ask_server(&source.source, wanted, call).await {
+                    Bridged::Result(result) => Ok(DoneBy::Mcp(result)),
+                    Bridged::Failed(failure) => Err(failure.into()),
+                    Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
+                    Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
+                    Bridged::Error(mut error) => {
+                        let data = error.raw.shift_remove("data").map(Box::new);
+                        let (code, message) = (error.code, error.message().to_owned());
+                        Err(Stopped::With(Called::Error { code, message, data }))
+                    }
+                };
+            }
+        };
         let credentials = self.credentials(&source.source).await?;
-        let (limits, origin) = (Limits::default(), ready.origin.as_ref());
-        let outcome = ready.tool.call(&ready.client, limits, arguments, &credentials, origin).await;
-        let promised = ready.output.is_some().then_some(ready);
+        let (limits, origin) = (Limits::default(), http.origin.as_ref());
+        let outcome = http.tool.call(&http.client, limits, arguments, &credentials, origin).await;
+        let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
+    }
+
+    /// Asks the MCP server of a source, for this agent.
+    pub(super) async fn ask_server(
+        &self,
+        source: &Source,
+        wanted: Wanted,
+        call: &CallContext,
+    ) -> Bridged {
+        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
+        match upstreams.for_agent(source, &self.agent, secrets).await {
+            Ok(upstream) => {
+                bridge::bridge(&upstreams.parked, upstream, &self.agent, wanted, call).await
+            }
+            Err(UpstreamError::Mcp(error)) => Bridged::Failed(bridge::failure(&error)),
+            Err(error) => {
+                Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached"))
+            }
+        }
     }
 
     /// The credentials of the source, by the name of the scheme they are for.
@@ -209,7 +260,9 @@ impl AgentView {
         match error {
             ProviderError::NoAnswer(NoAnswer::Later) => Err(Called::Asks(call.take_open())),
             ProviderError::NoAnswer(NoAnswer::Unable(ability)) => Err(Called::Unable(ability)),
-            ProviderError::Protocol { code, message } => Err(Called::Error { code, message }),
+            ProviderError::Protocol { code, message } => {
+                Err(Called::Error { code, message, data: None })
+            }
             ProviderError::NoAnswer(NoAnswer::Refused(why))
             | ProviderError::Failed(why)
             | ProviderError::Invalid(why) => {
@@ -229,85 +282,59 @@ impl Done {
         match self.by {
             DoneBy::Upstream(outcome, _) => outcome,
             DoneBy::Nobody(failure) => failed(tool_id, start, failure),
-            DoneBy::Here(result) => Outcome {
-                tool_id,
-                status: if result.is_error { CallStatus::Failed } else { CallStatus::Completed },
-                error: result.is_error.then(|| {
-                    let text = result.content.iter().find_map(|content| match content {
-                        Content::Text { text } => Some(text.clone()),
-                        _ => None,
-                    });
-                    failure_of_tool(text.unwrap_or_else(|| "the tool says that it failed".into()))
-                }),
-                result: result.structured_content.map(Value::Object),
-                content: result.content,
-                execution_time_ms: elapsed(start),
-                upstream_status: None,
-            },
+            DoneBy::Here(result) => {
+                let text = result.content.iter().find_map(|content| match content {
+                    Content::Text { text } => Some(text.clone()),
+                    _ => None,
+                });
+                let error = result.is_error.then(|| failure_of_tool(said(text)));
+                let structured = result.structured_content.map(Value::Object);
+                told(tool_id, start, structured, result.content, error)
+            }
+            DoneBy::Mcp(mut result) => {
+                let content = match result.shift_remove("content") {
+                    Some(Value::Array(content)) => content,
+                    _ => Vec::new(),
+                };
+                let text = content.iter().find_map(|part| part.get("text")?.as_str());
+                let is_error = result.get("isError") == Some(&Value::Bool(true));
+                let error = is_error.then(|| Failure {
+                    code: ErrorCode::UpstreamError,
+                    message: said(text.map(str::to_owned)),
+                    retryable: false,
+                });
+                let content = content.into_iter().map(Content::Other).collect();
+                told(tool_id, start, result.shift_remove("structuredContent"), content, error)
+            }
         }
     }
 
     /// For agents, in the shape of MCP.
-    pub fn into_tool_result(self) -> ToolResult {
-        match self.by {
+    pub fn into_answer(self) -> ToolAnswer {
+        ToolAnswer::Ours(match self.by {
+            DoneBy::Mcp(result) => return ToolAnswer::Theirs(result),
             DoneBy::Upstream(outcome, promised) => {
-                let output = promised.as_ref().and_then(|ready| ready.output.as_ref());
+                let output = promised.as_ref().and_then(|ready| ready.output());
                 execution::tool_result(outcome, output)
             }
             DoneBy::Here(result) => result,
             DoneBy::Nobody(failure) => {
                 execution::tool_result(failed(self.tool_id, self.start, failure), None)
             }
+        })
+    }
+}
+
+impl ToolAnswer {
+    /// As JSON.
+    pub fn into_map(self) -> Map<String, Value> {
+        match self {
+            Self::Theirs(result) => result,
+            Self::Ours(result) => match serde_json::to_value(result) {
+                Ok(Value::Object(result)) => result,
+                _ => Map::new(),
+            },
         }
-    }
-}
-
-impl Ready {
-    pub(crate) fn new(
-        entry: &CataloguedTool,
-        source: &CataloguedSource,
-        client: &HttpClient,
-    ) -> Result<Self, Failure> {
-        let (id, source) = (&entry.tool.id, &source.source);
-        let (Some(manifest), Some(schema)) = (entry.tool.served_manifest(), &entry.input_schema)
-        else {
-            return Err(refused("the tool is not served"));
-        };
-        let answers = match source.profile.settings.kind() {
-            Kind::HttpManifest => Answers::ToolResult,
-            Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {
-                Answers::Api
-            }
-        };
-        let tool = HttpTool::compile(id.clone(), manifest, &schema.to_value(), answers)
-            .map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
-        let output = entry.output_schema.as_ref();
-        let output = output.map(|schema| Arguments::compile(&schema.to_value(), Others::Sent));
-        let client = allowed_client(source, client)
-            .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
-        Ok(Self { tool, output, client, origin: origin(source) })
-    }
-}
-
-/// What may be reached for this source.
-fn allowed_client(source: &Source, client: &HttpClient) -> Result<HttpClient, InvalidAllowed> {
-    if source.profile.allow.is_empty() {
-        return Ok(client.clone());
-    }
-    let allowed = source.profile.allow.iter().map(|text| text.parse());
-    let allowed: Result<Vec<Allowed>, _> = allowed.collect();
-    Ok(client.allowing(allowed?))
-}
-
-/// Where credentials may go (requirement O7). A specification that an admin wrote down names its own servers.
-fn origin(source: &Source) -> Option<http::Origin> {
-    let specification = match &source.profile.settings {
-        Settings::Openapi(settings) => settings.specification.as_ref(),
-        _ => None,
-    };
-    match (&source.profile.url, specification) {
-        (Some(url), _) | (None, Some(SpecificationPlace::Url(url))) => Some(url.as_url().origin()),
-        (None, _) => None,
     }
 }
 
@@ -334,15 +361,23 @@ fn id_of(tool: &ViewedTool) -> ToolId {
 }
 
 fn failed(tool_id: ToolId, start: Instant, failure: Failure) -> Outcome {
-    Outcome {
-        tool_id,
-        status: CallStatus::Failed,
-        result: None,
-        content: Vec::new(),
-        error: Some(failure),
-        execution_time_ms: elapsed(start),
-        upstream_status: None,
-    }
+    told(tool_id, start, None, Vec::new(), Some(failure))
+}
+
+fn told(
+    tool_id: ToolId,
+    start: Instant,
+    result: Option<Value>,
+    content: Vec<Content>,
+    error: Option<Failure>,
+) -> Outcome {
+    let status = if error.is_some() { CallStatus::Failed } else { CallStatus::Completed };
+    let execution_time_ms = elapsed(start);
+    Outcome { tool_id, status, result, content, error, execution_time_ms, upstream_status: None }
+}
+
+fn said(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "the tool says that it failed".into())
 }
 
 fn elapsed(start: Instant) -> u64 {
@@ -353,12 +388,12 @@ fn failure_of_tool(message: String) -> Failure {
     Failure { code: ErrorCode::BuiltinError, message, retryable: false }
 }
 
-fn refused(message: &str) -> Failure {
+pub(super) fn refused(message: &str) -> Failure {
     Failure { code: ErrorCode::InternalError, message: message.to_owned(), retryable: false }
 }
 
 /// The cause is for our log: it may name files, variables and addresses that are nothing for an agent.
-fn unusable(what: &impl Display, cause: &dyn Error, message: &str) -> Failure {
+pub(super) fn unusable(what: &impl Display, cause: &dyn Error, message: &str) -> Failure {
     tracing::error!(%what, %cause, "`{what}` cannot be used: {cause}");
     refused(message)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{CataloguedTool, is_portable, portable_name};
-use model::ToolId;
+use model::{Execution, ToolId};
 use serde_json::{Map, Value, json};
 
 use super::MetaTool;
@@ -95,7 +95,7 @@ impl ViewedTool {
     pub fn input_schema(&self) -> Value {
         match &self.origin {
             Origin::Catalog(entry) => {
-                let schema = entry.input_schema.as_ref().map(model::Schema::to_served);
+                let schema = entry.input_schema.as_ref().map(|schema| shown(entry, schema));
                 schema.unwrap_or_else(|| Value::Object(Map::new()))
             }
             Origin::Provider(tool, _) => tool.input_schema.clone(),
@@ -119,7 +119,9 @@ impl ViewedTool {
     /// Of its results, whole, if it promises anything.
     pub fn output_schema(&self) -> Option<Value> {
         match &self.origin {
-            Origin::Catalog(entry) => entry.output_schema.as_ref().map(model::Schema::to_served),
+            Origin::Catalog(entry) => {
+                entry.output_schema.as_ref().map(|schema| shown(entry, schema))
+            }
             Origin::Provider(tool, _) => tool.more.get("outputSchema").cloned(),
             Origin::Meta(_) => None,
         }
@@ -148,6 +150,15 @@ impl ViewedTool {
                 Map::from_iter([("annotations".to_owned(), annotations)])
             }
         }
+    }
+}
+
+/// What an MCP server says is passed on as it is; what we made ourselves, in fewer bytes.
+fn shown(entry: &CataloguedTool, schema: &model::Schema) -> Value {
+    let manifest = entry.tool.served_manifest();
+    match manifest.is_some_and(|manifest| manifest.execution == Execution::McpCall) {
+        true => schema.to_value(),
+        false => schema.to_served(),
     }
 }
 

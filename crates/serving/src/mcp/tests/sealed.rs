@@ -33,7 +33,7 @@ fn forged() -> impl Strategy<Value = String> {
 /// Everything that is sealed for somebody.
 fn given(seal: &Seal, principal: &str) -> Vec<String> {
     let call = state::fingerprint("tools/call", &Map::new());
-    let state = state::close(seal, principal, &call, Map::new(), Timestamp::UNIX_EPOCH);
+    let state = state::close(seal, principal, &call, state::Kept::default(), Timestamp::UNIX_EPOCH);
     let session = Session::new("2025-11-25", Abilities::default()).close(seal, principal);
     let mut given = vec![state.unwrap(), session];
     given.extend(LISTS.iter().map(|list| seal.close(list.member(), principal, b"[\"a\",1000]")));

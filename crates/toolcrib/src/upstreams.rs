@@ -1,0 +1,210 @@
+//! Connections to the MCP servers behind sources: opened when they are needed, kept while they are used, and never shared
+//! by two agents where what one says could reach the other.
+
+pub(crate) mod bridge;
+mod target;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::source::Source;
+use model::{Agent, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
+use moka::sync::Cache;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use upstream::egress::InvalidAllowed;
+use upstream::http::HttpClient;
+use upstream::mcp::{self, Connection, Era, Keeping, McpError, Supervised};
+
+use self::bridge::ParkedRequests;
+use self::target::Shown;
+use crate::secrets::{SecretError, Secrets};
+
+/// How many connections are kept, and for how long without use.
+const KEPT: u64 = 2_000;
+const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+/// How soon a secret that was replaced is used.
+const SECRETS_FOR: Duration = Duration::from_secs(1);
+
+/// Where programs that speak MCP are started.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramHost {
+    /// Where the command of a source is looked up that is no path, unless its own environment says.
+    pub search_path: Option<OsString>,
+    /// A program that begins with [`upstream::stdio::run_if_asked`], most often this one: with it, programs die with us
+    /// even if we are killed.
+    pub bound_by: Option<PathBuf>,
+}
+
+/// Why there is no connection to the server behind a source. None of it holds a secret.
+#[derive(Debug, thiserror::Error)]
+pub enum UpstreamError {
+    /// The server does not let itself be spoken to.
+    #[error(transparent)]
+    Mcp(#[from] McpError),
+    /// A secret of the source cannot be had.
+    #[error("a secret of the source cannot be read")]
+    Secret(#[from] SecretError),
+    /// There is nothing to read secrets with.
+    #[error("no secret can be read here")]
+    NoSecrets,
+    /// A secret that cannot stand in a header.
+    #[error("the secret that is sent as `{name}` has characters that cannot stand in a header")]
+    NotAHeader {
+        /// The name of the header.
+        name: Box<str>,
+    },
+    /// Nowhere to connect to.
+    #[error("the source has neither a `url` nor a `command`: give one of them")]
+    Nowhere,
+    /// A way to show a credential that this kind of source does not have.
+    #[error("sources of kind `mcp` cannot be shown a credential of kind `{kind}`")]
+    NotThisAuth {
+        /// The kind.
+        kind: &'static str,
+    },
+    /// What the source allows cannot be read.
+    #[error(transparent)]
+    Allow(#[from] InvalidAllowed),
+}
+
+/// The connections of one crib.
+pub(crate) struct Upstreams {
+    client: HttpClient,
+    host: ProgramHost,
+    kept: Cache<Key, Arc<Kept>>,
+    pub(crate) parked: ParkedRequests,
+}
+
+/// For all agents, or for one of them.
+type Key = (SourceId, Option<Box<str>>);
+
+/// A connection with what it was made for.
+struct Kept {
+    profile: SourceProfile,
+    shown: Shown,
+    shown_at: Instant,
+    supervised: Supervised,
+}
+
+/// A connection for one use.
+pub(crate) struct Upstream {
+    pub(crate) connection: Connection,
+    /// It ends with the last that keeps it.
+    _kept: Arc<Kept>,
+}
+
+impl Upstreams {
+    pub(crate) fn new(client: HttpClient, host: ProgramHost) -> Self {
+        // Weighed by nothing but their number: what one takes is bounded in itself.
+        let kept = Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build();
+        Self { client, host, kept, parked: ParkedRequests::new() }
+    }
+
+    /// A connection for nobody in particular: to ask what there is.
+    pub(crate) async fn for_discovery(
+        &self,
+        source: &SourceId,
+        profile: &SourceProfile,
+        secrets: Option<&Secrets>,
+    ) -> Result<Upstream, UpstreamError> {
+        self.open((source.clone(), None), profile, secrets).await
+    }
+
+    /// A connection for a call of this agent.
+    pub(crate) async fn for_agent(
+        &self,
+        source: &Source,
+        agent: &Agent,
+        secrets: Option<&Secrets>,
+    ) -> Result<Upstream, UpstreamError> {
+        let (id, profile) = (source.id.clone(), &source.profile);
+        match isolation(profile) {
+            Isolation::Shared => self.open((id, None), profile, secrets).await,
+            Isolation::PerAgent => self.open((id, Some(whose(agent))), profile, secrets).await,
+            Isolation::Auto => {
+                let shared = self.open((id.clone(), None), profile, secrets).await?;
+                // A session may remember something, and what the server asks in it has no address.
+                match profile.url.is_some() && shared.connection.about().era != Era::Modern {
+                    true => self.open((id, Some(whose(agent))), profile, secrets).await,
+                    false => Ok(shared),
+                }
+            }
+        }
+    }
+
+    /// The last that the program of a source said on the side.
+    pub(crate) fn stderr(&self, source: &SourceId) -> Option<String> {
+        self.kept.get(&(source.clone(), None))?.supervised.stderr()
+    }
+
+    async fn open(
+        &self,
+        key: Key,
+        profile: &SourceProfile,
+        secrets: Option<&Secrets>,
+    ) -> Result<Upstream, UpstreamError> {
+        let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
+            Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
+            before => {
+                let shown = Shown::of(profile, secrets).await?;
+                match before.filter(|before| before.shown == shown) {
+                    Some(before) => self.keep(key, before.renewed()),
+                    None => self.keep(key, self.supervised(profile, shown)?),
+                }
+            }
+        };
+        let connection = kept.supervised.connection().await?;
+        Ok(Upstream { connection, _kept: kept })
+    }
+
+    fn keep(&self, key: Key, kept: Kept) -> Arc<Kept> {
+        let kept = Arc::new(kept);
+        self.kept.insert(key, Arc::clone(&kept));
+        kept
+    }
+
+    fn supervised(&self, profile: &SourceProfile, shown: Shown) -> Result<Kept, UpstreamError> {
+        let target = target::target(profile, &shown, &self.client, &self.host)?;
+        let is_kept =
+            matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. });
+        let settings = mcp::Settings { capabilities: abilities(), ..mcp::Settings::default() };
+        let keeping = Keeping { is_kept, ..Keeping::default() };
+        let supervised = Supervised::new(target, settings, keeping);
+        Ok(Kept { profile: profile.clone(), shown, shown_at: Instant::now(), supervised })
+    }
+}
+
+impl Kept {
+    /// The same, with secrets that were looked at just now.
+    fn renewed(&self) -> Self {
+        Self {
+            profile: self.profile.clone(),
+            shown: self.shown.clone(),
+            shown_at: Instant::now(),
+            supervised: self.supervised.clone(),
+        }
+    }
+}
+
+fn isolation(profile: &SourceProfile) -> Isolation {
+    match &profile.settings {
+        Settings::Mcp { isolation, .. } => *isolation,
+        _ => Isolation::Shared,
+    }
+}
+
+/// Who an agent is, in one word that nobody else has.
+fn whose(agent: &Agent) -> Box<str> {
+    let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
+    json!([agent.claims.get("iss"), agent.subject, client]).to_string().into()
+}
+
+/// What whoever is behind us might be able to do. Whether this caller can is found out when it is asked.
+fn abilities() -> serde_json::Map<String, Value> {
+    let all =
+        json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
+    all.as_object().cloned().unwrap_or_default()
+}

@@ -1,0 +1,402 @@
+//! A request to an MCP server on behalf of a caller. What the server says and asks on the way goes to that caller and to
+//! nobody else, whichever eras the two of them speak.
+//!
+//! A server asks in one of two ways: on the way, and waits (older versions); or by ending the request with its questions,
+//! to be made again with the answers (2026-07-28). A caller answers in one of the same two ways. Where both wait, the
+//! answer is handed on. Where only the server ends the request, we make it again. Where only the caller comes again, the
+//! request stays open and is parked until then.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use model::{Agent, ErrorCode, Failure};
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use upstream::mcp::{Answer, Call, Heard, McpError, Reply, RpcError};
+
+use super::{Upstream, whose};
+use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
+use crate::seal::random;
+
+/// How long a server may take, and how long if somebody may have to be asked on the way.
+const DEADLINE: Duration = Duration::from_secs(120);
+const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
+/// How many requests wait for their callers to come again, and for how long.
+const PARKED: u64 = 1_000;
+const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
+/// How much may be said that nobody has taken yet.
+const UNHEARD: usize = 64;
+/// How often a server may end one request with questions while the caller waits.
+const ROUNDS: usize = 20;
+
+/// What came of a request.
+pub(crate) enum Bridged {
+    /// As it came.
+    Result(Map<String, Value>),
+    /// As it came.
+    Error(RpcError),
+    /// The caller is to answer and come again; what there is to remember, the call remembers.
+    Asks,
+    /// The caller cannot do what the server needs.
+    Unable(Ability),
+    Failed(Failure),
+}
+
+/// A request to a server.
+pub(crate) struct Wanted {
+    pub(crate) method: &'static str,
+    pub(crate) params: Map<String, Value>,
+    /// Of a tool: it says which arguments are repeated in headers.
+    pub(crate) schema: Option<Arc<Value>>,
+}
+
+/// What a call remembers until its caller comes again.
+#[derive(Serialize, Deserialize)]
+enum Memory {
+    /// The request is open and waits on this node.
+    Parked(Box<str>),
+    /// The server ended it with these questions, and wants this back.
+    Asked { keys: Vec<Box<str>>, state: Option<Value> },
+}
+
+/// Requests that wait for their callers to come again.
+pub(crate) struct ParkedRequests {
+    kept: Cache<Box<str>, Arc<Mutex<Option<Parked>>>>,
+}
+
+struct Parked {
+    whose: Box<str>,
+    method: &'static str,
+    running: Running,
+}
+
+/// A request under way.
+struct Running {
+    answer: Coming,
+    heard: mpsc::Receiver<Heard>,
+    /// How many questions there were.
+    asked: usize,
+    /// Those that wait for the caller to come again.
+    waiting: Vec<Asked>,
+    /// It is open for as long as somebody keeps it.
+    _upstream: Arc<Upstream>,
+}
+
+enum Coming {
+    /// While somebody waits.
+    Here(Pin<Box<dyn Future<Output = Result<Answer, McpError>> + Send>>),
+    /// While nobody does.
+    Aside(Aside),
+}
+
+/// Goes on by itself, until it is dropped.
+struct Aside(JoinHandle<Result<Answer, McpError>>);
+
+struct Asked {
+    key: Box<str>,
+    question: Question,
+    reply: oneshot::Sender<Reply>,
+}
+
+enum Next {
+    Answered(Result<Answer, McpError>),
+    /// The caller answers when it comes again.
+    Later,
+}
+
+impl ParkedRequests {
+    pub(crate) fn new() -> Self {
+        Self { kept: Cache::builder().max_capacity(PARKED).time_to_live(PARKED_FOR).build() }
+    }
+
+    fn put(&self, parked: Parked) -> Box<str> {
+        let id: Box<str> = random().into();
+        self.kept.insert(id.clone(), Arc::new(Mutex::new(Some(parked))));
+        id
+    }
+
+    /// Once, and only by whose it is.
+    fn take(&self, id: &str, whose: &str, method: &str) -> Option<Parked> {
+        let place = self.kept.get(id)?;
+        let mut place = place.lock().expect("no one panics while holding it");
+        let is_same = place.as_ref().is_some_and(|it| *it.whose == *whose && it.method == method);
+        if !is_same {
+            return None;
+        }
+        self.kept.invalidate(id);
+        place.take()
+    }
+}
+
+/// Makes a request for a caller, as often as it takes.
+pub(crate) async fn bridge(
+    parked: &ParkedRequests,
+    upstream: Upstream,
+    agent: &Agent,
+    wanted: Wanted,
+    call: &CallContext,
+) -> Bridged {
+    let (upstream, method) = (Arc::new(upstream), wanted.method);
+    let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
+    let mut running = match memory {
+        None => Running::begin(&upstream, &wanted, None, call),
+        Some(Memory::Asked { keys, state }) => {
+            let answers =
+                keys.iter().filter_map(|key| Some((key.to_string(), call.answer(key)?.clone())));
+            let again = again(answers.collect(), state);
+            Running::begin(&upstream, &wanted, Some(again), call)
+        }
+        Some(Memory::Parked(id)) => match parked.take(&id, &whose(agent), method) {
+            Some(parked) => parked.running,
+            None => return Bridged::Failed(gone()),
+        },
+    };
+    for _ in 0..ROUNDS {
+        let answer = match running.next(call).await {
+            Next::Answered(Ok(answer)) => answer,
+            Next::Answered(Err(error)) => return Bridged::Failed(failure(&error)),
+            Next::Later => {
+                let running = running.aside();
+                let id = parked.put(Parked { whose: whose(agent), method, running });
+                return asks(call, &Memory::Parked(id));
+            }
+        };
+        let mut result = match answer {
+            Answer::Error(error) => return Bridged::Error(error),
+            Answer::Result(result) => result,
+        };
+        if result.get("resultType").is_none_or(|kind| kind != "input_required") {
+            return Bridged::Result(result);
+        }
+        let state = result.shift_remove("requestState");
+        let Some(questions) = questions(result) else {
+            return Bridged::Failed(unreadable("it asks for something that is not known"));
+        };
+        let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
+        match call.ask_all(questions).await {
+            Ok(answers) => {
+                let answers = keys.iter().map(ToString::to_string).zip(answers).collect();
+                running = Running::begin(&upstream, &wanted, Some(again(answers, state)), call);
+            }
+            Err(NoAnswer::Later) => return asks(call, &Memory::Asked { keys, state }),
+            Err(NoAnswer::Unable(ability)) => return Bridged::Unable(ability),
+            Err(NoAnswer::Refused(why)) => return Bridged::Failed(of_upstream(why, false)),
+        }
+    }
+    Bridged::Failed(unreadable("it asks again and again"))
+}
+
+fn asks(call: &CallContext, memory: &Memory) -> Bridged {
+    call.remember(serde_json::to_string(memory).expect("a memory is JSON"));
+    Bridged::Asks
+}
+
+/// What is added to a request that is made again.
+fn again(answers: Map<String, Value>, state: Option<Value>) -> Map<String, Value> {
+    let mut again = Map::from_iter([("inputResponses".to_owned(), Value::Object(answers))]);
+    again.extend(state.map(|state| ("requestState".to_owned(), state)));
+    again
+}
+
+/// The questions a request ended with; none if one of them is of no known kind.
+fn questions(mut result: Map<String, Value>) -> Option<Vec<(Box<str>, Question)>> {
+    let Some(Value::Object(asked)) = result.shift_remove("inputRequests") else {
+        // Nothing but a state to come back with.
+        return Some(Vec::new());
+    };
+    let questions = asked.into_iter().map(|(key, asked)| {
+        let method = asked.get("method")?.as_str()?.to_owned();
+        let params = asked.get("params").and_then(Value::as_object).cloned();
+        Some((key.into(), question(&method, params.unwrap_or_default())?))
+    });
+    questions.collect()
+}
+
+fn question(method: &str, params: Map<String, Value>) -> Option<Question> {
+    match method {
+        "elicitation/create" => Some(Question::Elicit(params)),
+        "sampling/createMessage" => Some(Question::Sample(params)),
+        "roots/list" => Some(Question::Roots),
+        _ => None,
+    }
+}
+
+impl Running {
+    fn begin(
+        upstream: &Arc<Upstream>,
+        wanted: &Wanted,
+        again: Option<Map<String, Value>>,
+        call: &CallContext,
+    ) -> Self {
+        let (say, heard) = mpsc::channel(UNHEARD);
+        let abilities = call.abilities();
+        let can_be_asked = abilities.elicitation || abilities.sampling || abilities.roots;
+        let how = Call {
+            deadline: Some(if can_be_asked { WITH_QUESTIONS } else { DEADLINE }),
+            capabilities: Some(capabilities(abilities)),
+            log_level: call.log_from().map(|level| level.as_str().into()),
+            schema: wanted.schema.clone(),
+            heard: Some(say),
+            ..Call::default()
+        };
+        let (method, mut params) = (wanted.method, wanted.params.clone());
+        params.extend(again.into_iter().flatten());
+        let connection = upstream.connection.clone();
+        let answer = Box::pin(async move { connection.request(method, params, how).await });
+        let (waiting, _upstream) = (Vec::new(), Arc::clone(upstream));
+        Self { answer: Coming::Here(answer), heard, asked: 0, waiting, _upstream }
+    }
+
+    /// Hears what the server says until it has answered or the caller has to come again.
+    async fn next(&mut self, call: &CallContext) -> Next {
+        let Self { answer, heard, asked, waiting, .. } = self;
+        let mut asking: FuturesUnordered<_> =
+            waiting.drain(..).map(|asked| asked.of(call)).collect();
+        loop {
+            tokio::select! {
+                biased;
+                Some(said) = heard.recv() => match said {
+                    Heard::Progress(params) => tell_progress(call, &params),
+                    Heard::Log(params) => tell_log(call, params),
+                    Heard::Told { .. } => {}
+                    Heard::Asks { method, params, reply } => match question(&method, params) {
+                        Some(question) => {
+                            *asked += 1;
+                            let key = format!("question-{asked}").into();
+                            asking.push(Asked { key, question, reply }.of(call));
+                        }
+                        None => drop(reply.send(Err(RpcError::new(-32601, "there is no such method")))),
+                    },
+                },
+                Some((asked, answer)) = asking.next() => match answer {
+                    Ok(answer) => asked.reply(answer),
+                    Err(NoAnswer::Later) => {
+                        waiting.push(asked);
+                        // All of them are answered in the same way, and none waits.
+                        while let Some((asked, _)) = asking.next().await {
+                            waiting.push(asked);
+                        }
+                        return Next::Later;
+                    }
+                    Err(NoAnswer::Unable(_)) => asked.refuse(-32601, "the client cannot do that"),
+                    Err(NoAnswer::Refused(why)) => asked.refuse(-32000, &why),
+                },
+                answer = answer.next() => return Next::Answered(answer),
+            }
+        }
+    }
+
+    fn aside(self) -> Self {
+        let answer = match self.answer {
+            Coming::Here(answer) => Coming::Aside(Aside(tokio::spawn(answer))),
+            aside @ Coming::Aside(_) => aside,
+        };
+        Self { answer, ..self }
+    }
+}
+
+impl Coming {
+    async fn next(&mut self) -> Result<Answer, McpError> {
+        match self {
+            Self::Here(answer) => answer.await,
+            Self::Aside(Aside(handle)) => handle.await.unwrap_or(Err(McpError::Closed)),
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Asked {
+    async fn of(self, call: &CallContext) -> (Self, Result<Value, NoAnswer>) {
+        let answer = call.ask(&self.key, self.question.clone()).await;
+        (self, answer)
+    }
+
+    fn reply(self, answer: Value) {
+        let reply = match answer {
+            Value::Object(answer) => Ok(answer),
+            _ => Err(RpcError::new(-32603, "the client's answer is no object")),
+        };
+        // Whoever asked may have given up.
+        drop(self.reply.send(reply));
+    }
+
+    fn refuse(self, code: i64, why: &str) {
+        drop(self.reply.send(Err(RpcError::new(code, why))));
+    }
+}
+
+fn capabilities(abilities: Abilities) -> Map<String, Value> {
+    let mut all = Map::new();
+    let mut modes = Map::new();
+    for (can, mode) in [(abilities.elicitation, "form"), (abilities.elicitation_by_url, "url")] {
+        if can {
+            modes.insert(mode.to_owned(), json!({}));
+        }
+    }
+    if !modes.is_empty() {
+        all.insert("elicitation".to_owned(), Value::Object(modes));
+    }
+    for (can, name) in [(abilities.sampling, "sampling"), (abilities.roots, "roots")] {
+        if can {
+            all.insert(name.to_owned(), json!({}));
+        }
+    }
+    all
+}
+
+fn tell_progress(call: &CallContext, params: &Map<String, Value>) {
+    let Some(progress) = params.get("progress").and_then(Value::as_f64) else { return };
+    let message = params.get("message").and_then(Value::as_str).map(Into::into);
+    call.progress(Progress {
+        progress,
+        total: params.get("total").and_then(Value::as_f64),
+        message,
+    });
+}
+
+fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
+    let level = params.shift_remove("level").and_then(|level| serde_json::from_value(level).ok());
+    let logger = params.get("logger").and_then(Value::as_str).map(str::to_owned);
+    let data = params.shift_remove("data").unwrap_or_default();
+    call.log(level.unwrap_or(Level::Info), logger.as_deref(), data);
+}
+
+/// Why a server gave no answer.
+pub(crate) fn failure(error: &McpError) -> Failure {
+    let (code, retryable) = match error {
+        McpError::Timeout { .. } => (ErrorCode::UpstreamTimeout, true),
+        McpError::Http(_)
+        | McpError::Start { .. }
+        | McpError::Ended { .. }
+        | McpError::Broken { .. }
+        | McpError::Closed
+        | McpError::Resting { .. } => (ErrorCode::UpstreamConnectionError, true),
+        McpError::Busy { .. } => (ErrorCode::RateLimited, true),
+        _ => (ErrorCode::UpstreamError, false),
+    };
+    Failure { code, message: model::sentence(error), retryable }
+}
+
+fn gone() -> Failure {
+    let why = "the request that asked is gone: it was too long ago, or on another node; call again";
+    of_upstream(why.to_owned(), true)
+}
+
+fn unreadable(why: &str) -> Failure {
+    of_upstream(format!("the server's answer cannot be used: {why}"), false)
+}
+
+fn of_upstream(message: String, retryable: bool) -> Failure {
+    Failure { code: ErrorCode::UpstreamError, message, retryable }
+}

@@ -1,0 +1,136 @@
+//! Where the MCP server of a source is, and what it is shown.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use model::{ApiKeyLocation, Auth, SecretRef, Settings, SourceProfile, StdioCommand};
+use secrecy::{ExposeSecret as _, SecretString};
+use upstream::http::HttpClient;
+use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use upstream::mcp::Target;
+use upstream::stdio::Program;
+
+use super::{ProgramHost, UpstreamError};
+use crate::secrets::Secrets;
+
+/// The secrets of a source, as they are now.
+#[derive(Clone)]
+pub(super) struct Shown {
+    headers: HeaderMap,
+    environment: BTreeMap<Box<str>, SecretString>,
+}
+
+impl PartialEq for Shown {
+    fn eq(&self, other: &Self) -> bool {
+        let environment = |shown: &Self| -> Vec<(Box<str>, String)> {
+            let pairs = shown.environment.iter();
+            pairs.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
+        };
+        self.headers == other.headers && environment(self) == environment(other)
+    }
+}
+
+impl Shown {
+    pub(super) async fn of(
+        profile: &SourceProfile,
+        secrets: Option<&Secrets>,
+    ) -> Result<Self, UpstreamError> {
+        let mut environment = BTreeMap::new();
+        if let Some(command) = command(profile) {
+            for (name, secret) in &command.environment {
+                environment.insert(name.clone(), read(secret, secrets).await?);
+            }
+        }
+        Ok(Self { headers: headers(&profile.auth, secrets).await?, environment })
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.headers.is_empty() && self.environment.is_empty()
+    }
+}
+
+fn command(profile: &SourceProfile) -> Option<&StdioCommand> {
+    match &profile.settings {
+        Settings::Mcp { command, .. } => command.as_ref(),
+        _ => None,
+    }
+}
+
+async fn read(
+    secret: &SecretRef,
+    secrets: Option<&Secrets>,
+) -> Result<SecretString, UpstreamError> {
+    Ok(secrets.ok_or(UpstreamError::NoSecrets)?.read(secret).await?)
+}
+
+async fn headers(auth: &Auth, secrets: Option<&Secrets>) -> Result<HeaderMap, UpstreamError> {
+    let (name, text) = match auth {
+        Auth::None => return Ok(HeaderMap::new()),
+        Auth::Bearer { token } => {
+            let token = read(token, secrets).await?;
+            ("authorization", format!("Bearer {}", token.expose_secret()))
+        }
+        Auth::Basic { username, password } => {
+            let password = read(password, secrets).await?;
+            let pair = STANDARD.encode(format!("{username}:{}", password.expose_secret()));
+            ("authorization", format!("Basic {pair}"))
+        }
+        Auth::ApiKey { location: ApiKeyLocation::Header, name, value } => {
+            (&**name, read(value, secrets).await?.expose_secret().to_owned())
+        }
+        Auth::ApiKey { location: ApiKeyLocation::Cookie, name, value } => {
+            let value = read(value, secrets).await?;
+            ("cookie", format!("{name}={}", value.expose_secret()))
+        }
+        Auth::ApiKey { location: ApiKeyLocation::Query, .. } => {
+            return Err(UpstreamError::NotThisAuth { kind: "api_key in the query" });
+        }
+        Auth::ClientCredentials { .. } => {
+            return Err(UpstreamError::NotThisAuth { kind: "client_credentials" });
+        }
+        Auth::TokenExchange { .. } => {
+            return Err(UpstreamError::NotThisAuth { kind: "token_exchange" });
+        }
+    };
+    let odd = || UpstreamError::NotAHeader { name: name.into() };
+    let named = match name {
+        "authorization" => AUTHORIZATION,
+        name => HeaderName::try_from(name).map_err(|_| odd())?,
+    };
+    let mut value = HeaderValue::try_from(text).map_err(|_| odd())?;
+    value.set_sensitive(true);
+    Ok(HeaderMap::from_iter([(named, value)]))
+}
+
+pub(super) fn target(
+    profile: &SourceProfile,
+    shown: &Shown,
+    client: &HttpClient,
+    host: &ProgramHost,
+) -> Result<Target, UpstreamError> {
+    if let Some(command) = command(profile) {
+        let environment = shown
+            .environment
+            .iter()
+            .map(|(name, value)| (OsString::from(&**name), OsString::from(value.expose_secret())));
+        return Ok(Target::Program(Program {
+            command: command.program.to_string().into(),
+            arguments: command.arguments.iter().map(|text| OsString::from(&**text)).collect(),
+            environment: environment.collect(),
+            folder: command.directory.as_ref().map(|folder| folder.to_string().into()),
+            search_path: host.search_path.clone(),
+            bound_by: host.bound_by.clone(),
+        }));
+    }
+    let url = profile.url.as_ref().ok_or(UpstreamError::Nowhere)?.as_url().clone();
+    let client = match profile.allow.is_empty() {
+        true => client.clone(),
+        false => {
+            let allowed = profile.allow.iter().map(|text| text.parse());
+            client.allowing(allowed.collect::<Result<Vec<_>, _>>()?)
+        }
+    };
+    Ok(Target::Http { client, url, headers: shown.headers.clone() })
+}

@@ -1,0 +1,115 @@
+//! A tool that is ready to be called: what calling needs and does not change from call to call.
+
+use std::sync::Arc;
+
+use catalog::source::Source;
+use catalog::{CataloguedSource, CataloguedTool};
+use execution::{Answers, Arguments, HttpTool, Others};
+use model::{Execution, Failure, Kind, Settings, SpecificationPlace};
+use serde_json::{Map, Value};
+use upstream::egress::{Allowed, InvalidAllowed};
+use upstream::http::{self, HttpClient};
+
+use super::call::{refused, unusable};
+use crate::upstreams::bridge::Wanted;
+
+/// A tool that is ready to be called.
+pub(crate) enum Ready {
+    Http(Box<HttpReady>),
+    Mcp(Box<McpReady>),
+}
+
+/// One behind an HTTP request.
+pub(crate) struct HttpReady {
+    pub(super) tool: HttpTool,
+    pub(super) output: Option<Arguments>,
+    pub(super) client: HttpClient,
+    pub(super) origin: Option<http::Origin>,
+}
+
+/// One on an MCP server.
+pub(crate) struct McpReady {
+    pub(super) arguments: Arguments,
+    schema: Arc<Value>,
+    /// What the server calls it.
+    name: Box<str>,
+}
+
+impl std::fmt::Debug for Ready {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ready")
+    }
+}
+
+impl Ready {
+    pub(crate) fn new(
+        entry: &CataloguedTool,
+        source: &CataloguedSource,
+        client: &HttpClient,
+    ) -> Result<Self, Failure> {
+        let (id, source) = (&entry.tool.id, &source.source);
+        let (Some(manifest), Some(schema)) = (entry.tool.served_manifest(), &entry.input_schema)
+        else {
+            return Err(refused("the tool is not served"));
+        };
+        if manifest.execution == Execution::McpCall {
+            let schema = Arc::new(schema.to_value());
+            let arguments = Arguments::compile(&schema, Others::Sent);
+            let name = manifest.name.clone();
+            return Ok(Self::Mcp(Box::new(McpReady { arguments, schema, name })));
+        }
+        let answers = match source.profile.settings.kind() {
+            Kind::HttpManifest => Answers::ToolResult,
+            Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {
+                Answers::Api
+            }
+        };
+        let tool = HttpTool::compile(id.clone(), manifest, &schema.to_value(), answers)
+            .map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
+        let output = entry.output_schema.as_ref();
+        let output = output.map(|schema| Arguments::compile(&schema.to_value(), Others::Sent));
+        let client = allowed_client(source, client)
+            .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
+        Ok(Self::Http(Box::new(HttpReady { tool, output, client, origin: origin(source) })))
+    }
+
+    /// What it promises of its results, where we are the ones who keep the promise.
+    pub(super) fn output(&self) -> Option<&Arguments> {
+        match self {
+            Self::Http(http) => http.output.as_ref(),
+            Self::Mcp(_) => None,
+        }
+    }
+}
+
+impl McpReady {
+    pub(super) fn wanted(&self, arguments: Map<String, Value>) -> Wanted {
+        let params = Map::from_iter([
+            ("name".to_owned(), Value::from(&*self.name)),
+            ("arguments".to_owned(), Value::Object(arguments)),
+        ]);
+        Wanted { method: "tools/call", params, schema: Some(Arc::clone(&self.schema)) }
+    }
+}
+
+/// What may be reached for this source.
+fn allowed_client(source: &Source, client: &HttpClient) -> Result<HttpClient, InvalidAllowed> {
+    if source.profile.allow.is_empty() {
+        return Ok(client.clone());
+    }
+    let allowed = source.profile.allow.iter().map(|text| text.parse());
+    let allowed: Result<Vec<Allowed>, _> = allowed.collect();
+    Ok(client.allowing(allowed?))
+}
+
+/// Where credentials may go (requirement O7). A specification that an admin wrote down names its own servers.
+fn origin(source: &Source) -> Option<http::Origin> {
+    let specification = match &source.profile.settings {
+        Settings::Openapi(settings) => settings.specification.as_ref(),
+        _ => None,
+    };
+    match (&source.profile.url, specification) {
+        (Some(url), _) | (None, Some(SpecificationPlace::Url(url))) => Some(url.as_url().origin()),
+        (None, _) => None,
+    }
+}
