@@ -21,12 +21,13 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure>
 
 /// A taste of what `cargo xtask crash` and `durability` do at length.
 pub(crate) fn short_crash_run() -> Result<(), Failure> {
-    program::run(&mut command(&["crash", "--store", "sqlite", "--kills", "5"]))?;
+    program::run(as_tested()?.args(["crash", "--store", "sqlite", "--kills", "5"]))?;
     let postgres = ThrowAwayPostgres::start()?;
-    let mut crash = command(&["crash", "--store", "postgres", "--kills", "5"]);
-    program::run(crash.envs(postgres.environment()))?;
+    let mut crash = as_tested()?;
+    crash.args(["crash", "--store", "postgres", "--kills", "5"]).envs(postgres.environment());
+    program::run(&mut crash)?;
     drop(postgres);
-    program::run(&mut command(&["durability"]))
+    program::run(as_tested()?.arg("durability"))
 }
 
 /// `rig` as the tests have it, with `toolcrib` beside it: for what is not measured, nobody waits for the optimiser.

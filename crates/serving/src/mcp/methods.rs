@@ -118,18 +118,24 @@ impl Asking {
     fn call(
         self,
         id: &Id,
-        params: Map<String, Value>,
+        mut params: Map<String, Value>,
         headers: Option<&HeaderMap>,
     ) -> Result<Answer, RpcError> {
-        let (view, arguments) = (self.view()?, arguments(&params)?);
+        let view = self.view()?;
         let name = params.get("name").and_then(Value::as_str);
         let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a text"))?;
         let tool = view.find(name);
         let tool = tool.map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
+        let may_speak = tool.may_speak();
+        // What asks is made again, and known again by what it was asked for.
+        let arguments = match may_speak {
+            true => arguments(&params)?,
+            false => taken_arguments(&mut params)?,
+        };
         if let Some(headers) = headers {
             headers::check_parameters(headers, &tool.mirrored(), &arguments)?;
         }
-        self.talk(id, "tools/call", params, |context, waiting| {
+        self.talk(id, "tools/call", params, may_speak, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&tool, arguments, &context).await {
                     Called::Done(done) => Ok(match done.into_answer() {
@@ -153,7 +159,7 @@ impl Asking {
         }
         let arguments = arguments(&params)?;
         let view = self.view()?;
-        self.talk(id, "prompts/get", params, |context, waiting| {
+        self.talk(id, "prompts/get", params, true, |context, waiting| {
             Box::pin(async move {
                 let missing = || RpcError::invalid_params(format!("Prompt not found: {name}"));
                 match view.prompt(&name, arguments, &context).await {
@@ -170,7 +176,7 @@ impl Asking {
             return Err(RpcError::invalid_params("the address of the resource is too long"));
         }
         let view = self.view()?;
-        self.talk(id, "resources/read", params, |context, waiting| {
+        self.talk(id, "resources/read", params, true, |context, waiting| {
             Box::pin(async move {
                 let missing = || match waiting.era {
                     Era::Modern => RpcError::no_such_resource(&uri),
@@ -222,10 +228,16 @@ impl Asking {
         id: &Id,
         method: &'static str,
         params: Map<String, Value>,
+        may_speak: bool,
         work: impl FnOnce(CallContext, Waiting) -> Running,
     ) -> Result<Answer, RpcError> {
-        let (context, heard) = CallContext::heard(self.abilities);
-        let mut context = context.logging(self.log_from);
+        let (mut context, heard) = match may_speak {
+            true => {
+                let (context, heard) = CallContext::heard(self.abilities);
+                (context.logging(self.log_from), Some(heard))
+            }
+            false => (CallContext::silent(), None),
+        };
         let progress_token = self.progress_token.filter(|token| Id::of(token).is_some());
         if progress_token.is_some() {
             context = context.with_progress();
@@ -363,6 +375,14 @@ pub(crate) fn text(params: &Map<String, Value>, name: &str) -> Result<String, Rp
     value
         .map(str::to_owned)
         .ok_or_else(|| RpcError::invalid_params(format!("`{name}` must be a text")))
+}
+
+/// The same, where nobody looks at the parameters again.
+fn taken_arguments(params: &mut Map<String, Value>) -> Result<Map<String, Value>, RpcError> {
+    match params.get_mut("arguments") {
+        Some(Value::Object(arguments)) => Ok(std::mem::take(arguments)),
+        _ => arguments(params),
+    }
 }
 
 fn arguments(params: &Map<String, Value>) -> Result<Map<String, Value>, RpcError> {

@@ -30,7 +30,8 @@ pub(crate) struct Talk {
     pub(crate) progress_token: Option<Value>,
     /// None when it has ended.
     pub(crate) running: Option<Running>,
-    pub(crate) heard: mpsc::Receiver<Said>,
+    /// None if it says nothing.
+    pub(crate) heard: Option<mpsc::Receiver<Said>>,
     pub(crate) ready: VecDeque<Sent>,
     /// Questions nobody has answered yet.
     pub(crate) open: Vec<String>,
@@ -54,7 +55,9 @@ impl Talk {
                 Heard::Ended(ended) => {
                     // First, so that a call that said it goes on, and then did not, is not handed on.
                     self.running = None;
-                    while let Ok(said) = self.heard.try_recv() {
+                    while let Some(said) =
+                        self.heard.as_mut().and_then(|heard| heard.try_recv().ok())
+                    {
                         self.take(said);
                     }
                     self.ready.push_back(self.answer(ended));
@@ -83,7 +86,7 @@ impl Talk {
         tokio::select! {
             biased;
             ended = running => Some(Heard::Ended(ended)),
-            Some(said) = self.heard.recv() => Some(Heard::Said(said)),
+            Some(said) = said(&mut self.heard) => Some(Heard::Said(said)),
             () = stopped => Some(Heard::Stopped),
         }
     }
@@ -123,13 +126,19 @@ impl Talk {
             }
             Said::GoesOn => {
                 let Some(running) = self.running.take() else { return };
-                let (_, nothing) = mpsc::channel(1);
-                let heard = std::mem::replace(&mut self.heard, nothing);
+                let Some(heard) = self.heard.take() else { return };
                 let begun = self.mcp.tasks.begin(&self.mcp.work, &self.principal, running, heard);
                 let begun = begun.map(|task: Map<String, Value>| self.era.dressed(task, "task"));
                 self.ready.push_back(self.answer(begun));
             }
         }
+    }
+}
+
+async fn said(heard: &mut Option<mpsc::Receiver<Said>>) -> Option<Said> {
+    match heard {
+        Some(heard) => heard.recv().await,
+        None => None,
     }
 }
 

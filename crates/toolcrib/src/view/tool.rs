@@ -66,6 +66,18 @@ impl ViewedTool {
         self.entry().map(|entry| &entry.tool.id)
     }
 
+    /// Whether a call may say something on the way, or ask. One behind an HTTP request never does.
+    pub fn may_speak(&self) -> bool {
+        match &self.origin {
+            Origin::Catalog(entry) => {
+                let manifest = entry.tool.served_manifest();
+                manifest
+                    .is_some_and(|manifest| !matches!(manifest.execution, Execution::SyncHttp(_)))
+            }
+            Origin::Provider(..) | Origin::Meta(_) => true,
+        }
+    }
+
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
     }
