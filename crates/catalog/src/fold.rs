@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use model::{Digest, GroupId, RawJson, Schema, SourceId, ToolId, Visibility};
+use model::{Digest, GroupId, Primitive, RawJson, Schema, SourceId, ToolId, Visibility};
 
 use crate::catalog::Recent;
 use crate::command::Decision;
@@ -298,6 +298,7 @@ impl Fold {
         self.changed_otherwise = true;
         self.snapshot.served.set(slot, false);
         self.show(slot, None, false);
+        self.sort(slot, Primitive::Tool);
         for entry in Arc::make_mut(&mut self.snapshot.groups).values_mut() {
             if entry.members.contains(slot) {
                 Arc::make_mut(entry).members.set(slot, false);
@@ -414,6 +415,11 @@ impl Fold {
         sets.fixed.set(slot, fixed);
     }
 
+    /// Whether it is a prompt or a resource.
+    fn sort(&mut self, slot: Slot, kind: Primitive) {
+        self.snapshot.visibility.others.set(slot, kind != Primitive::Tool);
+    }
+
     /// Which moved tools belong to which group and are served; which tools belong to touched groups.
     fn resolve_groups(&mut self) {
         let moved = std::mem::take(&mut self.moved_tools);
@@ -442,12 +448,14 @@ impl Fold {
             .map(|entry| {
                 let visibility = snapshot.own_visibility(&entry.tool);
                 let fixed = entry.tool.overridden.visibility.is_some();
-                (entry.slot, snapshot.can_be_served(entry), visibility, fixed)
+                let kind = snapshot.facts(&entry.tool).kind;
+                (entry.slot, snapshot.can_be_served(entry), visibility, fixed, kind)
             })
             .collect();
-        for (slot, served, visibility, fixed) in changed {
+        for (slot, served, visibility, fixed, kind) in changed {
             self.snapshot.served.set(slot, served);
             self.show(slot, Some(visibility), fixed);
+            self.sort(slot, kind);
         }
         if !changes.is_empty() {
             let groups = Arc::make_mut(&mut self.snapshot.groups);

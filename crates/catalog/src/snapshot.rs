@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{
-    Digest, Facts, GroupId, KeyId, LabelId, PolicyId, Primitive, SourceId, ToolId, Visibility,
-};
+use model::{Digest, Facts, GroupId, KeyId, LabelId, PolicyId, SourceId, ToolId, Visibility};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -51,6 +49,8 @@ pub struct VisibilitySets {
     pub searchable: ToolSet,
     /// Said of the tool itself: no group changes it.
     pub fixed: ToolSet,
+    /// Those that are no tools but prompts and resources: agents never meet them among tools.
+    pub others: ToolSet,
 }
 
 /// A source in the snapshot.
@@ -226,7 +226,7 @@ impl Snapshot {
         let source_name =
             self.source(&tool.source).map_or("", |source| source.source.profile.name.as_str());
         Facts {
-            kind: Primitive::Tool,
+            kind: manifest.execution.primitive(),
             source_id: tool.source.as_str(),
             source_name,
             name: tool.name(),

@@ -12,20 +12,23 @@ use upstream::mcp::{Call, Connection, ListOf, ListWarning};
 use crate::{DiscoveryError, Found};
 
 /// The members we read; all others are passed on in `extra`.
-const KNOWN: [&str; 5] = ["name", "title", "description", "inputSchema", "outputSchema"];
+const KNOWN: [&str; 7] =
+    ["name", "title", "description", "inputSchema", "outputSchema", "uri", "uriTemplate"];
 /// How much of the server's own text a warning repeats, in characters.
 const SHOWN: usize = 80;
 
 /// Asks a server what it offers.
 pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Found, DiscoveryError> {
-    let listed = connection.list(ListOf::Tools, Call::default()).await?;
-    let operations = listed.items.len() + listed.warnings.len();
-    let mut warnings: Vec<Warning> = listed.warnings.iter().map(warning).collect();
-    let mut manifests = BTreeMap::new();
-    for item in listed.items {
-        match tool(source, item) {
-            Ok(manifest) => drop(manifests.insert(manifest.name.to_string(), manifest)),
-            Err(warning) => warnings.push(warning),
+    let (mut operations, mut warnings, mut manifests) = (0, Vec::new(), BTreeMap::new());
+    for of in [ListOf::Tools, ListOf::Prompts, ListOf::Resources, ListOf::Templates] {
+        let listed = connection.list(of, Call::default()).await?;
+        operations += listed.items.len() + listed.warnings.len();
+        warnings.extend(listed.warnings.iter().map(warning));
+        for item in listed.items {
+            match read(source, of, item) {
+                Ok((key, manifest)) => drop(manifests.insert(key, manifest)),
+                Err(warning) => warnings.push(warning),
+            }
         }
     }
     let inventory = Inventory::new(source.clone(), manifests)?;
@@ -34,15 +37,40 @@ pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Foun
     Ok(Found { inventory, operations })
 }
 
-fn tool(source: &SourceId, mut item: Map<String, Value>) -> Result<Manifest, Warning> {
-    let name = item.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+/// What is listed, under its key. A tool's is its name; others say what they are, as a prompt may be called like a tool.
+fn read(
+    source: &SourceId,
+    of: ListOf,
+    mut item: Map<String, Value>,
+) -> Result<(String, Manifest), Warning> {
+    let text = |member: &str| item.get(member).and_then(Value::as_str).unwrap_or_default();
+    let named = text("name").to_owned();
+    let (key, name, execution) = match of {
+        ListOf::Tools => (named.clone(), named, Execution::McpCall),
+        ListOf::Prompts => (format!("prompt/{named}"), named, Execution::McpPrompt),
+        ListOf::Resources => {
+            let uri = text("uri");
+            let execution = Execution::McpResource { uri: uri.into() };
+            (format!("resource/{uri}"), or(named, uri), execution)
+        }
+        ListOf::Templates => {
+            let uri = text("uriTemplate");
+            let execution = Execution::McpTemplate { uri_template: uri.into() };
+            (format!("template/{uri}"), or(named, uri), execution)
+        }
+    };
     let left_out = |code: &str, why: &str| Warning {
         code: code.into(),
-        at: shown(&name).into(),
-        message: format!("the tool `{}` is left out: {why}", shown(&name)).into(),
+        at: shown(&key).into(),
+        message: format!("`{}` is left out: {why}", shown(&key)).into(),
     };
-    ToolId::new(source, &name).map_err(|error| left_out("invalid_name", error.rule))?;
-    let mut schema = |member: &str| match item.shift_remove(member) {
+    let is_named = !name.is_empty() && !name.chars().any(char::is_control);
+    ToolId::new(source, &key).map_err(|error| left_out("invalid_name", error.rule))?;
+    if !is_named {
+        return Err(left_out("invalid_name", "its name is empty or cannot be printed"));
+    }
+    let is_a_tool = of == ListOf::Tools;
+    let mut schema = |member: &str| match item.shift_remove(member).filter(|_| is_a_tool) {
         None | Some(Value::Null) => Ok(None),
         Some(schema) => Schema::new(schema)
             .map(Some)
@@ -51,22 +79,31 @@ fn tool(source: &SourceId, mut item: Map<String, Value>) -> Result<Manifest, War
     let (input_schema, output_schema) = (schema("inputSchema")?, schema("outputSchema")?);
     let anything = || Schema::new(json!({"type": "object"})).expect("this is an object");
     let text = |member: &str| item.get(member).and_then(Value::as_str);
-    let description = text("description").filter(|text| !text.is_empty());
+    let described = text("description").filter(|text| !text.is_empty()).map(Into::into);
+    let is_tool = execution == Execution::McpCall;
+    let description = described.unwrap_or_else(|| match is_tool {
+        true => format!("MCP tool: {name}").into(),
+        false => Box::default(),
+    });
     let manifest = Manifest {
-        name: name.as_str().into(),
         title: text("title").map(Into::into),
-        description: description.map_or_else(|| format!("MCP tool: {name}").into(), Into::into),
+        description,
         method: "POST".into(),
-        path: format!("/mcp/{name}").into(),
+        path: format!("/mcp/{key}").into(),
+        name: name.into(),
         tags: Vec::new(),
         input_schema: input_schema.unwrap_or_else(anything),
         output_schema,
-        execution: Execution::McpCall,
+        execution,
         deprecated: false,
         security: None,
         extra: extra(&item),
     };
-    Ok(manifest)
+    Ok((key, manifest))
+}
+
+fn or(name: String, uri: &str) -> String {
+    if name.is_empty() { uri.to_owned() } else { name }
 }
 
 fn extra(item: &Map<String, Value>) -> BTreeMap<Box<str>, RawJson> {
@@ -106,8 +143,27 @@ mod tests {
     use super::*;
 
     fn read(item: Value) -> Result<Manifest, Warning> {
+        read_as(ListOf::Tools, item).map(|(_, manifest)| manifest)
+    }
+
+    fn read_as(of: ListOf, item: Value) -> Result<(String, Manifest), Warning> {
         let source = "time".parse().unwrap();
-        tool(&source, item.as_object().cloned().unwrap())
+        super::read(&source, of, item.as_object().cloned().unwrap())
+    }
+
+    #[test]
+    fn prompts_and_resources_have_keys_of_their_own() {
+        let prompt = json!({"name": "sum", "arguments": [{"name": "a", "required": true}]});
+        let (key, manifest) = read_as(ListOf::Prompts, prompt).unwrap();
+        assert_eq!((key.as_str(), &*manifest.description), ("prompt/sum", ""));
+        assert_eq!(manifest.extra.keys().map(|name| &**name).collect::<Vec<_>>(), ["arguments"]);
+        let resource = json!({"uri": "file:///a", "mimeType": "text/plain"});
+        let (key, manifest) = read_as(ListOf::Resources, resource).unwrap();
+        assert_eq!((key.as_str(), &*manifest.name), ("resource/file:///a", "file:///a"));
+        assert_eq!(manifest.execution, Execution::McpResource { uri: "file:///a".into() });
+        let template = json!({"uriTemplate": "file:///{path}", "name": "Files"});
+        let (key, manifest) = read_as(ListOf::Templates, template).unwrap();
+        assert_eq!((key.as_str(), &*manifest.name), ("template/file:///{path}", "Files"));
     }
 
     #[test]

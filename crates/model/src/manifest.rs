@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, RawJson, Schema, SchemaRef};
+use crate::{Digest, Primitive, RawJson, Schema, SchemaRef};
 
 /// What a tool is and how it is executed. With [`Schema`]s it is whole; with [`SchemaRef`]s it is what events hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,12 +62,55 @@ pub enum Execution {
     },
     /// `tools/call` on an MCP server.
     McpCall,
+    /// `prompts/get` on an MCP server: no tool but a prompt.
+    McpPrompt,
+    /// `resources/read` on an MCP server: no tool but a resource.
+    McpResource {
+        /// Its address there.
+        uri: Box<str>,
+    },
+    /// The same for all resources whose addresses are like this.
+    McpTemplate {
+        /// What their addresses are like (RFC 6570).
+        uri_template: Box<str>,
+    },
     /// A tool of toolcrib's own.
     Builtin,
     /// Several steps that call other tools.
     Workflow,
     /// A handler in code, a fixed answer or a command from the configuration.
     Custom,
+}
+
+impl Execution {
+    /// What is carried out: most often a tool.
+    pub fn primitive(&self) -> Primitive {
+        match self {
+            Self::McpPrompt => Primitive::Prompt,
+            Self::McpResource { .. } | Self::McpTemplate { .. } => Primitive::Resource,
+            Self::SyncHttp(_)
+            | Self::AsyncPoll { .. }
+            | Self::McpCall
+            | Self::Builtin
+            | Self::Workflow
+            | Self::Custom => Primitive::Tool,
+        }
+    }
+
+    /// The mode, in one word.
+    pub fn mode(&self) -> &'static str {
+        match self {
+            Self::SyncHttp(_) => "sync_http",
+            Self::AsyncPoll { .. } => "async_poll",
+            Self::McpCall => "mcp_call",
+            Self::McpPrompt => "mcp_prompt",
+            Self::McpResource { .. } => "mcp_resource",
+            Self::McpTemplate { .. } => "mcp_template",
+            Self::Builtin => "builtin",
+            Self::Workflow => "workflow",
+            Self::Custom => "custom",
+        }
+    }
 }
 
 /// The longest template, in bytes.

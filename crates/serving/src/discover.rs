@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use model::{Discovered, Execution, Kind, Manifest, RawJson, SchemaRef, Warning};
+use model::{Discovered, Kind, Manifest, RawJson, SchemaRef, Warning};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -83,19 +83,8 @@ impl<'a> ShownTool<'a> {
             tags: &manifest.tags,
             method: &manifest.method,
             path: &manifest.path,
-            execution_mode: mode(&manifest.execution),
+            execution_mode: manifest.execution.mode(),
         }
-    }
-}
-
-fn mode(execution: &Execution) -> &'static str {
-    match execution {
-        Execution::SyncHttp(_) => "sync_http",
-        Execution::AsyncPoll { .. } => "async_poll",
-        Execution::McpCall => "mcp_call",
-        Execution::Builtin => "builtin",
-        Execution::Workflow => "workflow",
-        Execution::Custom => "custom",
     }
 }
 

@@ -213,6 +213,10 @@ impl Watching {
         self.providers.iter_mut().for_each(|provider| provider.compare(&mut change));
         let view = self.sight.like(&self.app, agent, &self.view).ok_or(Gone::Group)?;
         self.app.crib.keep(&view);
+        if !view.has_the_offers_of(&self.view) {
+            // Which of the two is not worth asking: whoever looks finds out.
+            (change.prompts, change.resources) = (true, true);
+        }
         let is_as_before = view.is_as(&self.view);
         let before = std::mem::replace(&mut self.view, view);
         change.tools_before = (!is_as_before).then_some(before);

@@ -19,6 +19,7 @@ pub struct Toolset {
     serial: u64,
     grant: Grant,
     all: ToolSet,
+    others: ToolSet,
     listed: ToolSet,
     searchable: ToolSet,
     /// The listed tools in the order of their ids, with the names of those that are not shown under their plain ones.
@@ -38,11 +39,13 @@ impl Toolset {
         let groups: Vec<&CataloguedGroup> =
             groups.map(AsRef::as_ref).filter(|entry| entry.group.active).collect();
         let members: Vec<&ToolSet> = groups.iter().map(|entry| &entry.members).collect();
-        let all = ToolSet::any_within(&members, limit);
+        let granted = ToolSet::any_within(&members, limit);
+        let others = granted.intersection(&snapshot.visibility().others);
+        let all = granted.difference(&others);
         let (listed, searchable) = shown(snapshot, &groups, &all);
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        Self { serial, grant, all, listed, searchable, list: OnceLock::new() }
+        Self { serial, grant, all, others, listed, searchable, list: OnceLock::new() }
     }
 
     /// What is left of it in one of its groups; none if that is not one of them.
@@ -51,7 +54,7 @@ impl Toolset {
             return None;
         }
         let grant = Grant { groups: vec![group.clone()], ..self.grant.clone() };
-        Some(Self::within(snapshot, grant, &self.all))
+        Some(Self::within(snapshot, grant, &self.all.union(&self.others)))
     }
 
     /// A number that no other toolset has: what is made from a toolset can be kept under it.
@@ -72,6 +75,11 @@ impl Toolset {
     /// All tools of the agent.
     pub fn tools(&self) -> &ToolSet {
         &self.all
+    }
+
+    /// The prompts and resources of the agent.
+    pub fn others(&self) -> &ToolSet {
+        &self.others
     }
 
     /// Those in its list.
@@ -129,7 +137,8 @@ impl Toolset {
     /// How much memory it takes, about, in bytes.
     pub(crate) fn size(&self) -> usize {
         let ids = (self.grant.groups.len() + self.grant.policies.len()) * 16;
-        let sets = self.all.size() + self.listed.size() + self.searchable.size();
+        let sets = [&self.all, &self.others, &self.listed, &self.searchable];
+        let sets: usize = sets.iter().map(|set| set.size()).sum();
         size_of::<Self>() + sets + ids + self.listed.len() * size_of::<(Slot, Option<Box<str>>)>()
     }
 }

@@ -5,6 +5,7 @@
 
 mod call;
 mod meta;
+mod offers;
 mod primitives;
 mod ready;
 mod search;

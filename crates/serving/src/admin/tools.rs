@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use catalog::CataloguedTool;
 use catalog::tool::{Review, Status, ToolCommand};
-use model::{Digest, LabelId, ToolId};
+use model::{Digest, LabelId, Primitive, ToolId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{Command, Identity, Snapshot};
@@ -76,6 +76,9 @@ struct Filter {
     /// Only those of this source.
     #[serde(default)]
     source: Option<String>,
+    /// Only tools, only prompts or only resources.
+    #[serde(default)]
+    kind: Option<Primitive>,
     /// Only those that their source still offers, or only the others.
     #[serde(default)]
     status: Option<Status>,
@@ -154,7 +157,9 @@ async fn list(
         let tool = &entry.tool;
         let has_label = |id: &String| tool.labels.iter().any(|label| label.as_str() == id);
         let has_tag = |tag: &String| tool.shown_manifest().tags.iter().any(|t| **t == **tag);
+        let kind = || tool.shown_manifest().execution.primitive();
         filter.source.as_ref().is_none_or(|source| tool.source.as_str() == source)
+            && filter.kind.is_none_or(|wanted| kind() == wanted)
             && filter.status.is_none_or(|status| tool.status == status)
             && filter.enabled.is_none_or(|enabled| tool.enabled == enabled)
             && filter.review.is_none_or(|review| tool.review == review)

@@ -1,4 +1,4 @@
-//! Prompts and resources an agent has: what the providers of its view offer.
+//! Prompts and resources an agent has: those of the catalog, then what the providers of its view offer.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,8 +6,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::AgentView;
+use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::provider::{Coming, Listed, ProviderError, ToolProvider, Unfinished, UnfinishedOf};
+use crate::upstreams::bridge::{Bridged, Wanted};
 
 /// What came of asking for a prompt or a resource.
 #[derive(Debug)]
@@ -29,17 +31,20 @@ pub enum Got {
 impl AgentView {
     /// All prompts; the first of a name counts.
     pub fn prompts(&self) -> Vec<Arc<Listed>> {
-        first_of_each(self.providers().flat_map(|provider| provider.list_prompts()))
+        let provided = self.providers().flat_map(|provider| provider.list_prompts());
+        first_of_each(self.listed_offers(OfferKind::Prompt).chain(provided))
     }
 
     /// All resources; the first of a `uri` counts.
     pub fn resources(&self) -> Vec<Arc<Listed>> {
-        first_of_each(self.providers().flat_map(|provider| provider.list_resources()))
+        let provided = self.providers().flat_map(|provider| provider.list_resources());
+        first_of_each(self.listed_offers(OfferKind::Resource).chain(provided))
     }
 
     /// All templates of resources.
     pub fn resource_templates(&self) -> Vec<Arc<Listed>> {
-        first_of_each(self.providers().flat_map(|provider| provider.list_resource_templates()))
+        let provided = self.providers().flat_map(|provider| provider.list_resource_templates());
+        first_of_each(self.listed_offers(OfferKind::Template).chain(provided))
     }
 
     /// The messages of a prompt.
@@ -49,6 +54,14 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Got {
+        let offers = self.offers(OfferKind::Prompt);
+        if let Some(offer) = offers.into_iter().find(|offer| *offer.key == *name) {
+            let params = Map::from_iter([
+                ("name".to_owned(), Value::from(&*offer.own)),
+                ("arguments".to_owned(), Value::Object(arguments)),
+            ]);
+            return self.get_offer(&offer, "prompts/get", params, call).await;
+        }
         let has = |provider: &&Arc<dyn ToolProvider>| {
             provider.list_prompts().iter().any(|prompt| *prompt.key == *name)
         };
@@ -60,6 +73,10 @@ impl AgentView {
 
     /// What a resource holds.
     pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
+        if let Some((offer, own)) = self.resource_of_server(uri) {
+            let params = Map::from_iter([("uri".to_owned(), Value::from(own))]);
+            return self.get_offer(&offer, "resources/read", params, call).await;
+        }
         for provider in self.providers() {
             let read =
                 async { provider.read_resource(uri, call).await.map(|found| found.ok_or(())) };
@@ -70,6 +87,52 @@ impl AgentView {
             }
         }
         Got::Missing
+    }
+
+    /// The resource or template that an address belongs to, and what its server calls it.
+    fn resource_of_server(&self, uri: &str) -> Option<(Offer, String)> {
+        let resources = self.offers(OfferKind::Resource).into_iter();
+        if let Some(offer) = resources.into_iter().find(|offer| *offer.key == *uri) {
+            let own = offer.own.to_string();
+            return Some((offer, own));
+        }
+        let templates = self.offers(OfferKind::Template).into_iter();
+        templates.into_iter().find(|offer| offers::is_like(uri, &offer.key)).map(|offer| {
+            // What was put before the template stands before the address too.
+            let added = offer.key.len() - offer.own.len();
+            let own = uri.get(added..).unwrap_or_default().to_owned();
+            (offer, own)
+        })
+    }
+
+    async fn get_offer(
+        &self,
+        offer: &Offer,
+        method: &'static str,
+        params: Map<String, Value>,
+        call: &CallContext,
+    ) -> Got {
+        let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
+            return Got::Missing;
+        };
+        let wanted = Wanted { method, params, schema: None };
+        match self.ask_server(&source.source, wanted, call).await {
+            Bridged::Result(mut result) => {
+                // Whoever hands it on says it anew: how long it holds, and what it is, in the words of the caller's era.
+                for member in ["resultType", "ttlMs", "cacheScope"] {
+                    result.shift_remove(member);
+                }
+                Got::Result(result)
+            }
+            Bridged::Asks => Got::Asks(call.take_open()),
+            Bridged::Unable(ability) => Got::Unable(ability),
+            Bridged::Failed(failure) => Got::Failed(failure.message),
+            // Its own words for what is not there, or was asked for in a wrong way.
+            Bridged::Error(error) => match error.code {
+                -32602 | -32002 => Got::Invalid(error.message().to_owned()),
+                _ => Got::Failed(error.message().to_owned()),
+            },
+        }
     }
 
     /// Proposals for something unfinished; none if there is nothing of that name.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use catalog::tool_set::ToolSet;
+use catalog::tool_set::{Slot, ToolSet};
 
 use super::tool::Origin;
 use super::{AgentView, ViewedTool};
@@ -46,12 +46,23 @@ impl AgentView {
         same(now.tools(), then.tools())
             && same(now.listed(), then.listed())
             && same(now.searchable(), then.searchable())
-            && now.tools().iter().all(|slot| {
-                match (self.snapshot.tool_at(slot), before.snapshot.tool_at(slot)) {
-                    (Some(now), Some(then)) => Arc::ptr_eq(now, then),
-                    (one, two) => one.is_none() && two.is_none(),
-                }
-            })
+            && now.tools().iter().all(|slot| self.has_the_entry_of(before, slot))
+    }
+
+    /// Whether its prompts and resources have not changed since an earlier view, as far as the catalog has them.
+    pub fn has_the_offers_of(&self, before: &Self) -> bool {
+        let (now, then) = (&self.toolset, &before.toolset);
+        Arc::ptr_eq(now, then)
+            || now.others().len() == then.others().len()
+                && now.others().iter().eq(then.others().iter())
+                && now.others().iter().all(|slot| self.has_the_entry_of(before, slot))
+    }
+
+    fn has_the_entry_of(&self, before: &Self, slot: Slot) -> bool {
+        match (self.snapshot.tool_at(slot), before.snapshot.tool_at(slot)) {
+            (Some(now), Some(then)) => Arc::ptr_eq(now, then),
+            (one, two) => one.is_none() && two.is_none(),
+        }
     }
 
     /// What became of its list since an earlier view: what is gone comes first.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
 use jiff::Timestamp;
-use model::{Digest, Execution, LabelId, SourceId, ToolId, Visibility};
+use model::{Digest, Execution, LabelId, Primitive, SourceId, ToolId, Visibility};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -18,6 +18,8 @@ use crate::etag::Tag;
 pub(super) struct Listed {
     /// For ever.
     id: ToolId,
+    /// What it is: sources that speak MCP have prompts and resources too.
+    kind: Primitive,
     /// Whose it is.
     source_id: SourceId,
     /// Its plain name; an agent for whom it clashes with another sees a longer one.
@@ -49,6 +51,7 @@ impl Listed {
         let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
         Self {
             id: tool.id.clone(),
+            kind: manifest.execution.primitive(),
             source_id: tool.source.clone(),
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),

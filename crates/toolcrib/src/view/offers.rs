@@ -1,0 +1,139 @@
+//! Prompts and resources of the catalog, as one agent sees them: what MCP servers have, under the same grants as tools.
+//!
+//! A prompt goes by its own name, a resource by its own address, unless another of the agent's does too: then a prompt is
+//! shown as `source__name` and a resource as `source+address`, all of those that meet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use catalog::CataloguedTool;
+use model::{Execution, Manifest, SchemaRef};
+use serde_json::{Map, Value};
+
+use super::AgentView;
+use crate::provider::Listed;
+
+/// What is listed in a list of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OfferKind {
+    Prompt,
+    Resource,
+    Template,
+}
+
+/// One of them, as this agent sees it.
+pub(super) struct Offer {
+    pub(super) entry: Arc<CataloguedTool>,
+    /// What the agent calls it.
+    pub(super) key: Box<str>,
+    /// What its server calls it.
+    pub(super) own: Box<str>,
+}
+
+impl AgentView {
+    /// All of a kind, in the order of their ids.
+    pub(super) fn offers(&self, kind: OfferKind) -> Vec<Offer> {
+        let entries = self.toolset.others().iter().filter_map(|slot| self.snapshot.tool_at(slot));
+        let mut offers: Vec<(Arc<CataloguedTool>, Box<str>)> = entries
+            .filter_map(|entry| {
+                Some((Arc::clone(entry), own(entry.tool.served_manifest()?, kind)?))
+            })
+            .collect();
+        offers.sort_unstable_by(|(one, _), (two, _)| one.tool.id.cmp(&two.tool.id));
+        let mut count: HashMap<Box<str>, usize> = HashMap::new();
+        for (_, own) in &offers {
+            *count.entry(own.clone()).or_default() += 1;
+        }
+        let offers = offers.into_iter().map(|(entry, own)| {
+            let is_alone = count.get(&own).is_none_or(|count| *count == 1);
+            let key = match (is_alone, kind) {
+                (true, _) => own.clone(),
+                (false, OfferKind::Prompt) => entry.tool.qualified_name().into(),
+                (false, OfferKind::Resource | OfferKind::Template) => {
+                    format!("{}+{own}", entry.tool.source).into()
+                }
+            };
+            Offer { entry, key, own }
+        });
+        offers.collect()
+    }
+
+    pub(super) fn listed_offers(&self, kind: OfferKind) -> impl Iterator<Item = Arc<Listed>> {
+        let offers = self.offers(kind).into_iter();
+        offers.filter_map(move |offer| {
+            let shown = shown(offer.entry.tool.served_manifest()?, kind, &offer.key);
+            Some(Arc::new(Listed { key: offer.key, shown }))
+        })
+    }
+}
+
+fn own(manifest: &Manifest<SchemaRef>, kind: OfferKind) -> Option<Box<str>> {
+    match (&manifest.execution, kind) {
+        (Execution::McpPrompt, OfferKind::Prompt) => Some(manifest.name.clone()),
+        (Execution::McpResource { uri }, OfferKind::Resource) => Some(uri.clone()),
+        (Execution::McpTemplate { uri_template }, OfferKind::Template) => {
+            Some(uri_template.clone())
+        }
+        _ => None,
+    }
+}
+
+/// As its server lists it, under the agent's key.
+fn shown(manifest: &Manifest<SchemaRef>, kind: OfferKind, key: &str) -> Map<String, Value> {
+    let mut shown = Map::new();
+    let (member, name) = match kind {
+        OfferKind::Prompt => ("name", None),
+        OfferKind::Resource => ("uri", Some(&manifest.name)),
+        OfferKind::Template => ("uriTemplate", Some(&manifest.name)),
+    };
+    shown.insert(member.to_owned(), key.into());
+    shown.extend(name.map(|name| ("name".to_owned(), Value::from(&**name))));
+    let title = manifest.title.as_ref();
+    shown.extend(title.map(|title| ("title".to_owned(), Value::from(&**title))));
+    if !manifest.description.is_empty() {
+        shown.insert("description".to_owned(), Value::from(&*manifest.description));
+    }
+    let extra = manifest.extra.iter();
+    shown.extend(extra.map(|(name, value)| (name.to_string(), value.to_value())));
+    shown
+}
+
+/// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
+/// for a query or a fragment also for none. The server has the last word.
+pub(super) fn is_like(uri: &str, template: &str) -> bool {
+    let Some((before, rest)) = template.split_once('{') else { return uri == template };
+    let Some(uri) = uri.strip_prefix(before) else { return false };
+    let Some((expression, rest)) = rest.split_once('}') else { return false };
+    let from = usize::from(!expression.starts_with(['?', '&', '#', '/', ';', '.']));
+    let ends = uri.char_indices().map(|(place, _)| place).chain([uri.len()]);
+    let mut ends = ends.filter(|end| from <= *end);
+    ends.any(|end| uri.get(end..).is_some_and(|after| is_like(after, rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_like_a_template_or_not() {
+        for (uri, template) in [
+            ("file:///a/b", "file:///{+path}"),
+            ("test://template/123/data", "test://template/{id}/data"),
+            ("a:b", "a:b"),
+            ("x://a", "x://a{?q}"),
+            ("x://a?q=1", "x://a{?q}"),
+            ("db://t/7/c/9", "db://{t}/7/{c}/{n}"),
+        ] {
+            assert!(is_like(uri, template), "{uri} {template}");
+        }
+        for (uri, template) in [
+            ("file:///", "file:///{+path}"),
+            ("test://template/123/date", "test://template/{id}/data"),
+            ("b:b", "a:b"),
+            ("x", "{x"),
+            ("", "{x}"),
+        ] {
+            assert!(!is_like(uri, template), "{uri} {template}");
+        }
+    }
+}
