@@ -1,6 +1,7 @@
 //! `toolcrib call`: one call of a target's tool, without a server; or only a look at its request.
 
 mod arguments;
+mod server;
 mod shown;
 
 use std::collections::BTreeSet;
@@ -9,7 +10,9 @@ use execution::{
     Answers, CredentialError, Credentials, HttpTool, HttpToolError, Request, TemplateError,
     distance,
 };
-use model::{Discovered, Execution, Inventory, Kind, Manifest, SchemaRef, SecretRef, ToolId};
+use model::{
+    Discovered, Execution, Inventory, Kind, Manifest, Primitive, SchemaRef, SecretRef, ToolId,
+};
 use secrecy::SecretString;
 use toolcrib::{JournalPlace, Secrets, SystemClock};
 use upstream::http::{Limits, Origin};
@@ -26,9 +29,16 @@ pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
     target::warn(&given.target);
     let credentials = credentials(&given.target.credentials).await?;
     let target = target::read(&given.target).await?;
-    let (id, tool) = find(&target.found.inventory, &given.tool)?;
+    let name = given.tool.as_str();
+    if name.is_empty() {
+        return Err(Failure::ToolMissing);
+    }
+    let (id, tool) = find(&target.found.inventory, name)?;
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
     let arguments = arguments::read(given, &schema).await?;
+    if let Some(connection) = &target.connection {
+        return server::call(given, id, &tool.manifest, &schema, arguments, connection).await;
+    }
     let answers = match target.kind {
         Kind::HttpManifest => Answers::ToolResult,
         _ => Answers::Api,
@@ -36,7 +46,7 @@ pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
     let tool = HttpTool::compile(id.clone(), &tool.manifest, &schema, answers)
         .map_err(|error| not_callable(&tool.manifest, error))?;
     tool.check(&arguments).map_err(|problems| Failure::Arguments {
-        tool: given.tool.clone(),
+        tool: name.to_owned(),
         problems: problems.iter().map(ToString::to_string).collect(),
     })?;
     warn_of_unknown_schemes(&tool, &credentials);
@@ -127,8 +137,10 @@ async fn credentials(given: &[String]) -> Result<Credentials, Failure> {
 
 /// A tool by its name, or by its key.
 fn find<'a>(inventory: &'a Inventory, name: &str) -> Result<(&'a ToolId, &'a Discovered), Failure> {
-    let is_it =
-        |(id, tool): &(&ToolId, &Discovered)| &*tool.manifest.name == name || id.key() == name;
+    let is_it = |(id, tool): &(&ToolId, &Discovered)| {
+        (&*tool.manifest.name == name || id.key() == name)
+            && tool.manifest.execution.primitive() == Primitive::Tool
+    };
     inventory.tools.iter().find(is_it).ok_or_else(|| {
         let names = inventory.tools.values().map(|tool| &*tool.manifest.name);
         Failure::NoSuchTool { name: name.to_owned(), near: near(name, names) }

@@ -13,7 +13,7 @@ use crate::journal::show::At;
 use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
 use crate::sight;
-use crate::{call, discover, explain, journal, secret, serve, stdio};
+use crate::{call, discover, explain, import, journal, secret, serve, stdio};
 
 /// How a verb ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,15 +110,21 @@ For a desktop client:
     Stdio(Stdio),
     /// List the tools of an API, without a server
     #[command(after_help = "\
-TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, or the http manifest behind
-`GET /tools`. What cannot become a tool is a warning.
+TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, the http manifest behind
+`GET /tools`, or the URL of an MCP server. After `--` comes a program that speaks MCP. What cannot
+become a tool is a warning.
 
 Examples:
   toolcrib discover api.yaml
   toolcrib discover https://api.example.com/openapi.json
+  toolcrib discover https://mcp.example.com/mcp --header authorization=env:TOKEN
+  toolcrib discover -- npx -y @modelcontextprotocol/server-everything stdio
   curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'")]
     Discover(target::Discover),
     /// Call a tool of an API, without a server
+    #[command(override_usage = "\
+toolcrib call [OPTIONS] TARGET TOOL [KEY=VALUE]...
+       toolcrib call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARGUMENT]...")]
     #[command(after_help = "\
 A text argument takes VALUE as it is; any other takes JSON. --json prints the whole outcome:
 `tool_id`, `status`, `result` or `content`, `error` with its `code`, `execution_time_ms` and
@@ -129,8 +135,20 @@ Examples:
   toolcrib call api.yaml get_pet id=7
   toolcrib call api.yaml add_pet name=Rex tags='[\"dog\"]' --dry-run
   toolcrib call api.yaml add_pet --args @pet.json
+  toolcrib call echo message=hi -- npx -y @modelcontextprotocol/server-everything stdio
   TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN")]
     Call(target::Call),
+    /// Take over the MCP servers that other programs know
+    #[command(after_help = "\
+FILE is the configuration of a desktop client (`mcpServers` of Claude Desktop and Cursor, `servers`
+of VS Code) or a `server.json` of the official MCP registry; `-` is standard input. Each server
+becomes a source. Values of environments and headers are sealed; `${NAME}` stays a variable.
+
+Examples:
+  toolcrib import ~/.cursor/mcp.json --dry-run
+  toolcrib import claude_desktop_config.json --sealing-key-file key
+  curl -s https://registry.example/v0.1/servers/… | toolcrib import -")]
+    Import(ImportServers),
     /// Say which tools an identity has, and why
     #[command(after_help = "\
 Reads the journal; a server may be running. Without --tool it lists the tools of the identity. With
@@ -356,14 +374,28 @@ pub(crate) struct SetSecret {
     pub(crate) sealing_key_file: Option<PathBuf>,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct ImportServers {
+    /// The file, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Say what would be registered, and register nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// A file with the key
+    #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
+    pub(crate) sealing_key_file: Option<PathBuf>,
+}
+
 /// Does what the command line says.
 pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
     let place = &config.journal;
     match cli.verb {
         Verb::Serve(arguments) => serve::serve(&config, &arguments).await,
         Verb::Stdio(arguments) => stdio::speak(&config, &arguments).await,
-        Verb::Discover(arguments) => discover::discover(&arguments).await,
-        Verb::Call(arguments) => call::call(&arguments).await,
+        Verb::Discover(arguments) => discover::discover(&arguments.in_place()).await,
+        Verb::Call(arguments) => call::call(&arguments.in_place()).await,
+        Verb::Import(arguments) => import::import(&config, &arguments).await,
         Verb::Explain(arguments) => explain::explain(place, &arguments).await,
         Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
         Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,

@@ -1,6 +1,8 @@
 //! What the command line and the environment say together. The only place that reads the environment.
 
+use std::collections::BTreeMap;
 use std::env::VarError;
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
@@ -91,6 +93,13 @@ fn read_key(path: &Path) -> io::Result<String> {
 pub(crate) fn programs() -> ProgramHost {
     let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
     ProgramHost { search_path: std::env::var_os("PATH"), bound_by: ourselves }
+}
+
+/// As much of the environment as a program needs to run at all, and nothing that is anybody's secret.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+pub(crate) fn little_environment() -> BTreeMap<OsString, OsString> {
+    let known = ["PATH", "HOME", "LANG", "TMPDIR"].into_iter();
+    known.filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
 }
 
 /// A variable that is empty counts as not set.

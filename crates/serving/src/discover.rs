@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use model::{Discovered, Kind, Manifest, RawJson, SchemaRef, Warning};
+use model::{Discovered, Kind, Manifest, Primitive, RawJson, SchemaRef, Warning};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(crate) async fn discover(arguments: &options::Discover) -> Result<Ended, Fai
     let target = target::read(&arguments.target).await?;
     match arguments.json.json {
         true => out::print_json(&Shown::of(&target))?,
-        false => out::print(&text(&arguments.target.target, &target))?,
+        false => out::print(&text(&arguments.target.shown(), &target))?,
     }
     Ok(Ended::Fine)
 }
@@ -93,16 +93,30 @@ fn text(given: &str, target: &Target) -> String {
     let inventory = &target.found.inventory;
     let version = inventory.source_version.as_deref();
     let version = version.map(|version| format!(", version {}", out::plain(version)));
+    let count = |kind| {
+        let all = inventory.tools.values();
+        all.filter(|tool| tool.manifest.execution.primitive() == kind).count()
+    };
+    let mut has = counted(count(Primitive::Tool), "tool", "tools");
+    for (kind, one, many) in
+        [(Primitive::Prompt, "prompt", "prompts"), (Primitive::Resource, "resource", "resources")]
+    {
+        if 0 < count(kind) {
+            has += &format!(", {}", counted(count(kind), one, many));
+        }
+    }
     let mut text = format!(
-        "{} in {} ({}{})\n",
-        counted(inventory.tools.len(), "tool", "tools"),
+        "{has} in {} ({}{})\n",
         target::shown(given),
         target.kind,
         version.unwrap_or_default(),
     );
     text += &table(target);
     text += &warnings(&inventory.warnings);
-    let tools = || inventory.tools.values();
+    let tools = || {
+        let all = inventory.tools.values();
+        all.filter(|tool| tool.manifest.execution.primitive() == Primitive::Tool)
+    };
     // Rather one that changes nothing.
     if let Some(tool) = tools().find(|tool| &*tool.manifest.method == "GET").or(tools().next()) {
         text += &format!("\nCall one: {}\n", example(given, tool));
@@ -111,7 +125,8 @@ fn text(given: &str, target: &Target) -> String {
 }
 
 fn table(target: &Target) -> String {
-    let tools = || target.found.inventory.tools.values().map(|tool| &tool.manifest);
+    let all = || target.found.inventory.tools.values().map(|tool| &tool.manifest);
+    let tools = || all().filter(|manifest| manifest.execution.primitive() == Primitive::Tool);
     if tools().next().is_none() {
         return String::new();
     }
@@ -153,8 +168,12 @@ fn example(given: &str, tool: &Discovered) -> String {
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let pairs: String = required.map(|name| format!(" {}=…", quoted(name))).collect();
+    let name = out::plain(&tool.manifest.name);
+    if let Some(command) = given.strip_prefix("-- ") {
+        return format!("toolcrib call {name}{pairs} -- {}", out::plain(command));
+    }
     let given = quoted(&target::shown(given).replace("standard input", "-"));
-    format!("toolcrib call {given} {}{pairs} --dry-run", out::plain(&tool.manifest.name))
+    format!("toolcrib call {given} {name}{pairs} --dry-run")
 }
 
 /// A word as a shell takes it: somebody will paste it.

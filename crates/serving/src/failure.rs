@@ -10,6 +10,7 @@ use model::InvalidUrl;
 use toolcrib::{
     CommandError, InvalidPlace, JournalError, NotIdentified, SecretError, TransferError,
 };
+use upstream::mcp::McpError;
 
 use crate::serve::listen::Listen;
 use crate::serve::tls::TlsError;
@@ -98,6 +99,24 @@ pub(crate) enum Failure {
     Fetch(#[from] DiscoveryError),
     #[error("{target}")]
     NoTools { target: String, source: DiscoveryError },
+    #[error("the MCP server cannot be asked")]
+    Mcp(#[source] McpError),
+    #[error("the file is not JSON")]
+    ImportNotJson(#[source] serde_json::Error),
+    #[error(
+        "the file has neither `mcpServers`, `servers`, `packages` nor `remotes`: give the configuration of a client, or a server.json"
+    )]
+    ImportUnknown,
+    #[error("a server cannot be registered")]
+    NotRegistered(#[source] CommandError),
+    #[error("say which tool: `toolcrib discover` lists them")]
+    ToolMissing,
+    #[error("say which program: `-- COMMAND ARGUMENT…`")]
+    CommandMissing,
+    #[error(
+        "--header takes NAME=REF, where REF is `env:NAME` or `file:PATH`; the value is not given itself"
+    )]
+    HeaderOption,
     #[error("there is no tool `{name}`: {}", suggestion(near))]
     NoSuchTool { name: String, near: Vec<String> },
     #[error("tool `{tool}` cannot be called")]
@@ -144,6 +163,22 @@ impl Failure {
     /// The message and its causes in one line; a cause that a message repeats is said once.
     pub(crate) fn sentence(&self) -> String {
         model::sentence(self)
+    }
+
+    /// Whether there may be something else than a document where one was looked for.
+    pub(crate) fn may_be_no_document(&self) -> bool {
+        match self {
+            Self::Fetch(DiscoveryError::Status { .. }) => true,
+            Self::NoTools { source, .. } | Self::Fetch(source) => matches!(
+                source,
+                DiscoveryError::Unknown
+                    | DiscoveryError::WebPage
+                    | DiscoveryError::Text(_)
+                    | DiscoveryError::NotOpenapi
+                    | DiscoveryError::NotAnHttpManifest { .. }
+            ),
+            _ => false,
+        }
     }
 
     /// Whether the reader of our output went away.

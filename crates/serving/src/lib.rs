@@ -23,6 +23,7 @@ mod failure;
 mod format;
 mod health;
 mod http_manifest;
+mod import;
 mod in_time;
 mod journal;
 mod mcp;

@@ -1,4 +1,7 @@
-//! A target: an API that is looked at without a server. A file, a URL or standard input becomes its tools.
+//! A target: an API or an MCP server that is looked at without a server of ours. A file, a URL, standard input or a
+//! program becomes its tools.
+
+mod server;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -10,6 +13,7 @@ use model::{Kind, SourceId, SourceUrl};
 use upstream::egress::Egress;
 use upstream::http::{HttpClient, Limits, Origin};
 use upstream::limits::{LimitError, read_file};
+use upstream::mcp::Connection;
 
 use crate::cli::target::{self as options, Describe};
 use crate::failure::Failure;
@@ -21,11 +25,41 @@ pub(crate) struct Target {
     /// Where credentials may go. None if the user said where the API is, by an option or in a file.
     pub(crate) origin: Option<Origin>,
     pub(crate) found: Found,
+    /// To an MCP server.
+    pub(crate) connection: Option<Connection>,
+}
+
+/// Finds out what the target is, and what it has.
+pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
+    if !options.command.is_empty() {
+        return server::of_command(options).await;
+    }
+    let target = options.target.as_deref().unwrap_or_default();
+    if !is_url(target) {
+        return described(options, target).await;
+    }
+    // A server of MCP says so by its path, or is what is left when the address has no document.
+    if server::is_likely(url(target)?.as_url()) {
+        return server::at(options, target).await;
+    }
+    let error = match described(options, target).await {
+        Err(error) if error.may_be_no_document() => error,
+        read => return read,
+    };
+    match server::at(options, target).await {
+        Ok(found) => Ok(found),
+        // What was expected is said.
+        Err(_) => {
+            match described(options, &format!("{}/tools", target.trim_end_matches('/'))).await {
+                Ok(target) => Ok(target),
+                Err(_) => Err(error),
+            }
+        }
+    }
 }
 
 /// Reads the target's document and makes tools of it.
-pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
-    let target = options.target.as_str();
+async fn described(options: &options::Target, target: &str) -> Result<Target, Failure> {
     let reading = Options {
         base_url: options.base_url.as_deref().map(base_url).transpose()?,
         describe: match options.describe {
@@ -36,7 +70,7 @@ pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
         media_type: options.media_type.clone(),
     };
     let source = source_id(target);
-    let (address, bytes) = document(options).await?;
+    let (address, bytes) = document(options, target).await?;
     let chosen = options.base_url.is_some() || !is_url(target);
     let origin = if chosen { None } else { Some(url(target)?.as_url().origin()) };
     let discovered = tokio::task::spawn_blocking(move || {
@@ -46,12 +80,11 @@ pub(crate) async fn read(options: &options::Target) -> Result<Target, Failure> {
     let discovered = discovered.expect("reading a document does not panic");
     let (kind, found) =
         discovered.map_err(|source| Failure::NoTools { target: shown(target), source })?;
-    Ok(Target { kind, origin, found })
+    Ok(Target { kind, origin, found, connection: None })
 }
 
 /// The document, and where it is from.
-async fn document(options: &options::Target) -> Result<(Address, Vec<u8>), Failure> {
-    let target = options.target.as_str();
+async fn document(options: &options::Target, target: &str) -> Result<(Address, Vec<u8>), Failure> {
     if target == "-" {
         return Ok((Address::Inline, from_stdin(MAX_BYTES as u64).await?));
     }

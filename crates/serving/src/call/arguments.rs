@@ -17,7 +17,7 @@ pub(super) async fn read(
     schema: &Value,
 ) -> Result<Map<String, Value>, Failure> {
     let mut arguments = match &given.args {
-        Some(args) => object(args, &given.target.target).await?,
+        Some(args) => object(args, given.target.target.as_deref().unwrap_or_default()).await?,
         None => Map::new(),
     };
     let mut problems = Vec::new();

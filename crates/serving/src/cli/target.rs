@@ -8,9 +8,9 @@ use super::Json;
 // Texts are parsed later: URLs and references may hold secrets, and clap repeats what it cannot parse.
 #[derive(Args, Debug)]
 pub(crate) struct Target {
-    /// An OpenAPI specification or http manifest: a file, a URL, or `-` for standard input
-    #[arg(value_name = "TARGET")]
-    pub(crate) target: String,
+    /// Not with a command.
+    #[arg(skip)]
+    pub(crate) target: Option<String>,
     /// Where the API is, instead of where its specification says
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
@@ -26,9 +26,15 @@ pub(crate) struct Target {
     /// Reach private and loopback addresses too
     #[arg(long)]
     pub(crate) allow_private: bool,
+    /// A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or `file:PATH`
+    #[arg(long = "header", value_name = "NAME=REF")]
+    pub(crate) headers: Vec<String>,
     /// How long to wait for an answer [default: 60 for a specification, 30 for a call]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: Option<u64>,
+    /// A program that speaks MCP, instead of TARGET; it gets PATH and HOME and nothing else of the environment
+    #[arg(last = true, value_name = "COMMAND", num_args = 1..)]
+    pub(crate) command: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -41,21 +47,55 @@ pub(crate) enum Describe {
 
 #[derive(Args, Debug)]
 pub(crate) struct Discover {
+    /// A specification or http manifest (file, URL, or `-` for standard input), or the URL of an MCP server
+    #[arg(value_name = "TARGET", required_unless_present = "command")]
+    given: Option<String>,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]
     pub(crate) json: Json,
 }
 
+impl Target {
+    /// As it was given.
+    pub(crate) fn shown(&self) -> String {
+        match &self.target {
+            Some(target) if self.command.is_empty() => target.clone(),
+            _ => format!("-- {}", self.command.join(" ")),
+        }
+    }
+}
+
+impl Discover {
+    /// With everything where it belongs.
+    pub(crate) fn in_place(mut self) -> Self {
+        self.target.target = self.given.take();
+        self
+    }
+}
+
+impl Call {
+    /// The same. With a command there is no TARGET: the first word is the tool.
+    pub(crate) fn in_place(mut self) -> Self {
+        let mut words = std::mem::take(&mut self.words).into_iter();
+        if self.target.command.is_empty() {
+            self.target.target = words.next();
+        }
+        (self.tool, self.pairs) = (words.next().unwrap_or_default(), words.collect());
+        self
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Call {
+    /// The target as for `discover`, the tool as `discover` lists it, and arguments
+    #[arg(value_name = "TARGET TOOL KEY=VALUE", required = true, num_args = 1..)]
+    words: Vec<String>,
     #[command(flatten)]
     pub(crate) target: Target,
-    /// The name of the tool, as `discover` lists it
-    #[arg(value_name = "TOOL")]
+    #[arg(skip)]
     pub(crate) tool: String,
-    /// Arguments: a text as it is, anything else as JSON
-    #[arg(value_name = "KEY=VALUE")]
+    #[arg(skip)]
     pub(crate) pairs: Vec<String>,
     /// Arguments as a JSON object, `@FILE` or `-` for standard input
     #[arg(long, value_name = "JSON")]

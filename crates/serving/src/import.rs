@@ -1,0 +1,288 @@
+//! `toolcrib import`: the MCP servers that other programs know become sources.
+//!
+//! Understood are the configuration of desktop clients (`mcpServers`, `servers`) and the `server.json` of the official
+//! registry. A value in an environment or a header is most often a secret: it is sealed, never stored as it is.
+
+mod client_file;
+mod server_json;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use catalog::source::SourceCommand;
+use model::{
+    ApiKeyLocation, Auth, Isolation, Lifecycle, SecretRef, Settings, SourceId, SourceProfile,
+    SourceUrl, StdioCommand,
+};
+use secrecy::SecretString;
+use serde_json::{Map, Value, json};
+use toolcrib::{Catalog, Command, CommandError, Context, Refusal, Secrets};
+
+use crate::cli::{Ended, ImportServers};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::journal::open_or_make;
+use crate::{out, target};
+
+/// More than any configuration has.
+const LIMIT: u64 = 4 << 20;
+
+/// A server that another program knows.
+#[derive(Debug, PartialEq)]
+struct Server {
+    name: String,
+    description: String,
+    place: Place,
+}
+
+#[derive(Debug, PartialEq)]
+enum Place {
+    Program {
+        program: String,
+        arguments: Vec<String>,
+        environment: BTreeMap<String, String>,
+        folder: Option<String>,
+    },
+    Url {
+        url: String,
+        headers: BTreeMap<String, String>,
+    },
+}
+
+/// A server that cannot be taken, and why.
+#[derive(Debug, PartialEq)]
+struct NotTaken {
+    name: String,
+    why: String,
+}
+
+type Read = Vec<Result<Server, NotTaken>>;
+
+pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<Ended, Failure> {
+    let bytes = match given.file.as_str() {
+        "-" => target::from_stdin(LIMIT).await?,
+        path => target::from_file(Path::new(path), LIMIT)?,
+    };
+    let read = read(&bytes)?;
+    let key = config.sealing_key(given.sealing_key_file.as_deref())?;
+    if given.dry_run {
+        for one in &read {
+            match one {
+                Ok(server) => out::print(&format!("{}: {}", plain(&server.name), server.place))?,
+                Err(not) => out::note(&format!("{}: {}", plain(&not.name), not.why)),
+            }
+        }
+        return Ok(Ended::Fine);
+    }
+    let journal = open_or_make(&config.journal).await?;
+    let mut store = Store { secrets: Secrets::new(std::sync::Arc::clone(&journal), key, |_| None) };
+    let catalog = Catalog::open(journal).await?;
+    let mut is_whole = true;
+    for one in read {
+        match register(&catalog, &mut store, one).await? {
+            Ok(said) => out::print(&said)?,
+            Err(NotTaken { name, why }) => {
+                is_whole = false;
+                out::note(&format!("{} was not taken: {why}", plain(&name)));
+            }
+        }
+    }
+    catalog.close().await;
+    out::note(
+        "a server refreshes new sources by itself; programs need `toolcrib serve --allow-stdio`",
+    );
+    Ok(if is_whole { Ended::Fine } else { Ended::ProblemsFound })
+}
+
+/// Everything that is in a file.
+fn read(bytes: &[u8]) -> Result<Read, Failure> {
+    let text = client_file::without_comments(&String::from_utf8_lossy(bytes));
+    let document: Value = serde_json::from_str(&text).map_err(Failure::ImportNotJson)?;
+    let servers = client_file::servers(&document).or_else(|| server_json::servers(&document));
+    servers.ok_or(Failure::ImportUnknown)
+}
+
+async fn register(
+    catalog: &Catalog,
+    store: &mut Store,
+    server: Result<Server, NotTaken>,
+) -> Result<Result<String, NotTaken>, Failure> {
+    let server = match server {
+        Ok(server) => server,
+        Err(not) => return Ok(Err(not)),
+    };
+    let name = server.name.clone();
+    let not = |why: String| Ok(Err(NotTaken { name: name.clone(), why }));
+    let Ok(id) = SourceId::from_name(&server.name) else {
+        return not("no id can be made of its name".to_owned());
+    };
+    if catalog.snapshot().source(&id).is_some() {
+        return not(format!("there is a source `{id}` already"));
+    }
+    let profile = match profile(&id, &server, store).await? {
+        Ok(profile) => profile,
+        Err(why) => return not(why),
+    };
+    let command = Command::Source(id.clone(), SourceCommand::Register(profile));
+    match catalog.execute(command, Context::by("cli:import"), None).await {
+        Ok(_) => Ok(Ok(format!("registered `{id}`: {}", server.place))),
+        Err(CommandError::Refused(refusal @ Refusal::AlreadyExists { .. })) => {
+            not(refusal.to_string())
+        }
+        Err(error) => Err(Failure::NotRegistered(error)),
+    }
+}
+
+async fn profile(
+    id: &SourceId,
+    server: &Server,
+    store: &mut Store,
+) -> Result<Result<SourceProfile, String>, Failure> {
+    let (mut url, mut auth, mut command) = (None, Auth::None, None);
+    match &server.place {
+        Place::Program { program, arguments, environment, folder } => {
+            let mut kept = BTreeMap::new();
+            for (name, value) in environment {
+                match store.keep(&format!("{id}/{name}"), value).await? {
+                    Ok(reference) => drop(kept.insert(name.as_str().into(), reference)),
+                    Err(why) => return Ok(Err(why)),
+                }
+            }
+            command = Some(StdioCommand {
+                program: program.as_str().into(),
+                arguments: arguments.iter().map(|text| text.as_str().into()).collect(),
+                environment: kept,
+                directory: folder.as_deref().map(Into::into),
+            });
+        }
+        Place::Url { url: text, headers } => {
+            match text.parse::<SourceUrl>() {
+                Ok(parsed) => url = Some(parsed),
+                Err(error) => return Ok(Err(error.to_string())),
+            }
+            if 1 < headers.len() {
+                let why = "it sends several headers, and a source sends one: register it by hand";
+                return Ok(Err(why.to_owned()));
+            }
+            if let Some((name, value)) = headers.first_key_value() {
+                auth = match of_header(id, name, value, store).await? {
+                    Ok(auth) => auth,
+                    Err(why) => return Ok(Err(why)),
+                };
+            }
+        }
+    }
+    let (lifecycle, isolation) = (Lifecycle::Persistent, Isolation::Auto);
+    let settings = Settings::Mcp { command, lifecycle, isolation };
+    let profile = json!({"name": server.name, "description": server.description, "settings": settings, "auth": auth});
+    let mut profile: SourceProfile = match serde_json::from_value(profile) {
+        Ok(profile) => profile,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    profile.url = url;
+    Ok(Ok(profile))
+}
+
+async fn of_header(
+    id: &SourceId,
+    name: &str,
+    value: &str,
+    store: &mut Store,
+) -> Result<Result<Auth, String>, Failure> {
+    let bearer =
+        value.strip_prefix("Bearer ").filter(|_| name.eq_ignore_ascii_case("authorization"));
+    let kept = store.keep(&format!("{id}/{name}"), bearer.unwrap_or(value)).await?;
+    Ok(kept.map(|reference| match bearer {
+        Some(_) => Auth::Bearer { token: reference },
+        None => {
+            let (location, name) = (ApiKeyLocation::Header, name.into());
+            Auth::ApiKey { location, name, value: reference }
+        }
+    }))
+}
+
+/// Where values are kept.
+struct Store {
+    secrets: Secrets,
+}
+
+impl Store {
+    /// A reference to a value: `${NAME}` is a variable, everything else is sealed.
+    async fn keep(
+        &mut self,
+        name: &str,
+        value: &str,
+    ) -> Result<Result<SecretRef, String>, Failure> {
+        if let Some(variable) = variable(value) {
+            return Ok(format!("env:{variable}")
+                .parse()
+                .map_err(|_| format!("`{}` is no name of a variable", plain(variable))));
+        }
+        match self.secrets.seal(name, &SecretString::from(value)).await {
+            Ok(reference) => Ok(Ok(reference)),
+            Err(toolcrib::SecretError::NoKey) => {
+                Ok(Err("its secrets must be sealed: give --sealing-key-file FILE".to_owned()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The variable that a value stands for: `${NAME}`, `${env:NAME}`.
+fn variable(value: &str) -> Option<&str> {
+    let name = value.strip_prefix("${")?.strip_suffix('}')?;
+    Some(name.strip_prefix("env:").unwrap_or(name)).filter(|name| !name.contains([':', '$', '{']))
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Program { program, arguments, .. } => {
+                let words = std::iter::once(program).chain(arguments);
+                let words: Vec<_> = words.map(|word| plain(word)).collect();
+                f.write_str(&words.join(" "))
+            }
+            Self::Url { url, .. } => f.write_str(&plain(url.split('?').next().unwrap_or(url))),
+        }
+    }
+}
+
+fn plain(text: &str) -> String {
+    out::plain(text).into_owned()
+}
+
+/// The texts of an object.
+fn texts(object: Option<&Value>) -> BTreeMap<String, String> {
+    let object = object.and_then(Value::as_object).into_iter().flatten();
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    };
+    object.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect()
+}
+
+fn text(object: &Map<String, Value>, name: &str) -> Option<String> {
+    object.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_told_from_a_value() {
+        assert_eq!(variable("${TOKEN}"), Some("TOKEN"));
+        assert_eq!(variable("${env:TOKEN}"), Some("TOKEN"));
+        for value in ["TOKEN", "${input:token}", "a ${TOKEN}", "${a}${b}", ""] {
+            assert_eq!(variable(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        assert!(matches!(read(b"{"), Err(Failure::ImportNotJson(_))));
+        assert!(matches!(read(b"{}"), Err(Failure::ImportUnknown)));
+        assert!(matches!(read(b"[1]"), Err(Failure::ImportUnknown)));
+    }
+}

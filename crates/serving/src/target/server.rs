@@ -1,0 +1,83 @@
+//! Targets that speak MCP: at a URL, or a program that is started for the occasion.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use model::{Kind, SecretRef};
+use secrecy::ExposeSecret as _;
+use toolcrib::{JournalPlace, Secrets, SystemClock};
+use upstream::http::Url;
+use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
+use upstream::mcp::{Connection, McpLimits, Settings, Target as Server};
+use upstream::stdio::Program;
+
+use super::{Target, client, source_id, url};
+use crate::cli::target as options;
+use crate::failure::Failure;
+use crate::{config, progress};
+
+/// Whether an address looks like that of an MCP server.
+pub(super) fn is_likely(url: &Url) -> bool {
+    let last = url.path_segments().and_then(|mut parts| parts.rfind(|part| !part.is_empty()));
+    matches!(last, Some("mcp" | "sse"))
+}
+
+/// The server at a URL.
+pub(super) async fn at(options: &options::Target, target: &str) -> Result<Target, Failure> {
+    let url = url(target)?.as_url().clone();
+    let origin = Some(url.origin());
+    let headers = headers(&options.headers).await?;
+    let server = Server::Http { client: client(options), url, headers };
+    Ok(Target { origin, ..ask(options, &server, target).await? })
+}
+
+/// A program.
+pub(super) async fn of_command(options: &options::Target) -> Result<Target, Failure> {
+    let Some((command, arguments)) = options.command.split_first() else {
+        return Err(Failure::CommandMissing);
+    };
+    let host = config::programs();
+    let program = Program {
+        arguments: arguments.iter().map(OsString::from).collect(),
+        environment: config::little_environment(),
+        folder: std::env::current_dir().ok(),
+        search_path: host.search_path,
+        bound_by: host.bound_by,
+        ..Program::new(command)
+    };
+    ask(options, &Server::Program(program), command).await
+}
+
+async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<Target, Failure> {
+    let mut limits = McpLimits::default();
+    limits.opening = options.timeout.map_or(limits.opening, Duration::from_secs);
+    let settings = Settings { limits, listens: false, ..Settings::default() };
+    let asked = async {
+        let connection = Connection::open(server, &settings).await.map_err(Failure::Mcp)?;
+        let found = discovery::mcp::discover(&source_id(name), &connection).await?;
+        Ok::<_, Failure>((connection, found))
+    };
+    let (connection, found) = progress::during("asking the MCP server", asked).await?;
+    Ok(Target { kind: Kind::Mcp, origin: None, found, connection: Some(connection) })
+}
+
+/// The values of `NAME=REF`s. A value that is no reference may be the secret itself and is not repeated.
+async fn headers(given: &[String]) -> Result<HeaderMap, Failure> {
+    let mut headers = HeaderMap::new();
+    if given.is_empty() {
+        return Ok(headers);
+    }
+    let journal = JournalPlace::Memory.open(SystemClock).await?;
+    let secrets = Secrets::new(journal, None, config::variable_of_user);
+    for text in given {
+        let (name, reference) = text.split_once('=').ok_or(Failure::HeaderOption)?;
+        let reference: SecretRef = reference.parse().map_err(|_| Failure::HeaderOption)?;
+        let value = secrets.read(&reference).await?;
+        let name = HeaderName::try_from(name).map_err(|_| Failure::HeaderOption)?;
+        let mut value =
+            HeaderValue::try_from(value.expose_secret()).map_err(|_| Failure::HeaderOption)?;
+        value.set_sensitive(true);
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
