@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use catalog::journal::Context;
+use catalog::journal::{Context, JournalError};
 use catalog::source::{SourceCommand, SyncError};
 use catalog::{Catalog, Command, CommandError, Refusal};
 use discovery::{DiscoveryError, Found};
@@ -64,7 +64,7 @@ impl Refresher {
         let start = Instant::now();
         self.tell(source, SourceCommand::StartSync, context).await?;
         let mut result = match self.discover(source).await? {
-            Ok(found) => self.ingest(found.inventory, force, context).await?,
+            Ok(found) => self.ingest(result::shortened(found.inventory), force, context).await?,
             Err(error) => self.fail(source, failure(&error), context).await?,
         };
         result.duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -117,10 +117,20 @@ impl Refresher {
                 let message = refusal.to_string().into();
                 SyncError { code: "inventory_shrinks".into(), message }
             }
+            Err(error @ CommandError::Refused(Refusal::NotFound { .. })) => return Err(error),
+            Err(CommandError::Refused(refusal)) => {
+                SyncError { code: "save_failed".into(), message: refusal.to_string().into() }
+            }
             Err(CommandError::Busy { .. }) => {
                 let message = "the source or its tools are being changed by others".into();
                 SyncError { code: "save_failed".into(), message }
             }
+            // It would be the same the next time: the journal works, and what was found is too much for it.
+            Err(CommandError::Journal(
+                error @ (JournalError::TooLarge { .. }
+                | JournalError::NotText { .. }
+                | JournalError::Refused { .. }),
+            )) => SyncError { code: "save_failed".into(), message: error.to_string().into() },
             Err(error) => return Err(error),
         };
         let failed = self.fail(&source, error, context).await?;
