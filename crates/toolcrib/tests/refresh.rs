@@ -30,7 +30,7 @@ impl World {
         let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
         let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        let refresher = Refresher::new(Arc::clone(&catalog), client);
+        let refresher = Refresher::new(Arc::clone(&catalog), client, Arc::new(SystemClock));
         let world = Self { catalog, refresher };
         let register = SourceCommand::Register(serde_json::from_value(profile).unwrap());
         world.execute(Command::Source(pets(), register)).await;
