@@ -72,6 +72,21 @@ async fn register_all(node: &Node, upstream: &Upstream, every: Option<u32>) {
     }
 }
 
+/// Looks again until the upstream was asked so often.
+async fn asked(upstream: &Upstream, times: usize) {
+    let asked = async {
+        while upstream.requests().len() < times {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+}
+
+/// Long enough for one more refresh, if anybody thought that there should be one.
+async fn a_while() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
 /// Both nodes keep fresh while something else goes on.
 async fn both<T>(one: &Node, two: &Node, meanwhile: impl Future<Output = T>) -> T {
     tokio::select! {
@@ -88,8 +103,7 @@ async fn what_two_nodes_find_due_is_refreshed_once() {
     both(&one, &two, async {
         register_all(&one, &upstream, None).await;
         tokio::join!(one.shows_all(), two.shows_all());
-        // Long enough for a second refresh, if anybody thought that there should be one.
-        tokio::time::sleep(Duration::from_secs(2)).await;
+        a_while().await;
     })
     .await;
     assert_eq!(upstream.requests().len(), SOURCES);
@@ -99,7 +113,8 @@ async fn what_two_nodes_find_due_is_refreshed_once() {
             one.refresher.wake(&id(&format!("source-{number}")));
             two.refresher.wake(&id(&format!("source-{number}")));
         }
-        tokio::time::sleep(Duration::from_secs(7)).await;
+        asked(&upstream, 2 * SOURCES).await;
+        a_while().await;
     })
     .await;
     let asked = upstream.requests().len() - SOURCES;
@@ -112,7 +127,7 @@ async fn refreshes_of_two_nodes_never_interleave() {
     let (one, two, upstream) = (Node::on(&url).await, Node::on(&url).await, upstream());
     both(&one, &two, async {
         register_all(&one, &upstream, Some(1)).await;
-        tokio::time::sleep(Duration::from_secs(6)).await;
+        asked(&upstream, 4 * SOURCES).await;
     })
     .await;
     let events = one.catalog.journal().read_after(Position(0), 100_000).await.unwrap();
