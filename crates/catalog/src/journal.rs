@@ -5,6 +5,7 @@
 
 mod envelope;
 mod error;
+mod lease;
 mod memory;
 mod postgres;
 mod shared;
@@ -19,6 +20,7 @@ use model::{Digest, Document};
 
 pub use envelope::{Answer, Context, NewEvent, Once, Position, Recorded, StreamName, Version};
 pub use error::JournalError;
+pub use lease::Lease;
 pub use memory::MemoryJournal;
 pub use postgres::{PostgresJournal, PostgresUrl};
 pub use sqlite::SqliteJournal;
@@ -146,6 +148,10 @@ pub trait Journal: Send + Sync {
 
     /// Stores sealed bytes under a name, or removes them. Not an event: secrets leave no history.
     fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()>;
+
+    /// Takes the lease of a name: until it is dropped, nobody else gets it, on any node. `None` if somebody has it. It
+    /// does not outlive the process, nor the connection to a database.
+    fn lease(&self, name: String) -> Answering<'_, Option<Lease>>;
 
     /// Looks for damage in the storage itself.
     fn check_storage(&self) -> Answering<'_, StorageReport>;

@@ -78,6 +78,12 @@ pub enum Refusal {
         /// The source.
         id: String,
     },
+    /// One at a time.
+    #[error("source `{id}` is being refreshed by another node: look what came of that")]
+    BeingRefreshed {
+        /// The source.
+        id: String,
+    },
     /// The kind of a source is for ever.
     #[error("source `{id}` stays of kind {kind}: register another source for another kind")]
     KindIsForEver {

@@ -23,8 +23,12 @@ pub struct Source {
     pub health: Health,
     /// Refreshes that failed since the last that succeeded.
     pub failures: u32,
+    /// Whether a refresh is missing: none has begun since it was registered, enabled, or told to ask otherwise.
+    pub stale: bool,
     /// When the last refresh began.
     pub last_sync_started_at: Option<Timestamp>,
+    /// When the last refresh ended, well or not; none while it goes on, or if whoever began it is gone.
+    pub last_sync_ended_at: Option<Timestamp>,
     /// Why the last refresh failed, if it did.
     pub last_sync_error: Option<SyncError>,
     /// What the last successful refresh found.
@@ -163,6 +167,11 @@ impl Source {
         events
     }
 
+    /// Whether a refresh has begun and not ended; perhaps it never will.
+    pub fn is_being_refreshed(&self) -> bool {
+        self.last_sync_started_at.is_some() && self.last_sync_ended_at.is_none()
+    }
+
     /// Records what happened.
     pub fn evolve(
         known: &mut Option<Self>,
@@ -181,23 +190,33 @@ impl Source {
             SourceEvent::Registered { .. } => {}
             SourceEvent::Removed {} => *known = None,
             SourceEvent::Updated { profile } => {
+                source.stale |= is_asked_otherwise(&source.profile, &profile);
                 source.profile = profile;
                 source.updated_at = at;
             }
             SourceEvent::Enabled {} => {
                 source.enabled = true;
+                source.stale = true;
                 source.updated_at = at;
             }
             SourceEvent::Disabled {} => {
                 source.enabled = false;
                 source.updated_at = at;
             }
-            SourceEvent::SyncStarted {} => source.last_sync_started_at = Some(at),
+            SourceEvent::SyncStarted {} => {
+                // Nobody ended the one before: whoever began it is gone, perhaps because of it.
+                source.failures += u32::from(source.is_being_refreshed());
+                source.stale = false;
+                source.last_sync_started_at = Some(at);
+                source.last_sync_ended_at = None;
+            }
             SourceEvent::SyncFailed { error } => {
+                source.last_sync_ended_at = Some(at);
                 source.failures += 1;
                 source.last_sync_error = Some(error);
             }
             SourceEvent::InventoryIngested { inventory } => {
+                source.last_sync_ended_at = Some(at);
                 source.failures = 0;
                 source.last_sync_error = None;
                 source.inventory = Some(IngestedInventory { at: Some(at), ..inventory });
@@ -213,7 +232,9 @@ impl Source {
             enabled: true,
             health: Health::Unknown,
             failures: 0,
+            stale: true,
             last_sync_started_at: None,
+            last_sync_ended_at: None,
             last_sync_error: None,
             inventory: None,
             created_at: at,
@@ -221,6 +242,25 @@ impl Source {
             version,
         }
     }
+}
+
+/// Whether a refresh may find something else than before, or take it in where it was held back.
+fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
+    let SourceProfile {
+        name: _,
+        description: _,
+        url,
+        settings,
+        auth,
+        allow,
+        forward_headers: _,
+        trust: _,
+        visibility: _,
+        refresh_every: _,
+        shrink_limit,
+    } = before;
+    (url, settings, auth, allow, shrink_limit)
+        != (&after.url, &after.settings, &after.auth, &after.allow, &after.shrink_limit)
 }
 
 /// The event, if there is anything to say.

@@ -7,6 +7,8 @@ mod append;
 mod beside;
 #[path = "journal/documents.rs"]
 mod documents;
+#[path = "journal/leases.rs"]
+mod leases;
 #[path = "journal/once.rs"]
 mod once;
 #[path = "journal/reading.rs"]

@@ -106,7 +106,7 @@ fn add(
     };
     let method = method(entry)?;
     let (path, assumed) = match text(entry, "endpoint", "/endpoint")? {
-        Some(endpoint) => (path(endpoint)?, None),
+        Some(endpoint) => (path(&below(base, endpoint)?)?, None),
         None => {
             let path = path(&assumed_endpoint(name))?;
             let message = format!("has no endpoint: `{method} {path}` is assumed");
@@ -114,7 +114,7 @@ fn add(
         }
     };
     let input_schema = match schema(entry, "inputSchema", "/inputSchema")? {
-        Some(schema) => schema,
+        Some(schema) => of_arguments(schema)?,
         None => Schema::new(json!({"type": "object"})).expect("this is an object"),
     };
     let request = request::request(base, method, &path, &input_schema.to_value());
@@ -159,6 +159,26 @@ fn assumed_endpoint(name: &str) -> String {
     name.strip_prefix("get_").unwrap_or(name).replace('_', "-")
 }
 
+/// A whole address as what it says below the source's url; anything else as it is.
+fn below(base: Option<&Url>, endpoint: &str) -> Result<String, Finding> {
+    let is_whole = |scheme: &str| {
+        let start = endpoint.get(..scheme.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    if !is_whole("http://") && !is_whole("https://") {
+        return Ok(endpoint.to_owned());
+    }
+    let elsewhere = || {
+        let message = format!("its endpoint `{}` is not below the source's url", shown(endpoint));
+        Finding::new("foreign_endpoint", "/endpoint", message)
+    };
+    // Both as a parser writes them: there are many ways to write one host.
+    let url = Url::parse(endpoint).map_err(|_| elsewhere())?;
+    let beginning = base.map(request::beginning).ok_or_else(elsewhere)?;
+    let rest = url.as_str().strip_prefix(&beginning).filter(|rest| rest.starts_with('/'));
+    rest.map(str::to_owned).ok_or_else(elsewhere)
+}
+
 /// An endpoint as a path that is safe to write behind the source's url and into a template.
 fn path(endpoint: &str) -> Result<String, Finding> {
     let refused = |code, rule: &str| {
@@ -180,6 +200,19 @@ fn path(endpoint: &str) -> Result<String, Finding> {
         return Err(refused("invalid_endpoint", rule));
     }
     Ok(if endpoint.starts_with('/') { endpoint.to_owned() } else { format!("/{endpoint}") })
+}
+
+/// Arguments are an object, so a schema for anything else lets none of them through.
+fn of_arguments(schema: Schema) -> Result<Schema, Finding> {
+    let takes_objects = match schema.to_value().get("type") {
+        None => true,
+        Some(Value::Array(types)) => types.iter().any(|one| one == "object"),
+        Some(one) => one == "object",
+    };
+    if takes_objects {
+        return Ok(schema);
+    }
+    Err(Finding::new("invalid_schema", "/inputSchema", "its `inputSchema` is not for an object"))
 }
 
 fn schema(

@@ -222,6 +222,7 @@ impl From<Refusal> for Problem {
             Refusal::KeyIsRevoked { .. } => Code::KeyRevoked,
             Refusal::HasChanged { .. } => Code::PreconditionFailed,
             Refusal::SourceIsDisabled { .. } => Code::SourceDisabled,
+            Refusal::BeingRefreshed { .. } => Code::BeingRefreshed,
             Refusal::KindIsForEver { .. } => Code::KindIsFixed,
             Refusal::GroupIsGranted { .. } => Code::GroupIsGranted,
             Refusal::NoSuchGroups { .. } => return Self::field("groups", refusal.to_string()),

@@ -97,6 +97,8 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let admin = admin.as_ref().map(|key| key.expose_secret());
     greeting::greet(&listen, tls.is_some(), &app.options.names, admin)?;
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
+    let crib = app.crib.clone();
+    app.later(async move { crib.keep_fresh().await });
     let limits = Limits { places: descriptors::places(limits.places), ..limits };
     let drained = async {
         stopped.await;

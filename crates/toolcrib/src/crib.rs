@@ -77,10 +77,16 @@ impl Toolcrib {
         clock: impl Clock + 'static,
         options: Options,
     ) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(clock);
         let upstreams = Arc::new(Upstreams::new(client.clone(), options.programs.clone()));
-        let (secrets, asked) = (options.secrets.clone(), Arc::clone(&upstreams));
-        let refresher = Refresher::over(Arc::clone(&catalog), client.clone(), asked, secrets);
-        let (resolver, clock) = (Resolver::new(options.cache), Arc::new(clock));
+        let refresher = Refresher::over(
+            Arc::clone(&catalog),
+            client.clone(),
+            Arc::clone(&upstreams),
+            options.secrets.clone(),
+            Arc::clone(&clock),
+        );
+        let resolver = Resolver::new(options.cache);
         let looking_back = tokio::sync::Mutex::default();
         let (ready, provided) = (ReadyTools::new(), ArcSwapOption::empty());
         let inner = Inner {
@@ -107,6 +113,11 @@ impl Toolcrib {
     /// Asks sources what they offer.
     pub fn refresher(&self) -> &Refresher {
         &self.0.refresher
+    }
+
+    /// Refreshes every source when it is due, for as long as it is polled: [`Refresher::keep_fresh`].
+    pub async fn keep_fresh(&self) {
+        self.0.refresher.keep_fresh().await;
     }
 
     /// Code whose tools, prompts and resources every agent has.

@@ -60,7 +60,7 @@ pub use provider::{
     Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
     UnfinishedOf,
 };
-pub use refresh::{RefreshResult, RefreshedTool, Refresher};
+pub use refresh::{RefreshResult, RefreshedTool, Refresher, next_refresh};
 pub use resolver::CacheLimits;
 pub use seal::{Seal, random};
 pub use secrets::{SealingKey, SecretError, Secrets};

@@ -1,25 +1,39 @@
 //! Refresh: ask a source what it offers, then take that in as a whole (requirements S2 to S7).
 //!
 //! Whatever goes wrong is recorded at the source and changes no tool: the last inventory stays in service. There is no
-//! retry in here; the next refresh is the retry.
+//! retry in here; the next refresh is the retry, and `keep_fresh` says when.
 
+mod due;
+mod keep_fresh;
+mod rests;
 mod result;
+mod wakes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use catalog::journal::Context;
+use catalog::clock::Clock;
+use catalog::journal::{Context, JournalError, Lease};
 use catalog::source::{SourceCommand, SyncError};
-use catalog::{Catalog, Command, CommandError, Refusal};
+use catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
 use discovery::{DiscoveryError, Found};
 use model::{Inventory, Kind, SourceId, SourceProfile};
 use upstream::http::HttpClient;
 
+use self::wakes::Wakes;
 use crate::secrets::Secrets;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
 
+pub use due::due as next_refresh;
 pub use result::{RefreshResult, RefreshedTool};
+
+/// The longest a source may take to say what it offers.
+const DISCOVERED_WITHIN: Duration = Duration::from_secs(240);
+/// How long a refresh waits for one on another node.
+const TURN_WITHIN: Duration = Duration::from_secs(60);
+/// How often it looks whether that has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Refreshes the sources of one catalog.
 pub struct Refresher {
@@ -27,7 +41,9 @@ pub struct Refresher {
     client: HttpClient,
     upstreams: Arc<Upstreams>,
     secrets: Option<Arc<Secrets>>,
+    clock: Arc<dyn Clock>,
     turns: Mutex<HashMap<SourceId, Turn>>,
+    wakes: Wakes,
 }
 
 /// Whoever holds it refreshes the source.
@@ -35,9 +51,9 @@ type Turn = Arc<tokio::sync::Mutex<()>>;
 
 impl Refresher {
     /// Over a catalog; everything is fetched through this client.
-    pub fn new(catalog: Arc<Catalog>, client: HttpClient) -> Self {
+    pub fn new(catalog: Arc<Catalog>, client: HttpClient, clock: Arc<dyn Clock>) -> Self {
         let upstreams = Upstreams::new(client.clone(), ProgramHost::default());
-        Self::over(catalog, client, Arc::new(upstreams), None)
+        Self::over(catalog, client, Arc::new(upstreams), None, clock)
     }
 
     pub(crate) fn over(
@@ -45,14 +61,17 @@ impl Refresher {
         client: HttpClient,
         upstreams: Arc<Upstreams>,
         secrets: Option<Arc<Secrets>>,
+        clock: Arc<dyn Clock>,
     ) -> Self {
-        Self { catalog, client, upstreams, secrets, turns: Mutex::default() }
+        let (turns, wakes) = (Mutex::default(), Wakes::default());
+        Self { catalog, client, upstreams, secrets, clock, turns, wakes }
     }
 
     /// Refreshes a source. With `force` nothing is skipped and nothing held back.
     ///
     /// A refresh that failed is a result. An error is a source that is not there or disabled, or a journal that cannot
-    /// be written. Two refreshes of one source in this process take turns; those of two nodes do not yet.
+    /// be written. Refreshes of one source take turns, on one node or many; if another node is at it for long, that is an
+    /// error too.
     pub async fn refresh(
         &self,
         source: &SourceId,
@@ -61,27 +80,64 @@ impl Refresher {
     ) -> Result<RefreshResult, CommandError> {
         let turn = self.turn(source);
         let _turn = turn.lock().await;
+        let lease = self.lease(source).await?;
+        self.carry_out(source, force, context, &lease, |_| Ok(())).await
+    }
+
+    /// Waits until no other node refreshes the source, but not for ever.
+    async fn lease(&self, source: &SourceId) -> Result<Lease, CommandError> {
+        let free = async {
+            loop {
+                if let Some(lease) = self.catalog.journal().lease(lease_name(source)).await? {
+                    return Ok(lease);
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        match tokio::time::timeout(TURN_WITHIN, free).await {
+            Ok(lease) => lease,
+            Err(_) => Err(being_refreshed(source)),
+        }
+    }
+
+    /// One refresh, by whoever has the lease, if the condition holds when it begins.
+    async fn carry_out(
+        &self,
+        source: &SourceId,
+        force: bool,
+        context: &Context,
+        lease: &Lease,
+        condition: impl Fn(&Snapshot) -> Result<(), Refusal> + Send,
+    ) -> Result<RefreshResult, CommandError> {
         let start = Instant::now();
-        self.tell(source, SourceCommand::StartSync, context).await?;
-        let mut result = match self.discover(source).await? {
-            Ok(found) => self.ingest(found.inventory, force, context).await?,
-            Err(error) => self.fail(source, failure(&error), context).await?,
+        let begin = Command::Source(source.clone(), SourceCommand::StartSync);
+        self.catalog.execute_if(begin, condition, context.clone(), None).await?;
+        self.wakes.answer(source);
+        let found = self.discover(source).await?;
+        if !lease.is_held() {
+            // Somebody else may have begun: what they find counts.
+            return Err(being_refreshed(source));
+        }
+        let mut result = match found {
+            Ok(found) => self.ingest(result::shortened(found.inventory), force, context).await?,
+            Err(error) => self.fail(source, error, context).await?,
         };
         result.duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }
 
     /// The source as it is now, asked. The outer error says that it was removed meanwhile.
-    async fn discover(
-        &self,
-        source: &SourceId,
-    ) -> Result<Result<Found, NotDiscovered>, CommandError> {
+    async fn discover(&self, source: &SourceId) -> Result<Result<Found, SyncError>, CommandError> {
         let snapshot = self.catalog.snapshot();
         let Some(entry) = snapshot.source(source) else {
             let id = source.to_string();
             return Err(Refusal::NotFound { what: "source", id }.into());
         };
-        Ok(self.ask(source, &entry.source.profile).await)
+        let asked = self.ask(source, &entry.source.profile);
+        Ok(match tokio::time::timeout(DISCOVERED_WITHIN, asked).await {
+            Ok(found) => found.map_err(|error| failure(&error)),
+            Err(_) => Err(too_slow()),
+        })
     }
 
     async fn ask(
@@ -117,10 +173,20 @@ impl Refresher {
                 let message = refusal.to_string().into();
                 SyncError { code: "inventory_shrinks".into(), message }
             }
+            Err(error @ CommandError::Refused(Refusal::NotFound { .. })) => return Err(error),
+            Err(CommandError::Refused(refusal)) => {
+                SyncError { code: "save_failed".into(), message: refusal.to_string().into() }
+            }
             Err(CommandError::Busy { .. }) => {
                 let message = "the source or its tools are being changed by others".into();
                 SyncError { code: "save_failed".into(), message }
             }
+            // It would be the same the next time: the journal works, and what was found is too much for it.
+            Err(CommandError::Journal(
+                error @ (JournalError::TooLarge { .. }
+                | JournalError::NotText { .. }
+                | JournalError::Refused { .. }),
+            )) => SyncError { code: "save_failed".into(), message: error.to_string().into() },
             Err(error) => return Err(error),
         };
         let failed = self.fail(&source, error, context).await?;
@@ -157,6 +223,21 @@ impl Refresher {
         turns.retain(|_, turn| 1 < Arc::strong_count(turn));
         Arc::clone(turns.entry(source.clone()).or_default())
     }
+}
+
+/// Of the lease that whoever refreshes the source has.
+fn lease_name(source: &SourceId) -> String {
+    format!("refresh {source}")
+}
+
+fn being_refreshed(source: &SourceId) -> CommandError {
+    Refusal::BeingRefreshed { id: source.to_string() }.into()
+}
+
+fn too_slow() -> SyncError {
+    let seconds = DISCOVERED_WITHIN.as_secs();
+    let message = format!("the source has not said what it offers within {seconds} seconds");
+    SyncError { code: "spec_fetch_failed".into(), message: message.into() }
 }
 
 /// Why a source gave no inventory.

@@ -30,7 +30,7 @@ impl World {
         let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
         let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-        let refresher = Refresher::new(Arc::clone(&catalog), client);
+        let refresher = Refresher::new(Arc::clone(&catalog), client, Arc::new(SystemClock));
         let world = Self { catalog, refresher };
         let register = SourceCommand::Register(serde_json::from_value(profile).unwrap());
         world.execute(Command::Source(pets(), register)).await;
@@ -230,6 +230,39 @@ async fn whatever_comes_instead_of_a_specification_changes_no_tool() {
         assert!(world.refresh().await.success);
         assert_eq!(world.health(), Health::Healthy);
     }
+}
+
+/// A world whose source is an http manifest with these entries.
+async fn manifest_of(entries: Value) -> (World, Upstream) {
+    let reply = ok(&entries.to_string());
+    let server = Upstream::replying(move |_| reply.clone());
+    let settings = json!({"kind": "http_manifest"});
+    let profile = json!({"name": "Pets", "url": server.url(""), "settings": settings});
+    (World::with(profile).await, server)
+}
+
+#[tokio::test]
+async fn a_source_that_does_nothing_right_gives_a_thousand_warnings_and_no_more() {
+    let mut entries = vec![json!({"endpoint": "/nameless"}); 100_000];
+    entries.push(json!({"name": "good", "endpoint": "/good"}));
+    let (world, _server) = manifest_of(json!(entries)).await;
+    let result = world.refresh().await;
+    assert_eq!((result.success, result.created, result.warnings.len()), (true, 1, 1001));
+    let last = &result.warnings[1000];
+    assert_eq!(&*last.message, "there are 99000 more warnings, which are not kept");
+}
+
+#[tokio::test]
+async fn what_is_too_large_to_be_stored_is_a_failure_of_the_source() {
+    let description = "x".repeat(9 << 20);
+    let entry = json!({"name": "long", "endpoint": "/long", "description": description});
+    let (world, _server) = manifest_of(json!([entry])).await;
+    let result = world.refresh().await;
+    let error = result.error.unwrap();
+    assert_eq!(&*error.code, "save_failed", "{}", error.message);
+    let source = world.catalog.snapshot().source(&pets()).unwrap().source.clone();
+    assert_eq!((source.failures, source.is_being_refreshed()), (1, false));
+    assert_eq!(source.last_sync_error, Some(error));
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use model::{Digest, Document, RawJson};
 use tokio::sync::watch;
 
+use super::lease::{Lease, Leases};
 use super::shared::{follows, wait_for};
 use super::{
     Answer, Answering, Append, Appended, Journal, JournalError, Once, Position, Recorded,
@@ -20,6 +21,7 @@ pub struct MemoryJournal {
     kept: Mutex<Kept>,
     head: watch::Sender<Position>,
     clock: Arc<dyn Clock>,
+    leases: Leases,
 }
 
 #[derive(Default)]
@@ -113,7 +115,8 @@ impl Kept {
 impl MemoryJournal {
     /// An empty journal.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { kept: Mutex::default(), head: watch::Sender::new(Position(0)), clock }
+        let head = watch::Sender::new(Position(0));
+        Self { kept: Mutex::default(), head, clock, leases: Leases::default() }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -255,6 +258,10 @@ impl Journal for MemoryJournal {
             None => kept.sealed.remove(&name),
         };
         Self::ready(Ok(()))
+    }
+
+    fn lease(&self, name: String) -> Answering<'_, Option<Lease>> {
+        Self::ready(Ok(self.leases.take(name)))
     }
 
     fn check_storage(&self) -> Answering<'_, StorageReport> {

@@ -5,6 +5,7 @@
 //! taken once for many. `LISTEN` is the hint that there is more; a timer stands behind it.
 
 mod append;
+mod lease;
 mod link;
 mod listen;
 mod read;
@@ -20,11 +21,13 @@ use model::{Digest, Document};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
+use super::lease::{Lease, Leases};
 use super::shared::wait_for;
 use super::{
     Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
     StreamName, Version,
 };
+pub(super) use lease::Lock;
 use link::Link;
 pub use link::PostgresUrl;
 use writer::Writer;
@@ -34,6 +37,9 @@ pub struct PostgresJournal {
     link: Arc<Link>,
     writer: Writer,
     head: watch::Receiver<Position>,
+    /// Leases live as long as their connection, so they have one of their own.
+    lease_link: Arc<Link>,
+    leases: Leases,
     /// End with the journal.
     _messengers: JoinSet<()>,
 }
@@ -60,7 +66,8 @@ impl PostgresJournal {
         let mut messengers = JoinSet::new();
         messengers.spawn(listen::listen(Arc::clone(&link), sender));
         messengers.spawn(listen::tell(Arc::clone(&link), stored));
-        Ok(Self { link, writer, head, _messengers: messengers })
+        let (lease_link, leases) = (Arc::new(link.another()), Leases::default());
+        Ok(Self { link, writer, head, lease_link, leases, _messengers: messengers })
     }
 }
 
@@ -164,6 +171,13 @@ impl Journal for PostgresJournal {
 
     fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()> {
         Box::pin(write::seal(&self.link, name, bytes))
+    }
+
+    fn lease(&self, name: String) -> Answering<'_, Option<Lease>> {
+        Box::pin(async move {
+            let lock = lease::take(Arc::clone(&self.lease_link), &self.leases, name).await?;
+            Ok(lock.map(Lease::from))
+        })
     }
 
     fn check_storage(&self) -> Answering<'_, StorageReport> {

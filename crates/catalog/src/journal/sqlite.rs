@@ -13,6 +13,7 @@ use model::{Digest, Document};
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::watch;
 
+use super::lease::{Lease, Leases};
 use super::shared::wait_for;
 use super::{
     Answer, Answering, Append, Appended, Journal, JournalError, Position, Recorded, StorageReport,
@@ -28,6 +29,7 @@ pub struct SqliteJournal {
     access: Access,
     head: watch::Receiver<Position>,
     idle_readers: Arc<Mutex<Vec<Connection>>>,
+    leases: Leases,
     /// None when the file was opened for reading only. Last, so that it is the last to be closed: SQLite then moves the
     /// log into the file, and one file holds everything.
     writer: Option<Writer>,
@@ -62,7 +64,8 @@ impl SqliteJournal {
         writer: Option<Writer>,
         head: watch::Receiver<Position>,
     ) -> Self {
-        Self { path: path.to_owned(), access, writer, head, idle_readers: Arc::default() }
+        let (path, leases) = (path.to_owned(), Leases::default());
+        Self { path, access, writer, head, idle_readers: Arc::default(), leases }
     }
 
     /// Runs a query on a connection of its own, off the async threads.
@@ -206,6 +209,10 @@ impl Journal for SqliteJournal {
 
     fn seal(&self, name: String, bytes: Option<Vec<u8>>) -> Answering<'_, ()> {
         self.change(move |connection| Ok(write::seal(connection, &name, bytes.as_deref())?))
+    }
+
+    fn lease(&self, name: String) -> Answering<'_, Option<Lease>> {
+        Box::pin(std::future::ready(Ok(self.leases.take(name))))
     }
 
     fn check_storage(&self) -> Answering<'_, StorageReport> {

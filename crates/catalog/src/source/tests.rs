@@ -104,7 +104,9 @@ fn a_registered_source_is_enabled_and_its_health_is_not_known_yet() {
         enabled: true,
         health: Health::Unknown,
         failures: 0,
+        stale: true,
         last_sync_started_at: None,
+        last_sync_ended_at: None,
         last_sync_error: None,
         inventory: None,
         created_at: time(1),
@@ -169,6 +171,42 @@ fn a_refresh_begins_every_time_unless_the_source_is_disabled() {
     let disabled = given(&[registered(), SourceEvent::Disabled {}]);
     let refusal = Refusal::SourceIsDisabled { id: "pets".into() };
     assert_eq!(decide(&disabled, SourceCommand::StartSync), Err(refusal));
+}
+
+#[test]
+fn a_source_is_stale_until_a_refresh_begins_and_again_when_it_is_to_be_asked_otherwise() {
+    let stale = |more: &[SourceEvent]| {
+        let events = [&[registered(), SourceEvent::SyncStarted {}], more].concat();
+        given(&events).unwrap().stale
+    };
+    assert!(given(&[registered()]).unwrap().stale);
+    assert!(!stale(&[]));
+    assert!(!stale(&[ingested("a1"), updated("Dogs")]));
+    assert!(stale(&[ingested("a1"), SourceEvent::Disabled {}, SourceEvent::Enabled {}]));
+    let base = profile("Pets", "openapi");
+    let moved = SourceProfile { url: Some(parsed("https://pets.example")), ..base.clone() };
+    let trusting = SourceProfile { shrink_limit: 100, ..base.clone() };
+    let often = SourceProfile { refresh_every: Some(60), ..base };
+    // While a refresh goes on: it may have asked the old way.
+    assert!(stale(&[SourceEvent::Updated { profile: moved.clone() }, ingested("a1")]));
+    assert!(stale(&[ingested("a1"), SourceEvent::Updated { profile: trusting }]));
+    assert!(!stale(&[ingested("a1"), SourceEvent::Updated { profile: often }]));
+    assert!(!stale(&[SourceEvent::Updated { profile: moved }, SourceEvent::SyncStarted {}]));
+}
+
+#[test]
+fn a_refresh_ends_when_it_succeeds_or_fails_and_not_before() {
+    let started = [registered(), ingested("a1"), SourceEvent::SyncStarted {}];
+    let ended = |events: &[SourceEvent]| given(events).unwrap().last_sync_ended_at;
+    assert_eq!(ended(&started[..2]), Some(time(2)));
+    assert_eq!(ended(&started), None);
+    assert_eq!(ended(&[&started[..], &[failed("x")]].concat()), Some(time(4)));
+    // One that nobody ended has failed.
+    let failures = |events: &[SourceEvent]| given(events).unwrap().failures;
+    assert_eq!(failures(&started), 0);
+    assert_eq!(failures(&[&started[..], &started[2..]].concat()), 1);
+    assert_eq!(failures(&[&started[..], &started[2..], &[ingested("b2")]].concat()), 0);
+    assert_eq!(ended(&[&started[..], &[ingested("b2")]].concat()), Some(time(4)));
 }
 
 #[test]

@@ -91,6 +91,17 @@ impl Store {
         }
     }
 
+    /// Ends the connections of a database that hold leases.
+    pub(crate) async fn cut_leases(&self) {
+        let url = self.url.as_ref().unwrap();
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let holders = "SELECT pg_terminate_backend(pid) FROM pg_locks
+            WHERE locktype = 'advisory' AND granted
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+        assert_ne!(client.query(holders, &[]).await.unwrap().len(), 0);
+    }
+
     /// Everything in it.
     pub(crate) async fn events(&self) -> Vec<Recorded> {
         self.journal.read_after(Position(0), 100_000).await.unwrap()

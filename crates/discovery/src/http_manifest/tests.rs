@@ -187,7 +187,7 @@ fn an_endpoint_is_a_path_below_the_source_and_never_template_code() {
     for endpoint in [
         "",
         "?a",
-        "https://evil.example/a",
+        "ftp://travel.test/a",
         "//evil.example/a",
         "/\\evil.example",
         "/a/../b",
@@ -203,6 +203,85 @@ fn an_endpoint_is_a_path_below_the_source_and_never_template_code() {
     assert_eq!(left_out(json!({"name": "get_"})).0, "invalid_endpoint");
     assert_eq!(left_out(json!({"name": ".."})).0, "invalid_endpoint");
     assert_eq!(left_out(json!({"name": "{{7*7}}"})).0, "template_in_endpoint");
+}
+
+#[test]
+fn a_whole_address_is_taken_if_it_is_below_the_url_of_the_source() {
+    let of = |base: &str, endpoint: &str| {
+        let (base, document) =
+            (base.parse().unwrap(), json!([{"name": "a", "endpoint": endpoint}]));
+        let found = discover("travel".parse().unwrap(), Some(&base), &document).unwrap();
+        match found.inventory.tools.values().next() {
+            Some(tool) => tool.manifest.path.to_string(),
+            None => found.inventory.warnings[0].code.to_string(),
+        }
+    };
+    let base = "https://travel.test/api/?key=1";
+    assert_eq!(of(base, "https://travel.test/api/a?unit=c"), "/a?unit=c");
+    assert_eq!(of(base, "HTTPS://Travel.Test:443/api/a"), "/a");
+    assert_eq!(of("https://travel.test", "https://travel.test/"), "/");
+    for endpoint in [
+        "https://evil.example/api/a",
+        "https://travel.test.evil.example/api/a",
+        "https://travel.test@evil.example/api/a",
+        "https://user:word@travel.test/api/a",
+        "https://travel.test:8443/api/a",
+        "http://travel.test/api/a",
+        "https://travel.test/apis/a",
+        "https://travel.test/api",
+        "https://travel.test/api/../admin",
+        "https://travel.test/api/%2e%2e/admin",
+        "https:///",
+        "https://[::1",
+    ] {
+        assert_eq!(of(base, endpoint), "foreign_endpoint", "{endpoint}");
+    }
+    // What a parser has written in its own way is held against the same rules.
+    assert_eq!(of(base, "https://travel.test/api/{{ 7 }}"), "template_in_endpoint");
+    assert_eq!(of(base, "https://travel.test/api/a#b"), "invalid_endpoint");
+    // Without a url, nothing is below it.
+    assert_eq!(
+        left_out(json!({"name": "a", "endpoint": "https://a.test/a"})).0,
+        "foreign_endpoint"
+    );
+}
+
+#[test]
+fn a_schema_that_lets_no_arguments_through_costs_the_tool() {
+    let with = |schema: Value| json!({"name": "a", "endpoint": "/a", "inputSchema": schema});
+    for schema in
+        [json!({"type": "string"}), json!({"type": ["array", "null"]}), json!({"type": 7})]
+    {
+        assert_eq!(left_out(with(schema)), ("invalid_schema".into(), "/inputSchema".into()));
+    }
+    for schema in [json!({}), json!({"type": ["object", "null"]}), json!({"properties": {}})] {
+        only_tool(with(schema));
+    }
+}
+
+#[test]
+fn a_name_is_the_key_as_it_is_written() {
+    // Agents meet what models do not take under a form that they do; here, it stays what the source calls it.
+    for name in ["my tool", "wetter·heute", " padded ", "a:b", "tool_search", &"x".repeat(400)] {
+        let manifest = only_tool(json!({"name": name, "endpoint": "/a"}));
+        assert_eq!(manifest["name"], *name);
+    }
+    // Two that differ only in case are two.
+    let inventory =
+        discovered(&json!([{"name": "a", "endpoint": "/1"}, {"name": "A", "endpoint": "/2"}]));
+    assert_eq!(inventory.tools.len(), 2);
+}
+
+#[test]
+fn a_hundred_thousand_entries_are_tools_or_warnings() {
+    let entry = |number: usize| match number % 4 {
+        0 => json!({"name": format!("tool_{number}"), "endpoint": format!("/tools/{number}")}),
+        1 => json!({"name": "same", "endpoint": "/same"}),
+        2 => json!({"endpoint": "/nameless"}),
+        _ => json!(number),
+    };
+    let inventory = discovered(&Value::Array((0..100_000).map(entry).collect()));
+    assert_eq!((inventory.tools.len(), inventory.warnings.len()), (25_001, 74_999));
 }
 
 #[test]

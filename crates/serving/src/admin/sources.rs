@@ -1,4 +1,4 @@
-//! `/api/sources`: what offers tools. Registering one starts its first refresh, which may fail without failing it.
+//! `/api/sources`: what offers tools. The first refresh of one follows by itself, and may fail without failing it.
 
 mod shown;
 
@@ -172,21 +172,8 @@ async fn register(
 ) -> Result<Made<SeenSource>, Problem> {
     let id = id_for(new.id, &new.rest.name)?;
     check(&app, &new.rest)?;
-    let has_tools_to_find = match new.rest.settings.kind() {
-        Kind::Openapi | Kind::Mcp | Kind::HttpManifest => true,
-        Kind::Workflow | Kind::Builtin | Kind::Custom => false,
-    };
     let command = Command::Source(id.clone(), SourceCommand::Register(new.rest));
-    let executed = change.make(&app, &identity, command, tag_in(&id)).await?;
-    if has_tools_to_find && !executed.repeated {
-        let (app, id, context) = (app.clone(), id.clone(), change.context(&identity));
-        app.clone().later(async move {
-            // What went wrong is recorded at the source.
-            if let Err(error) = app.crib.refresher().refresh(&id, false, &context).await {
-                tracing::warn!(source = %id, %error, "source `{id}` was not refreshed: {error}");
-            }
-        });
-    }
+    change.make(&app, &identity, command, tag_in(&id)).await?;
     Made::at(format!("/api/sources/{id}"), seen(&app, &id))
 }
 

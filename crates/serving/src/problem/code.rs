@@ -12,6 +12,7 @@ use serde::Serialize;
 pub(crate) enum Code {
     AlreadyExists,
     AmbiguousName,
+    BeingRefreshed,
     Busy,
     DeadlineExceeded,
     Forbidden,
@@ -78,6 +79,7 @@ impl Code {
             Self::TooSlow => (408, "The body comes too slowly"),
             Self::AlreadyExists => (409, "The id is taken"),
             Self::AmbiguousName => (409, "Several tools go by this name"),
+            Self::BeingRefreshed => (409, "Another node is refreshing the source"),
             Self::GoneSince => (409, "It was made, and is gone since"),
             Self::GroupIsGranted => (409, "Policies grant this group"),
             Self::InventoryShrinks => (409, "Too many tools would go"),

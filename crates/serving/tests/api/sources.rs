@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -106,6 +107,44 @@ fn a_refresh_that_fails_says_why_and_changes_no_tool() {
     assert!(
         server.post("/api/sources/none/refresh", &json!({})).problem().starts_with("404 not_found")
     );
+}
+
+#[test]
+fn a_source_that_is_told_to_ask_elsewhere_is_refreshed_by_itself() {
+    let server = Server::start();
+    let (one, two) = (specification(&["cats"]), specification(&["cats", "dogs"]));
+    let one = answering(ok("application/json", &one));
+    let two = answering(ok("application/json", &two));
+    server.post("/api/sources", &body(&one)).ok();
+    let seen = server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
+    assert!(seen["last_sync_ended_at"].is_string());
+    assert_eq!(seen["next_refresh_at"], Value::Null);
+    let mut hourly = body(&two);
+    hourly["refresh_every"] = json!(3600);
+    server.put("/api/sources/pets", &hourly).ok();
+    let seen = server.wait_for("/api/sources/pets", |source| source["inventory"]["count"] == 2);
+    assert!(seen["last_sync_ended_at"].as_str() < seen["next_refresh_at"].as_str(), "{seen}");
+}
+
+#[test]
+fn a_server_starts_and_stops_at_once_however_dead_an_upstream_is() {
+    let server = Server::start();
+    let upstream = answering(ok("application/json", &specification(&["cats", "dogs"])));
+    server.post("/api/sources", &body(&upstream)).ok();
+    server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
+    // Takes connections and never says a word.
+    let hanging = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut dead = body(&upstream);
+    dead["url"] = json!(format!("http://{}/openapi.json", hanging.local_addr().unwrap()));
+    server.put("/api/sources/pets", &dead).ok();
+    let begun = Instant::now();
+    let mut server = server.again("--listen 127.0.0.1:0");
+    let seen = server.get("/api/sources/pets").ok();
+    assert_eq!((&seen["inventory"]["count"], &seen["tools"]["served"]), (&json!(2), &json!(2)));
+    server.wait_for("/api/sources/pets", |source| source["last_sync_ended_at"].is_null());
+    let (code, said) = server.stop();
+    assert_eq!((code, said.contains("is not closed")), (Some(0), false), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -99,6 +99,22 @@ impl RefreshResult {
     }
 }
 
+/// How many warnings of a refresh are kept: a source that does nothing right says the same again and again, and all of
+/// them are one event.
+const WARNINGS: usize = 1000;
+
+/// An inventory with so many warnings that they can be stored.
+pub(super) fn shortened(mut inventory: Inventory) -> Inventory {
+    let more = inventory.warnings.len().saturating_sub(WARNINGS);
+    if 0 < more {
+        inventory.warnings.truncate(WARNINGS);
+        let message = format!("there are {more} more warnings, which are not kept");
+        let code = "more_warnings".into();
+        inventory.warnings.push(Warning { code, at: "".into(), message: message.into() });
+    }
+    inventory
+}
+
 pub(super) fn tools(inventory: &Inventory) -> Vec<RefreshedTool> {
     let tool = |(id, tool): (&ToolId, &Discovered)| RefreshedTool {
         tool_id: id.clone(),

@@ -98,6 +98,10 @@ pub(super) struct Session {
 }
 
 impl Session {
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
     async fn query(
         &self,
         sql: &str,
@@ -235,7 +239,7 @@ impl Link {
     }
 
     /// Asks, but not for ever: a server that falls silent is given up, and with it the connection.
-    async fn ask(
+    pub(super) async fn ask(
         &self,
         session: &Arc<Session>,
         sql: &str,
@@ -245,12 +249,17 @@ impl Link {
         match tokio::time::timeout(SILENCE, session.query(sql, parameters)).await {
             Ok(result) => result.map_err(|error| self.failure(&error, writing)),
             Err(_) => {
-                let mut connected = self.session.lock().await;
-                if connected.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
-                    connected.session = None;
-                }
+                self.give_up(session).await;
                 Err(self.silent(writing))
             }
+        }
+    }
+
+    /// Uses another connection from now on. This one is closed when nobody holds it any more.
+    pub(super) async fn give_up(&self, session: &Arc<Session>) {
+        let mut connected = self.session.lock().await;
+        if connected.session.as_ref().is_some_and(|known| Arc::ptr_eq(known, session)) {
+            connected.session = None;
         }
     }
 

@@ -12,6 +12,9 @@ pub(super) const SETTINGS: &str = "
     SET statement_timeout = '30s';
     SET lock_timeout = '15s';
     SET idle_in_transaction_session_timeout = '60s';
+    SET tcp_keepalives_idle = 20; -- what a node that has lost its power held is given back soon
+    SET tcp_keepalives_interval = 5;
+    SET tcp_keepalives_count = 4;
     SET client_min_messages = warning;
 ";
 

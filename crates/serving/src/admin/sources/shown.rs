@@ -56,6 +56,10 @@ struct State {
     last_sync_error: Option<SyncError>,
     /// When the last refresh began.
     last_sync_started_at: Option<Timestamp>,
+    /// When the last refresh ended, well or not; none while it goes on.
+    last_sync_ended_at: Option<Timestamp>,
+    /// From when on it is due for the next refresh; none if it is not, until something changes.
+    next_refresh_at: Option<Timestamp>,
     /// What the last successful refresh found.
     inventory: Option<SeenInventory>,
     /// How many tools it has, and how many of them are what.
@@ -139,6 +143,8 @@ impl State {
             failures: source.failures,
             last_sync_error: source.last_sync_error.clone(),
             last_sync_started_at: source.last_sync_started_at,
+            last_sync_ended_at: source.last_sync_ended_at,
+            next_refresh_at: toolcrib::next_refresh(source),
             inventory,
             tools: ToolCounts::of(snapshot, entry),
             created_at: source.created_at,

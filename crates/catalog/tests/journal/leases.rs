@@ -1,0 +1,94 @@
+//! Leases: one holder of a name among all nodes, until it lets go or is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use toolcrib_catalog::journal::{Journal, Lease};
+
+use crate::stores::{postgres, stores};
+
+async fn take(journal: &Arc<dyn Journal>, name: &str) -> Option<Lease> {
+    journal.lease(name.to_owned()).await.unwrap()
+}
+
+/// The lease as soon as it is free: a database learns a moment later that it was dropped.
+async fn take_soon(journal: &Arc<dyn Journal>, name: &str) -> Lease {
+    let taken = async {
+        loop {
+            if let Some(lease) = take(journal, name).await {
+                return lease;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), taken).await.expect("it becomes free")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_leased_once_on_one_node_or_many() {
+    for store in stores("leases").await {
+        let (here, there) = (&store.journal, &store.another().await);
+        let lease = take(here, "pets").await.expect("nobody has it");
+        assert!(lease.is_held());
+        assert!(take(here, "pets").await.is_none());
+        assert!(take(there, "pets").await.is_none());
+        let other = take(there, "dogs").await.expect("another name");
+        assert!(take(here, "dogs").await.is_none());
+        drop(lease);
+        let lease = take_soon(there, "pets").await;
+        assert!(take(here, "pets").await.is_none());
+        drop((lease, other));
+        drop(take_soon(here, "dogs").await);
+        drop(take_soon(here, "pets").await);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_many_that_ask_at_once_gets_the_lease() {
+    for store in stores("leases_at_once").await {
+        let nodes = [Arc::clone(&store.journal), store.another().await];
+        for round in 0..20 {
+            let name = format!("round-{round}");
+            let asks = (0..8).map(|number: usize| {
+                let (journal, name) = (Arc::clone(&nodes[number % 2]), name.clone());
+                tokio::spawn(async move { take(&journal, &name).await })
+            });
+            let mut taken = Vec::new();
+            for ask in asks.collect::<Vec<_>>() {
+                taken.extend(ask.await.unwrap());
+            }
+            assert_eq!(taken.len(), 1);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_goes_away_while_asking_leaves_no_lease_behind() {
+    let store = postgres("leases_cancelled").await;
+    for _ in 0..50 {
+        let asking = take(&store.journal, "pets");
+        tokio::time::timeout(Duration::from_micros(200), asking).await.ok();
+    }
+    drop(take_soon(&store.another().await, "pets").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_ends_with_its_connection() {
+    let store = postgres("leases_cut").await;
+    let there = store.another().await;
+    let lease = take(&store.journal, "pets").await.unwrap();
+    store.cut_leases().await;
+    let theirs = take_soon(&there, "pets").await;
+    let lost = async {
+        while lease.is_held() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), lost).await.expect("it is noticed");
+    // Letting go of what was lost takes nothing from whoever has it now.
+    drop(lease);
+    assert!(theirs.is_held());
+    assert!(take(&store.journal, "pets").await.is_none());
+    drop(theirs);
+    drop(take_soon(&store.journal, "pets").await);
+}

@@ -1,0 +1,106 @@
+//! Rests: what this node leaves alone for a moment, whatever else it is told.
+//!
+//! The snapshot says what is due. It cannot say that somebody else is at it right now, or that an upstream cries wolf.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::SourceId;
+use tokio::time::Instant;
+
+/// Between two refreshes that this node begins of one source.
+const SPACING: Duration = Duration::from_secs(1);
+/// Until it is looked again whether somebody else still is at it.
+const LATER: Duration = Duration::from_secs(5);
+/// Between two refreshes of a source that never stops waking us.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+pub(super) struct Rests(HashMap<SourceId, Rest>);
+
+struct Rest {
+    until: Instant,
+    /// The last refresh that was begun because somebody wanted it, and how long the next must wait.
+    woken: Option<(Instant, Duration)>,
+}
+
+impl Rests {
+    /// How long the source is left alone: by all, and by those that were woken.
+    pub(super) fn left(&self, source: &SourceId, now: Instant) -> (Duration, Duration) {
+        let Some(rest) = self.0.get(source) else { return (Duration::ZERO, Duration::ZERO) };
+        let left = rest.until.saturating_duration_since(now);
+        let woken = rest.woken.map(|(at, pause)| (at + pause).saturating_duration_since(now));
+        (left, woken.unwrap_or_default().max(left))
+    }
+
+    /// A refresh is tried.
+    pub(super) fn begin(&mut self, source: &SourceId, is_woken: bool, now: Instant) {
+        let before = self.0.get(source).and_then(|rest| rest.woken);
+        let woken = if is_woken { Some((now, pause(before, now))) } else { before };
+        self.0.insert(source.clone(), Rest { until: now + SPACING, woken });
+    }
+
+    /// It could not be done.
+    pub(super) fn put_off(&mut self, source: &SourceId, now: Instant) {
+        let woken = self.0.get(source).and_then(|rest| rest.woken);
+        self.0.insert(source.clone(), Rest { until: now + LATER, woken });
+    }
+
+    /// Forgets what is over, so that no source that is gone is remembered.
+    pub(super) fn forget(&mut self, now: Instant) {
+        self.0.retain(|_, rest| {
+            let woken = rest.woken.is_some_and(|(at, pause)| now < at + 2 * pause);
+            woken || now < rest.until
+        });
+    }
+}
+
+/// Twice as long as before if the last is not long ago: a flood of wakes becomes a trickle.
+fn pause(before: Option<(Instant, Duration)>, now: Instant) -> Duration {
+    match before {
+        Some((at, pause)) if now < at + 2 * pause => (2 * pause).min(LONGEST),
+        Some(_) | None => SPACING,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pets() -> SourceId {
+        "pets".parse().unwrap()
+    }
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_that_never_stops_waking_us_is_asked_less_and_less_often() {
+        let (mut rests, mut now, mut pauses) = (Rests::default(), Instant::now(), Vec::new());
+        for _ in 0..9 {
+            rests.begin(&pets(), true, now);
+            let (_, left) = rests.left(&pets(), now);
+            pauses.push(left.as_secs());
+            now += left;
+            rests.forget(now);
+        }
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        // It kept quiet.
+        rests.begin(&pets(), true, now + seconds(121));
+        assert_eq!(rests.left(&pets(), now + seconds(121)).1, SPACING);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_schedule_does_not_wait_for_those_that_cry_wolf() {
+        let (mut rests, now) = (Rests::default(), Instant::now());
+        rests.begin(&pets(), true, now);
+        rests.begin(&pets(), true, now + seconds(1));
+        assert_eq!(rests.left(&pets(), now + seconds(2)), (seconds(0), seconds(1)));
+        rests.begin(&pets(), false, now + seconds(2));
+        rests.put_off(&pets(), now + seconds(2));
+        assert_eq!(rests.left(&pets(), now + seconds(2)), (LATER, LATER));
+        rests.forget(now + seconds(8));
+        assert!(rests.0.is_empty());
+    }
+}

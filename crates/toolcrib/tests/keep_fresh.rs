@@ -1,0 +1,15 @@
+//! Sources are kept fresh by themselves: on time, after failures, when somebody wakes them, one at a time.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "keep_fresh/hanging.rs"]
+mod hanging;
+#[path = "keep_fresh/nodes.rs"]
+mod nodes;
+#[path = "keep_fresh/schedule.rs"]
+mod schedule;
+#[path = "../../upstream/tests/support/upstream.rs"]
+mod server;
+#[path = "keep_fresh/wakes.rs"]
+mod wakes;
+#[path = "keep_fresh/world.rs"]
+mod world;

@@ -1,0 +1,157 @@
+//! Two nodes on one PostgreSQL: what is due is refreshed once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::source::SourceCommand;
+use serde_json::json;
+use tokio_postgres::NoTls;
+use toolcrib::{Catalog, JournalPlace, Position, Refresher, SystemClock};
+
+use crate::server::{Upstream, answer};
+use crate::world::{client, execute, id, profile, specification};
+
+const SOURCES: usize = 20;
+
+#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
+fn server() -> String {
+    std::env::var("TOOLCRIB_TEST_POSTGRES").expect(
+        "run the tests through `cargo xtask test`, or start a server with `cargo xtask postgres`",
+    )
+}
+
+/// An empty database of the test's own.
+async fn database(name: &str) -> String {
+    let server = server();
+    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
+    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+}
+
+struct Node {
+    catalog: Arc<Catalog>,
+    refresher: Refresher,
+}
+
+impl Node {
+    async fn on(url: &str) -> Self {
+        let place: JournalPlace = url.parse().unwrap();
+        let catalog = Catalog::open(place.open(SystemClock).await.unwrap()).await.unwrap();
+        let catalog = Arc::new(catalog);
+        let refresher = Refresher::new(Arc::clone(&catalog), client(), Arc::new(SystemClock));
+        Self { catalog, refresher }
+    }
+
+    /// Waits until every source has been refreshed.
+    async fn shows_all(&self) {
+        let mut changes = self.catalog.changes();
+        while self.catalog.snapshot().tool_count() < SOURCES {
+            changes.changed().await.unwrap();
+        }
+    }
+}
+
+fn upstream() -> Upstream {
+    let body = specification(&["a"]);
+    Upstream::replying(move |_| {
+        answer("200 OK", "Content-Type: application/json\r\n", body.as_bytes())
+    })
+}
+
+async fn register_all(node: &Node, upstream: &Upstream, every: Option<u32>) {
+    for number in 0..SOURCES {
+        let url = upstream.url(&format!("/{number}/openapi.json"));
+        let settings = json!({"kind": "openapi"});
+        let profile =
+            json!({"name": "S", "url": url, "settings": settings, "refresh_every": every});
+        let register = SourceCommand::Register(self::profile(profile));
+        execute(&node.catalog, &format!("source-{number}"), register).await;
+    }
+}
+
+/// Looks again until the upstream was asked so often.
+async fn asked(upstream: &Upstream, times: usize) {
+    let asked = async {
+        while upstream.requests().len() < times {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+}
+
+/// Long enough for one more refresh, if anybody thought that there should be one.
+async fn a_while() {
+    tokio::time::sleep(Duration::from_secs(2)).await;
+}
+
+/// Both nodes keep fresh while something else goes on.
+async fn both<T>(one: &Node, two: &Node, meanwhile: impl Future<Output = T>) -> T {
+    tokio::select! {
+        () = one.refresher.keep_fresh() => unreachable!("it goes on"),
+        () = two.refresher.keep_fresh() => unreachable!("it goes on"),
+        done = meanwhile => done,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_two_nodes_find_due_is_refreshed_once() {
+    let url = database("keep_fresh_once").await;
+    let (one, two, upstream) = (Node::on(&url).await, Node::on(&url).await, upstream());
+    both(&one, &two, async {
+        register_all(&one, &upstream, None).await;
+        tokio::join!(one.shows_all(), two.shows_all());
+        a_while().await;
+    })
+    .await;
+    assert_eq!(upstream.requests().len(), SOURCES);
+    // Woken on both, each is asked once or twice: the second time if it was said again after the first had begun.
+    both(&one, &two, async {
+        for number in 0..SOURCES {
+            one.refresher.wake(&id(&format!("source-{number}")));
+            two.refresher.wake(&id(&format!("source-{number}")));
+        }
+        asked(&upstream, 2 * SOURCES).await;
+        a_while().await;
+    })
+    .await;
+    let asked = upstream.requests().len() - SOURCES;
+    assert!((SOURCES..=2 * SOURCES).contains(&asked), "{asked}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refreshes_of_two_nodes_never_interleave() {
+    let url = database("keep_fresh_turns").await;
+    let (one, two, upstream) = (Node::on(&url).await, Node::on(&url).await, upstream());
+    both(&one, &two, async {
+        register_all(&one, &upstream, Some(1)).await;
+        asked(&upstream, 4 * SOURCES).await;
+    })
+    .await;
+    let events = one.catalog.journal().read_after(Position(0), 100_000).await.unwrap();
+    let mut of_source: HashMap<_, Vec<_>> = HashMap::new();
+    for event in &events {
+        of_source.entry(event.stream.as_str()).or_default().push((&*event.kind, event.time));
+    }
+    let sources = of_source.iter().filter(|(stream, _)| stream.starts_with("upstream_source-"));
+    let mut begun = 0;
+    for (stream, events) in sources {
+        let steps: Vec<_> =
+            events.iter().filter(|(kind, _)| !kind.ends_with("Changed")).skip(1).collect();
+        for pair in steps.chunks(2) {
+            assert_eq!(pair[0].0, "SourceSyncStarted", "{stream}: {steps:?}");
+            begun += 1;
+            // The last may have been cut off.
+            assert!(pair.get(1).is_none_or(|end| end.0 == "InventoryIngested"), "{steps:?}");
+        }
+        let begins: Vec<_> =
+            steps.iter().filter(|(kind, _)| *kind == "SourceSyncStarted").collect();
+        for pair in begins.windows(2) {
+            let gap = pair[1].1.duration_since(pair[0].1).as_millis();
+            assert!(900 <= gap, "{stream}: {gap} ms");
+        }
+    }
+    assert!(3 * SOURCES <= begun, "{begun}");
+}

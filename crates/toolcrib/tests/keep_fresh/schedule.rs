@@ -1,0 +1,150 @@
+//! What is due, and when: after registration, on a schedule, after failures, after a restart.
+
+use catalog::source::SourceCommand;
+use model::{Health, SourceProfile};
+use serde_json::json;
+
+use crate::world::{World, gaps, profile};
+
+#[tokio::test(start_paused = true)]
+async fn a_source_is_refreshed_when_it_is_new_and_then_on_its_schedule() {
+    let world = World::new().await;
+    world.offers("pets", &["a"]);
+    world.offers("dogs", &["a"]);
+    world.register("pets", Some(100)).await;
+    world.pass(300).await;
+    world.register("dogs", None).await;
+    world.pass(10_000).await;
+    let begun = world.begun("pets").await;
+    assert!(begun[0] < 1.0, "{begun:?}");
+    assert!(gaps(&begun).iter().all(|gap| (90.0..111.0).contains(gap)), "{begun:?}");
+    assert!((92..=114).contains(&begun.len()), "{}", begun.len());
+    let begun = world.begun("dogs").await;
+    assert!(begun.len() == 1 && begun[0] < 301.0, "{begun:?}");
+    assert_eq!(world.source("dogs").health, Health::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_was_changed_while_the_refresher_slept_is_refreshed_at_once() {
+    let world = World::new().await;
+    world.offers("pets", &["a"]);
+    world.offers("dogs", &["a", "b"]);
+    world.register("pets", None).await;
+    let changes = async {
+        let minute = std::time::Duration::from_secs(60);
+        tokio::time::sleep(minute).await;
+        let renamed =
+            SourceProfile { name: "Cats".parse().unwrap(), ..world.in_file("pets", None) };
+        world.execute("pets", SourceCommand::Update(renamed)).await;
+        tokio::time::sleep(minute).await;
+        world.execute("pets", SourceCommand::Update(world.in_file("dogs", None))).await;
+        tokio::time::sleep(minute).await;
+        world.execute("pets", SourceCommand::Disable).await;
+        tokio::time::sleep(minute).await;
+        world.execute("pets", SourceCommand::Enable).await;
+    };
+    tokio::join!(world.pass(1000), changes);
+    let begun: Vec<u64> = world.begun("pets").await.iter().map(|at| at.round() as u64).collect();
+    assert_eq!(begun, [0, 120, 240]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_is_tried_again_later_and_later_until_it_goes_well() {
+    let world = World::new().await;
+    world.register("pets", None).await;
+    world.pass(4000).await;
+    let begun = world.begun("pets").await;
+    let nominal = [5, 10, 20, 40, 80, 160, 320, 640, 900, 900];
+    let gaps = gaps(&begun);
+    assert!(nominal.len() <= gaps.len(), "{begun:?}");
+    for (gap, nominal) in gaps.iter().zip(nominal) {
+        let nominal = f64::from(nominal);
+        assert!((nominal * 0.9..nominal * 1.1 + 1.0).contains(gap), "{gaps:?}");
+    }
+    assert_eq!(world.source("pets").health, Health::Unhealthy);
+
+    world.offers("pets", &["a"]);
+    world.pass(1000).await;
+    assert_eq!((world.source("pets").health, world.source("pets").failures), (Health::Healthy, 0));
+    let recovered = world.begun("pets").await.len();
+    world.pass(10_000).await;
+    assert_eq!(world.begun("pets").await.len(), recovered);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_that_is_held_back_is_tried_less_and_less_often() {
+    let world = World::new().await;
+    world.offers("pets", &["a", "b", "c"]);
+    world.register("pets", Some(600)).await;
+    world.pass(10).await;
+    world.offers("pets", &["a"]);
+    world.pass(24 * 3600).await;
+    let source = world.source("pets");
+    assert_eq!(&*source.last_sync_error.unwrap().code, "inventory_shrinks");
+    assert_eq!(world.catalog.snapshot().tool_count(), 3);
+    let often = world.begun("pets").await.len();
+    assert!((130..=180).contains(&often), "{often} in a day");
+
+    // The admin allows it.
+    let allowed = SourceProfile { shrink_limit: 100, ..world.in_file("pets", Some(600)) };
+    world.offers("pets", &["a", "d"]);
+    world.execute("pets", SourceCommand::Update(allowed)).await;
+    world.pass(5).await;
+    assert_eq!(world.begun("pets").await.len(), often + 1);
+    assert_eq!(world.source("pets").health, Health::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_only_what_is_due_is_refreshed() {
+    let world = World::new().await;
+    for name in ["fresh", "often", "failing"] {
+        world.offers(name, &["a"]);
+    }
+    world.register("fresh", None).await;
+    world.register("often", Some(100)).await;
+    world.register("failing", None).await;
+    world.is_gone("failing");
+    world.pass(60).await;
+    let failures = world.begun("failing").await.len();
+    let world = world.restarted().await;
+    // Failed for the fourth time at about second 35: the fifth comes at about 75, not at the start.
+    world.pass(5).await;
+    assert_eq!(world.begun("failing").await.len(), failures);
+    world.pass(25).await;
+    let counts = [world.begun("fresh").await.len(), world.begun("often").await.len()];
+    assert_eq!((counts, world.begun("failing").await.len()), ([1, 1], failures + 1));
+    // Nobody was there when it became due.
+    tokio::time::advance(std::time::Duration::from_secs(3600)).await;
+    let world = world.restarted().await;
+    world.pass(5).await;
+    let counts = [world.begun("fresh").await.len(), world.begun("often").await.len()];
+    assert_eq!(counts, [1, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refresh_whose_process_ended_is_carried_out_by_another() {
+    let world = World::new().await;
+    world.offers("pets", &["a"]);
+    world.register("pets", None).await;
+    world.execute("pets", SourceCommand::StartSync).await;
+    let world = world.restarted().await;
+    world.pass(4).await;
+    assert_eq!(world.begun("pets").await.len(), 1);
+    world.pass(3).await;
+    assert_eq!(world.begun("pets").await.len(), 2);
+    assert_eq!(world.source("pets").health, Health::Healthy);
+}
+
+#[tokio::test(start_paused = true)]
+async fn declared_tools_are_left_alone() {
+    let world = World::new().await;
+    for kind in ["builtin", "custom", "workflow"] {
+        let settings = json!({"kind": kind});
+        let profile = profile(json!({"name": kind, "settings": settings, "refresh_every": 1}));
+        world.execute(kind, SourceCommand::Register(profile)).await;
+    }
+    world.pass(3600).await;
+    for kind in ["builtin", "custom", "workflow"] {
+        assert_eq!(world.begun(kind).await, [0.0; 0]);
+    }
+}

@@ -1,0 +1,82 @@
+//! Somebody says that a source offers something else; a flood of that does no harm.
+
+use std::time::Duration;
+
+use catalog::source::SourceCommand;
+use serde_json::json;
+
+use crate::world::{World, gaps, id, profile};
+
+const MOMENT: Duration = Duration::from_millis(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_is_woken_is_refreshed_soon_and_once() {
+    let world = World::new().await;
+    world.offers("pets", &["a"]);
+    world.register("pets", None).await;
+    let wakes = async {
+        tokio::time::sleep(Duration::from_secs(100)).await;
+        world.offers("pets", &["a", "b"]);
+        for _ in 0..50 {
+            world.refresher.wake(&id("pets"));
+        }
+    };
+    tokio::join!(world.pass(1000), wakes);
+    let begun = world.begun("pets").await;
+    assert!(begun.len() == 2 && (100.0..101.0).contains(&begun[1]), "{begun:?}");
+    assert_eq!(world.catalog.snapshot().tool_count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_while_a_refresh_goes_on_leads_to_another() {
+    let world = World::new().await;
+    world.offers("pets", &["a"]);
+    world.register("pets", None).await;
+    // Begun by somebody else, and not ended.
+    world.execute("pets", SourceCommand::StartSync).await;
+    world.refresher.wake(&id("pets"));
+    world.pass(2).await;
+    assert_eq!(world.begun("pets").await.len(), 2);
+    // What was said before it began is answered by it.
+    world.refresher.wake(&id("pets"));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    world.execute("pets", SourceCommand::StartSync).await;
+    world.pass(2).await;
+    assert_eq!(world.begun("pets").await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_wakes_becomes_a_trickle_and_delays_nobody() {
+    let world = World::new().await;
+    for name in ["loud", "quiet"] {
+        world.offers(name, &["a"]);
+        world.register(name, Some(60)).await;
+    }
+    let flood = async {
+        for _ in 0..60_000 {
+            world.refresher.wake(&id("loud"));
+            tokio::time::sleep(MOMENT).await;
+        }
+    };
+    tokio::join!(world.pass(600), flood);
+    let loud = world.begun("loud").await;
+    assert!((10..=30).contains(&loud.len()), "{loud:?}");
+    assert!(gaps(&loud).iter().all(|gap| 1.0 <= *gap), "{loud:?}");
+    let quiet = world.begun("quiet").await;
+    assert!(gaps(&quiet).iter().all(|gap| (54.0..67.0).contains(gap)), "{quiet:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_there_disabled_or_declared_is_not_woken() {
+    let world = World::new().await;
+    world.offers("pets", &["a"]);
+    world.register("pets", None).await;
+    let declared = profile(json!({"name": "Own", "settings": {"kind": "custom"}}));
+    world.execute("own", SourceCommand::Register(declared)).await;
+    world.execute("pets", SourceCommand::Disable).await;
+    for name in ["pets", "own", "none"] {
+        world.refresher.wake(&id(name));
+    }
+    world.pass(100).await;
+    assert_eq!((world.begun("pets").await.len(), world.begun("own").await.len()), (0, 0));
+}

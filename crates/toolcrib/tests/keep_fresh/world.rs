@@ -1,0 +1,143 @@
+//! A catalog whose sources are files, and a clock that goes with the time of the runtime, which tests make pass.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::source::{Source, SourceCommand};
+use jiff::{SignedDuration, Timestamp};
+use model::{SourceId, SourceProfile};
+use serde_json::{Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{
+    Catalog, Clock, Command, CommandError, Context, Journal, JournalPlace, Position, Refresher,
+};
+
+/// Goes with the time of the runtime.
+#[derive(Clone, Copy)]
+pub(crate) struct RuntimeClock(tokio::time::Instant);
+
+impl Clock for RuntimeClock {
+    fn now(&self) -> Timestamp {
+        let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
+        start + SignedDuration::try_from(self.0.elapsed()).unwrap()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) refresher: Refresher,
+    clock: RuntimeClock,
+    folder: tempfile::TempDir,
+}
+
+pub(crate) fn client() -> HttpClient {
+    HttpClient::new(Egress { allow_private: true, allowed: Vec::new() })
+}
+
+pub(crate) fn id(name: &str) -> SourceId {
+    name.parse().unwrap()
+}
+
+/// A specification with these operations.
+pub(crate) fn specification(operations: &[&str]) -> String {
+    let path = |id: &&str| {
+        (format!("/{id}"), json!({"get": {"operationId": id, "summary": id, "responses": {}}}))
+    };
+    let paths: serde_json::Map<String, Value> = operations.iter().map(path).collect();
+    let info = json!({"title": "Pets", "version": "1"});
+    let servers = json!([{"url": "https://pets.example"}]);
+    json!({"openapi": "3.1.0", "info": info, "servers": servers, "paths": paths}).to_string()
+}
+
+pub(crate) async fn execute(catalog: &Catalog, source: &str, command: SourceCommand) {
+    try_to(catalog, source, command).await.unwrap();
+}
+
+pub(crate) async fn try_to(
+    catalog: &Catalog,
+    source: &str,
+    command: SourceCommand,
+) -> Result<(), CommandError> {
+    let command = Command::Source(id(source), command);
+    catalog.execute(command, Context::by("admin"), None).await.map(drop)
+}
+
+pub(crate) fn profile(value: Value) -> SourceProfile {
+    serde_json::from_value(value).unwrap()
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let clock = RuntimeClock(tokio::time::Instant::now());
+        let journal = JournalPlace::Memory.open(clock).await.unwrap();
+        Self::over(journal, clock, tempfile::tempdir().unwrap()).await
+    }
+
+    async fn over(
+        journal: Arc<dyn Journal>,
+        clock: RuntimeClock,
+        folder: tempfile::TempDir,
+    ) -> Self {
+        let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+        let refresher = Refresher::new(Arc::clone(&catalog), client(), Arc::new(clock));
+        Self { catalog, refresher, clock, folder }
+    }
+
+    /// The process ends, and another begins.
+    pub(crate) async fn restarted(self) -> Self {
+        let Self { catalog, refresher, clock, folder } = self;
+        let journal = Arc::clone(catalog.journal());
+        drop((catalog, refresher));
+        Self::over(journal, clock, folder).await
+    }
+
+    /// What a source in a file says of itself.
+    pub(crate) fn in_file(&self, name: &str, every: Option<u32>) -> SourceProfile {
+        let file = self.folder.path().join(name);
+        let settings = json!({"kind": "openapi", "specification": {"file": file}});
+        profile(json!({"name": name, "settings": settings, "refresh_every": every}))
+    }
+
+    pub(crate) async fn register(&self, name: &str, every: Option<u32>) {
+        self.execute(name, SourceCommand::Register(self.in_file(name, every))).await;
+    }
+
+    pub(crate) fn offers(&self, name: &str, operations: &[&str]) {
+        std::fs::write(self.folder.path().join(name), specification(operations)).unwrap();
+    }
+
+    pub(crate) fn is_gone(&self, name: &str) {
+        std::fs::remove_file(self.folder.path().join(name)).unwrap();
+    }
+
+    pub(crate) async fn execute(&self, source: &str, command: SourceCommand) {
+        execute(&self.catalog, source, command).await;
+    }
+
+    pub(crate) fn source(&self, name: &str) -> Source {
+        self.catalog.snapshot().source(&id(name)).unwrap().source.clone()
+    }
+
+    /// Keeps sources fresh while this many seconds pass.
+    pub(crate) async fn pass(&self, seconds: u64) {
+        let time = Duration::from_secs(seconds);
+        tokio::time::timeout(time, self.refresher.keep_fresh()).await.unwrap_err();
+    }
+
+    /// At which seconds refreshes of the source began.
+    pub(crate) async fn begun(&self, name: &str) -> Vec<f64> {
+        let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
+        let events = self.catalog.journal().read_after(Position(0), 100_000).await.unwrap();
+        let stream = format!("upstream_source-{name}");
+        let begun = events
+            .iter()
+            .filter(|event| &*event.kind == "SourceSyncStarted" && event.stream.as_str() == stream);
+        begun.map(|event| event.time.duration_since(start).as_secs_f64()).collect()
+    }
+}
+
+/// The time between each and the next.
+pub(crate) fn gaps(times: &[f64]) -> Vec<f64> {
+    times.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
