@@ -89,14 +89,12 @@ fn read_key(path: &Path) -> io::Result<String> {
 
 /// Programs that speak MCP are found where we were, and end with us: by way of this very program, even if its file is
 /// replaced meanwhile.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub(crate) fn programs() -> ProgramHost {
     let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
     ProgramHost { search_path: std::env::var_os("PATH"), bound_by: ourselves }
 }
 
 /// As much of the environment as a program needs to run at all, and nothing that is anybody's secret.
-#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub(crate) fn little_environment() -> BTreeMap<OsString, OsString> {
     let known = ["PATH", "HOME", "LANG", "TMPDIR"].into_iter();
     known.filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()

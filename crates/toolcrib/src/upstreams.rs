@@ -4,19 +4,22 @@
 pub(crate) mod bridge;
 mod target;
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::source::Source;
 use model::{Agent, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
 use moka::sync::Cache;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use upstream::egress::InvalidAllowed;
 use upstream::http::HttpClient;
-use upstream::mcp::{self, Connection, Era, Keeping, McpError, Supervised};
+use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised};
 
 use self::bridge::ParkedRequests;
 use self::target::Shown;
@@ -76,6 +79,14 @@ pub(crate) struct Upstreams {
     host: ProgramHost,
     kept: Cache<Key, Arc<Kept>>,
     pub(crate) parked: ParkedRequests,
+    news: Arc<News>,
+}
+
+/// Sources whose servers say that they offer something else by now.
+#[derive(Default)]
+struct News {
+    sources: Mutex<HashSet<SourceId>>,
+    told: Notify,
 }
 
 /// For all agents, or for one of them.
@@ -87,6 +98,8 @@ struct Kept {
     shown: Shown,
     shown_at: Instant,
     supervised: Supervised,
+    /// Hears what the server says by itself, while it is connected.
+    hearing: Arc<Mutex<Option<AbortHandle>>>,
 }
 
 /// A connection for one use.
@@ -100,7 +113,7 @@ impl Upstreams {
     pub(crate) fn new(client: HttpClient, host: ProgramHost) -> Self {
         // Weighed by nothing but their number: what one takes is bounded in itself.
         let kept = Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build();
-        Self { client, host, kept, parked: ParkedRequests::new() }
+        Self { client, host, kept, parked: ParkedRequests::new(), news: Arc::default() }
     }
 
     /// A connection for nobody in particular: to ask what there is.
@@ -135,6 +148,20 @@ impl Upstreams {
         }
     }
 
+    /// Waits until servers say that they offer something else by now, and says whose they are.
+    pub(crate) async fn news(&self) -> HashSet<SourceId> {
+        loop {
+            let told = self.news.told.notified();
+            let news = std::mem::take(
+                &mut *self.news.sources.lock().expect("no one panics while holding it"),
+            );
+            if !news.is_empty() {
+                return news;
+            }
+            told.await;
+        }
+    }
+
     /// The last that the program of a source said on the side.
     pub(crate) fn stderr(&self, source: &SourceId) -> Option<String> {
         self.kept.get(&(source.clone(), None))?.supervised.stderr()
@@ -146,6 +173,7 @@ impl Upstreams {
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
     ) -> Result<Upstream, UpstreamError> {
+        let (source, hears) = (key.0.clone(), key.1.is_none() && is_kept(profile));
         let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
             Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
             before => {
@@ -157,6 +185,9 @@ impl Upstreams {
             }
         };
         let connection = kept.supervised.connection().await?;
+        if hears {
+            kept.hear(source, &connection, &self.news);
+        }
         Ok(Upstream { connection, _kept: kept })
     }
 
@@ -168,12 +199,11 @@ impl Upstreams {
 
     fn supervised(&self, profile: &SourceProfile, shown: Shown) -> Result<Kept, UpstreamError> {
         let target = target::target(profile, &shown, &self.client, &self.host)?;
-        let is_kept =
-            matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. });
         let settings = mcp::Settings { capabilities: abilities(), ..mcp::Settings::default() };
-        let keeping = Keeping { is_kept, ..Keeping::default() };
+        let keeping = Keeping { is_kept: is_kept(profile), ..Keeping::default() };
         let supervised = Supervised::new(target, settings, keeping);
-        Ok(Kept { profile: profile.clone(), shown, shown_at: Instant::now(), supervised })
+        let (shown_at, hearing) = (Instant::now(), Arc::default());
+        Ok(Kept { profile: profile.clone(), shown, shown_at, supervised, hearing })
     }
 }
 
@@ -185,8 +215,40 @@ impl Kept {
             shown: self.shown.clone(),
             shown_at: Instant::now(),
             supervised: self.supervised.clone(),
+            hearing: Arc::clone(&self.hearing),
         }
     }
+
+    /// Notes when the server says that one of its lists is another. It ends with the connection.
+    fn hear(&self, source: SourceId, connection: &Connection, news: &Arc<News>) {
+        let mut hearing = self.hearing.lock().expect("no one panics while holding it");
+        if hearing.as_ref().is_some_and(|hearing| !hearing.is_finished()) {
+            return;
+        }
+        let (mut changes, news) = (connection.changes(), Arc::clone(news));
+        let lists = |changes: &Changes| (changes.tools, changes.prompts, changes.resources);
+        let mut before = lists(&changes.borrow_and_update());
+        let heard = tokio::spawn(async move {
+            while changes.changed().await.is_ok() {
+                let now = lists(&changes.borrow_and_update());
+                if std::mem::replace(&mut before, now) != now {
+                    news.add(&source);
+                }
+            }
+        });
+        *hearing = Some(heard.abort_handle());
+    }
+}
+
+impl News {
+    fn add(&self, source: &SourceId) {
+        self.sources.lock().expect("no one panics while holding it").insert(source.clone());
+        self.told.notify_one();
+    }
+}
+
+fn is_kept(profile: &SourceProfile) -> bool {
+    matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. })
 }
 
 fn isolation(profile: &SourceProfile) -> Isolation {

@@ -87,6 +87,7 @@ impl Refresher {
                 () = tokio::time::sleep(next) => {}
                 () = changed => {}
                 () = self.wakes.added() => {}
+                news = self.upstreams.news() => news.iter().for_each(|source| self.wake(source)),
                 Some((source, tried)) = going.next(), if !going.is_empty() => {
                     memory.end(&source, &tried, Instant::now());
                 }
