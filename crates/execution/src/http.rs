@@ -120,7 +120,6 @@ impl HttpTool {
         credentials: &Credentials,
     ) -> Outcome {
         let start = Instant::now();
-        let url = request.url.clone();
         let method = request.method.clone();
         let Some(request) = wired(request) else {
             return self.failed(start, failure::unsendable());
@@ -132,7 +131,7 @@ impl HttpTool {
         let asked = Asked {
             tool_id: self.id.clone(),
             method: &method,
-            url,
+            url: answer.url.clone(),
             credentials,
             execution_time: start.elapsed(),
         };

@@ -21,15 +21,15 @@ pub(crate) enum Era {
 }
 
 /// The member of `_meta` that says who we are.
-const SERVER: &str = "io.modelcontextprotocol/serverInfo";
+pub(crate) const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
 pub(crate) fn server_info() -> Value {
     json!({"name": "toolcrib", "title": "toolcrib", "version": env!("CARGO_PKG_VERSION")})
 }
 
-/// A `_meta` that says who we are and nothing else, as the next member of a result.
+/// The beginning of a `_meta` that says who we are, as the next member of a result.
 pub(crate) static SIGNED: LazyLock<String> =
-    LazyLock::new(|| format!(r#","_meta":{}"#, json!({SERVER: server_info()})));
+    LazyLock::new(|| format!(r#","_meta":{{"{SERVER}":{}"#, server_info()));
 
 /// Says who we are, in the `_meta` of a result.
 pub(crate) fn sign(meta: &mut Map<String, Value>) {

@@ -313,16 +313,18 @@ impl Waiting {
         if self.era == Era::Legacy {
             return serde_json::to_string(&result).expect("a result is JSON");
         }
-        let is_unsigned = result.meta.is_empty();
-        if !is_unsigned {
-            era::sign(&mut result.meta);
-        }
+        let mut meta = std::mem::take(&mut result.meta);
+        meta.shift_remove(era::SERVER);
         let mut text = serde_json::to_string(&result).expect("a result is JSON");
         text.pop();
-        if is_unsigned {
-            text.push_str(&era::SIGNED);
+        text.push_str(&era::SIGNED);
+        if !meta.is_empty() {
+            let meta = serde_json::to_string(&meta).expect("a map is JSON");
+            text.push(',');
+            let inside = meta.strip_prefix('{').and_then(|meta| meta.strip_suffix('}'));
+            text.push_str(inside.unwrap_or_default());
         }
-        text.push_str(r#","resultType":"complete"}"#);
+        text.push_str(r#"},"resultType":"complete"}"#);
         text
     }
 
