@@ -70,7 +70,10 @@ async fn whole(
         if max < body.len() + chunk.len() {
             return Err(HttpError::TooLarge { limit: max as u64, announced: None });
         }
-        large.holds(body.len() + chunk.len()).await;
+        if large.holds(body.len() + chunk.len()).await {
+            // Room for all of it is taken up as it comes; growing would take it twice.
+            body.reserve_exact(max - body.len());
+        }
         body.extend_from_slice(chunk);
     }
     Ok(body)

@@ -1,11 +1,11 @@
-//! Few large answers of one server are read at a time: many at once would take more memory than one server may. Whoever
-//! has to wait for that waits for the same server.
+//! Large answers on one connection are read one after another: many at once would take more memory than one server may.
+//! Whoever has to wait for that waits for the same server.
 
 use tokio::sync::SemaphorePermit;
 
 use super::HttpLink;
 
-pub(super) const AT_ONCE: usize = 2;
+pub(super) const AT_ONCE: usize = 1;
 const LARGE: usize = 256 * 1024;
 
 /// An answer that may turn out to be large.
@@ -19,12 +19,13 @@ impl<'a> Large<'a> {
         Self { link, place: None }
     }
 
-    /// So much of it is held now.
-    pub(super) async fn holds(&mut self, bytes: usize) {
+    /// So much of it is held now. Says whether that is large.
+    pub(super) async fn holds(&mut self, bytes: usize) -> bool {
         if bytes <= LARGE {
             self.place = None;
         } else if self.place.is_none() {
             self.place = self.link.large.acquire().await.ok();
         }
+        LARGE < bytes
     }
 }
