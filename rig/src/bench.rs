@@ -10,6 +10,7 @@ mod peers;
 mod report;
 mod synthetic;
 mod tokens;
+mod upstreams;
 
 use std::path::Path;
 
@@ -17,12 +18,12 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, openapi. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, openapi, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
     quick: bool,
-    /// Only this part: appends, refresh, start or memory; toolsets or tokens; speed or streams. Writes no figures.
+    /// Only this part: appends, refresh, start or memory; toolsets or tokens; speed or streams; cost or hostile. Writes no figures.
     #[arg(long)]
     part: Option<String>,
     /// Only this store: sqlite or postgres; writes no figures.
@@ -31,7 +32,7 @@ pub(crate) struct Orders {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["access", "doors", "journal", "openapi"];
+    let all = ["access", "doors", "journal", "openapi", "upstreams"];
     let (names, folders): (Vec<&String>, Vec<&String>) =
         orders.names.iter().partition(|name| all.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
@@ -81,6 +82,14 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         openapi::run(&mut report, folder)?;
         report.print()?;
         if folder.is_some() && !orders.quick {
+            report.keep()?;
+        }
+    }
+    if asked("upstreams") {
+        let mut report = Report::new("upstreams");
+        upstreams::run(&mut report, &orders).await?;
+        report.print()?;
+        if !orders.quick && orders.part.is_none() {
             report.keep()?;
         }
     }

@@ -1,4 +1,6 @@
-//! Kills a writing process again and again, at any moment, and counts what is lost.
+//! Kills a writing process again and again, at any moment, and counts what is lost; or the programs behind sources.
+
+mod children;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,12 +13,16 @@ use catalog::{Catalog, Moment, snapshot_at, verify};
 use toolcrib::{JournalPlace, SystemClock};
 
 use crate::postgres;
+use crate::random::Random;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
     /// sqlite or postgres
-    #[arg(long)]
-    store: Store,
+    #[arg(long, required_unless_present = "children")]
+    store: Option<Store>,
+    /// Kills the program behind a source instead, while agents call its tools.
+    #[arg(long, conflicts_with = "store")]
+    children: bool,
     /// How often to kill.
     #[arg(long, default_value_t = 200)]
     kills: u32,
@@ -41,22 +47,29 @@ struct Damage {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let folder = tempfile::tempdir()?;
     let seed = orders.seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("seed {seed}");
-    let mut random = Random(seed);
-    let (place, nodes) = match orders.store {
+    let random = Random::new(seed);
+    match orders.store {
+        Some(store) => writers(store, orders.kills, random).await,
+        None => children::run(orders.kills, random).await,
+    }
+}
+
+async fn writers(store: Store, kills: u32, mut random: Random) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (place, nodes) = match store {
         Store::Sqlite => (folder.path().join("crash.db").display().to_string(), 1),
         Store::Postgres => (postgres::fresh_database("toolcrib_crash").await?, 2),
     };
     let mut check = Check::default();
     let started = Instant::now();
-    for kill in 1..=orders.kills {
+    for kill in 1..=kills {
         let mut children = (0..nodes)
             .map(|node| start(&place, folder.path(), node))
             .collect::<Result<Vec<_>, _>>()?;
         std::thread::sleep(Duration::from_millis(5 + random.below(800)));
-        let server_too = matches!(orders.store, Store::Postgres) && kill.is_multiple_of(5);
+        let server_too = matches!(store, Store::Postgres) && kill.is_multiple_of(5);
         if server_too {
             postgres::crash_server()?;
             // The nodes go on by themselves for a moment before they are killed too.
@@ -79,10 +92,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         }
     }
     let Damage { acked, lost, duplicated, diverged } = check.damage;
-    println!(
-        "kills {} acked {acked} lost {lost} duplicated {duplicated} diverged {diverged}",
-        orders.kills
-    );
+    println!("kills {kills} acked {acked} lost {lost} duplicated {duplicated} diverged {diverged}");
     ensure!(0 < acked, "nothing was acknowledged, so nothing was shown");
     if 0 < lost + duplicated + diverged {
         std::process::exit(1);
@@ -181,18 +191,6 @@ impl Check {
 /// A command whose events do not stand together, or were not stored in one step, was carried out twice.
 fn is_apart(run: &[(u64, jiff::Timestamp)]) -> bool {
     run.windows(2).any(|pair| pair[1].0 != pair[0].0 + 1 || pair[1].1 != pair[0].1)
-}
-
-/// Numbers that can be repeated (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
 }
 
 #[cfg(test)]

@@ -15,11 +15,16 @@ mod crash;
 mod durability;
 mod fixture;
 mod postgres;
+mod random;
+mod upstreams;
 mod worker;
 mod world;
 mod wycheproof;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
+use toolcrib::upstream::stdio;
 
 // As in the product, so that figures are those of the product.
 #[global_allocator]
@@ -50,6 +55,8 @@ enum Order {
     Corpus(corpus::Orders),
     /// Serves tools, prompts and resources of its own, for suites that try a server of MCP.
     Fixture(fixture::Orders),
+    /// Has one of ten sources do harm, and looks what the others notice of it.
+    Hostile(upstreams::hostile::Orders),
     /// Judges Wycheproof's vectors of JSON Web Signatures.
     Wycheproof(wycheproof::Orders),
     /// Writes until it is killed; started by the others.
@@ -64,9 +71,18 @@ enum Order {
     /// Serves until its standard input ends; started by `bench`.
     #[command(hide = true)]
     Server(bench::doors::server::Orders),
+    /// A crib over MCP servers, until its standard input ends; started by `bench`, `crash` and `hostile`.
+    #[command(hide = true)]
+    Crib(upstreams::crib::Orders),
+    /// An MCP server, until its standard input ends; started by the same.
+    #[command(hide = true)]
+    Mcp(upstreams::server::Orders),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
+    if let Some(code) = stdio::run_if_asked() {
+        return Ok(code);
+    }
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         match Orders::parse().order {
@@ -78,11 +94,15 @@ fn main() -> anyhow::Result<()> {
             Order::Collisions(orders) => collisions::run(orders).await,
             Order::Corpus(orders) => corpus::run(&orders),
             Order::Fixture(orders) => fixture::run(&orders).await,
+            Order::Hostile(orders) => upstreams::hostile::run(&orders).await,
             Order::Wycheproof(orders) => wycheproof::run(&orders),
             Order::Worker(orders) => worker::run(orders).await,
             Order::Discovered(orders) => bench::openapi::print_peak(&orders),
             Order::Opened(orders) => bench::opened::run(orders).await,
             Order::Server(orders) => bench::doors::server::run(orders).await,
+            Order::Crib(orders) => upstreams::crib::run(orders).await,
+            Order::Mcp(orders) => upstreams::server::run(&orders),
         }
-    })
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -22,6 +22,7 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure>
 /// A taste of what `cargo xtask crash` and `durability` do at length.
 pub(crate) fn short_crash_run() -> Result<(), Failure> {
     program::run(as_tested()?.args(["crash", "--store", "sqlite", "--kills", "5"]))?;
+    program::run(as_tested()?.args(["crash", "--children", "--kills", "5"]))?;
     let postgres = ThrowAwayPostgres::start()?;
     let mut crash = as_tested()?;
     crash.args(["crash", "--store", "postgres", "--kills", "5"]).envs(postgres.environment());
@@ -49,7 +50,9 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     match name {
         // Without a name, all benchmarks run.
-        "bench" => says("journal") || !["access", "doors", "openapi"].into_iter().any(says),
+        "bench" => {
+            says("journal") || !["access", "doors", "openapi", "upstreams"].into_iter().any(says)
+        }
         "crash" => says("postgres") || says("--store=postgres"),
         _ => false,
     }
@@ -79,10 +82,12 @@ mod tests {
         assert!(!needs("bench openapi"));
         assert!(!needs("bench access"));
         assert!(!needs("bench doors --part speed"));
+        assert!(!needs("bench upstreams --part hostile"));
         assert!(!needs("bench openapi folder --quick"));
         assert!(needs("crash --kills 200 --store postgres"));
         assert!(needs("crash --store=postgres"));
         assert!(!needs("crash --store sqlite --kills 200"));
+        assert!(!needs("crash --children --kills 200"));
         assert!(!needs("durability"));
         assert!(!needs("corpus folder"));
         assert!(!needs("agreement --worlds 10"));

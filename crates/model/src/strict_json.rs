@@ -34,13 +34,22 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
 
 /// How many values a JSON text has, at most: each takes many times its text when it is read.
 pub fn parts(bytes: &[u8]) -> usize {
+    count(bytes, 1)
+}
+
+/// The same by what they take: an object takes as much memory as several other values.
+pub fn weight(bytes: &[u8]) -> usize {
+    count(bytes, 4)
+}
+
+fn count(bytes: &[u8], of_object: usize) -> usize {
     let (mut rest, mut parts) = (bytes, 1);
     while let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{')) {
         rest = rest.get(start..).unwrap_or_default();
         match rest.first() {
             Some(b'"') => rest = after_text(rest),
-            _ => {
-                parts += 1;
+            first => {
+                parts += if first == Some(&b'{') { of_object } else { 1 };
                 rest = rest.get(1..).unwrap_or_default();
             }
         }

@@ -5,11 +5,11 @@
 
 mod crib;
 mod load;
-mod process;
+pub(crate) mod process;
 pub(crate) mod server;
 mod speed;
 mod streams;
-mod wire;
+pub(crate) mod wire;
 
 use super::Orders;
 use super::report::Report;

@@ -58,8 +58,19 @@ impl Opened {
         Ok(Some(chunk))
     }
 
+    /// What says itself that it is too large need not be read to find out.
+    pub(crate) fn check_announced(&self, limit: u64) -> Result<(), HttpError> {
+        match self.response.content_length() {
+            announced @ Some(bytes) if limit < bytes => {
+                Err(HttpError::TooLarge { limit, announced })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// All that is left, at most `limit` bytes of it.
     pub async fn rest(&mut self, limit: u64) -> Result<Vec<u8>, HttpError> {
+        self.check_announced(limit)?;
         let mut rest = Vec::new();
         while let Some(chunk) = self.chunk().await? {
             let chunk = chunk.as_ref();

@@ -48,12 +48,14 @@ pub(super) struct Last {
     pub(super) answered: Instant,
     /// How many calls in a row were not answered in time since.
     pub(super) timeouts: u32,
+    /// Whether it ever answered after it was opened.
+    pub(super) was_of_use: bool,
 }
 
 impl Last {
-    fn now() -> Self {
+    fn now(was_of_use: bool) -> Self {
         let now = Instant::now();
-        Self { used: now, answered: now, timeouts: 0 }
+        Self { used: now, answered: now, timeouts: 0, was_of_use }
     }
 }
 
@@ -70,7 +72,7 @@ impl Connection {
                 places: Semaphore::new(limits.max_calls),
                 waiting: AtomicUsize::new(0),
                 in_use: AtomicUsize::new(0),
-                last: Mutex::new(Last::now()),
+                last: Mutex::new(Last::now(false)),
                 listens: AtomicBool::new(false),
                 listener: Mutex::default(),
                 followed: watch::Sender::default(),
@@ -225,7 +227,7 @@ impl Shared {
 
     fn note<E>(&self, done: &Result<Result<Answer, McpError>, E>) {
         match done {
-            Ok(Ok(_)) => *self.last() = Last::now(),
+            Ok(Ok(_)) => *self.last() = Last::now(true),
             Ok(Err(_)) => {}
             Err(_) => self.last().timeouts += 1,
         }

@@ -3,7 +3,7 @@
 //! In the modern era nothing else is needed. Before, there may be a session, which the server may end at any time with
 //! 404: then it is begun anew, once for each call, as what got 404 was not done.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -14,11 +14,13 @@ use super::headers::{self, SESSION, VERSION};
 use super::hearing::{Hearing, Next};
 use super::message::{self, Answer};
 use super::meta;
+use super::pace::Pace;
 use super::settings::{Call, Settings};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
 
 mod answer;
+mod large;
 mod listen;
 mod session;
 
@@ -41,6 +43,8 @@ pub(crate) struct HttpLink {
     /// There is another session: its stream is another one too.
     renewed: Notify,
     replies: Arc<Semaphore>,
+    large: Semaphore,
+    pace: Mutex<Pace>,
 }
 
 impl HttpLink {
@@ -50,6 +54,7 @@ impl HttpLink {
         headers: HeaderMap,
         settings: Settings,
     ) -> Arc<Self> {
+        let pace = Mutex::new(Pace::new(settings.limits.max_unasked));
         Arc::new(Self {
             client,
             url,
@@ -60,7 +65,14 @@ impl HttpLink {
             renewing: tokio::sync::Mutex::default(),
             renewed: Notify::new(),
             replies: Arc::new(Semaphore::new(MAX_REPLIES)),
+            large: Semaphore::new(large::AT_ONCE),
+            pace,
         })
+    }
+
+    /// What all calls together are told that is no answer.
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One call.

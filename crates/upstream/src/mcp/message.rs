@@ -64,7 +64,7 @@ impl RpcError {
 
 /// Reads a message of at most `max_parts` values, each of which takes many times its text.
 pub(crate) fn read(bytes: &[u8], max_parts: usize) -> Result<Incoming, NoMessage> {
-    let few = bytes.len() <= max_parts || strict_json::parts(bytes) <= max_parts;
+    let few = bytes.len() <= max_parts / 4 || strict_json::weight(bytes) <= max_parts;
     let message = if few { strict_json::object(bytes).ok() } else { None };
     message.and_then(sort).ok_or_else(|| NoMessage { answers: whom_it_answers(bytes) })
 }
@@ -211,5 +211,15 @@ mod tests {
         let parts = vec!["1"; 200].join(",");
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{parts}]}}}}"#);
         assert_eq!(kind(&text), "none Some(1)");
+    }
+
+    #[test]
+    fn objects_count_for_more_than_other_values() {
+        let result = |one: &str| {
+            let all = vec![one; 30].join(",");
+            kind(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{all}]}}}}"#))
+        };
+        assert_eq!(result("1"), "result 1");
+        assert_eq!(result(r#"{"a":1}"#), "none Some(1)");
     }
 }

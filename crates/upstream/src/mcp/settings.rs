@@ -65,7 +65,7 @@ pub struct McpLimits {
     pub probe: Duration,
     /// Of one message, in bytes.
     pub max_message: usize,
-    /// Of one message, in values.
+    /// Of one message, in values; an object counts for four.
     pub max_parts: usize,
     /// Of all that comes on the stream of one call, in bytes.
     pub max_stream: u64,
@@ -132,7 +132,7 @@ impl Default for McpLimits {
             opening: Duration::from_secs(30),
             probe: Duration::from_secs(5),
             max_message: 8 * MIB,
-            max_parts: 500_000,
+            max_parts: 300_000,
             max_stream: 64 * MIB as u64,
             max_calls: 64,
             max_waiting: 128,

@@ -54,6 +54,11 @@ impl Sse {
         self.has_data || !self.line.is_empty()
     }
 
+    /// How much of an event that has not ended is kept.
+    pub(crate) fn held(&self) -> usize {
+        self.line.len() + self.event.data.len()
+    }
+
     /// Takes what came. Events that end in it are handed over.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut events = Vec::new();

@@ -1,7 +1,7 @@
 //! A connection that is there when it is needed: opened at the first use, checked after a rest, opened again after it
 //! broke, and closed when nobody uses it.
 //!
-//! After a failure it rests, longer each time, and whoever asks meanwhile is told why at once: a server that is down must
+//! After a failure it rests, longer each time until it is of use again, and whoever asks meanwhile is told why at once: a server that is down must
 //! not make its callers wait, nor be knocked down again by all of them.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -164,6 +164,9 @@ impl Shared {
         connection.close();
         // What was closed by us or held for long may be opened again at once.
         if since.elapsed() < self.keeping.good_after && !matches!(error, McpError::Closed) {
+            if connection.last().was_of_use {
+                state.failures = 0;
+            }
             state.fail(error, &self.keeping);
         } else {
             state.failures = 0;

@@ -46,8 +46,9 @@ def tools(params):
         return {"tools": [], "nextCursor": str(int(cursor or 0) + 1)}
     if manner == "circle":
         return {"tools": [], "nextCursor": "b" if cursor == "a" else "a"}
-    if manner == "many":
-        return {"tools": [{"name": f"t{n}", "inputSchema": {}} for n in range(100_000)]}
+    if manner in ("many", "very-many"):
+        count = 20_000 if manner == "many" else 100_000
+        return {"tools": [{"name": f"t{n}", "inputSchema": {}} for n in range(count)]}
     if manner == "pages":
         page = int(cursor or 0)
         names = [f"p{page}-{n}" for n in range(3)] + ["again"]

@@ -57,6 +57,14 @@ async fn too_many_tools_are_too_many() {
 }
 
 #[tokio::test]
+async fn so_many_tools_on_one_page_that_they_would_take_much_memory_are_not_read() {
+    let connection = open("very-many").await;
+    let error = connection.list(ListOf::Tools, Call::default()).await.unwrap_err();
+    assert!(matches!(error, McpError::Unreadable { .. }), "{error}");
+    call(&connection, "echo", json!({})).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_server_that_refuses_a_list_is_quoted_by_number() {
     let error = open("legacy").await.list(ListOf::Prompts, Call::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "the server refused `prompts/list` with -32601: see its log");

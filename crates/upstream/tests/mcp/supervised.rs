@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use upstream::mcp::{Era, Keeping, McpError, Supervised, Target};
+use upstream::mcp::{Connection, Era, Keeping, McpError, Supervised, Target};
 
 use crate::support::*;
 
@@ -60,6 +60,36 @@ async fn a_program_that_died_is_started_again_after_a_rest() {
     tokio::time::sleep(Duration::from_millis(120)).await;
     let connection = supervised.connection().await.unwrap();
     call(&connection, "echo", json!({})).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_that_was_of_use_before_it_died_rests_no_longer_than_the_first_time() {
+    let supervised = supervised("legacy", quick());
+    for _ in 0..4 {
+        let connection = supervised.connection().await.unwrap();
+        call(&connection, "echo", json!({})).await.unwrap();
+        let wait = rest_after_death(&supervised, &connection).await;
+        assert!(wait <= Duration::from_millis(100), "{wait:?}");
+        tokio::time::sleep(wait).await;
+    }
+}
+
+#[tokio::test]
+async fn one_that_dies_of_every_first_call_rests_longer_each_time() {
+    let supervised = supervised("legacy", quick());
+    for least in [50, 100, 200] {
+        let connection = supervised.connection().await.unwrap();
+        let wait = rest_after_death(&supervised, &connection).await;
+        assert!(Duration::from_millis(least * 9 / 10) < wait, "{wait:?}");
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn rest_after_death(supervised: &Supervised, connection: &Connection) -> Duration {
+    call(connection, "die", json!({})).await.unwrap_err();
+    let Err(error) = supervised.connection().await else { panic!("it opened") };
+    let McpError::Resting { wait, .. } = error else { panic!("{error}") };
+    wait
 }
 
 #[tokio::test]

@@ -12,17 +12,22 @@ use super::server::Ready;
 use crate::bench::opened;
 
 /// A server that ends when this is dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     child: Child,
-    pub(super) address: SocketAddr,
+    pub(crate) address: SocketAddr,
     keys: BTreeMap<String, String>,
 }
 
 impl Server {
     /// Starts one and waits until it is ready.
-    pub(super) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+        Self::start_as("server", arguments)
+    }
+
+    /// Another order of the rig, that says as servers do when it is ready.
+    pub(crate) fn start_as(order: &str, arguments: &[&str]) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        let command = command.arg("server").args(arguments);
+        let command = command.arg(order).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("no output")?).read_line(&mut line)?;
@@ -31,29 +36,38 @@ impl Server {
         Ok(Self { child, address, keys })
     }
 
-    pub(super) fn key(&self, name: &str) -> &str {
+    pub(crate) fn key(&self, name: &str) -> &str {
         &self.keys[name]
     }
 
-    pub(super) fn is_alive(&mut self) -> anyhow::Result<bool> {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn is_alive(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
 
     /// The CPU time of all its threads so far, to the nanosecond.
-    pub(super) fn cpu_time(&self) -> anyhow::Result<Duration> {
-        let mut total = 0;
-        for thread in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
-            let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
-            let on_cpu = text.split(' ').next().context("schedstat is empty")?;
-            total += on_cpu.parse::<u64>()?;
-        }
-        Ok(Duration::from_nanos(total))
+    pub(crate) fn cpu_time(&self) -> anyhow::Result<Duration> {
+        cpu_time_of(self.child.id())
     }
 
     /// Of its memory, what is in the machine's.
-    pub(super) fn resident_bytes(&self) -> anyhow::Result<f64> {
+    pub(crate) fn resident_bytes(&self) -> anyhow::Result<f64> {
         opened::resident(&self.child.id().to_string())
     }
+}
+
+/// The CPU time of all threads of a process so far, to the nanosecond.
+pub(crate) fn cpu_time_of(process: u32) -> anyhow::Result<Duration> {
+    let mut total = 0;
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        let text = std::fs::read_to_string(thread?.path().join("schedstat"))?;
+        let on_cpu = text.split(' ').next().context("schedstat is empty")?;
+        total += on_cpu.parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(total))
 }
 
 impl Drop for Server {

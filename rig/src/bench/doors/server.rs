@@ -45,16 +45,21 @@ enum Kind {
 
 /// What a server says when it is ready.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Ready {
-    pub(super) address: SocketAddr,
-    pub(super) keys: BTreeMap<String, String>,
+pub(crate) struct Ready {
+    pub(crate) address: SocketAddr,
+    pub(crate) keys: BTreeMap<String, String>,
 }
 
-pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+/// Nobody is to be left behind by whoever started it.
+pub(crate) fn end_with_input() {
     std::thread::spawn(|| {
         drop(std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
         std::process::exit(0);
     });
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    end_with_input();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let ready = |keys| -> anyhow::Result<()> {

@@ -13,17 +13,17 @@ const END_OF_HEAD: &[u8] = b"\r\n\r\n";
 const END_OF_CHUNKS: &[u8] = b"0\r\n\r\n";
 
 /// `tools/list`, of whoever has this key.
-pub(super) fn list(key: &str) -> Vec<u8> {
+pub(crate) fn list(key: &str) -> Vec<u8> {
     mcp(key, "tools/list", None, json!({}))
 }
 
 /// `tools/call`.
-pub(super) fn call(key: &str, name: &str, arguments: Value) -> Vec<u8> {
+pub(crate) fn call(key: &str, name: &str, arguments: Value) -> Vec<u8> {
     mcp(key, "tools/call", Some(name), json!({"name": name, "arguments": arguments}))
 }
 
 /// `subscriptions/listen`: the answer is a stream of changes.
-pub(super) fn listen(key: &str) -> Vec<u8> {
+pub(crate) fn listen(key: &str) -> Vec<u8> {
     let wanted = json!({"notifications": {"toolsListChanged": true}});
     mcp(key, "subscriptions/listen", None, wanted)
 }
@@ -41,7 +41,7 @@ fn mcp(key: &str, method: &str, name: Option<&str>, mut params: Value) -> Vec<u8
 }
 
 /// A request of an admin without a body.
-pub(super) fn admin(key: &str, path: &str) -> Vec<u8> {
+pub(crate) fn admin(key: &str, path: &str) -> Vec<u8> {
     post(path, key, "", "")
 }
 
@@ -56,20 +56,20 @@ fn post(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
 }
 
 /// A connection that stays open from one request to the next.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     answer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, answer: Vec::new() })
     }
 
     /// Sends a request and reads its answer whole; the body, as it was sent.
-    pub(super) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
         self.answer.clear();
         self.stream.write_all(request).await?;
         let start = self.read_head().await?;
@@ -94,7 +94,7 @@ impl Connection {
     }
 
     /// Sends a request whose answer is a stream, and waits for the first event.
-    pub(super) async fn subscribe(&mut self, request: &[u8]) -> anyhow::Result<()> {
+    pub(crate) async fn subscribe(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.answer.clear();
         self.stream.write_all(request).await?;
         let start = self.read_head().await?;
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     /// Waits until the stream says this.
-    pub(super) async fn hear(&mut self, word: &[u8]) -> anyhow::Result<()> {
+    pub(crate) async fn hear(&mut self, word: &[u8]) -> anyhow::Result<()> {
         loop {
             if let Some(place) = position(&self.answer, word) {
                 self.answer.drain(..place + word.len());
@@ -149,7 +149,7 @@ fn header<'a>(head: &'a str, wanted: &str) -> Option<&'a str> {
 }
 
 /// The JSON of an answer, which may be the one event of a stream.
-pub(super) fn json_of(body: &[u8]) -> anyhow::Result<Value> {
+pub(crate) fn json_of(body: &[u8]) -> anyhow::Result<Value> {
     let text = str::from_utf8(body)?;
     let event = text.lines().rev().find_map(|line| line.strip_prefix("data: "));
     serde_json::from_str(event.unwrap_or(text)).with_context(|| text.to_owned())

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
+use super::large::Large;
 use super::{HttpLink, Session, refused};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
@@ -43,7 +44,8 @@ pub(super) async fn read(
         });
     }
     let limits = link.settings.limits;
-    let body = opened.rest(limits.max_message as u64).await?;
+    let mut large = Large::not_yet(link);
+    let body = whole(&mut opened, limits.max_message, &mut large).await?;
     match message::read(&body, limits.max_parts) {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
             _ if theirs.as_u64() == Some(id) => Ok(answer),
@@ -54,6 +56,27 @@ pub(super) async fn read(
         _ if is_fine => Err(McpError::unreadable(method, "it is no answer")),
         _ => Err(refused(&opened, &link.url)),
     }
+}
+
+async fn whole(
+    opened: &mut Opened,
+    max: usize,
+    large: &mut Large<'_>,
+) -> Result<Vec<u8>, HttpError> {
+    opened.check_announced(max as u64)?;
+    let mut body = Vec::new();
+    while let Some(chunk) = opened.chunk().await? {
+        let chunk = chunk.as_ref();
+        if max < body.len() + chunk.len() {
+            return Err(HttpError::TooLarge { limit: max as u64, announced: None });
+        }
+        if large.holds(body.len() + chunk.len()).await {
+            // Room for all of it is taken up as it comes; growing would take it twice.
+            body.reserve_exact(max - body.len());
+        }
+        body.extend_from_slice(chunk);
+    }
+    Ok(body)
 }
 
 pub(super) fn is_stream(opened: &Opened) -> bool {
@@ -80,6 +103,7 @@ async fn read_stream(
 ) -> Result<Answer, McpError> {
     let mut sse = Sse::new(link.settings.limits.max_message);
     let mut resumed = 0;
+    let mut large = Large::not_yet(link);
     loop {
         match opened.chunk().await {
             Ok(Some(chunk)) => {
@@ -90,6 +114,11 @@ async fn read_stream(
                 }
                 if before != sse.last_id {
                     resumed = 0;
+                }
+                large.holds(sse.held()).await;
+                let until = link.pace().enough();
+                if let Some(until) = until {
+                    sleep_until(until).await;
                 }
             }
             Err(error @ HttpError::TooLarge { .. }) => return Err(error.into()),
@@ -128,12 +157,18 @@ fn take(
         match message::read(&event.data, limits.max_parts) {
             Ok(message) => match link.hearing.hear(message, Stream::Of(id)) {
                 Next::Answered(answer) => return Ok(Some(answer)),
-                next => link.react(next, &call.headers),
+                next => {
+                    link.pace().count();
+                    link.react(next, &call.headers);
+                }
             },
             Err(no_message) if no_message.answers == Some(id) => {
                 return Err(McpError::unreadable(method, "it is no message that can be read"));
             }
-            Err(_) => link.hearing.garbage(None),
+            Err(_) => {
+                link.pace().count();
+                link.hearing.garbage(None);
+            }
         }
     }
     Ok(None)

@@ -1,0 +1,53 @@
+//! The least that can be done to call an MCP server over its pipes: write a line, read a line.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+pub(super) struct Pipes {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: String,
+    turn: u64,
+}
+
+impl Pipes {
+    /// With a server of ours, that was introduced to us.
+    pub(super) fn open() -> anyhow::Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        let command = command.args(["mcp", "--name", "bare"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take().context("no input")?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        let mut pipes = Self { child, input, output, line: String::new(), turn: 0 };
+        pipes.ask("initialize", json!({}))?;
+        Ok(pipes)
+    }
+
+    /// Has a text repeated.
+    pub(super) fn call(&mut self, text: &str) -> anyhow::Result<()> {
+        let params = json!({"name": "bare_echo", "arguments": {"text": text}});
+        let answer = self.ask("tools/call", params)?;
+        ensure!(answer["result"]["content"][0]["text"] == text, "{answer}");
+        Ok(())
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        self.turn += 1;
+        let asked = json!({"jsonrpc": "2.0", "id": self.turn, "method": method, "params": params});
+        self.input.write_all(format!("{asked}\n").as_bytes())?;
+        self.line.clear();
+        self.output.read_line(&mut self.line)?;
+        Ok(serde_json::from_str(&self.line)?)
+    }
+}
+
+impl Drop for Pipes {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,121 @@
+//! A crib over MCP servers, and two agents that have all their tools. Behind its doors it is a process of its own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use catalog::{Catalog, Command};
+use model::SourceId;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use serving::Limits;
+use tokio::net::TcpListener;
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{Context, JournalPlace, Options, ProgramHost, SystemClock, Toolcrib, new_key};
+
+use crate::bench::doors::process::Server;
+use crate::bench::doors::server::{Ready, end_with_input};
+
+/// Whoever calls.
+pub(crate) const AGENTS: [&str; 2] = ["north", "south"];
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// Sources, each as `ID=PROFILE`.
+    sources: Vec<String>,
+}
+
+/// A server of ours that is started by the crib.
+pub(crate) fn stdio_source(id: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let ourselves = std::env::current_exe()?;
+    let arguments: Vec<&str> = ["mcp", "--name", id].iter().chain(arguments).copied().collect();
+    let command =
+        json!({"program": ourselves.to_str().context("no text")?, "arguments": arguments});
+    let profile = json!({"name": id, "settings": {"kind": "mcp", "command": command}});
+    Ok(format!("{id}={profile}"))
+}
+
+/// A server of ours that is there already.
+pub(crate) fn http_source(id: &str, address: SocketAddr) -> String {
+    let (url, allow) = (format!("http://{address}/mcp"), [address.to_string()]);
+    let profile = json!({"name": id, "url": url, "allow": allow, "settings": {"kind": "mcp"}});
+    format!("{id}={profile}")
+}
+
+/// A crib in a process of its own.
+pub(crate) fn start(sources: &[String]) -> anyhow::Result<Server> {
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    Server::start_as("crib", &sources)
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    end_with_input();
+    let (crib, keys) = make(&orders.sources).await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    let (doors, _) = serving::doors(crib, serving::Options::default());
+    println!("{}", serde_json::to_string(&Ready { address, keys })?);
+    serving::serve(listener, doors, Limits::default(), std::future::pending()).await;
+    Ok(())
+}
+
+/// The crib, and the keys to it.
+pub(crate) async fn make(
+    sources: &[String],
+) -> anyhow::Result<(Toolcrib, BTreeMap<String, String>)> {
+    let journal = JournalPlace::Memory.open(SystemClock).await?;
+    let catalog = Arc::new(Catalog::open(journal).await?);
+    let programs = ProgramHost { search_path: None, bound_by: Some("/proc/self/exe".into()) };
+    let options = Options { programs, ..Options::default() };
+    let crib = Toolcrib::new(catalog, HttpClient::new(Egress::default()), SystemClock, options);
+    let mut groups = Vec::new();
+    for source in sources {
+        let (id, profile) = source.split_once('=').context("a source is `ID=PROFILE`")?;
+        add_source(&crib, &id.parse()?, serde_json::from_str(profile)?).await?;
+        groups.push(id);
+    }
+    let mut keys = BTreeMap::new();
+    for agent in AGENTS {
+        let matchers = json!([{"claim": "agent", "operator": "equals", "value": agent}]);
+        let rules = json!({"name": agent, "matchers": matchers, "groups": groups});
+        let define = PolicyCommand::Define(serde_json::from_value(rules)?);
+        execute(&crib, Command::Policy(agent.parse()?, define)).await?;
+        add_key(&crib, &mut keys, agent, json!({"claims": {"agent": agent}})).await?;
+    }
+    add_key(&crib, &mut keys, "admin", json!({"admin": true})).await?;
+    Ok((crib, keys))
+}
+
+/// With a group of all its tools.
+async fn add_source(crib: &Toolcrib, id: &SourceId, profile: Value) -> anyhow::Result<()> {
+    let register = SourceCommand::Register(serde_json::from_value(profile)?);
+    execute(crib, Command::Source(id.clone(), register)).await?;
+    let found = crib.refresher().refresh(id, false, &Context::by("rig")).await?;
+    anyhow::ensure!(found.created == 3, "`{id}` was not discovered: {found:?}");
+    let group = json!({"id": id, "profile": {"name": id}, "selectors": [{"source": id}]});
+    let create = GroupCommand::Create(Box::new(serde_json::from_value(group)?));
+    execute(crib, Command::Group(id.as_str().parse()?, create)).await
+}
+
+async fn add_key(
+    crib: &Toolcrib,
+    keys: &mut BTreeMap<String, String>,
+    name: &str,
+    mut profile: Value,
+) -> anyhow::Result<()> {
+    profile["name"] = json!(name);
+    let (key, create) = new_key(&name.parse()?, serde_json::from_value(profile)?);
+    execute(crib, Command::Key(name.parse()?, create)).await?;
+    keys.insert(name.to_owned(), key.expose_secret().to_owned());
+    Ok(())
+}
+
+async fn execute(crib: &Toolcrib, command: Command) -> anyhow::Result<()> {
+    crib.catalog().execute(command, Context::by("rig"), None).await?;
+    Ok(())
+}

@@ -1,0 +1,267 @@
+//! Ten sources in one crib, of which one does harm: what the other nine notice, and what that takes of memory.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use clap::ValueEnum as _;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::caller::{Caller, Came};
+use super::crib::{self, AGENTS};
+use super::server::Manner;
+use crate::bench::doors::process::Server;
+use crate::bench::doors::wire::{self, Connection};
+
+/// Those that are good; the first ones are programs, the others speak HTTP.
+const GOOD: usize = 9;
+const GOOD_PROGRAMS: usize = 5;
+/// Of the tenth source, all at once.
+const CALLERS: usize = 4;
+/// A good one is called so often, whatever it does.
+const PACE: Duration = Duration::from_millis(10);
+/// A refresh has a deadline of a minute.
+const LONGEST: Duration = Duration::from_secs(90);
+/// How much more memory may be taken.
+const MEMORY: f64 = 64.0;
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// How the tenth is spoken to; both, one after the other, unless given.
+    #[arg(long)]
+    over: Option<Over>,
+    /// Only this harm.
+    #[arg(long)]
+    manner: Option<Manner>,
+    /// For how long, without harm and with it.
+    #[arg(long, default_value_t = 1000)]
+    milliseconds: u64,
+}
+
+/// How a server is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Over {
+    Stdio,
+    Http,
+}
+
+/// What was seen of one way to do harm.
+pub(crate) struct Look {
+    pub(crate) calls: usize,
+    pub(crate) errors: usize,
+    /// Of the nine, in µs: while the tenth was good, and while it was not.
+    pub(crate) calm_p99: f64,
+    pub(crate) p99: f64,
+    /// What more it took, in MiB.
+    pub(crate) memory: f64,
+    /// What was asked of the tenth, and failed.
+    harmed: usize,
+}
+
+pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
+    let time = Duration::from_millis(orders.milliseconds);
+    let mut is_good = true;
+    for (over, manner) in all() {
+        let is_wanted = orders.over.is_none_or(|wanted| wanted == over)
+            && orders.manner.is_none_or(|wanted| wanted == manner);
+        if !is_wanted {
+            continue;
+        }
+        let name = name(over, manner);
+        let look = look(over, manner, time).await.with_context(|| name.clone())?;
+        let Look { calls, errors, calm_p99, p99, memory, harmed } = look;
+        println!("{name}: calls {calls} errors {errors} memory +{memory:.1} MiB");
+        eprintln!("  p99 {p99:.0} µs, before {calm_p99:.0} µs; {harmed} of the tenth failed");
+        ensure!(0 < calls, "nothing was called, so nothing was shown");
+        is_good &= errors == 0 && memory <= MEMORY;
+    }
+    if !is_good {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// Every way to do harm.
+pub(crate) fn all() -> impl Iterator<Item = (Over, Manner)> {
+    let over = |over: &Over| {
+        let over = *over;
+        Manner::value_variants().iter().map(move |manner| (over, *manner))
+    };
+    Over::value_variants().iter().flat_map(over)
+}
+
+pub(crate) fn name(over: Over, manner: Manner) -> String {
+    let over = match over {
+        Over::Stdio => "stdio",
+        Over::Http => "http",
+    };
+    format!("{over} {}", manner.word())
+}
+
+/// Nothing is taken over from one look to the next: each has processes of its own.
+pub(crate) async fn look(over: Over, manner: Manner, time: Duration) -> anyhow::Result<Look> {
+    let folder = tempfile::tempdir()?;
+    let from = folder.path().join("from-now-on");
+    let mut sources = Vec::new();
+    let mut servers = Vec::new();
+    for number in 0..GOOD {
+        let (id, over) = match number < GOOD_PROGRAMS {
+            true => (format!("good{number}"), Over::Stdio),
+            false => (format!("good{number}"), Over::Http),
+        };
+        sources.push(source(&id, over, &[], &mut servers)?);
+    }
+    let word = manner.word();
+    let from_text = from.to_str().context("the folder has a name that is no text")?;
+    let harm = ["--manner", &word, "--from", from_text];
+    sources.push(source("tenth", over, &harm, &mut servers)?);
+    let crib = crib::start(&sources)?;
+    let (calm, _) = load(&crib, time, true).await?;
+    let before = crib.resident_bytes()?;
+    reset_peak(&crib)?;
+    std::fs::write(&from, "")?;
+    let (noticed, harmed) = load(&crib, time, manner.lets_refreshes_end()).await?;
+    let memory = (peak(&crib)? - before) / 1024.0 / 1024.0;
+    Ok(Look {
+        calls: noticed.times.len(),
+        errors: calm.errors + noticed.errors,
+        calm_p99: calm.p99(),
+        p99: noticed.p99(),
+        memory,
+        harmed,
+    })
+}
+
+fn source(
+    id: &str,
+    over: Over,
+    arguments: &[&str],
+    servers: &mut Vec<Server>,
+) -> anyhow::Result<String> {
+    if over == Over::Stdio {
+        return crib::stdio_source(id, arguments);
+    }
+    let all: Vec<&str> = ["--name", id, "--http"].iter().chain(arguments).copied().collect();
+    let server = Server::start_as("mcp", &all)?;
+    let source = crib::http_source(id, server.address);
+    servers.push(server);
+    Ok(source)
+}
+
+/// What the callers of the nine noticed.
+#[derive(Default)]
+struct Noticed {
+    times: Vec<Duration>,
+    errors: usize,
+}
+
+impl Noticed {
+    fn p99(&self) -> f64 {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        let at = times.len().saturating_sub(1) * 99 / 100;
+        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+    }
+}
+
+/// What is known of the tenth, whose callers never end by themselves.
+#[derive(Default)]
+struct Tenth {
+    failed: AtomicUsize,
+    refreshed: AtomicUsize,
+}
+
+/// Calls all ten, and has the tenth refreshed over and over, at least once to the end if it lets us. Says how often the
+/// tenth failed.
+async fn load(
+    crib: &Server,
+    time: Duration,
+    is_refreshed: bool,
+) -> anyhow::Result<(Noticed, usize)> {
+    let seen = Arc::new(Tenth::default());
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut tenth = JoinSet::new();
+    for number in 0..CALLERS {
+        let agent = AGENTS[number % AGENTS.len()];
+        let caller = caller(crib, agent, "tenth", number);
+        tenth.spawn(call_until_dropped(caller, Arc::clone(&seen)));
+    }
+    let refresh = wire::admin(crib.key("admin"), "/api/sources/tenth/refresh");
+    tenth.spawn(refresh_until_dropped(crib.address, refresh, Arc::clone(&seen)));
+    let mut good = JoinSet::new();
+    for number in 0..GOOD {
+        let agent = AGENTS[number % AGENTS.len()];
+        let caller = caller(crib, agent, &format!("good{number}"), number);
+        good.spawn(call_until(caller, Arc::clone(&is_over)));
+    }
+    let start = Instant::now();
+    sleep(time).await;
+    while is_refreshed && seen.refreshed.load(Ordering::Relaxed) == 0 {
+        ensure!(start.elapsed() < LONGEST, "the tenth was not refreshed within {LONGEST:?}");
+        sleep(PACE).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let mut noticed = Noticed::default();
+    while let Some(done) = good.join_next().await {
+        let done = done?;
+        noticed.times.extend(done.times);
+        noticed.errors += done.errors;
+    }
+    tenth.shutdown().await;
+    Ok((noticed, seen.failed.load(Ordering::Relaxed)))
+}
+
+fn caller(crib: &Server, agent: &str, source: &str, number: usize) -> Caller {
+    let (tool, name) = (format!("{source}_echo"), format!("{agent} {source} {number}"));
+    Caller::new(crib.address, crib.key(agent), &tool, &name)
+}
+
+async fn call_until(mut caller: Caller, is_over: Arc<AtomicBool>) -> Noticed {
+    let mut noticed = Noticed::default();
+    let mut pace = interval(PACE);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !is_over.load(Ordering::Relaxed) {
+        pace.tick().await;
+        let start = Instant::now();
+        let came = caller.call().await;
+        noticed.times.push(start.elapsed());
+        noticed.errors += usize::from(came != Came::Own);
+    }
+    noticed
+}
+
+async fn call_until_dropped(mut caller: Caller, seen: Arc<Tenth>) {
+    loop {
+        if caller.call().await != Came::Own {
+            seen.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        sleep(PACE).await;
+    }
+}
+
+async fn refresh_until_dropped(address: SocketAddr, refresh: Vec<u8>, seen: Arc<Tenth>) {
+    loop {
+        if let Ok(mut connection) = Connection::open(address).await {
+            // One that failed was refreshed too.
+            drop(connection.ask(&refresh).await);
+            seen.refreshed.fetch_add(1, Ordering::Relaxed);
+        }
+        sleep(PACE).await;
+    }
+}
+
+/// From now on.
+fn reset_peak(server: &Server) -> anyhow::Result<()> {
+    Ok(std::fs::write(Path::new("/proc").join(server.id().to_string()).join("clear_refs"), "5")?)
+}
+
+/// The most of its memory that was in the machine's, in bytes.
+fn peak(server: &Server) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
+}

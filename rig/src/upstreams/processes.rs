@@ -1,0 +1,62 @@
+//! The processes of the machine, as `/proc` shows them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+pub(crate) struct Process {
+    pub(crate) id: u32,
+    parent: u32,
+    is_zombie: bool,
+    words: Vec<String>,
+}
+
+fn all() -> Vec<Process> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| read(entry.file_name().to_str()?.parse().ok()?)).collect()
+}
+
+/// Nothing if it is gone.
+fn read(id: u32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let words = fs::read_to_string(format!("/proc/{id}/cmdline")).ok()?;
+    // Its name, in parentheses, may have any character.
+    let (_, stat) = stat.rsplit_once(") ")?;
+    let mut stat = stat.split(' ');
+    let is_zombie = stat.next()? == "Z";
+    let parent = stat.next()?.parse().ok()?;
+    Some(Process { id, parent, is_zombie, words: words.split('\0').map(str::to_owned).collect() })
+}
+
+/// Those that live and have the mark in their command line. With a parent, only its children.
+pub(crate) fn marked(mark: &str, parent: Option<u32>) -> Vec<Process> {
+    let is_marked = |process: &Process| {
+        let is_child = parent.is_none_or(|parent| process.parent == parent);
+        is_child && !process.is_zombie && process.words.iter().any(|word| word == mark)
+    };
+    all().into_iter().filter(is_marked).collect()
+}
+
+/// Those that ended and were not taken notice of.
+pub(crate) fn zombies_of(parent: u32) -> usize {
+    all().iter().filter(|process| process.is_zombie && process.parent == parent).count()
+}
+
+/// As with -9. Says whether there was somebody to kill.
+pub(crate) fn kill(id: u32) -> bool {
+    let id = i32::try_from(id).ok().and_then(Pid::from_raw);
+    id.is_some_and(|id| kill_process(id, Signal::KILL).is_ok())
+}
+
+/// Counts until there is nothing left or the time is over, and says what was left.
+pub(crate) async fn left_after(time: Duration, count: impl Fn() -> usize) -> usize {
+    let start = Instant::now();
+    loop {
+        let left = count();
+        if left == 0 || time < start.elapsed() {
+            return left;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

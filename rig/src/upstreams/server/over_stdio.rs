@@ -1,0 +1,86 @@
+//! The server over its standard input and output.
+
+use std::io::{self, BufRead as _, Write};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::Orders;
+use super::reply::{CHANGED, Reply, reply};
+use crate::random::Random;
+
+const PIECE: usize = 64 * 1024;
+/// 10 GB.
+const PIECES: u64 = 10_000_000_000 / PIECE as u64;
+
+pub(super) fn run(orders: &Orders) -> anyhow::Result<()> {
+    let mut random = Random::new(u64::from(std::process::id()));
+    for line in io::stdin().lock().lines() {
+        let asked: Value = serde_json::from_str(&line?)?;
+        let reply = reply(orders, &asked);
+        if orders.delay == 0 || asked["method"] != "tools/call" {
+            say(reply)?;
+            continue;
+        }
+        let delay = Duration::from_micros(random.below(orders.delay * 1000));
+        thread::spawn(move || {
+            thread::sleep(delay);
+            // Nobody is left to be told if that fails.
+            drop(say(reply));
+        });
+    }
+    Ok(())
+}
+
+fn say(reply: Reply) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match reply {
+        Reply::Message(bytes) => line(&mut out, bytes),
+        Reply::Flood(count, bytes) => {
+            for _ in 0..count {
+                line(&mut out, CHANGED.to_vec())?;
+            }
+            line(&mut out, bytes)
+        }
+        Reply::Large(begin, end) => {
+            large(&mut out, &begin)?;
+            line(&mut out, end)
+        }
+        Reply::Slowly(bytes) => slowly(&mut out, &bytes),
+        Reply::Broken(part) => {
+            out.write_all(&part)?;
+            out.flush()?;
+            std::process::exit(1)
+        }
+        Reply::Anew => std::process::exit(1),
+        Reply::Never | Reply::None => Ok(()),
+    }
+}
+
+/// In one write, as the buffer of the standard output would make two of it.
+fn line(out: &mut impl Write, mut bytes: Vec<u8>) -> io::Result<()> {
+    bytes.push(b'\n');
+    out.write_all(&bytes)?;
+    out.flush()
+}
+
+/// What begins so, and goes on.
+pub(super) fn large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
+    out.write_all(begin)?;
+    let piece = vec![b'x'; PIECE];
+    for _ in 0..PIECES {
+        out.write_all(&piece)?;
+    }
+    Ok(())
+}
+
+/// A byte in a second.
+pub(super) fn slowly(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    for byte in bytes {
+        out.write_all(&[*byte])?;
+        out.flush()?;
+        thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
+}
