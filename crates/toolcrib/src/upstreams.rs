@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use upstream::egress::InvalidAllowed;
 use upstream::http::HttpClient;
-use upstream::mcp::{self, Connection, Era, Keeping, McpError, Supervised};
+use upstream::mcp::{self, Connection, Era, Keeping, McpError, Supervised, Target};
 
 use self::bridge::ParkedRequests;
 use self::target::Shown;
@@ -25,6 +25,9 @@ use crate::secrets::{SecretError, Secrets};
 /// How many connections are kept, and for how long without use.
 const KEPT: u64 = 2_000;
 const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+/// How long a program may take until it says which era it speaks. It has to start first, others beside it, and one that
+/// finds the question of the modern era refuses the older one for good. Those that leave it unanswered are few.
+const PROGRAM_STARTS: Duration = Duration::from_secs(20);
 /// How soon a secret that was replaced is used.
 const SECRETS_FOR: Duration = Duration::from_secs(1);
 
@@ -170,7 +173,10 @@ impl Upstreams {
         let target = target::target(profile, &shown, &self.client, &self.host)?;
         let is_kept =
             matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. });
-        let settings = mcp::Settings { capabilities: abilities(), ..mcp::Settings::default() };
+        let mut settings = mcp::Settings { capabilities: abilities(), ..mcp::Settings::default() };
+        if let Target::Program(_) = target {
+            settings.limits.probe = PROGRAM_STARTS;
+        }
         let keeping = Keeping { is_kept, ..Keeping::default() };
         let supervised = Supervised::new(target, settings, keeping);
         Ok(Kept { profile: profile.clone(), shown, shown_at: Instant::now(), supervised })
