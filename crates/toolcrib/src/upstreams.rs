@@ -96,7 +96,14 @@ struct Kept {
 pub(crate) struct Upstream {
     pub(crate) connection: Connection,
     /// It ends with the last that keeps it.
-    _kept: Arc<Kept>,
+    kept: Arc<Kept>,
+}
+
+impl Upstream {
+    /// Whether it may ask for the roots of a caller.
+    pub(crate) fn may_see_roots(&self) -> bool {
+        may_see_roots(&self.kept.profile)
+    }
 }
 
 impl Upstreams {
@@ -160,7 +167,7 @@ impl Upstreams {
             }
         };
         let connection = kept.supervised.connection().await?;
-        Ok(Upstream { connection, _kept: kept })
+        Ok(Upstream { connection, kept })
     }
 
     fn keep(&self, key: Key, kept: Kept) -> Arc<Kept> {
@@ -173,7 +180,8 @@ impl Upstreams {
         let target = target::target(profile, &shown, &self.client, &self.host)?;
         let is_kept =
             matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. });
-        let mut settings = mcp::Settings { capabilities: abilities(), ..mcp::Settings::default() };
+        let capabilities = abilities(may_see_roots(profile));
+        let mut settings = mcp::Settings { capabilities, ..mcp::Settings::default() };
         if let Target::Program(_) = target {
             settings.limits.probe = PROGRAM_STARTS;
         }
@@ -208,9 +216,38 @@ fn whose(agent: &Agent) -> Box<str> {
     json!([agent.claims.get("iss"), agent.subject, client]).to_string().into()
 }
 
+/// Roots are folders where the caller is. A program runs where we are and would take them for folders of ours: some let
+/// them take the place of those that their arguments name, for everybody.
+fn may_see_roots(profile: &SourceProfile) -> bool {
+    !matches!(&profile.settings, Settings::Mcp { command: Some(_), .. })
+}
+
 /// What whoever is behind us might be able to do. Whether this caller can is found out when it is asked.
-fn abilities() -> serde_json::Map<String, Value> {
-    let all =
-        json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
+fn abilities(roots: bool) -> serde_json::Map<String, Value> {
+    let mut all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}});
+    if roots {
+        all["roots"] = json!({});
+    }
     all.as_object().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_of_no_roots() {
+        let profile = |more: Value| -> SourceProfile {
+            let mut profile = json!({"name": "files", "settings": {"kind": "mcp"}});
+            profile.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            serde_json::from_value(profile).unwrap()
+        };
+        let program = json!({"settings": {"kind": "mcp", "command": {"program": "files"}}});
+        for (more, sees) in [(program, false), (json!({"url": "https://files.example"}), true)] {
+            let may = may_see_roots(&profile(more));
+            assert_eq!(may, sees);
+            assert_eq!(abilities(may).contains_key("roots"), sees);
+            assert!(abilities(may).contains_key("elicitation"));
+        }
+    }
 }
