@@ -15,6 +15,8 @@ mod crash;
 mod durability;
 mod fixture;
 mod postgres;
+mod served;
+mod started;
 mod worker;
 mod world;
 mod wycheproof;
