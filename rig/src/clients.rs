@@ -5,7 +5,7 @@
 
 mod attempt;
 mod pizzeria;
-mod upstream;
+pub(crate) mod upstream;
 mod verdict;
 
 use std::path::PathBuf;
