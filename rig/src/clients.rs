@@ -5,8 +5,7 @@
 
 mod attempt;
 mod pizzeria;
-mod started;
-mod upstream;
+pub(crate) mod upstream;
 mod verdict;
 
 use std::path::PathBuf;
@@ -17,8 +16,8 @@ use tokio::process::Command;
 
 use self::attempt::{ATTEMPTS, Attempt, Surroundings};
 use self::pizzeria::Pizzeria;
-use self::started::Started;
 use self::verdict::Verdict;
+use crate::started::Started;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
@@ -55,9 +54,9 @@ async fn all_are_good(orders: Orders) -> anyhow::Result<bool> {
         packages: orders.packages,
         python: orders.python,
         home: home.path().to_owned(),
-        url: pizzeria.url.clone(),
-        program: pizzeria.program.clone(),
-        journal: pizzeria.journal.clone(),
+        url: pizzeria.served.url.clone(),
+        program: pizzeria.served.program.clone(),
+        journal: pizzeria.served.journal.clone(),
         key: pizzeria.key.clone(),
         fixture_url,
     };

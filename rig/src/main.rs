@@ -1,5 +1,5 @@
-//! The test rig: agreement, benchmarks, foreign clients, the corpus, crash runs, the durability trace and a server to try.
-//! Started by `cargo xtask`.
+//! The test rig: agreement, benchmarks, foreign clients and servers, the corpus, crash runs, the durability trace and a
+//! server to try. Started by `cargo xtask`.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program of our own")]
 #![expect(
     clippy::disallowed_methods,
@@ -16,6 +16,9 @@ mod durability;
 mod fixture;
 mod postgres;
 mod random;
+mod served;
+mod servers;
+mod started;
 mod upstreams;
 mod worker;
 mod world;
@@ -57,6 +60,8 @@ enum Order {
     Fixture(fixture::Orders),
     /// Has one of ten sources do harm, and looks what the others notice of it.
     Hostile(upstreams::hostile::Orders),
+    /// Tries servers of MCP behind a server of ours, and compares what an agent gets with what it must.
+    Servers(servers::Orders),
     /// Judges Wycheproof's vectors of JSON Web Signatures.
     Wycheproof(wycheproof::Orders),
     /// Writes until it is killed; started by the others.
@@ -95,6 +100,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Order::Corpus(orders) => corpus::run(&orders),
             Order::Fixture(orders) => fixture::run(&orders).await,
             Order::Hostile(orders) => upstreams::hostile::run(&orders).await,
+            Order::Servers(orders) => servers::run(orders).await,
             Order::Wycheproof(orders) => wycheproof::run(&orders),
             Order::Worker(orders) => worker::run(orders).await,
             Order::Discovered(orders) => bench::openapi::print_peak(&orders),

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) use crate::checks::selection::Selection;
 use crate::failure::Failure;
 use crate::program::{self, cargo};
-use crate::{clients, conformance, rig, setup};
+use crate::{clients, conformance, rig, servers, setup};
 
 /// One thing that is checked. Their order is the order they run in.
 struct Step {
@@ -23,7 +23,7 @@ struct Step {
     check: fn(&mut Progress) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     Step { name: "setup", check: |progress| set_up(&progress.selection) },
     Step { name: "format", check: |_| program::run(&mut cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lint", check: |_| lint() },
@@ -34,6 +34,7 @@ const STEPS: [Step; 11] = [
     Step { name: "golden files", check: golden_files::check },
     Step { name: "conformance", check: |_| conformance::check() },
     Step { name: "clients", check: |_| clients::check() },
+    Step { name: "servers", check: |_| servers::check() },
     Step { name: "short crash run", check: |_| rig::short_crash_run() },
 ];
 
@@ -79,11 +80,15 @@ fn print_table(durations: &[(&str, Duration)], verdict: &str) {
 /// What cannot be had is said at once, not by a step that comes after minutes.
 fn set_up(selection: &Selection) -> Result<(), Failure> {
     setup::make_sure_of_system_programs()?;
-    if selection.includes("conformance") || selection.includes("clients") {
+    let includes_any = |steps: &[&str]| steps.iter().any(|step| selection.includes(step));
+    if includes_any(&["conformance", "clients", "servers"]) {
         setup::make_sure_of_npm()?;
     }
-    if selection.includes("clients") {
+    if includes_any(&["clients", "servers"]) {
         setup::make_sure_of_python()?;
+    }
+    if selection.includes("servers") {
+        setup::make_sure_of_git()?;
     }
     Ok(())
 }

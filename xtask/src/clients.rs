@@ -27,11 +27,12 @@ pub(crate) fn check() -> Result<(), Failure> {
 }
 
 /// For trying things by hand.
-fn show_folders() -> Result<ExitCode, Failure> {
+pub(crate) fn show_folders() -> Result<ExitCode, Failure> {
     let node = NodeClients::install()?;
     println!("{}", workspace::shown(&node.program));
     println!("{}", workspace::shown(&node.folder.join("node_modules")));
     println!("{}", workspace::shown(&install_python()?));
+    println!("{}", workspace::shown(&install_older_python()?));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,8 +49,8 @@ fn trial() -> Result<Command, Failure> {
 
 /// The clients from npm, with a Node.js of their own: the one of a system may be too old for them.
 pub(crate) struct NodeClients {
-    folder: PathBuf,
-    program: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) program: PathBuf,
 }
 
 impl NodeClients {
@@ -89,11 +90,19 @@ fn architecture() -> Result<&'static str, Failure> {
     }
 }
 
-/// The folder of a virtual environment.
-fn install_python() -> Result<PathBuf, Failure> {
+/// The folder of a virtual environment with clients and servers.
+pub(crate) fn install_python() -> Result<PathBuf, Failure> {
+    environment("python", "requirements.txt")
+}
+
+/// The same for a server that is older than what the others need.
+pub(crate) fn install_older_python() -> Result<PathBuf, Failure> {
+    environment("python-sqlite", "requirements-sqlite.txt")
+}
+
+fn environment(name: &str, pins: &str) -> Result<PathBuf, Failure> {
     setup::make_sure_of_python()?;
-    let pins = "requirements.txt";
-    install("python", &[pins], |folder| {
+    install(name, &[pins], |folder| {
         program::run(program::command("python3").args(["-m", "venv"]).arg(folder))?;
         let mut pip = program::command(folder.join("bin/pip"));
         pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
@@ -140,8 +149,14 @@ fn pinned(file: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    const PINS: [&str; 4] =
-        ["package.json", "package-lock.json", "requirements.in", "requirements.txt"];
+    const PINS: [&str; 6] = [
+        "package.json",
+        "package-lock.json",
+        "requirements.in",
+        "requirements.txt",
+        "requirements-sqlite.in",
+        "requirements-sqlite.txt",
+    ];
 
     #[test]
     fn pins_say_what_is_installed_and_not_from_where() {
@@ -160,10 +175,15 @@ mod tests {
         assert!(packages > 0);
         assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), packages);
 
-        let requirements = workspace::read(&pinned("requirements.txt")).unwrap();
-        let lines = requirements.lines().filter(|line| !line.starts_with([' ', '#']));
-        for line in lines {
-            assert!(line.contains("==") && line.ends_with(" \\"), "no version or hash: `{line}`");
+        for pins in ["requirements.txt", "requirements-sqlite.txt"] {
+            let requirements = workspace::read(&pinned(pins)).unwrap();
+            let lines = requirements.lines().filter(|line| !line.starts_with([' ', '#']));
+            for line in lines {
+                assert!(
+                    line.contains("==") && line.ends_with(" \\"),
+                    "no version or hash: `{line}`"
+                );
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ mod failure;
 mod postgres;
 mod program;
 mod rig;
+mod servers;
 mod setup;
 mod workspace;
 
@@ -37,7 +38,7 @@ Commands:
         --fast        only setup, format, lint and tests
         --only STEP   only this step (and setup); may be repeated. Steps, in order: setup, format, lint,
                       documentation, licences, unused-dependencies, tests, golden-files, conformance,
-                      clients, short-crash-run
+                      clients, servers, short-crash-run
         FILTER        only the tests whose name contains it; leaves out what needs all tests: documentation
                       tests, and the search for golden files that no test refers to
         -- OPTION…    handed to `cargo nextest run`, or without nextest to the test programs
@@ -75,6 +76,12 @@ Commands:
   fixture [--port PORT]
         Serves tools, prompts and resources of its own on 127.0.0.1 and prints where, for suites that try a
         server of MCP. Ends at Ctrl-C, or when a pipe that is its standard input ends.
+  servers [--try [--only NAME]]
+        Installs the same as `clients`: the MCP servers that others wrote are among it.
+        --try         registers each of them with a server, has agents of both eras call their tools, compares what
+                      comes with what they say directly, and prints a table. Exit code 1 if something is not as it
+                      must be, or a program is left when the server has ended.
+        --only NAME   only the servers whose name contains it, such as `everything-http`
   wycheproof FILE
         Judges the vectors of Wycheproof's `json_web_signature_test.json`. Exit code 1 if one is judged wrong.
   postgres
@@ -107,6 +114,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         | "wycheproof" => rig::run(command, rest),
         "clients" => clients::run(rest),
         "conformance" => conformance::run(rest),
+        "servers" => servers::run(rest),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),
         _ => Err(Failure::new(format!("there is no command `{command}`; see `cargo xtask help`"))),

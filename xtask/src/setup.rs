@@ -18,6 +18,10 @@ pub(crate) fn make_sure_of_npm() -> Result<(), Failure> {
     make_sure_of(|| if program::is_in_path("npm") { vec![] } else { vec!["npm"] })
 }
 
+pub(crate) fn make_sure_of_git() -> Result<(), Failure> {
+    make_sure_of(|| if program::is_in_path("git") { vec![] } else { vec!["git"] })
+}
+
 /// Debian's `python3` comes without what makes a virtual environment.
 pub(crate) fn make_sure_of_python() -> Result<(), Failure> {
     make_sure_of(|| {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use model::{Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId, Warning};
 use serde_json::{Map, Value, json};
-use upstream::mcp::{Call, Connection, ListOf, ListWarning};
+use upstream::mcp::{Call, Connection, ListOf, ListWarning, McpError};
 
 use crate::{DiscoveryError, Found};
 
@@ -21,7 +21,10 @@ const SHOWN: usize = 80;
 pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Found, DiscoveryError> {
     let (mut operations, mut warnings, mut manifests) = (0, Vec::new(), BTreeMap::new());
     for of in [ListOf::Tools, ListOf::Prompts, ListOf::Resources, ListOf::Templates] {
-        let listed = connection.list(of, Call::default()).await?;
+        let listed = match connection.list(of, Call::default()).await {
+            Err(error) if has_no_such_list(of, &error) => continue,
+            listed => listed?,
+        };
         operations += listed.items.len() + listed.warnings.len();
         warnings.extend(listed.warnings.iter().map(warning));
         for item in listed.items {
@@ -35,6 +38,12 @@ pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Foun
     let source_version = version(&connection.about().server);
     let inventory = Inventory { warnings, source_version, ..inventory };
     Ok(Found { inventory, operations })
+}
+
+/// One capability is for several lists, and many servers with resources have no templates and no method to list them.
+fn has_no_such_list(of: ListOf, error: &McpError) -> bool {
+    const NO_METHOD: i64 = -32601;
+    of != ListOf::Tools && matches!(error, McpError::Refused { code: NO_METHOD, .. })
 }
 
 /// What is listed, under its key. A tool's is its name; others say what they are, as a prompt may be called like a tool.
@@ -140,6 +149,8 @@ fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use upstream::mcp::RpcError;
+
     use super::*;
 
     fn read(item: Value) -> Result<Manifest, Warning> {
@@ -164,6 +175,19 @@ mod tests {
         let template = json!({"uriTemplate": "file:///{path}", "name": "Files"});
         let (key, manifest) = read_as(ListOf::Templates, template).unwrap();
         assert_eq!((key.as_str(), &*manifest.name), ("template/file:///{path}", "Files"));
+    }
+
+    #[test]
+    fn a_server_need_not_have_every_list() {
+        let refused = |code| McpError::Refused {
+            method: "list".into(),
+            code,
+            error: Box::new(RpcError::new(code, "no")),
+        };
+        assert!(has_no_such_list(ListOf::Templates, &refused(-32601)));
+        assert!(!has_no_such_list(ListOf::Templates, &refused(-32603)));
+        assert!(!has_no_such_list(ListOf::Tools, &refused(-32601)));
+        assert!(!has_no_such_list(ListOf::Templates, &McpError::Closed));
     }
 
     #[test]

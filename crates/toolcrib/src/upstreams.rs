@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use upstream::egress::InvalidAllowed;
 use upstream::http::HttpClient;
-use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised};
+use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised, Target};
 
 use self::bridge::ParkedRequests;
 use self::target::Shown;
@@ -28,6 +28,9 @@ use crate::secrets::{SecretError, Secrets};
 /// How many connections are kept, and for how long without use.
 const KEPT: u64 = 2_000;
 const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+/// How long a program may take until it says which era it speaks. It has to start first, others beside it, and one that
+/// finds the question of the modern era refuses the older one for good. Those that leave it unanswered are few.
+const PROGRAM_STARTS: Duration = Duration::from_secs(20);
 /// How soon a secret that was replaced is used.
 const SECRETS_FOR: Duration = Duration::from_secs(1);
 
@@ -106,7 +109,14 @@ struct Kept {
 pub(crate) struct Upstream {
     pub(crate) connection: Connection,
     /// It ends with the last that keeps it.
-    _kept: Arc<Kept>,
+    kept: Arc<Kept>,
+}
+
+impl Upstream {
+    /// Whether it may ask for the roots of a caller.
+    pub(crate) fn may_see_roots(&self) -> bool {
+        may_see_roots(&self.kept.profile)
+    }
 }
 
 impl Upstreams {
@@ -188,7 +198,7 @@ impl Upstreams {
         if hears {
             kept.hear(source, &connection, &self.news);
         }
-        Ok(Upstream { connection, _kept: kept })
+        Ok(Upstream { connection, kept })
     }
 
     fn keep(&self, key: Key, kept: Kept) -> Arc<Kept> {
@@ -199,7 +209,11 @@ impl Upstreams {
 
     fn supervised(&self, profile: &SourceProfile, shown: Shown) -> Result<Kept, UpstreamError> {
         let target = target::target(profile, &shown, &self.client, &self.host)?;
-        let settings = mcp::Settings { capabilities: abilities(), ..mcp::Settings::default() };
+        let capabilities = abilities(may_see_roots(profile));
+        let mut settings = mcp::Settings { capabilities, ..mcp::Settings::default() };
+        if let Target::Program(_) = target {
+            settings.limits.probe = PROGRAM_STARTS;
+        }
         let keeping = Keeping { is_kept: is_kept(profile), ..Keeping::default() };
         let supervised = Supervised::new(target, settings, keeping);
         let (shown_at, hearing) = (Instant::now(), Arc::default());
@@ -264,9 +278,38 @@ fn whose(agent: &Agent) -> Box<str> {
     json!([agent.claims.get("iss"), agent.subject, client]).to_string().into()
 }
 
+/// Roots are folders where the caller is. A program runs where we are and would take them for folders of ours: some let
+/// them take the place of those that their arguments name, for everybody.
+fn may_see_roots(profile: &SourceProfile) -> bool {
+    !matches!(&profile.settings, Settings::Mcp { command: Some(_), .. })
+}
+
 /// What whoever is behind us might be able to do. Whether this caller can is found out when it is asked.
-fn abilities() -> serde_json::Map<String, Value> {
-    let all =
-        json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}});
+fn abilities(roots: bool) -> serde_json::Map<String, Value> {
+    let mut all = json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}});
+    if roots {
+        all["roots"] = json!({});
+    }
     all.as_object().cloned().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_of_no_roots() {
+        let profile = |more: Value| -> SourceProfile {
+            let mut profile = json!({"name": "files", "settings": {"kind": "mcp"}});
+            profile.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            serde_json::from_value(profile).unwrap()
+        };
+        let program = json!({"settings": {"kind": "mcp", "command": {"program": "files"}}});
+        for (more, sees) in [(program, false), (json!({"url": "https://files.example"}), true)] {
+            let may = may_see_roots(&profile(more));
+            assert_eq!(may, sees);
+            assert_eq!(abilities(may).contains_key("roots"), sees);
+            assert!(abilities(may).contains_key("elicitation"));
+        }
+    }
 }

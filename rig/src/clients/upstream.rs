@@ -7,14 +7,14 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-pub(super) struct Upstream {
-    pub(super) url: String,
+pub(crate) struct Upstream {
+    pub(crate) url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Upstream {
     /// Answers as long as the process lives.
-    pub(super) fn open() -> io::Result<Self> {
+    pub(crate) fn open() -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let url = format!("http://{}", listener.local_addr()?);
         let requests = Arc::<Mutex<Vec<String>>>::default();
@@ -29,7 +29,7 @@ impl Upstream {
     }
 
     /// What it was asked since it was last looked at: `METHOD PATH BODY`, and a credential if one was shown.
-    pub(super) fn take_requests(&self) -> Vec<String> {
+    pub(crate) fn take_requests(&self) -> Vec<String> {
         std::mem::take(&mut *self.requests.lock().expect("nobody panics with the list"))
     }
 }

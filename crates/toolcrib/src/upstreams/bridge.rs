@@ -85,7 +85,7 @@ struct Running {
     /// Those that wait for the caller to come again.
     waiting: Vec<Asked>,
     /// It is open for as long as somebody keeps it.
-    _upstream: Arc<Upstream>,
+    upstream: Arc<Upstream>,
 }
 
 enum Coming {
@@ -175,7 +175,7 @@ pub(crate) async fn bridge(
             return Bridged::Result(result);
         }
         let state = result.shift_remove("requestState");
-        let Some(questions) = questions(result) else {
+        let Some(questions) = questions(result, upstream.may_see_roots()) else {
             return Bridged::Failed(unreadable("it asks for something that is not known"));
         };
         let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
@@ -205,7 +205,7 @@ fn again(answers: Map<String, Value>, state: Option<Value>) -> Map<String, Value
 }
 
 /// The questions a request ended with; none if one of them is of no known kind.
-fn questions(mut result: Map<String, Value>) -> Option<Vec<(Box<str>, Question)>> {
+fn questions(mut result: Map<String, Value>, roots: bool) -> Option<Vec<(Box<str>, Question)>> {
     let Some(Value::Object(asked)) = result.shift_remove("inputRequests") else {
         // Nothing but a state to come back with.
         return Some(Vec::new());
@@ -213,16 +213,16 @@ fn questions(mut result: Map<String, Value>) -> Option<Vec<(Box<str>, Question)>
     let questions = asked.into_iter().map(|(key, asked)| {
         let method = asked.get("method")?.as_str()?.to_owned();
         let params = asked.get("params").and_then(Value::as_object).cloned();
-        Some((key.into(), question(&method, params.unwrap_or_default())?))
+        Some((key.into(), question(&method, params.unwrap_or_default(), roots)?))
     });
     questions.collect()
 }
 
-fn question(method: &str, params: Map<String, Value>) -> Option<Question> {
+fn question(method: &str, params: Map<String, Value>, roots: bool) -> Option<Question> {
     match method {
         "elicitation/create" => Some(Question::Elicit(params)),
         "sampling/createMessage" => Some(Question::Sample(params)),
-        "roots/list" => Some(Question::Roots),
+        "roots/list" if roots => Some(Question::Roots),
         _ => None,
     }
 }
@@ -235,7 +235,8 @@ impl Running {
         call: &CallContext,
     ) -> Self {
         let (say, heard) = mpsc::channel(UNHEARD);
-        let abilities = call.abilities();
+        let mut abilities = call.abilities();
+        abilities.roots &= upstream.may_see_roots();
         let can_be_asked = abilities.elicitation || abilities.sampling || abilities.roots;
         let how = Call {
             deadline: Some(if can_be_asked { WITH_QUESTIONS } else { DEADLINE }),
@@ -249,13 +250,14 @@ impl Running {
         params.extend(again.into_iter().flatten());
         let connection = upstream.connection.clone();
         let answer = Box::pin(async move { connection.request(method, params, how).await });
-        let (waiting, _upstream) = (Vec::new(), Arc::clone(upstream));
-        Self { answer: Coming::Here(answer), heard, asked: 0, waiting, _upstream }
+        let (waiting, upstream) = (Vec::new(), Arc::clone(upstream));
+        Self { answer: Coming::Here(answer), heard, asked: 0, waiting, upstream }
     }
 
     /// Hears what the server says until it has answered or the caller has to come again.
     async fn next(&mut self, call: &CallContext) -> Next {
-        let Self { answer, heard, asked, waiting, .. } = self;
+        let Self { answer, heard, asked, waiting, upstream } = self;
+        let roots = upstream.may_see_roots();
         let mut asking: FuturesUnordered<_> =
             waiting.drain(..).map(|asked| asked.of(call)).collect();
         loop {
@@ -265,7 +267,7 @@ impl Running {
                     Heard::Progress(params) => tell_progress(call, &params),
                     Heard::Log(params) => tell_log(call, params),
                     Heard::Told { .. } => {}
-                    Heard::Asks { method, params, reply } => match question(&method, params) {
+                    Heard::Asks { method, params, reply } => match question(&method, params, roots) {
                         Some(question) => {
                             *asked += 1;
                             let key = format!("question-{asked}").into();

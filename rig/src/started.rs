@@ -4,23 +4,26 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// It is built; it only has to open a file and a port.
 const START: Duration = Duration::from_secs(30);
+/// It answers whom it let in.
+const END: Duration = Duration::from_secs(30);
 
 /// Ends with this value.
-pub(super) struct Started {
-    _process: Child,
+pub(crate) struct Started {
+    process: Child,
     /// Nobody may be kept from saying more.
     _stdout: BufReader<ChildStdout>,
 }
 
 impl Started {
     /// Starts a program and reads what it says, line by line, until that has what is looked for.
-    pub(super) async fn start<T>(
+    pub(crate) async fn start<T>(
         program: &Command,
         found: impl Fn(&str) -> Option<T>,
     ) -> anyhow::Result<(Self, T)> {
@@ -35,7 +38,15 @@ impl Started {
         let found = timeout(START, read_until(&mut stdout, found))
             .await
             .with_context(|| format!("{program:?} did not say where it is"))??;
-        Ok((Self { _process: process, _stdout: stdout }, found))
+        Ok((Self { process, _stdout: stdout }, found))
+    }
+
+    /// Sends a signal, and waits until the program has ended.
+    pub(crate) async fn end(&mut self, signal: Signal) -> anyhow::Result<()> {
+        let id = self.process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kill_process(id.context("the program has ended before")?, signal)?;
+        timeout(END, self.process.wait()).await.context("the program does not end")??;
+        Ok(())
     }
 }
 

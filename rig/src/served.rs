@@ -1,0 +1,117 @@
+//! A real `toolcrib serve` on a journal of its own, and its first admin.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::Command;
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use toolcrib::upstream::http::{HttpClient, Limits, Method, Request};
+use url::Url;
+
+use crate::started::Started;
+
+/// Until a source is discovered, others beside it.
+const DISCOVERY: Duration = Duration::from_secs(30);
+
+pub(crate) struct Served {
+    pub(crate) server: Started,
+    /// Where MCP is spoken.
+    pub(crate) url: String,
+    pub(crate) program: PathBuf,
+    pub(crate) journal: PathBuf,
+    pub(crate) admin: Admin,
+    _folder: TempDir,
+}
+
+pub(crate) struct Admin {
+    client: HttpClient,
+    api: Url,
+    headers: HeaderMap,
+}
+
+impl Served {
+    pub(crate) async fn open(options: &[&str]) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        // Built together with us, it lies beside us.
+        let program = std::env::current_exe()?.with_file_name("toolcrib");
+        let journal = folder.path().join("toolcrib.db");
+        let (server, (url, key)) =
+            Started::start(&serve(&program, &journal, options), greeting).await?;
+        let admin = Admin::new(&url, &key)?;
+        Ok(Self { server, url: format!("{url}/mcp"), program, journal, admin, _folder: folder })
+    }
+
+    /// After it has ended, on the same journal.
+    pub(crate) async fn again(&mut self, options: &[&str]) -> anyhow::Result<()> {
+        let serve = serve(&self.program, &self.journal, options);
+        let (server, url) = Started::start(&serve, place).await?;
+        self.server = server;
+        self.admin.api = format!("{url}/api/").parse()?;
+        self.url = format!("{url}/mcp");
+        Ok(())
+    }
+}
+
+fn serve(program: &Path, journal: &Path, options: &[&str]) -> Command {
+    let mut serve = Command::new(program);
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--journal"]).arg(journal).args(options);
+    serve
+}
+
+/// Where the server is, and the key of the first admin.
+fn greeting(said: &str) -> Option<(String, String)> {
+    let url = place(said)?;
+    let key = said.lines().map(str::trim).find(|line| line.starts_with("tcrib_"))?;
+    Some((url, key.to_owned()))
+}
+
+fn place(said: &str) -> Option<String> {
+    said.lines().find_map(|line| line.strip_prefix("toolcrib serves on ")).map(str::to_owned)
+}
+
+impl Admin {
+    fn new(url: &str, key: &str) -> anyhow::Result<Self> {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, format!("Bearer {key}").parse()?);
+        headers.insert(CONTENT_TYPE, "application/json".parse()?);
+        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+        Ok(Self { client, api: format!("{url}/api/").parse()?, headers })
+    }
+
+    /// Waits until it is known what tools a source has.
+    pub(crate) async fn wait_for(&self, source: &str) -> anyhow::Result<Value> {
+        let deadline = Instant::now() + DISCOVERY;
+        loop {
+            let source = self.ask(Method::GET, &format!("sources/{source}"), None).await?;
+            if !source["inventory"].is_null() {
+                return Ok(source);
+            }
+            ensure!(Instant::now() < deadline, "the tools were not discovered: {source}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> anyhow::Result<Value> {
+        self.ask(Method::POST, path, Some(body.to_string().into_bytes())).await
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> anyhow::Result<Value> {
+        let (url, headers) = (self.api.join(path)?, self.headers.clone());
+        let request = Request { method, url, headers, body };
+        let answer = self.client.send(request, Limits::default()).await?;
+        let said = String::from_utf8_lossy(&answer.body);
+        if !(200..300).contains(&answer.status) {
+            bail!("`/api/{path}` was answered with {}: {said}", answer.status);
+        }
+        Ok(serde_json::from_str(&said)?)
+    }
+}

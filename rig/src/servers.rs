@@ -1,0 +1,229 @@
+//! `rig servers`: servers of MCP that others wrote, each registered with a real `toolcrib serve`, listed and called by
+//! agents of both eras.
+//!
+//! Whatever they do, no program may be left when the server ends, not even if it is killed.
+
+mod agent;
+mod answers;
+mod direct;
+mod left;
+mod lossless;
+mod server;
+mod trial;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use rustix::process::Signal;
+use serde_json::json;
+
+use self::agent::{Agent, ERAS};
+use self::direct::Direct;
+use self::server::{Installed, Place, Server};
+use crate::served::Served;
+
+const OPTIONS: [&str; 1] = ["--allow-stdio"];
+
+#[derive(clap::Args)]
+pub(crate) struct Orders {
+    /// Node.js
+    #[arg(long)]
+    node: PathBuf,
+    /// A folder with the packages from npm, in `node_modules`
+    #[arg(long)]
+    packages: PathBuf,
+    /// A Python environment with the packages from `PyPI`
+    #[arg(long)]
+    python: PathBuf,
+    /// The same with `mcp` before its second version
+    #[arg(long)]
+    older_python: PathBuf,
+    /// Only the servers whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+}
+
+pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
+    let only = orders.only.as_deref().unwrap_or_default();
+    let all = Server::ALL.into_iter();
+    let wanted: Vec<Server> = all.filter(|server| server.id().contains(only)).collect();
+    ensure!(!wanted.is_empty(), "there is no server `{only}`");
+    let installed = Installed {
+        node: orders.node,
+        packages: orders.packages,
+        python: orders.python,
+        older_python: orders.older_python,
+    };
+    left::take_in_orphans()?;
+    let mut table = Table::default();
+    table.head();
+    try_all(installed, &wanted, &mut table).await?;
+    println!("{} of {} as they must be", table.rows - table.wrong, table.rows);
+    if table.wrong > 0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+async fn try_all(installed: Installed, wanted: &[Server], table: &mut Table) -> anyhow::Result<()> {
+    let place = Place::make(installed, wanted).await?;
+    let mut served = Served::open(&OPTIONS).await?;
+    let keys = register(&served, &place, wanted).await?;
+    for (server, key) in wanted.iter().zip(&keys) {
+        for era in ERAS {
+            let start = Instant::now();
+            let calls = try_one(*server, &served, key, era, &place).await;
+            table.row(server.id(), era.version(), start, calls);
+        }
+    }
+    for (server, key) in wanted.iter().zip(&keys).filter(|(server, _)| server.is_program()) {
+        let start = Instant::now();
+        let calls = compare(*server, &served, key, &place).await;
+        table.row(server.id(), "lossless", start, calls);
+    }
+    if wanted.contains(&Server::Everything) && wanted.contains(&Server::EverythingHttp) {
+        let start = Instant::now();
+        table.row("everything", "clash", start, compare_clash(&served, &place).await);
+    }
+    let start = Instant::now();
+    table.row("all", "stopped", start, stop(&mut served, &place, Signal::TERM).await);
+    let start = Instant::now();
+    let killed = kill(&mut served, &place, wanted, &keys).await;
+    table.row("all", "killed", start, killed);
+    Ok(())
+}
+
+/// All of them, each with a key that is for it alone.
+async fn register(
+    served: &Served,
+    place: &Place,
+    wanted: &[Server],
+) -> anyhow::Result<Vec<String>> {
+    let admin = &served.admin;
+    for server in wanted {
+        admin.post("sources", place.source(*server)).await?;
+    }
+    let mut keys = Vec::new();
+    for server in wanted {
+        let id = server.id();
+        admin.wait_for(id).await?;
+        let group = json!({"id": id, "name": id, "selectors": [{"source": id}]});
+        admin.post("groups", group).await?;
+        keys.push(key(served, id, &[*server]).await?);
+    }
+    Ok(keys)
+}
+
+/// The key of an agent that has the tools of these servers.
+async fn key(served: &Served, name: &str, servers: &[Server]) -> anyhow::Result<String> {
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": name}]);
+    let groups: Vec<&str> = servers.iter().map(|server| server.id()).collect();
+    let policy = json!({"name": name, "groups": groups, "matchers": matchers});
+    served.admin.post("policies", policy).await?;
+    let made = served.admin.post("keys", json!({"name": name, "claims": {"role": name}})).await?;
+    Ok(made["key"].as_str().context("a new key is shown")?.to_owned())
+}
+
+async fn try_one(
+    server: Server,
+    served: &Served,
+    key: &str,
+    era: agent::Era,
+    place: &Place,
+) -> anyhow::Result<usize> {
+    let agent = Agent::connect(&served.url, key, era).await?;
+    trial::run(server, &agent, place).await
+}
+
+/// What a server says directly and through toolcrib.
+async fn compare(
+    server: Server,
+    served: &Served,
+    key: &str,
+    place: &Place,
+) -> anyhow::Result<usize> {
+    let mut direct = Direct::start(&place.command(server)).await?;
+    let tools = direct.tools().await?;
+    let mut calls = 0;
+    for era in ERAS {
+        let agent = Agent::connect(&served.url, key, era).await?;
+        lossless::compare_tools(&tools, &agent.tools().await?)?;
+        if server == Server::Everything {
+            calls += lossless::compare_calls(&mut direct, &agent).await?;
+        }
+    }
+    Ok(calls)
+}
+
+/// An agent that has one server twice: names that clash say whose they are, and nothing else is different.
+async fn compare_clash(served: &Served, place: &Place) -> anyhow::Result<usize> {
+    let servers = [Server::Everything, Server::EverythingHttp];
+    let key = key(served, "both", &servers).await?;
+    let tools = Direct::start(&place.command(Server::Everything)).await?.tools().await?;
+    for era in ERAS {
+        let agent = Agent::connect(&served.url, &key, era).await?;
+        let mut listed = agent.tools().await?;
+        for server in servers {
+            let own = lossless::take_named(&mut listed, &format!("{}__", server.id()));
+            lossless::compare_tools(&tools, &own)?;
+        }
+        // What programs do not have does not clash.
+        let others = trial::names(&listed);
+        ensure!(others == ["get-roots-list"], "the other tools are {others:?}");
+        let told = agent.call("everything__get-sum", json!({"a": 1, "b": 1})).await?;
+        let text = &told.result["content"][0]["text"];
+        ensure!(*text == "The sum of 1 and 1 is 2.", "the sum is {text}");
+    }
+    Ok(ERAS.len())
+}
+
+/// Nothing but what we started ourselves may be left.
+async fn stop(served: &mut Served, place: &Place, signal: Signal) -> anyhow::Result<usize> {
+    let before = left::count()?;
+    ensure!(place.listening() + 1 < before, "there is nothing that could be left");
+    served.server.end(signal).await?;
+    left::wait_for(place.listening()).await?;
+    Ok(0)
+}
+
+/// A server that is started again calls what it knew before, and leaves nothing when it is killed.
+async fn kill(
+    served: &mut Served,
+    place: &Place,
+    wanted: &[Server],
+    keys: &[String],
+) -> anyhow::Result<usize> {
+    served.again(&OPTIONS).await?;
+    let mut calls = 0;
+    for (server, key) in wanted.iter().zip(keys).filter(|(server, _)| **server != Server::Sqlite) {
+        calls += try_one(*server, served, key, agent::Era::Legacy, place).await?;
+    }
+    stop(served, place, Signal::KILL).await?;
+    Ok(calls)
+}
+
+#[derive(Default)]
+struct Table {
+    rows: usize,
+    wrong: usize,
+}
+
+impl Table {
+    fn head(&self) {
+        println!("{:<15}  {:<10}  calls  seconds", "server", "agent");
+    }
+
+    fn row(&mut self, server: &str, what: &str, start: Instant, calls: anyhow::Result<usize>) {
+        self.rows += 1;
+        let seconds = start.elapsed().as_secs_f64();
+        match calls {
+            Ok(calls) => println!("{server:<15}  {what:<10}  {calls:>5}  {seconds:>7.1}"),
+            Err(error) => {
+                self.wrong += 1;
+                let why = format!("{error:#}").replace('\n', "\n    ");
+                println!("{server:<15}  {what:<10}     no  {seconds:>7.1}\n    {why}");
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! An agent that speaks MCP over HTTP in one of both eras, a message at a time: what it sees is what was sent.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use reqwest::{RequestBuilder, Response};
+use serde_json::{Map, Value, json};
+
+use super::answers;
+
+/// The slowest that is called takes seconds.
+const LIMIT: Duration = Duration::from_secs(30);
+/// How often a call may end with questions.
+const ROUNDS: usize = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Era {
+    Legacy,
+    Modern,
+}
+
+pub(super) const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+pub(super) struct Agent {
+    client: reqwest::Client,
+    url: String,
+    key: String,
+    pub(super) era: Era,
+    session: Option<String>,
+    next: AtomicU64,
+}
+
+/// What came of a call, and before it.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) result: Value,
+    pub(super) progress: Vec<Value>,
+    /// The methods of the questions.
+    pub(super) asked: Vec<String>,
+}
+
+impl Era {
+    pub(super) fn version(self) -> &'static str {
+        match self {
+            Self::Legacy => "2025-11-25",
+            Self::Modern => "2026-07-28",
+        }
+    }
+}
+
+impl Agent {
+    pub(super) async fn connect(url: &str, key: &str, era: Era) -> anyhow::Result<Self> {
+        let client = reqwest::Client::builder().no_proxy().timeout(LIMIT).build()?;
+        let (url, key) = (url.to_owned(), key.to_owned());
+        let agent = Self { client, url, key, era, session: None, next: AtomicU64::new(1) };
+        match era {
+            Era::Modern => Ok(agent),
+            Era::Legacy => agent.introduced().await,
+        }
+    }
+
+    async fn introduced(mut self) -> anyhow::Result<Self> {
+        let params = json!({
+            "protocolVersion": self.era.version(), "capabilities": answers::abilities(),
+            "clientInfo": {"name": "rig", "version": "1"},
+        });
+        let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let answer = self.post(&message).send().await?.error_for_status()?;
+        let session = answer.headers().get("mcp-session-id").context("there is no session")?;
+        self.session = Some(session.to_str()?.to_owned());
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.post(&message).send().await?.error_for_status()?;
+        Ok(self)
+    }
+
+    /// All tools, as they are listed.
+    pub(super) async fn tools(&self) -> anyhow::Result<Vec<Value>> {
+        let mut told = self.request("tools/list", &Map::new()).await?;
+        ensure!(told.result["nextCursor"].is_null(), "there is more than one page");
+        Ok(serde_json::from_value(told.result["tools"].take())?)
+    }
+
+    /// Calls a tool, and answers whatever it asks.
+    pub(super) async fn call(&self, name: &str, arguments: Value) -> anyhow::Result<Told> {
+        let call = json!({"name": name, "arguments": arguments});
+        let mut params = call.as_object().cloned().unwrap_or_default();
+        let mut before = Told::default();
+        for _ in 0..ROUNDS {
+            let mut told = self.request("tools/call", &params).await?;
+            before.progress.append(&mut told.progress);
+            before.asked.append(&mut told.asked);
+            if told.result["resultType"] != "input_required" {
+                return Ok(Told { result: told.result, ..before });
+            }
+            params.insert("requestState".to_owned(), told.result["requestState"].take());
+            let questions = told.result["inputRequests"].take();
+            let mut answers = Map::new();
+            for (key, question) in questions.as_object().into_iter().flatten() {
+                let method = question["method"].as_str().unwrap_or_default();
+                before.asked.push(method.to_owned());
+                let answer = answers::to(method).context("a question of no known kind")?;
+                answers.insert(key.clone(), answer);
+            }
+            params.insert("inputResponses".to_owned(), Value::Object(answers));
+        }
+        bail!("`{name}` asks again and again")
+    }
+
+    async fn request(&self, method: &str, params: &Map<String, Value>) -> anyhow::Result<Told> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut params = params.clone();
+        params.insert("_meta".to_owned(), self.meta(id));
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let mut post = self.post(&message);
+        if self.era == Era::Modern {
+            post = post.header("MCP-Protocol-Version", self.era.version());
+            post = post.header("Mcp-Method", method);
+            if let Some(name) = params.get("name").and_then(Value::as_str) {
+                post = post.header("Mcp-Name", name);
+            }
+        }
+        let mut answer = post.send().await?;
+        let mut told = Told::default();
+        let is_stream = answer.headers().get("content-type").is_some_and(|kind| {
+            kind.to_str().is_ok_and(|kind| kind.starts_with("text/event-stream"))
+        });
+        if !is_stream {
+            told.result = result_of(serde_json::from_slice(&answer.bytes().await?)?)?;
+            return Ok(told);
+        }
+        let mut unread = String::new();
+        loop {
+            let said = next_message(&mut answer, &mut unread).await?;
+            match said["method"].as_str() {
+                None if said["id"] == id => {
+                    told.result = result_of(said)?;
+                    return Ok(told);
+                }
+                None => bail!("an answer to nobody: {said}"),
+                Some("notifications/progress") => told.progress.push(said["params"].clone()),
+                Some(method) if !said["id"].is_null() => {
+                    told.asked.push(method.to_owned());
+                    let answer = answers::to(method).context("a question of no known kind")?;
+                    let reply = json!({"jsonrpc": "2.0", "id": said["id"], "result": answer});
+                    self.post(&reply).send().await?.error_for_status()?;
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn meta(&self, id: u64) -> Value {
+        let mut meta = json!({"progressToken": id});
+        if self.era == Era::Modern {
+            meta["io.modelcontextprotocol/protocolVersion"] = json!(self.era.version());
+            meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "rig", "version": "1"});
+            meta["io.modelcontextprotocol/clientCapabilities"] = answers::abilities();
+        }
+        meta
+    }
+
+    fn post(&self, message: &Value) -> RequestBuilder {
+        let post = self.client.post(&self.url).bearer_auth(&self.key);
+        let post = post.header("Accept", "application/json, text/event-stream");
+        let post = post.header("Content-Type", "application/json").body(message.to_string());
+        match &self.session {
+            Some(session) => post.header("Mcp-Session-Id", session),
+            None => post,
+        }
+    }
+}
+
+/// The next event of a stream that has one.
+async fn next_message(answer: &mut Response, unread: &mut String) -> anyhow::Result<Value> {
+    loop {
+        while let Some((event, rest)) = unread.split_once("\n\n") {
+            let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
+            let text: String = lines.collect();
+            *unread = rest.to_owned();
+            if !text.trim().is_empty() {
+                return Ok(serde_json::from_str(&text)?);
+            }
+        }
+        let bytes = answer.chunk().await?.context("the stream ended before the answer")?;
+        unread.push_str(&String::from_utf8(bytes.to_vec()).context("half a character")?);
+    }
+}
+
+fn result_of(mut message: Value) -> anyhow::Result<Value> {
+    ensure!(message["error"].is_null(), "the answer is the error {}", message["error"]);
+    Ok(message["result"].take())
+}

@@ -1,0 +1,86 @@
+//! A server that is spoken to directly: a tiny client of the older era, with nothing of ours between.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
+
+use super::answers;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+pub(super) struct Direct {
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+    next: u64,
+    _process: Child,
+}
+
+impl Direct {
+    /// With an empty environment, as toolcrib starts it.
+    pub(super) async fn start(command: &[String]) -> anyhow::Result<Self> {
+        let (program, arguments) = command.split_first().context("there is no command")?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear().kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut process = command.spawn().with_context(|| format!("cannot start `{program}`"))?;
+        let stdin = process.stdin.take().context("stdin is a pipe")?;
+        let stdout = BufReader::new(process.stdout.take().context("stdout is a pipe")?);
+        let mut direct = Self { stdin, stdout, next: 1, _process: process };
+        let params = json!({
+            "protocolVersion": "2025-11-25", "capabilities": answers::of_programs(),
+            "clientInfo": {"name": "rig", "version": "1"},
+        });
+        direct.request("initialize", params).await?;
+        direct.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await?;
+        Ok(direct)
+    }
+
+    pub(super) async fn tools(&mut self) -> anyhow::Result<Vec<Value>> {
+        let mut result = self.request("tools/list", json!({})).await?;
+        ensure!(result["nextCursor"].is_null(), "there is more than one page");
+        Ok(serde_json::from_value(result["tools"].take())?)
+    }
+
+    pub(super) async fn call(&mut self, name: &str, arguments: Value) -> anyhow::Result<Value> {
+        self.request("tools/call", json!({"name": name, "arguments": arguments})).await
+    }
+
+    async fn request(&mut self, method: &str, params: Value) -> anyhow::Result<Value> {
+        let id = self.next;
+        self.next += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await?;
+        loop {
+            let mut said = self.hear().await?;
+            match said["method"].as_str() {
+                None if said["id"] == id => {
+                    ensure!(said["error"].is_null(), "the answer is the error {}", said["error"]);
+                    return Ok(said["result"].take());
+                }
+                Some(method) if !said["id"].is_null() => {
+                    let answer = answers::to(method).context("a question of no known kind")?;
+                    let reply = json!({"jsonrpc": "2.0", "id": said["id"], "result": answer});
+                    self.send(&reply).await?;
+                }
+                None | Some(_) => {}
+            }
+        }
+    }
+
+    async fn hear(&mut self) -> anyhow::Result<Value> {
+        let mut line = String::new();
+        timeout(LIMIT, self.stdout.read_line(&mut line))
+            .await
+            .context("the server is silent")??;
+        ensure!(!line.is_empty(), "the server ended");
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    async fn send(&mut self, message: &Value) -> anyhow::Result<()> {
+        Ok(self.stdin.write_all(format!("{message}\n").as_bytes()).await?)
+    }
+}

@@ -1,0 +1,81 @@
+//! Programs that are left: whoever loses its parent becomes a child of ours, so nobody gets away.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+const LIMIT: Duration = Duration::from_secs(5);
+
+struct Running {
+    id: u32,
+    parent: u32,
+    command: String,
+}
+
+/// From now on we are the parent of whoever below us loses its own.
+pub(super) fn take_in_orphans() -> anyhow::Result<()> {
+    let this = rustix::process::getpid();
+    Ok(rustix::process::set_child_subreaper(Some(this))?)
+}
+
+/// How many programs run below us.
+pub(super) fn count() -> anyhow::Result<usize> {
+    Ok(below_us()?.len())
+}
+
+/// Waits until so few are left, and fails with their commands if there are more.
+pub(super) async fn wait_for(wanted: usize) -> anyhow::Result<()> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let left = below_us()?;
+        if left.len() <= wanted {
+            return Ok(());
+        }
+        if deadline < Instant::now() {
+            let commands: Vec<String> = left.into_iter().map(|one| one.command).collect();
+            bail!("{} programs are left, and must be {wanted}: {commands:#?}", commands.len());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn below_us() -> anyhow::Result<Vec<Running>> {
+    let mut others = all()?;
+    let mut found = Vec::new();
+    let mut parents = vec![std::process::id()];
+    while let Some(parent) = parents.pop() {
+        let (children, rest) = others.into_iter().partition(|one| one.parent == parent);
+        let children: Vec<Running> = children;
+        parents.extend(children.iter().map(|child| child.id));
+        found.extend(children);
+        others = rest;
+    }
+    Ok(found)
+}
+
+/// All that run; one that has ended and was not buried does not.
+fn all() -> anyhow::Result<Vec<Running>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // It may have ended since the folder was read.
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        let (_, stat) = stat.rsplit_once(") ").context("a name ends with a bracket")?;
+        let mut words = stat.split(' ');
+        let (state, parent) = (words.next(), words.next());
+        if matches!(state, Some("Z" | "X")) {
+            continue;
+        }
+        let parent = parent.context("there is a parent")?.parse()?;
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        all.push(Running { id, parent, command });
+    }
+    Ok(all)
+}

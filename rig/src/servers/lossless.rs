@@ -1,0 +1,142 @@
+//! What a server says directly, beside the same through toolcrib: field for field, but for what `docs/upstreams.md` names.
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::agent::{Agent, Era};
+use super::direct::Direct;
+use super::trial::names;
+
+/// What is called of `everything`: every kind of content that it has.
+fn calls() -> Vec<(&'static str, Value)> {
+    let link = "data:text/plain;base64,Y2lhbw==";
+    vec![
+        ("echo", json!({"message": "ciao \u{1f355} \\ \"\u{1}"})),
+        ("get-sum", json!({"a": 0.1, "b": 0.2})),
+        ("get-structured-content", json!({"location": "New York"})),
+        ("get-tiny-image", json!({})),
+        ("get-annotated-message", json!({"messageType": "error", "includeImage": true})),
+        ("get-annotated-message", json!({"messageType": "success"})),
+        ("get-resource-links", json!({"count": 4})),
+        ("get-resource-reference", json!({"resourceType": "Blob", "resourceId": 2})),
+        ("get-resource-reference", json!({"resourceType": "Text", "resourceId": -2})),
+        ("gzip-file-as-resource", json!({"name": "a.gz", "data": link, "outputType": "resource"})),
+        ("trigger-sampling-request", json!({"prompt": "Six times seven?"})),
+        ("trigger-elicitation-request", json!({})),
+    ]
+}
+
+/// What an agent is listed, beside what the server lists.
+pub(super) fn compare_tools(direct: &[Value], through: &[Value]) -> anyhow::Result<()> {
+    let (mut wanted, mut seen) = (names(direct), names(through));
+    wanted.sort();
+    seen.sort();
+    ensure!(seen == wanted, "the tools are {seen:?}, and directly {wanted:?}");
+    for tool in direct {
+        let name = &tool["name"];
+        let found = through.iter().find(|one| one["name"] == *name).context("it was there")?;
+        equal(&format!("the tool {name}"), found, tool)?;
+    }
+    Ok(())
+}
+
+/// Takes out the tools whose names begin so, under the rest of their names.
+pub(super) fn take_named(tools: &mut Vec<Value>, prefix: &str) -> Vec<Value> {
+    let (mut taken, others): (Vec<Value>, Vec<Value>) =
+        std::mem::take(tools).into_iter().partition(|tool| {
+            let name = tool["name"].as_str();
+            name.is_some_and(|name| name.starts_with(prefix))
+        });
+    *tools = others;
+    for tool in &mut taken {
+        let rest = tool["name"].as_str().and_then(|name| name.strip_prefix(prefix));
+        tool["name"] = json!(rest);
+    }
+    taken
+}
+
+/// What comes of calls. Says how many there were.
+pub(super) async fn compare_calls(direct: &mut Direct, agent: &Agent) -> anyhow::Result<usize> {
+    let calls = calls();
+    for (name, arguments) in &calls {
+        let wanted = direct.call(name, arguments.clone()).await?;
+        let mut seen = agent.call(name, arguments.clone()).await?.result;
+        if agent.era == Era::Modern {
+            remove_what_is_ours(&mut seen)?;
+        }
+        equal(&format!("what comes of {name} {arguments}"), &seen, &wanted)?;
+    }
+    Ok(calls.len())
+}
+
+/// What the newer era has on every result, and the server, which is of the older one, cannot say.
+fn remove_what_is_ours(result: &mut Value) -> anyhow::Result<()> {
+    let result = result.as_object_mut().context("a result is an object")?;
+    ensure!(
+        result.shift_remove("resultType") == Some(json!("complete")),
+        "`resultType` is missing"
+    );
+    if let Some(Value::Object(meta)) = result.get_mut("_meta") {
+        meta.shift_remove("io.modelcontextprotocol/serverInfo");
+        if meta.is_empty() {
+            result.shift_remove("_meta");
+        }
+    }
+    Ok(())
+}
+
+/// Says where they differ, and not that they do.
+fn equal(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
+    let mut differences = Vec::new();
+    compare("", seen, wanted, &mut differences);
+    ensure!(differences.is_empty(), "{what} differs:\n{}", differences.join("\n"));
+    Ok(())
+}
+
+fn compare(at: &str, seen: &Value, wanted: &Value, differences: &mut Vec<String>) {
+    match (seen, wanted) {
+        (Value::Object(seen), Value::Object(wanted)) => {
+            for (name, wanted) in wanted {
+                match seen.get(name) {
+                    Some(seen) => compare(&format!("{at}/{name}"), seen, wanted, differences),
+                    None => differences.push(format!("{at}/{name} is lost")),
+                }
+            }
+            let more = seen.keys().filter(|name| !wanted.contains_key(*name));
+            differences.extend(more.map(|name| format!("{at}/{name} is added: {}", seen[name])));
+        }
+        (Value::Array(seen), Value::Array(wanted)) if seen.len() == wanted.len() => {
+            for (number, (seen, wanted)) in seen.iter().zip(wanted).enumerate() {
+                compare(&format!("{at}/{number}"), seen, wanted, differences);
+            }
+        }
+        (seen, wanted) if seen == wanted => {}
+        (seen, wanted) => differences.push(format!("{at} is {seen}, and directly {wanted}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_lost_added_or_changed_is_told_by_its_place() {
+        let direct = json!({"a": [1, {"b": 2, "c": 3}], "d": 4});
+        let through = json!({"a": [1, {"b": 5, "e": 6}], "d": 4});
+        assert!(equal("it", &direct, &direct).is_ok());
+        let error = equal("it", &through, &direct).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "it differs:\n/a/1/b is 5, and directly 2\n/a/1/c is lost\n/a/1/e is added: 6"
+        );
+    }
+
+    #[test]
+    fn only_what_is_ours_is_taken_away() {
+        let meta = json!({"io.modelcontextprotocol/serverInfo": {}, "vendor": 1});
+        let mut result = json!({"resultType": "complete", "content": [], "_meta": meta});
+        remove_what_is_ours(&mut result).unwrap();
+        assert_eq!(result, json!({"content": [], "_meta": {"vendor": 1}}));
+        assert!(remove_what_is_ours(&mut json!({"content": []})).is_err());
+    }
+}

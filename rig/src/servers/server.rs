@@ -1,0 +1,251 @@
+//! The servers, and how each of them is started and registered.
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::clients::upstream::Upstream;
+
+/// Until a program that was started listens.
+const START: Duration = Duration::from_secs(20);
+
+/// One server, reached in one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    Everything,
+    EverythingHttp,
+    EverythingSse,
+    Filesystem,
+    /// The same with a process for each agent.
+    FilesystemAlone,
+    Memory,
+    Time,
+    Git,
+    Fetch,
+    Sqlite,
+}
+
+impl Server {
+    pub(super) const ALL: [Self; 10] = [
+        Self::Everything,
+        Self::EverythingHttp,
+        Self::EverythingSse,
+        Self::Filesystem,
+        Self::FilesystemAlone,
+        Self::Memory,
+        Self::Time,
+        Self::Git,
+        Self::Fetch,
+        Self::Sqlite,
+    ];
+
+    /// The id of its source.
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::Everything => "everything",
+            Self::EverythingHttp => "everything-http",
+            Self::EverythingSse => "everything-sse",
+            Self::Filesystem => "filesystem",
+            Self::FilesystemAlone => "filesystem-own",
+            Self::Memory => "memory",
+            Self::Time => "time",
+            Self::Git => "git",
+            Self::Fetch => "fetch",
+            Self::Sqlite => "sqlite",
+        }
+    }
+
+    /// How many tools it has for somebody who can do everything.
+    pub(super) fn tools(self) -> usize {
+        match self {
+            Self::Everything => 16,
+            // One is for those who have roots, which are not for programs.
+            Self::EverythingHttp | Self::EverythingSse => 17,
+            Self::Filesystem | Self::FilesystemAlone => 14,
+            Self::Memory => 9,
+            Self::Time => 2,
+            Self::Git => 12,
+            Self::Fetch => 1,
+            Self::Sqlite => 6,
+        }
+    }
+
+    /// What `everything` is told to speak over.
+    fn transport(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::EverythingHttp => Some(("streamableHttp", "mcp")),
+            Self::EverythingSse => Some(("sse", "sse")),
+            Self::Everything
+            | Self::Filesystem
+            | Self::FilesystemAlone
+            | Self::Memory
+            | Self::Time
+            | Self::Git
+            | Self::Fetch
+            | Self::Sqlite => None,
+        }
+    }
+
+    pub(super) fn is_program(self) -> bool {
+        self.transport().is_none()
+    }
+}
+
+/// Where the servers are installed.
+pub(super) struct Installed {
+    pub(super) node: PathBuf,
+    pub(super) packages: PathBuf,
+    pub(super) python: PathBuf,
+    pub(super) older_python: PathBuf,
+}
+
+/// What the servers work on: folders and files of their own, and a page on loopback.
+pub(super) struct Place {
+    installed: Installed,
+    folder: TempDir,
+    pub(super) page: Upstream,
+    listening: Vec<(Server, String, Child)>,
+}
+
+impl Place {
+    pub(super) async fn make(installed: Installed, wanted: &[Server]) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let place = Self { installed, folder, page: Upstream::open()?, listening: Vec::new() };
+        fs::create_dir(place.path("files"))?;
+        // What a program is given stands in a file: only references go over the network.
+        fs::write(place.path("greeting.secret"), "hello")?;
+        let memory = place.path("memory.jsonl");
+        fs::write(place.path("memory.secret"), memory.as_os_str().as_encoded_bytes())?;
+        make_repository(&place.path("repository")).await?;
+        place.listen(wanted).await
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(super) fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Program and arguments.
+    pub(super) fn command(&self, server: Server) -> Vec<String> {
+        let text = |path: &Path| path.display().to_string();
+        let node = |package: &str, arguments: &[&str]| {
+            let script = format!("node_modules/@modelcontextprotocol/{package}/dist/index.js");
+            let script = text(&self.installed.packages.join(script));
+            let words = [text(&self.installed.node), script];
+            words.into_iter().chain(arguments.iter().map(ToString::to_string)).collect()
+        };
+        let python = |folder: &Path, name: &str, arguments: &[&str]| {
+            let program = text(&folder.join("bin").join(name));
+            let words = [program].into_iter();
+            words.chain(arguments.iter().map(ToString::to_string)).collect()
+        };
+        let current = &self.installed.python;
+        match server {
+            Server::Everything => node("server-everything", &["stdio"]),
+            Server::EverythingHttp | Server::EverythingSse => {
+                let transport = server.transport().map_or("", |(transport, _)| transport);
+                node("server-everything", &[transport])
+            }
+            Server::Filesystem | Server::FilesystemAlone => {
+                node("server-filesystem", &[&self.text("files")])
+            }
+            Server::Memory => node("server-memory", &[]),
+            Server::Time => python(current, "mcp-server-time", &["--local-timezone", "UTC"]),
+            Server::Git => {
+                python(current, "mcp-server-git", &["--repository", &self.text("repository")])
+            }
+            // It refuses loopback otherwise, and there is no other network here.
+            Server::Fetch => python(current, "mcp-server-fetch", &["--allow-private-ips"]),
+            Server::Sqlite => {
+                let file = self.text("orders.db");
+                python(&self.installed.older_python, "mcp-server-sqlite", &["--db-path", &file])
+            }
+        }
+    }
+
+    /// As it is registered.
+    pub(super) fn source(&self, server: Server) -> Value {
+        let mut source = json!({
+            "id": server.id(), "name": server.id(), "allow": ["127.0.0.1"], "settings": {"kind": "mcp"},
+        });
+        let listening = self.listening.iter().find(|(found, ..)| *found == server);
+        if let Some((_, url, _)) = listening {
+            source["url"] = json!(url);
+            return source;
+        }
+        let secret = |name: &str| format!("file:{}", self.text(name));
+        let environment = match server {
+            Server::Everything => json!({"GREETING": secret("greeting.secret")}),
+            Server::Memory => json!({"MEMORY_FILE_PATH": secret("memory.secret")}),
+            _ => json!({}),
+        };
+        let command = self.command(server);
+        source["settings"]["command"] =
+            json!({"program": command[0], "arguments": command[1..], "environment": environment});
+        if server == Server::FilesystemAlone {
+            source["settings"]["isolation"] = json!("per_agent");
+        }
+        source
+    }
+
+    /// How many programs we started.
+    pub(super) fn listening(&self) -> usize {
+        self.listening.len()
+    }
+
+    async fn listen(mut self, wanted: &[Server]) -> anyhow::Result<Self> {
+        for server in wanted {
+            if let Some((_, path)) = server.transport() {
+                let port = free_port()?;
+                let process = self.start(*server, port).await?;
+                let url = format!("http://127.0.0.1:{port}/{path}");
+                self.listening.push((*server, url, process));
+            }
+        }
+        Ok(self)
+    }
+
+    async fn start(&self, server: Server, port: u16) -> anyhow::Result<Child> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]).args(self.command(server));
+        command.env("PORT", port.to_string()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().context("cannot start `setpriv`")?;
+        let deadline = Instant::now() + START;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            ensure!(Instant::now() < deadline, "{server:?} does not listen on port {port}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(process)
+    }
+}
+
+/// The server cannot be told to choose one itself and say which.
+fn free_port() -> anyhow::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// A repository with one commit.
+async fn make_repository(folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir(folder)?;
+    let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["commit", "--quiet", "--allow-empty", "--no-gpg-sign", "--message", "Open the pizzeria"],
+    ] {
+        let mut git = Command::new("git");
+        let status = git.current_dir(folder).args(who).args(arguments).status().await?;
+        ensure!(status.success(), "`git {}` failed", arguments.join(" "));
+    }
+    Ok(())
+}
