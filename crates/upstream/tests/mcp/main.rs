@@ -3,9 +3,11 @@
 
 extern crate toolcrib_upstream as upstream;
 
+mod authority;
 mod hostile;
 mod lists;
 mod modern_http;
+mod oauth;
 mod older_http;
 mod questions;
 mod server;
