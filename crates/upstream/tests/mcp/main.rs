@@ -8,6 +8,7 @@ mod hostile;
 mod lists;
 mod modern_http;
 mod oauth;
+mod oauth_hostile;
 mod older_http;
 mod questions;
 mod server;
