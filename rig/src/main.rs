@@ -10,6 +10,7 @@ mod agreement;
 mod bench;
 mod clients;
 mod collisions;
+mod conformance_client;
 mod corpus;
 mod crash;
 mod durability;
@@ -48,6 +49,8 @@ enum Order {
     Bench(bench::Orders),
     /// Tries foreign clients of MCP on a server, and compares what they see with what they must.
     Clients(clients::Orders),
+    /// Speaks MCP to a server as the conformance suite expects of a client.
+    ConformanceClient(conformance_client::Orders),
     /// Kills a writing process again and again and counts what is lost.
     Crash(crash::Orders),
     /// Traces a writing process and checks that every acknowledgement came after its flush.
@@ -94,6 +97,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Order::Agreement(orders) => agreement::run(&orders).await,
             Order::Bench(orders) => bench::run(orders).await,
             Order::Clients(orders) => clients::run(orders).await,
+            Order::ConformanceClient(orders) => conformance_client::run(&orders).await,
             Order::Crash(orders) => crash::run(orders).await,
             Order::Durability(orders) => durability::run(orders).await,
             Order::Collisions(orders) => collisions::run(orders).await,

@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: the official suite of MCP against our server, counted from the files that it writes.
+//! `cargo xtask conformance`: the official suite of MCP against our server and our client, counted from the files that it
+//! writes.
 //!
 //! The suite is run once for each revision of the protocol. A scenario that it left out has not passed: what is
 //! required is read from the suite's own lists, and how many that must be is written down here.
@@ -14,11 +15,13 @@ use crate::clients::NodeClients;
 use crate::conformance::fixture::FixtureServer;
 use crate::conformance::requirements::Requirements;
 use crate::conformance::results::Scenario;
-use crate::conformance::suite::Suite;
+use crate::conformance::suite::{Leg, Suite};
 use crate::failure::Failure;
+use crate::rig;
 
-/// How many scenarios the pinned suite has for servers: a list that was read wrong is never a short one that passes.
-const REVISIONS: [(&str, usize); 2] = [("2025-11-25", 30), ("2026-07-28", 37)];
+/// How many scenarios the pinned suite has for servers and for clients: a list that was read wrong is never a short one that
+/// passes.
+const REVISIONS: [(&str, usize, usize); 2] = [("2025-11-25", 30, 18), ("2026-07-28", 37, 32)];
 const TASKS: usize = 10;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -38,30 +41,67 @@ pub(crate) fn check() -> Result<(), Failure> {
     if passes(&Options::default())? {
         return Ok(());
     }
-    Err(Failure::new("the server does not pass the conformance suite of MCP"))
+    Err(Failure::new("the server or the client does not pass the conformance suite of MCP"))
 }
 
 fn passes(options: &Options) -> Result<bool, Failure> {
     let suite = Suite::new(NodeClients::install()?, options.verbose);
     let revisions = required_by(&suite, options.only.as_deref())?;
-    let fixture = match &options.url {
-        Some(_) => None,
-        None => Some(FixtureServer::start(options.verbose)?),
+    let tallies = match &options.url {
+        // Another server says nothing of our client.
+        Some(_) if !revisions.iter().any(Requirements::asks_servers) => {
+            return Err(Failure::new("that scenario is not for servers: leave out `--url`"));
+        }
+        Some(url) => of_servers(&suite, &revisions, url, options)?,
+        None => of_both(&suite, &revisions, options)?,
     };
-    let url = fixture.as_ref().map(FixtureServer::url).or(options.url.as_deref());
+    Ok(told(tallies, options))
+}
+
+fn of_both(
+    suite: &Suite,
+    revisions: &[Requirements],
+    options: &Options,
+) -> Result<Vec<Tally>, Failure> {
+    let rig = rig::as_tested()?;
     let mut tallies = Vec::new();
-    for required in &revisions {
-        let only = options.only.as_deref();
-        let results = suite.run(required.revision, url.unwrap_or_default(), only)?;
-        tallies.extend(tallies_of(required, &results));
+    if revisions.iter().any(Requirements::asks_servers) {
+        let fixture = FixtureServer::start(rig.get_program(), options.verbose)?;
+        tallies.extend(of_servers(suite, revisions, fixture.url(), options)?);
     }
-    drop(fixture);
+    // The suite hands it to a shell.
+    let command = format!("'{}' conformance-client", rig.get_program().to_string_lossy());
+    for required in revisions.iter().filter(|required| required.asks_clients()) {
+        let leg = Leg::Client { command: &command };
+        let results = suite.run(required.revision, &leg, options.only.as_deref())?;
+        tallies.extend(client_tallies(required, &results));
+    }
+    Ok(tallies)
+}
+
+fn of_servers(
+    suite: &Suite,
+    revisions: &[Requirements],
+    url: &str,
+    options: &Options,
+) -> Result<Vec<Tally>, Failure> {
+    let mut tallies = Vec::new();
+    for required in revisions.iter().filter(|required| required.asks_servers()) {
+        let results =
+            suite.run(required.revision, &Leg::Server { url }, options.only.as_deref())?;
+        tallies.extend(server_tallies(required, &results));
+    }
+    Ok(tallies)
+}
+
+/// Whether all of it passed.
+fn told(mut tallies: Vec<Tally>, options: &Options) -> bool {
     // What was asked for by name counts, required or not.
     tallies.retain(|tally| tally.scenarios > 0 && (tally.is_required || options.only.is_some()));
     for tally in &tallies {
         println!("{} {}/{}", tally.title, tally.passed, tally.scenarios);
     }
-    Ok(tallies.iter().all(|tally| tally.passed == tally.scenarios))
+    tallies.iter().all(|tally| tally.passed == tally.scenarios)
 }
 
 impl Options {
@@ -84,12 +124,13 @@ impl Options {
     }
 }
 
-/// What each revision asks of a server; if one scenario is asked for, what is left with it alone.
+/// What each revision asks; if one scenario is asked for, what is left with it alone.
 fn required_by(suite: &Suite, only: Option<&str>) -> Result<Vec<Requirements>, Failure> {
     let mut all = Vec::new();
-    for (revision, count) in REVISIONS {
+    for (revision, servers, clients) in REVISIONS {
         let required = suite.requirements(revision)?;
-        expect(&format!("{revision} server"), required.server.len(), count)?;
+        expect(&format!("{revision} server"), required.server.len(), servers)?;
+        expect(&format!("{revision} client"), required.client.len(), clients)?;
         all.push(required);
     }
     let tasks = all.iter().map(|required| required.tasks.len()).sum();
@@ -99,7 +140,7 @@ fn required_by(suite: &Suite, only: Option<&str>) -> Result<Vec<Requirements>, F
     };
     all.retain_mut(|required| required.keep(only));
     if all.is_empty() {
-        return Err(Failure::new(format!("the suite has no scenario `{only}` for servers")));
+        return Err(Failure::new(format!("the suite has no scenario `{only}`")));
     }
     Ok(all)
 }
@@ -119,21 +160,44 @@ struct Tally {
     scenarios: usize,
 }
 
-/// Says what is wrong, and counts what is right.
-fn tallies_of(required: &Requirements, results: &[Scenario]) -> [Tally; 3] {
+fn server_tallies(required: &Requirements, results: &[Scenario]) -> [Tally; 3] {
     let revision = required.revision;
-    let tally = |title: String, is_required: bool, names: &[String]| {
+    let tally = |title: &str, is_required: bool, names: &[String]| {
+        Tally::of(revision, title, is_required, names, results)
+    };
+    [
+        tally(&format!("{revision} not required"), false, &required.others),
+        tally(&format!("{revision} server"), true, &required.server),
+        tally("tasks", true, &required.tasks),
+    ]
+}
+
+fn client_tallies(required: &Requirements, results: &[Scenario]) -> [Tally; 2] {
+    let revision = required.revision;
+    let tally = |title: &str, is_required: bool, names: &[String]| {
+        Tally::of(revision, title, is_required, names, results)
+    };
+    [
+        tally(&format!("{revision} not required"), false, &required.client_others),
+        tally(&format!("{revision} client"), true, &required.client),
+    ]
+}
+
+impl Tally {
+    /// Says what is wrong, and counts what is right.
+    fn of(
+        revision: &str,
+        title: &str,
+        is_required: bool,
+        names: &[String],
+        results: &[Scenario],
+    ) -> Self {
         let prefix = if is_required { "" } else { "not required: " };
         let scenarios = names.iter().map(|name| results::find(results, name));
         let told = scenarios.map(|scenario| tell(prefix, revision, &scenario));
         let passed = told.filter(|passed| *passed).count();
-        Tally { title, is_required, passed, scenarios: names.len() }
-    };
-    [
-        tally(format!("{revision} not required"), false, &required.others),
-        tally(format!("{revision} server"), true, &required.server),
-        tally("tasks".to_owned(), true, &required.tasks),
-    ]
+        Self { title: title.to_owned(), is_required, passed, scenarios: names.len() }
+    }
 }
 
 /// Whether it passed.

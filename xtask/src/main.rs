@@ -56,11 +56,12 @@ Commands:
                       HTTP and over stdio, and prints a table. Exit code 1 if one did not get what it must.
         --only NAME   only the clients whose name contains it, such as `python-sdk` or `typescript-v2 auto stdio`
   conformance [--only SCENARIO] [--url URL] [--verbose]
-        Runs the official conformance suite of MCP against our server, for both eras of the protocol and the tasks
-        extension. The last lines count what is required. Exit code 1 if any of it failed or was not run.
+        Runs the official conformance suite of MCP against our server and our client, for both eras of the
+        protocol and the tasks extension. The last lines count what is required. Exit code 1 if any of it failed or
+        was not run.
         --only SCENARIO   only this scenario, in every revision that has it
-        --url URL         against a server that is running already
-        --verbose         what the suite and the server say, which otherwise is in `target/conformance`
+        --url URL         against a server that is running already, and no client
+        --verbose         what the suite and ours say, which otherwise is in `target/conformance`
   corpus DIR [--only NAME] [--verbose] [--dump FOLDER]
         Discovers every specification of a folder, makes the calls of its request cases, and compares both
         with what is known of them. Exit code 1 if anything is not as it must be.

@@ -11,7 +11,7 @@ pub use reqwest::{Method, header};
 use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
 
-use crate::egress::{Allowed, Egress};
+use crate::egress::{Allowed, Egress, EgressError};
 use crate::resolver;
 use connections::Connections;
 pub use error::{Cause, HttpError};
@@ -98,6 +98,11 @@ impl HttpClient {
     /// The same through a proxy, which may be anywhere. Proxies in the environment are never used.
     pub fn with_proxy(&self, proxy: &Url) -> Result<Self, HttpError> {
         Ok(Self { egress: self.egress.clone(), connections: self.connections.with_proxy(proxy)? })
+    }
+
+    /// Whether a url may be asked, as far as that can be said without asking for the addresses of its name.
+    pub fn check_url(&self, url: &Url) -> Result<(), EgressError> {
+        self.egress.check_url(url)
     }
 
     /// Sends a request once. A redirect is an answer like any other.

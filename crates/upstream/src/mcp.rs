@@ -37,6 +37,7 @@ mod link;
 mod list;
 mod message;
 mod meta;
+pub mod oauth;
 mod open;
 mod pace;
 mod pipe;

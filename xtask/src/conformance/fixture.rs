@@ -1,5 +1,6 @@
 //! Our server with the tools, prompts and resources that the suite asks for: `rig fixture`.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::process::{Child, ChildStdout, Stdio};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use crate::conformance::suite;
 use crate::failure::Failure;
-use crate::{program, rig, setup, workspace};
+use crate::{program, setup, workspace};
 
 /// It is built before; then it only has to open a port.
 const START: Duration = Duration::from_secs(30);
@@ -22,13 +23,11 @@ pub(super) struct FixtureServer {
 }
 
 impl FixtureServer {
-    pub(super) fn start(verbose: bool) -> Result<Self, Failure> {
+    pub(super) fn start(rig: &OsStr, verbose: bool) -> Result<Self, Failure> {
         setup::make_sure_of_system_programs()?;
-        let mut rig = rig::as_tested()?;
-        rig.args(["fixture", "--port", "0"]);
         // It goes when we go, even if we are killed with -9.
         let mut command = program::command("setpriv");
-        command.args(["--pdeathsig", "KILL"]).arg(rig.get_program()).args(rig.get_args());
+        command.args(["--pdeathsig", "KILL"]).arg(rig).args(["fixture", "--port", "0"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         if !verbose {
             fs::create_dir_all(suite::folder())?;

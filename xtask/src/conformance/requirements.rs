@@ -1,4 +1,4 @@
-//! What a revision of the protocol asks of a server: the suite's `requirements/REVISION.yaml`.
+//! What a revision of the protocol asks of a server and of a client: the suite's `requirements/REVISION.yaml`.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Requirements {
@@ -9,12 +9,15 @@ pub(super) struct Requirements {
     pub(super) tasks: Vec<String>,
     /// Run as well, and never counted.
     pub(super) others: Vec<String>,
+    /// The same for clients.
+    pub(super) client: Vec<String>,
+    pub(super) client_others: Vec<String>,
 }
 
 impl Requirements {
     /// Reads the few forms these files have: a list of names, and one of entries with a name and a leg.
     pub(super) fn read(revision: &'static str, yaml: &str) -> Self {
-        let mut read = Self { revision, server: Vec::new(), tasks: Vec::new(), others: Vec::new() };
+        let mut read = Self::nothing(revision);
         let mut section = "";
         let mut optional = "";
         for line in yaml.lines() {
@@ -27,20 +30,40 @@ impl Requirements {
                 let tasks = optional.starts_with("tasks-");
                 let list = if tasks { &mut read.tasks } else { &mut read.others };
                 list.push(optional.to_owned());
-            } else if let Some(name) = line.strip_prefix("  - ").filter(|_| section == "server") {
-                read.server.push(name.trim().to_owned());
+            } else if line == "    leg: client" && section == "not_scored" {
+                read.client_others.push(optional.to_owned());
+            } else if let Some(name) = line.strip_prefix("  - ") {
+                match section {
+                    "server" => read.server.push(name.trim().to_owned()),
+                    "client" => read.client.push(name.trim().to_owned()),
+                    _ => {}
+                }
             }
         }
         read
     }
 
+    fn nothing(revision: &'static str) -> Self {
+        let none = Vec::new;
+        let (server, tasks, others) = (none(), none(), none());
+        Self { revision, server, tasks, others, client: none(), client_others: none() }
+    }
+
+    pub(super) fn asks_servers(&self) -> bool {
+        [&self.server, &self.tasks, &self.others].into_iter().any(|list| !list.is_empty())
+    }
+
+    pub(super) fn asks_clients(&self) -> bool {
+        !self.client.is_empty() || !self.client_others.is_empty()
+    }
+
     /// Forgets all but one scenario; whether there was one.
     pub(super) fn keep(&mut self, only: &str) -> bool {
-        let lists = [&mut self.server, &mut self.tasks, &mut self.others];
-        lists.into_iter().fold(false, |found, list| {
+        let Self { server, tasks, others, client, client_others, .. } = self;
+        for list in [server, tasks, others, client, client_others] {
             list.retain(|name| name == only);
-            found || !list.is_empty()
-        })
+        }
+        self.asks_servers() || self.asks_clients()
     }
 }
 
@@ -76,8 +99,12 @@ not_scored:
     }
 
     #[test]
-    fn only_what_is_asked_of_servers_is_read() {
+    fn what_is_asked_of_servers_and_of_clients_is_told_apart() {
         let read = read();
+        assert_eq!(
+            (read.client.as_slice(), read.client_others.as_slice()),
+            (&["initialize".to_owned()][..], &["auth/dpop".to_owned()][..])
+        );
         assert_eq!(read.server, ["ping", "tools-list"]);
         assert_eq!(read.tasks, ["tasks-lifecycle"]);
         assert_eq!(read.others, ["server-sse-polling"]);
@@ -88,6 +115,7 @@ not_scored:
         let mut read = read();
         assert!(read.keep("ping"));
         assert_eq!((read.server.len(), read.tasks.len(), read.others.len()), (1, 0, 0));
+        assert!(read.asks_servers() && !read.asks_clients());
         assert!(!read.keep("initialize"));
     }
 }

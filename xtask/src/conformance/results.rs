@@ -1,11 +1,11 @@
 //! What the suite found out: one `checks.json` for each scenario that it ran.
 //!
 //! The file is a list of objects, indented by two. A string of JSON has no line break, so a line with four spaces and
-//! a name is a member of a check and nothing that a server said. Whatever looks different has not passed.
+//! a name is a member of a check and nothing that a server or a client said. Whatever looks different has not passed.
 
 use std::fmt;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::workspace;
@@ -80,27 +80,88 @@ pub(super) fn find(results: &[Scenario], name: &str) -> Scenario {
     Scenario { name: name.to_owned(), checks: checks.to_vec() }
 }
 
-/// Every scenario of a folder that a run of the suite has filled.
-pub(super) fn read_folder(folder: &Path) -> Result<Vec<Scenario>, Failure> {
+/// Every scenario of a folder that a run of the suite against a server has filled.
+pub(super) fn of_server(folder: &Path) -> Result<Vec<Scenario>, Failure> {
     let mut scenarios = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        let checks = path.join("checks.json");
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(scenario_name);
-        if let Some(name) = name.filter(|_| checks.is_file()) {
-            let checks = read_checks(&workspace::read(&checks)?);
-            scenarios.push(Scenario { name: name.to_owned(), checks });
+    for (name, path) in folders(folder)? {
+        let name = name.strip_prefix("server-").and_then(scenario_name);
+        scenarios.extend(name.map(|name| scenario(name.to_owned(), &path)).transpose()?.flatten());
+    }
+    Ok(scenarios)
+}
+
+/// The same for a client. Some scenarios are in a folder of their kind, as `auth/iss-supported`; and the client itself
+/// says whether it gave up.
+pub(super) fn of_client(folder: &Path) -> Result<Vec<Scenario>, Failure> {
+    let mut scenarios = Vec::new();
+    for (kind, path) in folders(folder)? {
+        let below = match path.join("checks.json").is_file() {
+            true => vec![(kind, path)],
+            false => {
+                let below = folders(&path)?.into_iter();
+                below.map(|(name, path)| (format!("{kind}/{name}"), path)).collect()
+            }
+        };
+        for (name, path) in below {
+            let Some(name) = scenario_name(&name) else { continue };
+            if let Some(mut scenario) = scenario(name.to_owned(), &path)? {
+                let complaint = workspace::read(&path.join("stderr.txt"))?;
+                scenario.checks.extend(giving_up(name, &complaint));
+                scenarios.push(scenario);
+            }
         }
     }
     Ok(scenarios)
 }
 
-/// `ping` of `server-ping-2026-07-28T12-00-00-000Z`.
+/// Where a client that looks closely goes no further.
+const ENDS: [&str; 7] = [
+    "auth/scope-retry-limit",
+    "auth/resource-mismatch",
+    "auth/iss-supported-missing",
+    "auth/iss-wrong-issuer",
+    "auth/iss-unexpected",
+    "auth/iss-normalized",
+    "auth/metadata-issuer-mismatch",
+];
+
+/// The suite does not mind how a client ends. We do: it gives up there, and nowhere else.
+fn giving_up(scenario: &str, complaint: &str) -> Option<Check> {
+    // How it came to the error is of no use to whoever reads this.
+    let complaint = complaint.split("Stack backtrace:").next().unwrap_or_default();
+    let message = match (ENDS.contains(&scenario), complaint.trim()) {
+        (true, "") => "it went on",
+        (false, complaint) if !complaint.is_empty() => complaint,
+        (true | false, _) => return None,
+    };
+    let (id, status) = ("client-end".to_owned(), "FAILURE".to_owned());
+    Some(Check { id, status, message: message.replace('\n', " ") })
+}
+
+fn folders(folder: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+        found.extend(name.filter(|_| path.is_dir()).map(|name| (name, path)));
+    }
+    Ok(found)
+}
+
+/// None if nothing was found out about it.
+fn scenario(name: String, folder: &Path) -> Result<Option<Scenario>, Failure> {
+    let checks = folder.join("checks.json");
+    if !checks.is_file() {
+        return Ok(None);
+    }
+    Ok(Some(Scenario { name, checks: read_checks(&workspace::read(&checks)?) }))
+}
+
+/// `ping` of `ping-2026-07-28T12-00-00-000Z`.
 fn scenario_name(folder: &str) -> Option<&str> {
-    let name = folder.strip_prefix("server-")?;
-    let (name, time) =
-        name.split_at_checked(name.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?)?;
-    time.ends_with('Z').then_some(name)
+    let length = folder.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?;
+    let (name, time) = folder.split_at_checked(length)?;
+    (time.starts_with('-') && time.ends_with('Z')).then_some(name)
 }
 
 /// None of them if the file is not whole.
@@ -214,8 +275,18 @@ mod tests {
 
     #[test]
     fn a_folder_is_named_after_its_scenario() {
-        assert_eq!(scenario_name("server-tools-list-2026-07-28T12-00-00-000Z"), Some("tools-list"));
-        assert_eq!(scenario_name("tools-list-2026-07-28T12-00-00-000Z"), None);
-        assert_eq!(scenario_name("server-log"), None);
+        assert_eq!(scenario_name("tools-list-2026-07-28T12-00-00-000Z"), Some("tools-list"));
+        assert_eq!(scenario_name("auth/dpop-2026-07-28T12-00-00-000Z"), Some("auth/dpop"));
+        assert_eq!(scenario_name("log"), None);
+        assert_eq!(scenario_name("a-folder-of-another-name-that-is-long"), None);
+    }
+
+    #[test]
+    fn a_client_gives_up_where_it_must_and_nowhere_else() {
+        assert_eq!(giving_up("auth/iss-unexpected", "Error: another issuer\n"), None);
+        assert_eq!(giving_up("auth/iss-supported", ""), None);
+        assert!(giving_up("auth/iss-unexpected", "").is_some_and(|check| check.is_telling()));
+        let told = giving_up("tools_call", "Error: no\nanswer\n").unwrap();
+        assert_eq!(told.to_string(), "FAILURE client-end: Error: no answer");
     }
 }

@@ -15,6 +15,26 @@ pub(super) struct Suite {
     verbose: bool,
 }
 
+/// Who is tried.
+pub(super) enum Leg<'a> {
+    Server {
+        url: &'a str,
+    },
+    /// A command, as a shell reads it; the suite adds the url of a server to each.
+    Client {
+        command: &'a str,
+    },
+}
+
+impl Leg<'_> {
+    fn name(&self) -> &'static str {
+        match self {
+            Leg::Server { .. } => "server",
+            Leg::Client { .. } => "client",
+        }
+    }
+}
+
 impl Suite {
     pub(super) fn new(clients: NodeClients, verbose: bool) -> Self {
         Self { clients, verbose }
@@ -29,16 +49,20 @@ impl Suite {
     pub(super) fn run(
         &self,
         revision: &str,
-        url: &str,
+        leg: &Leg<'_>,
         only: Option<&str>,
     ) -> Result<Vec<Scenario>, Failure> {
-        let folder = folder().join(revision);
+        let folder = folder().join(revision).join(leg.name());
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(&folder)?;
         let mut suite = self.clients.command(&self.package().join("dist/index.js"));
-        suite.args(["server", "--url", url, "--output-dir"]).arg(&folder);
+        match leg {
+            Leg::Server { url } => suite.args(["server", "--url", url]),
+            Leg::Client { command } => suite.args(["client", "--command", command]),
+        };
+        suite.arg("--output-dir").arg(&folder);
         match only {
             None => suite.args(["--requirements", revision]),
             // An extension belongs to no revision; without force it would be skipped.
@@ -48,12 +72,15 @@ impl Suite {
         if self.verbose {
             suite.stdout(io::stderr());
         } else {
-            eprintln!("{revision}: {}", workspace::shown(&log));
+            eprintln!("{revision} {}: {}", leg.name(), workspace::shown(&log));
             let log = File::create(&log)?;
             suite.stdout(log.try_clone()?).stderr(log);
         }
         program::status(&mut suite)?;
-        results::read_folder(&folder)
+        match leg {
+            Leg::Server { .. } => results::of_server(&folder),
+            Leg::Client { .. } => results::of_client(&folder),
+        }
     }
 
     fn package(&self) -> PathBuf {

@@ -13,9 +13,11 @@ use super::changes::Changes;
 use super::hearing::Counts;
 use super::link::Link;
 use super::message::Answer;
+use super::oauth::{Attempts, Authorization};
 use super::open::{self, About};
 use super::settings::{Call, Era, McpLimits, Settings, Target};
 use super::{McpError, http, subscribe};
+use crate::http::header::AUTHORIZATION;
 
 /// A server may say nothing on its stream until it has something to say, not even that it is open.
 const LISTENING: Duration = Duration::from_millis(500);
@@ -30,6 +32,7 @@ struct Shared {
     link: Link,
     about: About,
     limits: McpLimits,
+    authorization: Option<Authorization>,
     places: Semaphore,
     waiting: AtomicUsize,
     in_use: AtomicUsize,
@@ -69,6 +72,7 @@ impl Connection {
                 link,
                 about,
                 limits,
+                authorization: settings.authorization.clone(),
                 places: Semaphore::new(limits.max_calls),
                 waiting: AtomicUsize::new(0),
                 in_use: AtomicUsize::new(0),
@@ -173,13 +177,23 @@ impl Connection {
     ) -> Result<Answer, McpError> {
         let _use = Use::new(&self.shared);
         let deadline = call.time();
-        let work = async {
-            let _place = self.shared.place().await?;
-            self.shared.link.call(method, params, call, is_ours).await
-        };
-        let done = timeout(deadline, work).await;
-        self.shared.note(&done);
-        done.unwrap_or_else(|_| Err(McpError::Timeout { method: method.into(), deadline }))
+        let authorization = self.shared.authorization.as_ref();
+        let authorization = authorization.filter(|_| !call.headers.contains_key(AUTHORIZATION));
+        let mut attempts = Attempts::new(authorization);
+        loop {
+            attempts.begin().await;
+            let work = async {
+                let _place = self.shared.place().await?;
+                self.shared.link.call(method, params, call, is_ours).await
+            };
+            let done = timeout(deadline, work).await;
+            self.shared.note(&done);
+            let late = || McpError::Timeout { method: method.into(), deadline };
+            let done = done.unwrap_or_else(|_| Err(late()));
+            if let Some(answer) = attempts.end(done).await? {
+                return Ok(answer);
+            }
+        }
     }
 
     pub(super) fn followed(&self) -> &watch::Sender<subscribe::Followed> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::message::RpcError;
+use super::oauth::OAuthError;
 use crate::http::HttpError;
 
 /// Why there is no answer. It can be copied: one end of a connection is the end of all its calls.
@@ -23,6 +24,15 @@ pub enum McpError {
         status: u16,
         /// The header `WWW-Authenticate`, for whoever can get a credential.
         challenge: Option<Box<str>>,
+    },
+    /// It wants a token, and none is to be had.
+    #[error("`{origin}` wants a token, which cannot be had")]
+    Authorization {
+        /// Scheme, host and port.
+        origin: String,
+        /// Why.
+        #[source]
+        source: Arc<OAuthError>,
     },
     /// An answer that is not MCP.
     #[error(

@@ -14,6 +14,7 @@ use super::headers::{self, SESSION, VERSION};
 use super::hearing::{Hearing, Next};
 use super::message::{self, Answer};
 use super::meta;
+use super::oauth::show;
 use super::pace::Pace;
 use super::settings::{Call, Settings};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
@@ -83,6 +84,9 @@ impl HttpLink {
         call: &Call,
         is_ours: bool,
     ) -> Result<Answer, McpError> {
+        if is_ours {
+            self.renew_token().await;
+        }
         let session = self.session();
         let generation = session.generation;
         match self.exchange(session, method, params, call, is_ours).await {
@@ -118,6 +122,8 @@ impl HttpLink {
             running.tells = false;
             return Err(Failure::SessionEnded);
         }
+        // What is refused for want of a token was not begun.
+        running.tells &= !matches!(opened.status, 401 | 403);
         let (status, begun) = (opened.status, opened.headers.get(SESSION).cloned());
         let answer = answer::read(self, opened, &session, id, method, call).await?;
         running.tells = false;
@@ -146,9 +152,17 @@ impl HttpLink {
         }
     }
 
-    /// The headers of the connection, then those of the call in their place, then ours.
+    /// What listens on its own has nobody who sees to its token.
+    async fn renew_token(&self) {
+        if let Some(authorization) = &self.settings.authorization {
+            authorization.ready().await;
+        }
+    }
+
+    /// The headers of the connection with its token, then those of the call in their place, then ours.
     fn head(&self, session: &Session, more: &HeaderMap) -> HeaderMap {
         let mut head = self.headers.clone();
+        show(self.settings.authorization.as_ref(), &mut head);
         for name in more.keys() {
             head.remove(name);
             for value in more.get_all(name) {
@@ -249,8 +263,10 @@ pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
     let (origin, status) = (origin(url), opened.status);
     match status {
         401 | 403 => {
-            let challenge = opened.headers.get(WWW_AUTHENTICATE);
-            let challenge = challenge.and_then(|value| value.to_str().ok()).map(Into::into);
+            // One for each scheme, in one header or in several.
+            let challenges = opened.headers.get_all(WWW_AUTHENTICATE).iter();
+            let challenges: Vec<_> = challenges.filter_map(|value| value.to_str().ok()).collect();
+            let challenge = (!challenges.is_empty()).then(|| challenges.join(", ").into());
             McpError::Unauthorized { origin, status, challenge }
         }
         _ => McpError::Status { origin, status },

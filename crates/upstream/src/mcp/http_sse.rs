@@ -15,6 +15,7 @@ use super::hearing::{Hearing, Next, Stream};
 use super::http::refused;
 use super::message::{self, Answer};
 use super::meta;
+use super::oauth::show;
 use super::pace::Pace;
 use super::settings::{Call, Settings};
 use super::sse::{Event, Sse};
@@ -52,6 +53,7 @@ impl SseLink {
         settings: Settings,
     ) -> Result<Arc<Self>, McpError> {
         let mut head = headers.clone();
+        show(settings.authorization.as_ref(), &mut head);
         head.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         let limits = Limits { deadline: settings.limits.opening, max_bytes: u64::MAX };
         let request = Request { headers: head, ..Request::get(url.clone()) };
@@ -96,10 +98,13 @@ impl SseLink {
     ) -> Result<Answer, McpError> {
         let (id, answer) = self.hearing.begin(call.heard.clone(), is_ours)?;
         let tells = method != "initialize";
-        let _running = Running { link: self, id, headers: &call.headers, tells };
+        let mut running = Running { link: self, id, headers: &call.headers, tells };
         meta::add(params, id, false, &self.settings, call);
         let body = message::request(id, method, params);
-        self.send(body, &call.headers, call.time()).await?;
+        let sent = self.send(body, &call.headers, call.time()).await;
+        // What is refused for want of a token was not begun.
+        running.tells &= !matches!(sent, Err(McpError::Unauthorized { .. }));
+        sent?;
         answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
     }
 
@@ -119,6 +124,7 @@ impl SseLink {
         deadline: Duration,
     ) -> Result<(), McpError> {
         let mut headers = self.headers.clone();
+        show(self.settings.authorization.as_ref(), &mut headers);
         for name in more.keys() {
             headers.remove(name);
             more.get_all(name).iter().for_each(|value| {

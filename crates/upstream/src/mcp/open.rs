@@ -10,6 +10,7 @@ use super::http_sse::SseLink;
 use super::link::Link;
 use super::message::Answer;
 use super::meta::{self, MODERN};
+use super::oauth::Attempts;
 use super::pipe::PipeLink;
 use super::settings::{Call, Era, Settings, Target};
 use super::{McpError, RpcError};
@@ -38,9 +39,18 @@ enum Probed {
 
 pub(super) async fn open(target: &Target, settings: &Settings) -> Result<(Link, About), McpError> {
     let deadline = settings.limits.opening;
-    let opened = timeout(deadline, negotiate(target, settings)).await;
     let late = || McpError::Timeout { method: "initialize".into(), deadline };
-    let (link, about) = opened.unwrap_or_else(|_| Err(late()))?;
+    let authorization = settings.authorization.as_ref();
+    // A user who consents takes longer than a server: the deadline is for each time that it is tried.
+    let mut attempts = Attempts::new(authorization);
+    let (link, about) = loop {
+        attempts.begin().await;
+        let opened = timeout(deadline, negotiate(target, settings)).await;
+        let opened = opened.unwrap_or_else(|_| Err(late()));
+        if let Some(opened) = attempts.end(opened).await? {
+            break opened;
+        }
+    };
     let is_modern = about.era == Era::Modern;
     link.hearing().has_no_questions.store(is_modern, Ordering::Relaxed);
     Ok((link, about))

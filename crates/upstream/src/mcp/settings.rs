@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::hearing::Heard;
+use super::oauth::Authorization;
 use crate::http::{HttpClient, Url, header::HeaderMap};
 use crate::stdio::Program;
 
@@ -48,6 +49,9 @@ pub struct Settings {
     pub client: Map<String, Value>,
     /// What whoever is behind us can do. Where calls cannot say so themselves, it holds for all of them.
     pub capabilities: Map<String, Value>,
+    /// Over HTTP, gets tokens when the server wants one, and shows them instead of a header `authorization` of the target.
+    /// A call that has such a header shows its own.
+    pub authorization: Option<Authorization>,
     /// As it was found last time.
     pub era: Option<Era>,
     /// Whether a stream is kept for what the server says by itself, where the era has one.
@@ -94,7 +98,7 @@ pub struct McpLimits {
 /// One call.
 #[derive(Clone, Debug, Default)]
 pub struct Call {
-    /// For all of it; a minute if not said.
+    /// For all of it but the time that it takes to get a token; a minute if not said.
     pub deadline: Option<Duration>,
     /// Over HTTP, beside those of the connection and before them: the credential of this caller.
     pub headers: HeaderMap,
@@ -121,7 +125,7 @@ impl Default for Settings {
         let client = json!({"name": "toolcrib", "version": env!("CARGO_PKG_VERSION")});
         let client = client.as_object().cloned().unwrap_or_default();
         let (capabilities, limits) = (Map::new(), McpLimits::default());
-        Self { client, capabilities, era: None, listens: true, limits }
+        Self { client, capabilities, authorization: None, era: None, listens: true, limits }
     }
 }
 

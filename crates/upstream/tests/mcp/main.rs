@@ -3,9 +3,12 @@
 
 extern crate toolcrib_upstream as upstream;
 
+mod authority;
 mod hostile;
 mod lists;
 mod modern_http;
+mod oauth;
+mod oauth_hostile;
 mod older_http;
 mod questions;
 mod server;

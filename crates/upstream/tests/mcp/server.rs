@@ -18,6 +18,8 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
+    /// The body as it came, which need not be JSON.
+    pub(crate) text: String,
 }
 
 /// What is done about it.
@@ -154,8 +156,9 @@ async fn read(connection: &mut BufReader<TcpStream>) -> Option<Asked> {
     let length = headers.iter().find(|(name, _)| name == "content-length");
     let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
     connection.read_exact(&mut body).await.ok()?;
-    let body = serde_json::from_slice(&body).unwrap_or_default();
-    Some(Asked { verb, path, headers, body })
+    let text = String::from_utf8(body).unwrap_or_default();
+    let body = serde_json::from_str(&text).unwrap_or_default();
+    Some(Asked { verb, path, headers, body, text })
 }
 
 /// Nothing if the client hung up.

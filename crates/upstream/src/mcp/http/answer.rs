@@ -202,6 +202,7 @@ pub(super) async fn get(
     more: &HeaderMap,
     limits: Limits,
 ) -> Result<Opened, McpError> {
+    link.renew_token().await;
     let mut headers = link.head(session, more);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     if let Some(last) = last.and_then(|last| HeaderValue::from_bytes(last.as_bytes()).ok()) {

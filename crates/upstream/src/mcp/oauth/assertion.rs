@@ -1,0 +1,76 @@
+//! A client that shows who it is by signing (`private_key_jwt`, RFC 7523) with ES256.
+
+use std::sync::Arc;
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
+
+use super::consent::random;
+
+/// How long a signed statement holds, in seconds.
+const HOLDS: u64 = 60;
+
+/// A private key on the curve P-256. It cannot be printed.
+#[derive(Clone)]
+pub struct SigningKey(Arc<EcdsaKeyPair>);
+
+impl SigningKey {
+    /// From `-----BEGIN PRIVATE KEY-----` (PKCS #8). Nothing if it is no key, or one of another kind.
+    pub fn from_pem(pem: &str) -> Option<Self> {
+        let (_, body) = pem.split_once("-----BEGIN PRIVATE KEY-----")?;
+        let (body, _) = body.split_once("-----END PRIVATE KEY-----")?;
+        let body: String = body.split_whitespace().collect();
+        let der = STANDARD.decode(body).ok()?;
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der).ok()?;
+        Some(Self(Arc::new(key)))
+    }
+
+    /// Says for a moment, to one issuer only, who we are.
+    pub(super) fn assertion(&self, client: &str, issuer: &str, now: u64) -> Option<String> {
+        let claims = json!({
+            "iss": client, "sub": client, "aud": issuer,
+            "iat": now, "exp": now.saturating_add(HOLDS), "jti": random(),
+        });
+        let part = |value: Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(json!({"alg": "ES256", "typ": "JWT"})), part(claims));
+        let signature = self.0.sign(&SystemRandom::new(), signed.as_bytes()).ok()?;
+        Some(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, KeyPair as _, UnparsedPublicKey};
+
+    use super::*;
+
+    #[test]
+    fn a_statement_is_signed_by_the_key_and_names_both_sides() {
+        let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
+        let der = key.to_pkcs8v1().unwrap();
+        let pem = format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+            STANDARD.encode(&der)
+        );
+        let assertion = SigningKey::from_pem(&pem).unwrap().assertion("me", "https://as", 100);
+        let assertion = assertion.unwrap();
+        let (signed, signature) = assertion.rsplit_once('.').unwrap();
+        let public = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, key.public_key().as_ref());
+        let signature = URL_SAFE_NO_PAD.decode(signature).unwrap();
+        public.verify(signed.as_bytes(), &signature).unwrap();
+        let claims = URL_SAFE_NO_PAD.decode(signed.split_once('.').unwrap().1).unwrap();
+        let claims: Value = serde_json::from_slice(&claims).unwrap();
+        assert_eq!((&claims["iss"], &claims["sub"]), (&json!("me"), &json!("me")));
+        assert_eq!((&claims["aud"], &claims["exp"]), (&json!("https://as"), &json!(160)));
+    }
+
+    #[test]
+    fn what_is_no_key_is_not_taken() {
+        for pem in ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"] {
+            assert!(SigningKey::from_pem(pem).is_none(), "{pem}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A user's consent: the question that is put in a url, and the answer that a browser brings back (OAuth 2.1, PKCE,
+//! RFC 8707, RFC 9207).
+
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use tokio::time::timeout;
+
+use super::client::Client;
+use super::fetch::{Fetch, unusable};
+use super::scope::OFFLINE;
+use super::server::Server;
+use super::settings::Consent;
+use super::{OAuthError, Url};
+
+/// What a browser brings back is no longer than a url.
+const MAX_ANSWER: usize = 16 * 1024;
+
+/// What a token is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Wish<'a> {
+    pub(super) client: &'a Client,
+    /// As the server writes it.
+    pub(super) resource: &'a str,
+    pub(super) scopes: &'a [String],
+}
+
+/// A consent, to be exchanged for a token by whoever has both.
+pub(super) struct Code {
+    pub(super) code: String,
+    pub(super) verifier: String,
+}
+
+pub(super) async fn ask(
+    fetch: Fetch<'_>,
+    server: &Server,
+    wish: Wish<'_>,
+    redirect: &Url,
+    consent: &Consent,
+) -> Result<Code, OAuthError> {
+    server.check_pkce()?;
+    let (state, verifier) = (random(), random());
+    let url = question(fetch, server, wish, redirect, (&state, &verifier))?;
+    let asked = timeout(fetch.oauth.limits.consent, consent(url)).await;
+    let answer = asked.ok().flatten().ok_or(OAuthError::NoConsent)?;
+    Ok(Code { code: code_in(&answer, &state, server)?, verifier })
+}
+
+/// So many that nobody guesses them.
+pub(super) fn random() -> String {
+    let mut bytes = [0; 32];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn question(
+    fetch: Fetch<'_>,
+    server: &Server,
+    wish: Wish<'_>,
+    redirect: &Url,
+    (state, verifier): (&str, &str),
+) -> Result<Url, OAuthError> {
+    const WHAT: &str = "the place for consent";
+    let place = server.metadata.authorization_endpoint.as_deref();
+    let place = place.ok_or_else(|| unusable(WHAT, &server.token, "there is none"))?;
+    let mut url = fetch.place(WHAT, place)?;
+    let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()));
+    let scope = wish.scopes.join(" ");
+    let mut parts = vec![
+        ("response_type", "code"),
+        ("client_id", &wish.client.id),
+        ("redirect_uri", redirect.as_str()),
+        ("code_challenge", &challenge),
+        ("code_challenge_method", "S256"),
+        ("state", state),
+        ("resource", wish.resource),
+    ];
+    if !scope.is_empty() {
+        parts.push(("scope", &scope));
+    }
+    // Nothing renews a token without the user having been asked (OpenID Connect Core, section 11).
+    if wish.scopes.iter().any(|scope| scope == OFFLINE) {
+        parts.push(("prompt", "consent"));
+    }
+    // One of two values would count, and we do not know which.
+    if url.query_pairs().any(|(name, _)| parts.iter().any(|(ours, _)| *ours == name)) {
+        return Err(unusable(WHAT, &url, "its url says itself what we have to say"));
+    }
+    url.query_pairs_mut().extend_pairs(parts);
+    Ok(url)
+}
+
+/// The code, if it is the answer to this question and comes from whom was asked.
+fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthError> {
+    let refuse = |why| OAuthError::Answer { why };
+    if MAX_ANSWER < answer.len() {
+        return Err(refuse("it is too long"));
+    }
+    let answer = answer.strip_prefix('?').unwrap_or(answer);
+    let pairs: Vec<_> = url::form_urlencoded::parse(answer.as_bytes()).collect();
+    let only = |name: &str| {
+        let mut found = pairs.iter().filter(|(known, _)| known == name);
+        match (found.next(), found.next()) {
+            (Some(_), Some(_)) => Err(refuse("it says something twice")),
+            (found, _) => Ok(found.map(|(_, value)| &**value)),
+        }
+    };
+    if only("state")? != Some(state) {
+        return Err(refuse("it is the answer to another question"));
+    }
+    // Before anything else that it says is looked at (RFC 9207, section 2.4).
+    let must = server.metadata.authorization_response_iss_parameter_supported;
+    let is_theirs = match only("iss")? {
+        Some(issuer) => issuer == server.issuer,
+        None => !must,
+    };
+    if !is_theirs {
+        let origin = server.origin.clone();
+        return Err(OAuthError::WrongIssuer { what: "the answer to the consent", origin });
+    }
+    if let Some(code) = only("error")? {
+        return Err(refused(server, code));
+    }
+    let code = only("code")?.filter(|code| !code.is_empty());
+    code.map(str::to_owned).ok_or_else(|| refuse("there is no code in it"))
+}
+
+/// With the code if it looks like one: it comes from outside (RFC 6749, section 5.2).
+pub(super) fn refused(server: &Server, code: &str) -> OAuthError {
+    const LONGEST: usize = 64;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let is_code = !code.is_empty() && code.len() <= LONGEST && code.chars().all(is_plain);
+    let code = if is_code { code } else { "an unknown error" };
+    OAuthError::Refused { origin: server.origin.clone(), code: code.into() }
+}

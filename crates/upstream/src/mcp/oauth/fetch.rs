@@ -1,0 +1,99 @@
+//! Asking at places that somebody else names: guarded, within limits, and not in the open.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::settings::OAuth;
+use super::{HttpClient, OAuthError, Url};
+use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use crate::http::{Answer, Host, HttpError, Limits, Method, Request, origin};
+
+#[derive(Clone, Copy)]
+pub(super) struct Fetch<'a> {
+    pub(super) client: &'a HttpClient,
+    pub(super) oauth: &'a OAuth,
+}
+
+impl Fetch<'_> {
+    /// A document; nothing if there is none, or something that is not JSON. Redirects are followed a few times within the
+    /// same origin: another one would have to be named by whoever is asked.
+    pub(super) async fn document(
+        &self,
+        what: &'static str,
+        url: &Url,
+    ) -> Result<Option<Value>, OAuthError> {
+        match self.client.get_document(url, self.limits()).await {
+            Ok(answer) if answer.status == 200 => Ok(serde_json::from_slice(&answer.body).ok()),
+            // A server in trouble may have one all the same: another one in its place would be a guess.
+            Ok(answer) if answer.status < 500 => Ok(None),
+            Ok(_) => Err(unusable(what, url, "the server failed")),
+            Err(HttpError::Redirected { .. }) => Ok(None),
+            Err(error) => Err(failed(what, url, error)),
+        }
+    }
+
+    /// Sends a body once.
+    pub(super) async fn post(
+        &self,
+        what: &'static str,
+        url: &Url,
+        mut headers: HeaderMap,
+        kind: &'static str,
+        body: String,
+    ) -> Result<Answer, OAuthError> {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let (method, body) = (Method::POST, Some(body.into_bytes()));
+        let request = Request { method, url: url.clone(), headers, body };
+        let sent = self.client.send(request, self.limits()).await;
+        sent.map_err(|error| failed(what, url, error))
+    }
+
+    /// A place where secrets go, or a user.
+    pub(super) fn place(&self, what: &'static str, text: &str) -> Result<Url, OAuthError> {
+        let url: Url = text.parse().map_err(|_| OAuthError::Nowhere { what })?;
+        self.client.check_url(&url).map_err(|source| OAuthError::Forbidden { what, source })?;
+        if url.fragment().is_some() {
+            return Err(unusable(what, &url, "its url has a fragment"));
+        }
+        match url.scheme() == "https" || self.oauth.trusts_plain_http || is_here(&url) {
+            true => Ok(url),
+            false => Err(OAuthError::Plain { what, origin: origin(&url) }),
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        let limits = self.oauth.limits;
+        Limits { deadline: limits.request, max_bytes: limits.max_document }
+    }
+}
+
+/// What never leaves this machine needs no TLS.
+pub(super) fn is_here(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// Read into what is needed of it.
+pub(super) fn parsed<T: DeserializeOwned>(
+    what: &'static str,
+    url: &Url,
+    document: Value,
+) -> Result<T, OAuthError> {
+    serde_json::from_value(document)
+        .map_err(|_| unusable(what, url, "a member of it is not what it must be"))
+}
+
+pub(super) fn unusable(what: &'static str, url: &Url, why: &'static str) -> OAuthError {
+    OAuthError::Unusable { what, origin: origin(url), why }
+}
+
+fn failed(what: &'static str, url: &Url, error: HttpError) -> OAuthError {
+    OAuthError::Http { what, origin: origin(url), source: Arc::new(error) }
+}

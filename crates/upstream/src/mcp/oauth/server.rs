@@ -1,0 +1,113 @@
+//! What an authorization server says of itself (RFC 8414, and OpenID Connect Discovery).
+
+use serde::Deserialize;
+
+use super::fetch::{Fetch, parsed, unusable};
+use super::{OAuthError, Url};
+use crate::http::origin;
+
+const WHAT: &str = "the metadata of the authorization server";
+const OAUTH: &str = "/.well-known/oauth-authorization-server";
+const OPENID: &str = "/.well-known/openid-configuration";
+
+/// An authorization server whose metadata is its own.
+#[derive(Clone)]
+pub(super) struct Server {
+    /// Exactly as it was written.
+    pub(super) issuer: String,
+    /// Scheme, host and port.
+    pub(super) origin: String,
+    pub(super) token: Url,
+    pub(super) metadata: Metadata,
+}
+
+#[derive(Clone, Deserialize)]
+pub(super) struct Metadata {
+    issuer: String,
+    token_endpoint: String,
+    pub(super) authorization_endpoint: Option<String>,
+    pub(super) registration_endpoint: Option<String>,
+    #[serde(default)]
+    pub(super) scopes_supported: Vec<String>,
+    /// None means Basic (RFC 8414, section 2).
+    pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(default)]
+    code_challenge_methods_supported: Vec<String>,
+    #[serde(default)]
+    pub(super) client_id_metadata_document_supported: bool,
+    #[serde(default)]
+    pub(super) authorization_response_iss_parameter_supported: bool,
+}
+
+/// Looks at all places where it may be, in the order that MCP says.
+pub(super) async fn find(fetch: Fetch<'_>, issuer: &str) -> Result<Server, OAuthError> {
+    let place = fetch.place("the authorization server", issuer)?;
+    if place.query().is_some() {
+        return Err(unusable(WHAT, &place, "the issuer has a query"));
+    }
+    for well_known in places(&place) {
+        let Some(document) = fetch.document(WHAT, &well_known).await? else { continue };
+        let metadata: Metadata = parsed(WHAT, &well_known, document)?;
+        // Letter by letter: what is nearly the same may be somebody else's.
+        if metadata.issuer != issuer {
+            return Err(OAuthError::WrongIssuer { what: WHAT, origin: origin(&place) });
+        }
+        let token = fetch.place("the place for tokens", &metadata.token_endpoint)?;
+        return Ok(Server { issuer: issuer.to_owned(), origin: origin(&place), token, metadata });
+    }
+    Err(unusable(WHAT, &place, "there is none"))
+}
+
+fn places(issuer: &Url) -> Vec<Url> {
+    let place = |path: String| {
+        let mut place = issuer.clone();
+        place.set_path(&path);
+        place
+    };
+    match issuer.path().trim_end_matches('/') {
+        "" => vec![place(OAUTH.to_owned()), place(OPENID.to_owned())],
+        path => vec![
+            place(format!("{OAUTH}{path}")),
+            place(format!("{OPENID}{path}")),
+            place(format!("{path}{OPENID}")),
+        ],
+    }
+}
+
+impl Server {
+    /// Without it a stolen code is as good as a token.
+    pub(super) fn check_pkce(&self) -> Result<(), OAuthError> {
+        let methods = &self.metadata.code_challenge_methods_supported;
+        match methods.iter().any(|method| method == "S256") {
+            true => Ok(()),
+            false => Err(OAuthError::NoPkce { origin: self.origin.clone() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_is_looked_for_wherever_it_may_be() {
+        let places = |issuer: &str| -> Vec<String> {
+            places(&issuer.parse().unwrap()).into_iter().map(String::from).collect()
+        };
+        assert_eq!(
+            places("https://as.example"),
+            [
+                "https://as.example/.well-known/oauth-authorization-server",
+                "https://as.example/.well-known/openid-configuration",
+            ]
+        );
+        assert_eq!(
+            places("https://as.example/one/two/"),
+            [
+                "https://as.example/.well-known/oauth-authorization-server/one/two",
+                "https://as.example/.well-known/openid-configuration/one/two",
+                "https://as.example/one/two/.well-known/openid-configuration",
+            ]
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! The place for tokens: a code, an older token or the client itself is exchanged for a token (OAuth 2.1, section 3.2).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use super::OAuthError;
+use super::client::{Client, Method};
+use super::consent::{Code, Wish, refused};
+use super::fetch::{Fetch, parsed, unusable};
+use super::server::Server;
+use crate::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+const WHAT: &str = "a token";
+const MAX_TOKEN: usize = 16 * 1024;
+/// How long before its end a token is renewed, in seconds; sooner if it is a short one.
+const EARLY: u64 = 30;
+const SIGNED: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// What there is for one principal at one server. It cannot be printed.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    /// Who gave them. Nobody else is shown them, but for the server they are for.
+    pub(super) issuer: String,
+    pub(super) access: String,
+    pub(super) refresh: Option<String>,
+    /// When they are renewed, a little before they end: seconds since 1970.
+    pub(super) renewed: Option<u64>,
+    /// What they were asked for with.
+    pub(super) scopes: Vec<String>,
+    /// Where the server said that its metadata is, if it did.
+    pub(super) metadata: Option<String>,
+}
+
+/// What is given for a token.
+pub(super) enum Given<'a> {
+    Code {
+        code: Code,
+        redirect: &'a str,
+    },
+    Refresh(&'a str),
+    /// The client has the right itself.
+    Nothing,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: String,
+    token_type: String,
+    /// A number, which some write as a text.
+    expires_in: Option<Value>,
+    refresh_token: Option<String>,
+}
+
+pub(super) async fn exchange(
+    fetch: Fetch<'_>,
+    server: &Server,
+    wish: Wish<'_>,
+    given: Given<'_>,
+) -> Result<Tokens, OAuthError> {
+    let (headers, form) = form(fetch, server, wish, &given)?;
+    let kind = "application/x-www-form-urlencoded";
+    let answer = fetch.post(WHAT, &server.token, headers, kind, form).await?;
+    let document: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    if answer.status != 200 {
+        let code = document.as_ref().and_then(|it| it.get("error")?.as_str()).unwrap_or_default();
+        return Err(refused(server, code));
+    }
+    let document = document.ok_or_else(|| unusable(WHAT, &server.token, "it is no JSON"))?;
+    let older = match given {
+        Given::Refresh(token) => Some(token),
+        Given::Code { .. } | Given::Nothing => None,
+    };
+    tokens(parsed(WHAT, &server.token, document)?, server, wish, (fetch.oauth.now)(), older)
+}
+
+fn form(
+    fetch: Fetch<'_>,
+    server: &Server,
+    wish: Wish<'_>,
+    given: &Given<'_>,
+) -> Result<(HeaderMap, String), OAuthError> {
+    let mut form = Serializer::new(String::new());
+    match given {
+        Given::Code { code, redirect } => {
+            form.append_pair("grant_type", "authorization_code");
+            form.append_pair("code", &code.code).append_pair("code_verifier", &code.verifier);
+            form.append_pair("redirect_uri", redirect);
+        }
+        Given::Refresh(token) => {
+            form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", token);
+        }
+        Given::Nothing => {
+            form.append_pair("grant_type", "client_credentials");
+            if !wish.scopes.is_empty() {
+                form.append_pair("scope", &wish.scopes.join(" "));
+            }
+        }
+    }
+    form.append_pair("resource", wish.resource);
+    let headers = show(fetch, server, wish.client, &mut form)?;
+    Ok((headers, form.finish()))
+}
+
+/// How we show who we are: in a header, in the form, or by signing.
+fn show(
+    fetch: Fetch<'_>,
+    server: &Server,
+    client: &Client,
+    form: &mut Serializer<'_, String>,
+) -> Result<HeaderMap, OAuthError> {
+    let mut headers = HeaderMap::new();
+    let secret = client.secret.as_deref().unwrap_or_default();
+    let odd = || unusable("a client", &server.token, "it cannot be shown");
+    match client.method {
+        Method::None => {
+            form.append_pair("client_id", &client.id);
+        }
+        Method::Post => {
+            form.append_pair("client_id", &client.id).append_pair("client_secret", secret);
+        }
+        Method::Basic => {
+            // Both are encoded first (RFC 6749, section 2.3.1).
+            let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+            let pair = STANDARD.encode(format!("{}:{}", encoded(&client.id), encoded(secret)));
+            let mut value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| odd())?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        Method::Signed => {
+            let registered = fetch.oauth.registered.as_ref();
+            let key = registered.and_then(|it| it.key.as_ref()).ok_or_else(odd)?;
+            let now = (fetch.oauth.now)();
+            let assertion = key.assertion(&client.id, &server.issuer, now).ok_or_else(odd)?;
+            form.append_pair("client_assertion_type", SIGNED);
+            form.append_pair("client_assertion", &assertion).append_pair("client_id", &client.id);
+        }
+    }
+    Ok(headers)
+}
+
+fn tokens(
+    answer: Answer,
+    server: &Server,
+    wish: Wish<'_>,
+    now: u64,
+    older: Option<&str>,
+) -> Result<Tokens, OAuthError> {
+    let refuse = |why| unusable(WHAT, &server.token, why);
+    // One of another kind must be shown in another way, and is worth nothing to us (RFC 6749, section 7.1).
+    if !answer.token_type.eq_ignore_ascii_case("bearer") {
+        return Err(refuse("it is not one that its bearer may use"));
+    }
+    if !is_token(&answer.access_token) {
+        return Err(refuse("it has characters that no token has, or too many"));
+    }
+    let seconds = answer.expires_in.as_ref().and_then(|seconds| match seconds {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_u64().or_else(|| other.as_f64().map(|it| it.max(0.0) as u64)),
+    });
+    Ok(Tokens {
+        issuer: server.issuer.clone(),
+        access: answer.access_token,
+        // Whoever gives no new one lets the old one go on.
+        refresh: answer
+            .refresh_token
+            .filter(|token| is_token(token))
+            .or_else(|| older.map(str::to_owned)),
+        renewed: seconds.map(|seconds: u64| {
+            let early = (seconds / 4).min(EARLY);
+            now.saturating_add(seconds - early)
+        }),
+        scopes: wish.scopes.to_vec(),
+        metadata: None,
+    })
+}
+
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_TOKEN && text.bytes().all(|byte| byte.is_ascii_graphic())
+}

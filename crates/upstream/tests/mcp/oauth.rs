@@ -1,0 +1,397 @@
+//! Tokens for MCP servers, from an authorization server that is strict.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{oneshot, watch};
+use upstream::egress::Egress;
+use upstream::http::header::{HeaderMap, LOCATION};
+use upstream::http::{HttpClient, Limits, Request, Url};
+use upstream::mcp::oauth::{
+    Authorization, Consent, Flow, InMemory, OAuth, OAuthError, OAuthLimits, Registered,
+};
+use upstream::mcp::{Connection, McpError, Settings, Target};
+
+use crate::authority::{self, Authority, SECRET, Shared};
+use crate::server::Server;
+use crate::support::*;
+
+const REDIRECT: &str = "http://localhost:9/back";
+
+pub(crate) struct World {
+    pub(crate) authority: Shared,
+    issuers: [Server; 2],
+    pub(crate) server: Server,
+    /// Which of the issuers the server names.
+    turn: Arc<AtomicU32>,
+    client: HttpClient,
+    oauth: OAuth,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let authority = Authority::shared();
+        let issuers = [authority::start(&authority).await, authority::start(&authority).await];
+        let turn = Arc::<AtomicU32>::default();
+        let urls = issuers.iter().map(|issuer| issuer.url("")).collect();
+        let server = authority::resource(&authority, urls, turn.clone()).await;
+        let client = client();
+        let oauth = oauth(consent(client.clone()));
+        Self { authority, issuers, server, turn, client, oauth }
+    }
+
+    fn authorization(&self, change: impl FnOnce(&mut OAuth)) -> Authorization {
+        let mut oauth = self.oauth.clone();
+        change(&mut oauth);
+        Authorization::new(self.client.clone(), url(&self.server), oauth)
+    }
+
+    async fn open(&self, authorization: &Authorization) -> Result<Connection, McpError> {
+        open_at(&self.client, url(&self.server), authorization).await
+    }
+
+    /// One principal who opens a connection.
+    pub(crate) async fn opened(&self) -> Connection {
+        self.open(&self.authorization(|_| {})).await.unwrap()
+    }
+
+    pub(crate) fn consents(&self) -> usize {
+        self.authority.lock().unwrap().asked.len()
+    }
+
+    /// All that was done was done in order.
+    fn is_in_order(&self) {
+        assert_eq!(self.authority.lock().unwrap().amiss, Vec::<String>::new());
+    }
+}
+
+pub(crate) fn url(server: &Server) -> Url {
+    server.url("/mcp").parse().unwrap()
+}
+
+pub(crate) fn client() -> HttpClient {
+    HttpClient::new(Egress { allow_private: true, allowed: vec![] })
+}
+
+pub(crate) fn oauth(consent: Consent) -> OAuth {
+    OAuth {
+        principal: "zoë".to_owned(),
+        name: "a test".to_owned(),
+        flow: Flow::Code { redirect: REDIRECT.parse().unwrap(), consent },
+        registered: None,
+        metadata_url: None,
+        store: Arc::new(InMemory::default()),
+        now: || 1_000_000,
+        trusts_plain_http: false,
+        limits: OAuthLimits { request: Duration::from_secs(2), ..OAuthLimits::default() },
+    }
+}
+
+/// Goes where it is sent, as a browser does, and brings back the answer.
+pub(crate) fn consent(client: HttpClient) -> Consent {
+    Arc::new(move |url| {
+        let client = client.clone();
+        Box::pin(async move {
+            let answer = client.send(Request::get(url), Limits::default()).await.ok()?;
+            let back: Url = answer.headers.get(LOCATION)?.to_str().ok()?.parse().ok()?;
+            back.query().map(str::to_owned)
+        })
+    })
+}
+
+pub(crate) async fn open_at(
+    client: &HttpClient,
+    url: Url,
+    authorization: &Authorization,
+) -> Result<Connection, McpError> {
+    let settings = Settings { authorization: Some(authorization.clone()), ..settings() };
+    let target = Target::Http { client: client.clone(), url, headers: HeaderMap::new() };
+    Connection::open(&target, &settings).await
+}
+
+async fn scopes(connection: &Connection, tool: &str) -> Value {
+    call(connection, tool, json!({})).await.unwrap()["scopes"].clone()
+}
+
+#[tokio::test]
+async fn a_token_is_asked_for_when_the_server_wants_one_and_shown_from_then_on() {
+    let world = World::new().await;
+    let connection = world.opened().await;
+    assert_eq!(scopes(&connection, "read").await, json!("read offline_access"));
+    assert_eq!(world.consents(), 1);
+    let asked = world.authority.lock().unwrap().asked[0].clone();
+    assert_eq!(asked["resource"], world.server.url("/mcp"));
+    assert_eq!(asked["client_id"], "client-1");
+    assert_eq!(
+        world.server.story(),
+        ["POST server/discover", "GET", "POST server/discover", "POST tools/call"]
+    );
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_wider_token_is_asked_for_when_a_tool_needs_it_and_keeps_what_it_had() {
+    let world = World::new().await;
+    let connection = world.opened().await;
+    assert_eq!(scopes(&connection, "write").await, json!("read offline_access write"));
+    assert_eq!(scopes(&connection, "read").await, json!("read offline_access write"));
+    assert_eq!(world.consents(), 2);
+    assert_eq!(world.authority.lock().unwrap().registered, 1);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn many_calls_that_want_a_token_at_once_ask_once() {
+    let world = World::new().await;
+    let connection = world.opened().await;
+    world.authority.lock().unwrap().revoke_all();
+    let calls = (0..20).map(|_| call(&connection, "read", json!({})));
+    let answers = futures_util::future::join_all(calls).await;
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert_eq!(world.consents(), 2);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_token_that_ends_is_renewed_without_the_user_and_each_renewal_is_used_once() {
+    let world = World::new().await;
+    (world.authority.lock().unwrap().holds, world.authority.lock().unwrap().offline) =
+        (Some(0), true);
+    let connection = world.opened().await;
+    for _ in 0..3 {
+        scopes(&connection, "read").await;
+    }
+    let authority = world.authority.lock().unwrap();
+    assert_eq!(authority.asked.len(), 1);
+    assert!(authority.refreshed >= 3, "{}", authority.refreshed);
+    drop(authority);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_renewed_first_and_asked_for_if_that_fails() {
+    let world = World::new().await;
+    world.authority.lock().unwrap().offline = true;
+    let connection = world.opened().await;
+    world.authority.lock().unwrap().revoke_tokens();
+    scopes(&connection, "read").await;
+    assert_eq!((world.consents(), world.authority.lock().unwrap().refreshed), (1, 1));
+    world.authority.lock().unwrap().revoke_all();
+    scopes(&connection, "read").await;
+    assert_eq!((world.consents(), world.authority.lock().unwrap().refreshed), (2, 1));
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn tokens_are_kept_for_each_principal_and_registrations_for_each_issuer() {
+    let world = World::new().await;
+    world.opened().await;
+    world.opened().await;
+    assert_eq!(world.consents(), 1);
+    let other = world.authorization(|oauth| oauth.principal = "noë".to_owned());
+    world.open(&other).await.unwrap();
+    assert_eq!(world.consents(), 2);
+    assert_eq!(world.authority.lock().unwrap().registered, 1);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn whoever_is_refused_more_keeps_what_they_have() {
+    let world = World::new().await;
+    world.authority.lock().unwrap().offline = true;
+    let (browser, times) = (consent(world.client.clone()), AtomicU32::new(0));
+    let once: Consent = Arc::new(move |url| match times.fetch_add(1, Ordering::Relaxed) {
+        0 => browser(url),
+        _ => Box::pin(std::future::ready(None)),
+    });
+    let redirect: Url = REDIRECT.parse().unwrap();
+    let authorization =
+        world.authorization(|oauth| oauth.flow = Flow::Code { redirect, consent: once });
+    let connection = world.open(&authorization).await.unwrap();
+    let error = call(&connection, "write", json!({})).await.unwrap_err();
+    assert!(matches!(cause(&error), OAuthError::NoConsent), "{error:?}");
+    world.authority.lock().unwrap().revoke_tokens();
+    assert_eq!(scopes(&connection, "read").await, json!("read offline_access"));
+    assert_eq!((world.consents(), world.authority.lock().unwrap().refreshed), (1, 1));
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_token_that_another_node_has_renewed_is_not_renewed_again() {
+    let world = World::new().await;
+    world.authority.lock().unwrap().offline = true;
+    let (one, other) = (world.opened().await, world.opened().await);
+    world.authority.lock().unwrap().revoke_tokens();
+    scopes(&one, "read").await;
+    scopes(&other, "read").await;
+    assert_eq!((world.consents(), world.authority.lock().unwrap().refreshed), (1, 1));
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_token_that_ended_while_we_were_away_is_renewed_without_the_user() {
+    let world = World::new().await;
+    (world.authority.lock().unwrap().holds, world.authority.lock().unwrap().offline) =
+        (Some(0), true);
+    world.opened().await;
+    let before = world.authority.lock().unwrap().refreshed;
+    world.authority.lock().unwrap().revoke_tokens();
+    world.opened().await;
+    assert!(before < world.authority.lock().unwrap().refreshed);
+    assert_eq!(world.consents(), 1);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn another_issuer_is_shown_nothing_of_the_one_before() {
+    let world = World::new().await;
+    world.authority.lock().unwrap().offline = true;
+    let connection = world.opened().await;
+    world.turn.store(1, Ordering::Relaxed);
+    world.authority.lock().unwrap().revoke_tokens();
+    scopes(&connection, "read").await;
+    let authority = world.authority.lock().unwrap();
+    assert_eq!((authority.registered, authority.refreshed), (2, 0));
+    assert_eq!(authority.asked[1]["client_id"], "client-2");
+    drop(authority);
+    let shown = world.issuers[1].asked();
+    assert!(shown.iter().all(|asked| !asked.text.contains("refresh-")), "{shown:?}");
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_client_that_was_registered_by_hand_is_used_first_and_nowhere_else() {
+    let world = World::new().await;
+    let registered = |issuer: Option<String>| Registered {
+        issuer,
+        id: "by-hand".to_owned(),
+        secret: Some(SECRET.to_owned()),
+        key: None,
+    };
+    let issuer = world.issuers[0].url("");
+    let here = world.authorization(|oauth| oauth.registered = Some(registered(Some(issuer))));
+    let connection = world.open(&here).await.unwrap();
+    assert_eq!(world.authority.lock().unwrap().asked[0]["client_id"], "by-hand");
+    assert_eq!(world.authority.lock().unwrap().registered, 0);
+
+    // The server changes its mind. Neither a client of the first issuer nor one that was used there goes to the second.
+    world.turn.store(1, Ordering::Relaxed);
+    world.authority.lock().unwrap().revoke_all();
+    let error = call(&connection, "read", json!({})).await.unwrap_err();
+    assert!(matches!(cause(&error), OAuthError::RegisteredElsewhere { .. }), "{error:?}");
+    let anywhere = world.authorization(|oauth| oauth.registered = Some(registered(None)));
+    let error = world.open(&anywhere).await.err().unwrap();
+    assert!(matches!(cause(&error), OAuthError::RegisteredElsewhere { .. }), "{error:?}");
+    assert_eq!(world.consents(), 1);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_document_about_us_is_used_before_registering() {
+    let world = World::new().await;
+    let metadata = json!({"client_id_metadata_document_supported": true, "token_endpoint_auth_methods_supported": ["none"]});
+    world.authority.lock().unwrap().metadata = metadata;
+    let document = "https://crib.example/client.json";
+    let known = world.authorization(|oauth| oauth.metadata_url = Some(document.parse().unwrap()));
+    world.open(&known).await.unwrap();
+    let authority = world.authority.lock().unwrap();
+    assert_eq!(authority.asked[0]["client_id"], document);
+    assert_eq!(
+        (authority.registered, authority.amiss.as_slice()),
+        (0, &["the client".to_owned()][..])
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_has_the_right_itself_asks_nobody() {
+    let world = World::new().await;
+    let authorization = world.authorization(|oauth| {
+        oauth.flow = Flow::ClientCredentials;
+        let (id, secret) = ("by-hand".to_owned(), Some(SECRET.to_owned()));
+        oauth.registered = Some(Registered { issuer: None, id, secret, key: None });
+    });
+    world.authority.lock().unwrap().holds = Some(0);
+    let connection = world.open(&authorization).await.unwrap();
+    assert_eq!(scopes(&connection, "read").await, json!("read"));
+    assert_eq!(scopes(&connection, "write").await, json!("read write"));
+    assert_eq!(world.consents(), 0);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_call_with_a_credential_of_its_own_is_answered_for_by_nobody_else() {
+    let world = World::new().await;
+    let connection = world.opened().await;
+    let mut own = within(5.0);
+    own.headers.insert("authorization", "Bearer of-the-caller".parse().unwrap());
+    let answer = connection.request("tools/call", tool("read", json!({})), own).await;
+    let status = |answer| matches!(answer, Err(McpError::Unauthorized { status: 401, .. }));
+    assert!(status(answer));
+    assert_eq!(world.consents(), 1);
+}
+
+/// A user who consents when told to, and says when they were asked.
+fn slow(browser: Consent) -> (Consent, oneshot::Receiver<()>, watch::Sender<bool>) {
+    let (begun, began) = oneshot::channel();
+    let (go, gone) = watch::channel(false);
+    let begun = std::sync::Mutex::new(Some(begun));
+    let consent: Consent = Arc::new(move |url| {
+        let (browser, mut gone) = (browser.clone(), gone.clone());
+        if let Some(begun) = begun.lock().unwrap().take() {
+            begun.send(()).unwrap_or_default();
+        }
+        Box::pin(async move {
+            gone.wait_for(|gone| *gone).await.ok()?;
+            browser(url).await
+        })
+    });
+    (consent, began, go)
+}
+
+#[tokio::test]
+async fn a_consent_is_not_lost_when_the_caller_hangs_up() {
+    let world = World::new().await;
+    let (consent, began, go) = slow(consent(world.client.clone()));
+    let redirect: Url = REDIRECT.parse().unwrap();
+    let authorization = world.authorization(|oauth| oauth.flow = Flow::Code { redirect, consent });
+    tokio::select! {
+        _ = world.open(&authorization) => panic!("nobody has consented"),
+        _ = began => {}
+    }
+    go.send(true).unwrap();
+    world.open(&authorization).await.unwrap();
+    assert_eq!(world.consents(), 1);
+    world.is_in_order();
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_user_no_longer_than_it_must() {
+    let world = World::new().await;
+    let (consent, _began, go) = slow(consent(world.client.clone()));
+    let redirect: Url = REDIRECT.parse().unwrap();
+    let authorization = world.authorization(|oauth| {
+        oauth.flow = Flow::Code { redirect, consent };
+        oauth.limits.patience = Duration::from_millis(300);
+    });
+    let error = world.open(&authorization).await.err().unwrap();
+    assert!(matches!(cause(&error), OAuthError::Pending), "{error:?}");
+    go.send(true).unwrap();
+    let mut opened = world.open(&authorization).await;
+    for _ in 0..30 {
+        if opened.is_err() {
+            opened = world.open(&authorization).await;
+        }
+    }
+    opened.map(drop).unwrap();
+    assert_eq!(world.consents(), 1);
+    world.is_in_order();
+}
+
+pub(crate) fn cause(error: &McpError) -> &OAuthError {
+    match error {
+        McpError::Authorization { source, .. } => source,
+        other => panic!("{other:?}"),
+    }
+}

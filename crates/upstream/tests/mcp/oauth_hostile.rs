@@ -1,0 +1,358 @@
+//! Servers that mean harm and are asked who gives tokens for them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use upstream::egress::Egress;
+use upstream::http::{HttpClient, HttpError};
+use upstream::mcp::McpError;
+use upstream::mcp::oauth::{Authorization, Consent, Flow, OAuthError};
+
+use crate::oauth::{World, cause, client, consent, oauth, open_at, url};
+use crate::server::{Asked, Reply, Server};
+use crate::support::*;
+
+/// An MCP server that is its own authorization server, but for what `other` says.
+async fn server(other: impl Fn(&Asked, &str) -> Option<Reply> + Send + Sync + 'static) -> Server {
+    Server::start(move |asked| {
+        let base = format!("http://{}", asked.header("host").unwrap_or_default());
+        if let Some(reply) = other(asked, &base) {
+            return reply;
+        }
+        let path = asked.path.split('?').next().unwrap_or_default();
+        let document = match path {
+            "/.well-known/oauth-protected-resource/mcp" => {
+                json!({"resource": format!("{base}/mcp"), "authorization_servers": [base]})
+            }
+            "/.well-known/oauth-authorization-server" => metadata(&base),
+            "/register" => json!({"client_id": "a"}),
+            "/token" => json!({"access_token": "hush", "token_type": "Bearer"}),
+            "/authorize" => return back(asked, &format!("iss={base}&code=hush")),
+            _ => return Reply::Json(401, vec![("www-authenticate", "Bearer".to_owned())], None),
+        };
+        Reply::Json(200, vec![], Some(document))
+    })
+    .await
+}
+
+fn metadata(base: &str) -> Value {
+    json!({
+        "issuer": base,
+        "authorization_endpoint": format!("{base}/authorize"),
+        "token_endpoint": format!("{base}/token"),
+        "registration_endpoint": format!("{base}/register"),
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["none"],
+    })
+}
+
+fn back(asked: &Asked, answer: &str) -> Reply {
+    let asked = crate::authority::pairs(asked.path.split_once('?').unwrap().1);
+    let to = format!("{}?state={}&{answer}", asked["redirect_uri"], asked["state"]);
+    Reply::Json(302, vec![("location", to)], None)
+}
+
+/// Why nothing comes of it. No secret is ever in that.
+async fn refusal(server: &Server, client: &HttpClient) -> OAuthError {
+    let mut oauth = oauth(consent(client.clone()));
+    oauth.limits.request = Duration::from_millis(500);
+    let authorization = Authorization::new(client.clone(), url(server), oauth);
+    let error = open_at(client, url(server), &authorization).await.err().unwrap();
+    assert!(!format!("{error:?} {error} {authorization:?}").contains("hush"), "{error:?}");
+    cause(&error).clone()
+}
+
+fn is_asked(server: &Server, path: &str) -> bool {
+    server.asked().iter().any(|asked| asked.path.starts_with(path))
+}
+
+/// With metadata that is changed.
+async fn with(change: impl Fn(&mut Value, &str) + Send + Sync + 'static) -> Server {
+    server(move |asked, base| {
+        (asked.path == "/.well-known/oauth-authorization-server").then(|| {
+            let mut metadata = metadata(base);
+            change(&mut metadata, base);
+            Reply::Json(200, vec![], Some(metadata))
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn metadata_of_another_issuer_is_not_used() {
+    for other in ["https://evil.example".to_owned(), "BASE/".to_owned()] {
+        let server =
+            with(move |metadata, base| metadata["issuer"] = json!(other.replace("BASE", base)))
+                .await;
+        let error = refusal(&server, &client()).await;
+        assert!(matches!(error, OAuthError::WrongIssuer { .. }), "{error:?}");
+        assert!(!is_asked(&server, "/register") && !is_asked(&server, "/authorize"));
+    }
+}
+
+#[tokio::test]
+async fn metadata_of_another_resource_is_not_used() {
+    let server = server(|asked, base| {
+        let document =
+            json!({"resource": "https://evil.example/mcp", "authorization_servers": [base]});
+        let is_it = asked.path.starts_with("/.well-known/oauth-protected");
+        is_it.then(|| Reply::Json(200, vec![], Some(document)))
+    })
+    .await;
+    let error = refusal(&server, &client()).await;
+    assert!(matches!(error, OAuthError::WrongResource { .. }), "{error:?}");
+    assert!(!is_asked(&server, "/.well-known/oauth-authorization-server"));
+}
+
+#[tokio::test]
+async fn an_answer_to_another_question_or_of_another_issuer_gets_no_token() {
+    for (answer, is_mixed_up) in [
+        ("code=hush&iss=https://evil.example", true),
+        ("code=hush&iss=BASE/", true),
+        ("code=hush&iss=BASE&iss=https://evil.example", false),
+        ("code=hush&iss=BASE&code=other", false),
+        ("code=hush&iss=BASE&state=other", false),
+        ("iss=BASE", false),
+        ("iss=https://evil.example&error=access_denied", true),
+    ] {
+        let server = server(move |asked, base| {
+            let is_it = asked.path.starts_with("/authorize");
+            is_it.then(|| back(asked, &answer.replace("BASE", base)))
+        })
+        .await;
+        let error = refusal(&server, &client()).await;
+        assert_eq!(matches!(error, OAuthError::WrongIssuer { .. }), is_mixed_up, "{answer}");
+        assert!(is_mixed_up || matches!(error, OAuthError::Answer { .. }), "{answer}: {error:?}");
+        assert!(!is_asked(&server, "/token"), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_must_name_its_issuer_and_does_not_gets_no_token() {
+    let server = server(|asked, base| match asked.path.split('?').next() {
+        Some("/authorize") => Some(back(asked, "code=hush")),
+        Some("/.well-known/oauth-authorization-server") => {
+            let mut metadata = metadata(base);
+            metadata["authorization_response_iss_parameter_supported"] = json!(true);
+            Some(Reply::Json(200, vec![], Some(metadata)))
+        }
+        _ => None,
+    })
+    .await;
+    let error = refusal(&server, &client()).await;
+    assert!(matches!(error, OAuthError::WrongIssuer { .. }), "{error:?}");
+    assert!(!is_asked(&server, "/token"));
+}
+
+#[tokio::test]
+async fn nobody_is_asked_at_an_address_that_is_not_open() {
+    let inner = Server::start(|_| Reply::status(200)).await;
+    let forbidden = inner.url("");
+    for place in ["issuer", "authorization_endpoint", "token_endpoint", "registration_endpoint"] {
+        let inside = forbidden.clone();
+        let server = server(move |asked, base| match (place, asked.path.as_str()) {
+            ("issuer", "/.well-known/oauth-protected-resource/mcp") => {
+                let document =
+                    json!({"resource": format!("{base}/mcp"), "authorization_servers": [inside]});
+                Some(Reply::Json(200, vec![], Some(document)))
+            }
+            (_, "/.well-known/oauth-authorization-server") => {
+                let mut metadata = metadata(base);
+                metadata[place] = json!(format!("{inside}/inside"));
+                Some(Reply::Json(200, vec![], Some(metadata)))
+            }
+            _ => None,
+        })
+        .await;
+        let open = url(&server);
+        let open = format!("{}:{}", open.host_str().unwrap(), open.port().unwrap());
+        let egress = Egress { allow_private: false, allowed: vec![open.parse().unwrap()] };
+        let error = refusal(&server, &HttpClient::new(egress)).await;
+        assert!(matches!(error, OAuthError::Forbidden { .. }), "{place}: {error:?}");
+    }
+    assert_eq!(inner.story(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn metadata_that_the_challenge_names_is_looked_for_within_the_guard_too() {
+    let inner = Server::start(|_| Reply::status(200)).await;
+    let header = format!("Bearer resource_metadata=\"{}\"", inner.url("/inside"));
+    let server = Server::start(move |_| {
+        Reply::Json(401, vec![("www-authenticate", header.clone())], Some(json!({})))
+    })
+    .await;
+    let open = format!("127.0.0.1:{}", url(&server).port().unwrap());
+    let egress = Egress { allow_private: false, allowed: vec![open.parse().unwrap()] };
+    let error = refusal(&server, &HttpClient::new(egress)).await;
+    let OAuthError::Http { source, .. } = &error else { panic!("{error:?}") };
+    assert!(matches!(**source, HttpError::Refused(_)), "{error:?}");
+    assert_eq!(inner.story(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn secrets_and_users_are_not_sent_where_they_can_be_overheard_or_run() {
+    for (place, named) in [
+        ("token_endpoint", "http://as.example/token"),
+        ("authorization_endpoint", "http://as.example/authorize"),
+        ("authorization_endpoint", "javascript:alert(1)"),
+        ("authorization_endpoint", "https://user:pass@as.example/"),
+        ("authorization_endpoint", "https://as.example/?client_id=theirs"),
+        ("authorization_endpoint", "https://as.example/#here"),
+        ("token_endpoint", "no url"),
+    ] {
+        let server = with(move |metadata, _| metadata[place] = json!(named)).await;
+        let error = refusal(&server, &client()).await;
+        let is_told = matches!(
+            error,
+            OAuthError::Plain { .. }
+                | OAuthError::Forbidden { .. }
+                | OAuthError::Unusable { .. }
+                | OAuthError::Nowhere { .. }
+        );
+        assert!(is_told, "{named}: {error:?}");
+        assert!(!is_asked(&server, "/token"), "{named}");
+    }
+}
+
+#[tokio::test]
+async fn without_pkce_nobody_is_asked() {
+    for methods in [json!([]), json!(["plain"])] {
+        let server = with(move |metadata, _| {
+            metadata["code_challenge_methods_supported"] = methods.clone();
+        })
+        .await;
+        let error = refusal(&server, &client()).await;
+        assert!(matches!(error, OAuthError::NoPkce { .. }), "{error:?}");
+        assert!(!is_asked(&server, "/authorize"));
+    }
+}
+
+#[tokio::test]
+async fn documents_have_an_end() {
+    let circles = server(|asked, base| {
+        let is_it = asked.path.starts_with("/.well-known/oauth-authorization-server");
+        is_it.then(|| Reply::Json(302, vec![("location", format!("{base}{}", asked.path))], None))
+    })
+    .await;
+    let error = refusal(&circles, &client()).await;
+    let OAuthError::Http { source, .. } = &error else { panic!("{error:?}") };
+    assert!(matches!(**source, HttpError::TooManyRedirects { .. }), "{error:?}");
+
+    for path in ["/.well-known/oauth-protected-resource/mcp", "/register", "/token"] {
+        let large = server(move |asked, _| {
+            let document = json!({"resource": "x".repeat(300 * 1024)});
+            (asked.path == path).then(|| Reply::Json(200, vec![], Some(document)))
+        })
+        .await;
+        let error = refusal(&large, &client()).await;
+        let OAuthError::Http { source, .. } = &error else { panic!("{path}: {error:?}") };
+        assert!(matches!(**source, HttpError::TooLarge { .. }), "{path}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_hangs_is_given_up() {
+    for path in ["/.well-known/oauth-authorization-server", "/register", "/token"] {
+        let hanging = server(move |asked, _| {
+            (asked.path == path).then(|| Reply::Stream(vec![crate::server::Piece::Hold]))
+        })
+        .await;
+        let begun = Instant::now();
+        let error = refusal(&hanging, &client()).await;
+        let OAuthError::Http { source, .. } = &error else { panic!("{path}: {error:?}") };
+        assert!(matches!(**source, HttpError::Timeout { .. }), "{path}: {error:?}");
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[tokio::test]
+async fn a_token_of_another_kind_or_with_odd_characters_is_not_shown() {
+    for (token, kind) in [("hush", "DPoP"), ("hu\r\nsh", "Bearer"), ("", "Bearer")] {
+        let server = server(move |asked, _| {
+            let document = json!({"access_token": token, "token_type": kind});
+            (asked.path == "/token").then(|| Reply::Json(200, vec![], Some(document)))
+        })
+        .await;
+        let error = refusal(&server, &client()).await;
+        assert!(matches!(error, OAuthError::Unusable { .. }), "{error:?}");
+        assert!(server.asked().iter().all(|asked| asked.header("authorization").is_none()));
+    }
+}
+
+/// Counts those who are asked.
+fn counted(consent: Consent, count: &Arc<AtomicU32>) -> Consent {
+    let count = count.clone();
+    Arc::new(move |url| {
+        count.fetch_add(1, Ordering::Relaxed);
+        consent(url)
+    })
+}
+
+#[tokio::test]
+async fn a_server_that_is_never_content_does_not_have_a_user_asked_for_ever() {
+    for (status, at_most) in [(401, 1), (403, 3)] {
+        let wishes = AtomicU32::new(0);
+        let server = server(move |asked, _| {
+            asked.header("authorization").filter(|_| asked.path == "/mcp")?;
+            let wish = wishes.fetch_add(1, Ordering::Relaxed);
+            let header = format!("Bearer error=\"insufficient_scope\", scope=\"s{wish}\"");
+            Some(Reply::Json(status, vec![("www-authenticate", header)], None))
+        })
+        .await;
+        let (client, count) = (client(), Arc::default());
+        let mut oauth = oauth(counted(consent(client.clone()), &count));
+        oauth.limits.rest = Duration::ZERO;
+        let authorization = Authorization::new(client.clone(), url(&server), oauth);
+        for _ in 0..5 {
+            let error = open_at(&client, url(&server), &authorization).await.err().unwrap();
+            let is_told = matches!(
+                error,
+                McpError::Authorization { .. } | McpError::Unauthorized { status: 403, .. }
+            );
+            assert!(is_told, "{status}: {error:?}");
+        }
+        let count = count.load(Ordering::Relaxed);
+        assert!((1..=at_most).contains(&count), "{status}: {count}");
+    }
+}
+
+#[tokio::test]
+async fn scopes_do_not_grow_without_an_end() {
+    let server = server(|asked, _| {
+        let scopes: Vec<_> = (0..1000).map(|number| format!("s{number}")).collect();
+        let header = format!("Bearer scope=\"{}\"", scopes.join(" "));
+        let is_it = asked.path == "/mcp";
+        is_it.then(|| Reply::Json(401, vec![("www-authenticate", header)], None))
+    })
+    .await;
+    let error = refusal(&server, &client()).await;
+    assert!(matches!(error, OAuthError::TooManyScopes { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn whoever_did_not_consent_is_not_asked_again_at_once() {
+    let world = World::new().await;
+    let connection = world.opened().await;
+    world.authority.lock().unwrap().revoke_all();
+    world.authority.lock().unwrap().iss = Some("https://evil.example".to_owned());
+    for _ in 0..5 {
+        let error = call(&connection, "read", json!({})).await.unwrap_err();
+        assert!(matches!(cause(&error), OAuthError::WrongIssuer { .. }), "{error:?}");
+    }
+    assert_eq!(world.consents(), 2);
+}
+
+#[tokio::test]
+async fn a_user_who_does_not_answer_is_not_waited_for_longer_than_said() {
+    let server = server(|_, _| None).await;
+    let client = client();
+    let never: Consent = Arc::new(|_| Box::pin(std::future::pending()));
+    let mut oauth = oauth(never);
+    oauth.limits.consent = Duration::from_millis(200);
+    assert!(matches!(oauth.flow, Flow::Code { .. }));
+    let authorization = Authorization::new(client.clone(), url(&server), oauth);
+    let error = open_at(&client, url(&server), &authorization).await.err().unwrap();
+    assert!(matches!(cause(&error), OAuthError::NoConsent), "{error:?}");
+}

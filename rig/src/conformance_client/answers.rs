@@ -1,0 +1,34 @@
+//! What is answered to a server that asks: forms filled in with their defaults, no folders, and a model of one word.
+
+use serde_json::{Map, Value, json};
+
+/// A reply to any question.
+pub(super) fn to(method: &str, params: &Value) -> Map<String, Value> {
+    let reply = match method {
+        "elicitation/create" => {
+            json!({"action": "accept", "content": form(&params["requestedSchema"])})
+        }
+        "roots/list" => json!({"roots": []}),
+        _ => json!({
+            "role": "assistant", "model": "of one word", "stopReason": "endTurn",
+            "content": {"type": "text", "text": "yes"},
+        }),
+    };
+    reply.as_object().cloned().unwrap_or_default()
+}
+
+/// Every property with its default, or with anything of its type.
+pub(super) fn form(schema: &Value) -> Value {
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let filled = properties.map(|(name, property)| (name.clone(), value(property)));
+    Value::Object(filled.collect())
+}
+
+fn value(property: &Value) -> Value {
+    let default = property.get("default").cloned();
+    default.unwrap_or_else(|| match property["type"].as_str() {
+        Some("integer" | "number") => json!(1),
+        Some("boolean") => json!(true),
+        _ => json!("x"),
+    })
+}
