@@ -124,7 +124,7 @@ async fn what_cannot_be_asked_says_so() {
     };
     assert_eq!(
         error(json!({"kind": "mcp"})).await,
-        "sources of kind `mcp` cannot be asked for their tools yet"
+        "sources of kind `mcp` are asked over a connection"
     );
     assert_eq!(
         error(json!({"kind": "builtin"})).await,

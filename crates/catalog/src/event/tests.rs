@@ -177,6 +177,7 @@ fn words_inside_events_are_for_ever_too() {
     let all = [
         ("settings", words::<model::Settings>(json!({"kind": "nothing"}))),
         ("lifecycle", words::<model::Lifecycle>(plain())),
+        ("isolation", words::<model::Isolation>(plain())),
         ("auth", words::<model::Auth>(json!({"kind": "nothing"}))),
         ("location", words::<model::ApiKeyLocation>(plain())),
         ("trust", words::<model::Trust>(plain())),
@@ -195,12 +196,13 @@ fn words_inside_events_are_for_ever_too() {
     insta::assert_snapshot!(all.into_iter().map(line).collect::<String>(), @r##"
     settings: builtin custom http_manifest mcp openapi workflow
     lifecycle: persistent transient
+    isolation: auto per_agent shared
     auth: api_key basic bearer client_credentials none token_exchange
     location: cookie header query
     trust: auto review
     visibility: hidden listed searchable
     health: degraded healthy unhealthy unknown
-    execution: async_poll builtin custom mcp_call sync_http workflow
+    execution: async_poll builtin custom mcp_call mcp_prompt mcp_resource mcp_template sync_http workflow
     body_encoding: bytes form json multipart text
     schema: inline stored
     selector_mode: all any

@@ -26,7 +26,8 @@ fn discovery_of(text: &str) -> Result<Found, DiscoveryError> {
 fn quickly(specification: &str) -> Found {
     let started = Instant::now();
     let found = discovered(specification);
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    // What is not bounded takes hours; a machine may be busy.
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
     found
 }
 

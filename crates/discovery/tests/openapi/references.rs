@@ -205,7 +205,8 @@ fn a_bomb_of_aliases_is_refused() {
     text.push_str("paths: {/menu: {get: {}}}\n");
     let started = Instant::now();
     assert!(super::discovery_of(&text).unwrap_err().to_string().contains("copy too much"));
-    assert!(started.elapsed() < Duration::from_secs(5));
+    // What is not bounded takes hours; a machine may be busy.
+    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
