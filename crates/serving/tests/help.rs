@@ -9,7 +9,7 @@ fn help(verb: &str) -> String {
 
 #[test]
 fn the_program() {
-    insta::assert_snapshot!(help(""), @"
+    insta::assert_snapshot!(help(""), @r##"
     One catalog for the tools of many sources; every agent gets exactly those it may use
 
     Usage: toolcrib [OPTIONS] <COMMAND>
@@ -19,6 +19,7 @@ fn the_program() {
       stdio     Offer the tools of one identity to a program that starts us, over MCP
       discover  List the tools of an API, without a server
       call      Call a tool of an API, without a server
+      import    Take over the MCP servers that other programs know
       explain   Say which tools an identity has, and why
       journal   Look into the journal, check it, move it
       secret    Keep the secrets that sources need
@@ -40,7 +41,7 @@ fn the_program() {
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded
       toolcrib journal export backup.jsonl    # keep a copy
-    ");
+    "##);
 }
 
 #[test]
@@ -92,13 +93,16 @@ fn serve() {
 
 #[test]
 fn discover() {
-    insta::assert_snapshot!(help("discover"), @"
+    insta::assert_snapshot!(help("discover"), @r##"
     List the tools of an API, without a server
 
-    Usage: toolcrib discover [OPTIONS] <TARGET>
+    Usage: toolcrib discover [OPTIONS] [TARGET] [-- <COMMAND>...]
 
     Arguments:
-      <TARGET>  An OpenAPI specification or http manifest: a file, a URL, or `-` for standard input
+      [TARGET]      A specification or http manifest (file, URL, or `-` for standard input), or the URL
+                    of an MCP server
+      [COMMAND]...  A program that speaks MCP, instead of TARGET; it gets PATH and HOME and nothing else
+                    of the environment
 
     Options:
           --base-url <URL>           Where the API is, instead of where its specification says
@@ -108,6 +112,8 @@ fn discover() {
           --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
                                      basic it is `user:password`
           --allow-private            Reach private and loopback addresses too
+          --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
+                                     `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --json                     Print JSON instead of text
@@ -115,28 +121,32 @@ fn discover() {
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
 
-    TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, or the http manifest behind
-    `GET /tools`. What cannot become a tool is a warning.
+    TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, the http manifest behind
+    `GET /tools`, or the URL of an MCP server. After `--` comes a program that speaks MCP. What cannot
+    become a tool is a warning.
 
     Examples:
       toolcrib discover api.yaml
       toolcrib discover https://api.example.com/openapi.json
+      toolcrib discover https://mcp.example.com/mcp --header authorization=env:TOKEN
+      toolcrib discover -- npx -y @modelcontextprotocol/server-everything stdio
       curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'
-    ");
+    "##);
 }
 
 #[test]
 fn call() {
-    insta::assert_snapshot!(help("call"), @r#"
+    insta::assert_snapshot!(help("call"), @r##"
     Call a tool of an API, without a server
 
-    Usage: toolcrib call [OPTIONS] <TARGET> <TOOL> [KEY=VALUE]...
+    Usage: toolcrib call [OPTIONS] TARGET TOOL [KEY=VALUE]...
+           toolcrib call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARGUMENT]...
 
     Arguments:
-      <TARGET>        An OpenAPI specification or http manifest: a file, a URL, or `-` for standard
-                      input
-      <TOOL>          The name of the tool, as `discover` lists it
-      [KEY=VALUE]...  Arguments: a text as it is, anything else as JSON
+      <TARGET TOOL KEY=VALUE>...  The target as for `discover`, the tool as `discover` lists it, and
+                                  arguments
+      [COMMAND]...                A program that speaks MCP, instead of TARGET; it gets PATH and HOME
+                                  and nothing else of the environment
 
     Options:
           --base-url <URL>           Where the API is, instead of where its specification says
@@ -146,6 +156,8 @@ fn call() {
           --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
                                      basic it is `user:password`
           --allow-private            Reach private and loopback addresses too
+          --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
+                                     `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --args <JSON>              Arguments as a JSON object, `@FILE` or `-` for standard input
@@ -165,8 +177,37 @@ fn call() {
       toolcrib call api.yaml get_pet id=7
       toolcrib call api.yaml add_pet name=Rex tags='["dog"]' --dry-run
       toolcrib call api.yaml add_pet --args @pet.json
+      toolcrib call echo message=hi -- npx -y @modelcontextprotocol/server-everything stdio
       TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN
-    "#);
+    "##);
+}
+
+#[test]
+fn import() {
+    insta::assert_snapshot!(help("import"), @r##"
+    Take over the MCP servers that other programs know
+
+    Usage: toolcrib import [OPTIONS] <FILE>
+
+    Arguments:
+      <FILE>  The file, or `-` for standard input
+
+    Options:
+          --dry-run                  Say what would be registered, and register nothing
+          --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
+
+    FILE is the configuration of a desktop client (`mcpServers` of Claude Desktop and Cursor, `servers`
+    of VS Code) or a `server.json` of the official MCP registry; `-` is standard input. Each server
+    becomes a source. Values of environments and headers are sealed; `${NAME}` stays a variable.
+
+    Examples:
+      toolcrib import ~/.cursor/mcp.json --dry-run
+      toolcrib import claude_desktop_config.json --sealing-key-file key
+      curl -s https://registry.example/v0.1/servers/… | toolcrib import -
+    "##);
 }
 
 #[test]
