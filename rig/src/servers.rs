@@ -56,8 +56,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         older_python: orders.older_python,
     };
     left::take_in_orphans()?;
-    let mut table = Table::default();
-    table.head();
+    let mut table = Table::begin();
     try_all(installed, &wanted, &mut table).await?;
     println!("{} of {} as they must be", table.rows - table.wrong, table.rows);
     if table.wrong > 0 {
@@ -203,15 +202,16 @@ async fn kill(
     Ok(calls)
 }
 
-#[derive(Default)]
+/// What came of it, a line for each.
 struct Table {
     rows: usize,
     wrong: usize,
 }
 
 impl Table {
-    fn head(&self) {
+    fn begin() -> Self {
         println!("{:<15}  {:<10}  calls  seconds", "server", "agent");
+        Self { rows: 0, wrong: 0 }
     }
 
     fn row(&mut self, server: &str, what: &str, start: Instant, calls: anyhow::Result<usize>) {

@@ -4,12 +4,16 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 const LIMIT: Duration = Duration::from_secs(5);
 
 struct Running {
     id: u32,
     parent: u32,
+    /// It waits for its parent to hear of that.
+    has_ended: bool,
     command: String,
 }
 
@@ -51,10 +55,21 @@ fn below_us() -> anyhow::Result<Vec<Running>> {
         found.extend(children);
         others = rest;
     }
+    for ended in found.extract_if(.., |one| one.has_ended) {
+        bury(ended.id)?;
+    }
     Ok(found)
 }
 
-/// All that run; one that has ended and was not buried does not.
+/// Whoever was taken in has no other parent to do that. One that is not ours stays, for its own.
+fn bury(id: u32) -> anyhow::Result<()> {
+    let id = Pid::from_raw(i32::try_from(id)?).context("no program has the number 0")?;
+    match waitpid(Some(id), WaitOptions::NOHANG) {
+        Ok(_) | Err(Errno::CHILD) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn all() -> anyhow::Result<Vec<Running>> {
     let mut all = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -69,13 +84,11 @@ fn all() -> anyhow::Result<Vec<Running>> {
         let (_, stat) = stat.rsplit_once(") ").context("a name ends with a bracket")?;
         let mut words = stat.split(' ');
         let (state, parent) = (words.next(), words.next());
-        if matches!(state, Some("Z" | "X")) {
-            continue;
-        }
+        let has_ended = matches!(state, Some("Z" | "X"));
         let parent = parent.context("there is a parent")?.parse()?;
         let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        all.push(Running { id, parent, command });
+        all.push(Running { id, parent, has_ended, command });
     }
     Ok(all)
 }
