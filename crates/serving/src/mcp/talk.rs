@@ -102,9 +102,10 @@ impl Talk {
         match said {
             Said::Progress(progress) => {
                 let Some(token) = &self.progress_token else { return };
-                let mut params = json!({"progressToken": token, "progress": progress.progress});
+                let mut params =
+                    json!({"progressToken": token, "progress": number(progress.progress)});
                 if let Some(total) = progress.total {
-                    params["total"] = total.into();
+                    params["total"] = number(total);
                 }
                 if let Some(message) = progress.message {
                     params["message"] = Value::from(&*message);
@@ -132,6 +133,15 @@ impl Talk {
                 self.ready.push_back(self.answer(begun));
             }
         }
+    }
+}
+
+/// A whole number as one, as servers write it.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value.fract() == 0.0 && value.abs() < EXACT {
+        true => Value::from(value as i64),
+        false => Value::from(value),
     }
 }
 
