@@ -120,7 +120,8 @@ impl Ways {
 
     async fn call(&mut self, way: Way) -> anyhow::Result<()> {
         match way {
-            Way::Pipes => tokio::task::block_in_place(|| self.pipes.call(TEXT)),
+            // It blocks the thread for less than handing its tasks to another one would take.
+            Way::Pipes => self.pipes.call(TEXT),
             Way::View => self.view().await,
             Way::Http => {
                 let answer = wire::json_of(self.connection.ask(&self.request).await?)?;
