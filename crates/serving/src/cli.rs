@@ -257,7 +257,7 @@ pub(crate) struct Serve {
     /// Let callers without a credential in, wherever they are
     #[arg(long)]
     pub(crate) allow_anonymous: bool,
-    /// Let admins register MCP servers that are started as child processes
+    /// Start the MCP servers that are programs, and let admins register such
     #[arg(long)]
     pub(crate) allow_stdio: bool,
 }
@@ -273,6 +273,9 @@ pub(crate) struct Stdio {
     /// Whether tools are listed, searched, or searched if the list is long
     #[arg(long, value_enum, default_value = "list")]
     pub(crate) mode: sight::Mode,
+    /// Start the MCP servers that are programs
+    #[arg(long)]
+    pub(crate) allow_stdio: bool,
     /// A file with the key
     #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
     pub(crate) sealing_key_file: Option<PathBuf>,

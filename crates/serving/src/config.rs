@@ -89,9 +89,9 @@ fn read_key(path: &Path) -> io::Result<String> {
 
 /// Programs that speak MCP are found where we were, and end with us: by way of this very program, even if its file is
 /// replaced meanwhile.
-pub(crate) fn programs() -> ProgramHost {
+pub(crate) fn programs(is_open: bool) -> ProgramHost {
     let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
-    ProgramHost { search_path: std::env::var_os("PATH"), bound_by: ourselves }
+    ProgramHost { is_open, search_path: std::env::var_os("PATH"), bound_by: ourselves }
 }
 
 /// As much of the environment as a program needs to run at all, and nothing that is anybody's secret.

@@ -80,7 +80,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         authenticator,
         cache,
         secrets,
-        programs: config::programs(),
+        programs: config::programs(arguments.allow_stdio),
         providers: Vec::new(),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);

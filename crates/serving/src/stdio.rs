@@ -30,7 +30,7 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     let behaviour = toolcrib::Options {
         anonymous: true,
         secrets: Some(Arc::new(secrets)),
-        programs: config::programs(),
+        programs: config::programs(arguments.allow_stdio),
         ..toolcrib::Options::default()
     };
     let crib = Toolcrib::new(catalog, client, SystemClock, behaviour);

@@ -46,7 +46,7 @@ fn the_program() {
 
 #[test]
 fn serve() {
-    insta::assert_snapshot!(help("serve"), @"
+    insta::assert_snapshot!(help("serve"), @r##"
     Serve the catalog
 
     Usage: toolcrib serve [OPTIONS]
@@ -66,7 +66,8 @@ fn serve() {
           --drain-delay <SECONDS>    How long to go on after SIGTERM while `/health/ready` says no, so
                                      that balancers see it [default: 0]
           --allow-anonymous          Let callers without a credential in, wherever they are
-          --allow-stdio              Let admins register MCP servers that are started as child processes
+          --allow-stdio              Start the MCP servers that are programs, and let admins register
+                                     such
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
@@ -88,7 +89,7 @@ fn serve() {
         - issuer: https://id.example.com/realms/acme
           audience: https://crib.example.com
           keys: {jwks_url: https://id.example.com/realms/acme/certs}
-    ");
+    "##);
 }
 
 #[test]
@@ -101,8 +102,8 @@ fn discover() {
     Arguments:
       [TARGET]      A specification or http manifest (file, URL, or `-` for standard input), or the URL
                     of an MCP server
-      [COMMAND]...  A program that speaks MCP, instead of TARGET; it gets PATH and HOME and nothing else
-                    of the environment
+      [COMMAND]...  A program that speaks MCP, instead of TARGET; of the environment it gets PATH, HOME,
+                    LANG and TMPDIR
 
     Options:
           --base-url <URL>           Where the API is, instead of where its specification says
@@ -145,8 +146,8 @@ fn call() {
     Arguments:
       <TARGET TOOL KEY=VALUE>...  The target as for `discover`, the tool as `discover` lists it, and
                                   arguments
-      [COMMAND]...                A program that speaks MCP, instead of TARGET; it gets PATH and HOME
-                                  and nothing else of the environment
+      [COMMAND]...                A program that speaks MCP, instead of TARGET; of the environment it
+                                  gets PATH, HOME, LANG and TMPDIR
 
     Options:
           --base-url <URL>           Where the API is, instead of where its specification says
@@ -233,6 +234,9 @@ fn stdio() {
               - auto:   The tools, unless the list is longer than the budget
 
               [default: list]
+
+          --allow-stdio
+              Start the MCP servers that are programs
 
           --sealing-key-file <FILE>
               A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]

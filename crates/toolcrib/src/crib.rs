@@ -171,9 +171,10 @@ impl Toolcrib {
         &self.0.upstreams
     }
 
-    /// The last that the program of a source said on the side, if it is one.
+    /// The last that the program of a source said on the side, if it is one. No secret of ours is in it.
     pub fn stderr_of(&self, source: &SourceId) -> Option<String> {
-        self.0.upstreams.stderr(source)
+        let text = self.0.upstreams.stderr(source)?;
+        Some(self.secrets().map_or(text.clone(), |secrets| secrets.redact(&text)))
     }
 
     pub(crate) fn secrets(&self) -> Option<&Secrets> {

@@ -37,7 +37,9 @@ const SECRETS_FOR: Duration = Duration::from_secs(1);
 /// Where programs that speak MCP are started.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramHost {
-    /// Where the command of a source is looked up that is no path, unless its own environment says.
+    /// Whether any are. Whoever may register a source could otherwise run whatever they like here.
+    pub is_open: bool,
+    /// Where the command of a source is looked up that is no path, and its `PATH`, unless its own environment says.
     pub search_path: Option<OsString>,
     /// A program that begins with [`upstream::stdio::run_if_asked`], most often this one: with it, programs die with us
     /// even if we are killed.
@@ -62,6 +64,9 @@ pub enum UpstreamError {
         /// The name of the header.
         name: Box<str>,
     },
+    /// The source is a program, and none is started here.
+    #[error("no program is started here: start toolcrib with --allow-stdio for that")]
+    NoPrograms,
     /// Nowhere to connect to.
     #[error("the source has neither a `url` nor a `command`: give one of them")]
     Nowhere,

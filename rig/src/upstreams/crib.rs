@@ -70,7 +70,8 @@ pub(crate) async fn make(
 ) -> anyhow::Result<(Toolcrib, BTreeMap<String, String>)> {
     let journal = JournalPlace::Memory.open(SystemClock).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
-    let programs = ProgramHost { search_path: None, bound_by: Some("/proc/self/exe".into()) };
+    let bound_by = Some("/proc/self/exe".into());
+    let programs = ProgramHost { is_open: true, search_path: None, bound_by };
     let options = Options { programs, ..Options::default() };
     let crib = Toolcrib::new(catalog, HttpClient::new(Egress::default()), SystemClock, options);
     let mut groups = Vec::new();

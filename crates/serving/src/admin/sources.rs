@@ -104,7 +104,9 @@ fn tag_in<'a>(id: &'a SourceId) -> impl Fn(&Snapshot) -> Option<Tag> + 'a {
 fn seen(app: &App, id: &SourceId) -> Result<Seen<SeenSource>, Problem> {
     let snapshot = app.snapshot();
     let entry = snapshot.source(id).ok_or_else(|| Problem::not_found("source", id.as_str()))?;
-    Ok(Seen { tag: tag(&entry.source), body: SeenSource::of(&snapshot, entry) })
+    let stderr = app.crib.stderr_of(id);
+    let body = SeenSource::of(&snapshot, entry, stderr.as_deref());
+    Ok(Seen { tag: tag(&entry.source), body })
 }
 
 /// Gives one command and shows what has become of the source.

@@ -32,7 +32,7 @@ pub(crate) struct Target {
     /// How long to wait for an answer [default: 60 for a specification, 30 for a call]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: Option<u64>,
-    /// A program that speaks MCP, instead of TARGET; it gets PATH and HOME and nothing else of the environment
+    /// A program that speaks MCP, instead of TARGET; of the environment it gets PATH, HOME, LANG and TMPDIR
     #[arg(last = true, value_name = "COMMAND", num_args = 1..)]
     pub(crate) command: Vec<String>,
 }

@@ -36,7 +36,7 @@ pub(super) async fn of_command(options: &options::Target) -> Result<Target, Fail
     let Some((command, arguments)) = options.command.split_first() else {
         return Err(Failure::CommandMissing);
     };
-    let host = config::programs();
+    let host = config::programs(true);
     let program = Program {
         arguments: arguments.iter().map(OsString::from).collect(),
         environment: config::little_environment(),

@@ -111,6 +111,11 @@ pub(super) fn target(
     host: &ProgramHost,
 ) -> Result<Target, UpstreamError> {
     if let Some(command) = command(profile) {
+        if !host.is_open {
+            return Err(UpstreamError::NoPrograms);
+        }
+        // Hardly a program runs without: what it starts itself is found there too.
+        let path = host.search_path.clone().map(|path| (OsString::from("PATH"), path));
         let environment = shown
             .environment
             .iter()
@@ -118,7 +123,7 @@ pub(super) fn target(
         return Ok(Target::Program(Program {
             command: command.program.to_string().into(),
             arguments: command.arguments.iter().map(|text| OsString::from(&**text)).collect(),
-            environment: environment.collect(),
+            environment: path.into_iter().chain(environment).collect(),
             folder: command.directory.as_ref().map(|folder| folder.to_string().into()),
             search_path: host.search_path.clone(),
             bound_by: host.bound_by.clone(),
@@ -133,4 +138,27 @@ pub(super) fn target(
         }
     };
     Ok(Target::Http { client, url, headers: shown.headers.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use upstream::egress::Egress;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_program_is_started_only_where_programs_are() {
+        let profile =
+            json!({"name": "Files", "settings": {"kind": "mcp", "command": {"program": "files"}}});
+        let profile: SourceProfile = serde_json::from_value(profile).unwrap();
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let shown = Shown::of(&profile, None).await.unwrap();
+        let at = |host: &ProgramHost| target(&profile, &shown, &client, host);
+        assert!(matches!(at(&ProgramHost::default()), Err(UpstreamError::NoPrograms)));
+        let open = ProgramHost { is_open: true, search_path: Some("/bin".into()), bound_by: None };
+        let Ok(Target::Program(program)) = at(&open) else { panic!("no program") };
+        let path = (OsString::from("PATH"), OsString::from("/bin"));
+        assert_eq!(program.environment.into_iter().collect::<Vec<_>>(), [path]);
+    }
 }

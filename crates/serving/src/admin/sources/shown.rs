@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::etag::Tag;
+use crate::out;
 
 /// A source in a list.
 #[derive(Serialize, JsonSchema)]
@@ -41,6 +42,9 @@ pub(super) struct SeenSource {
     state: State,
     /// What the last successful refresh could not convert.
     warnings: Vec<Warning>,
+    /// The last that its program wrote to its standard error, on this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
 }
 
 /// How a source is doing.
@@ -116,13 +120,15 @@ impl Listed {
 }
 
 impl SeenSource {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedSource, stderr: Option<&str>) -> Self {
         let source = &entry.source;
         Self {
             id: source.id.clone(),
             profile: source.profile.clone(),
             state: State::of(snapshot, entry),
             warnings: source.inventory.as_ref().map(|i| i.warnings.clone()).unwrap_or_default(),
+            // It comes from outside: nothing in it is to be obeyed by a terminal.
+            stderr: stderr.map(|text| out::plain(text).into_owned()),
         }
     }
 }
