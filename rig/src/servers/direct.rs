@@ -21,7 +21,7 @@ pub(super) struct Direct {
 }
 
 impl Direct {
-    /// With an empty environment, as toolcrib starts it.
+    /// With an empty environment.
     pub(super) async fn start(command: &[String]) -> anyhow::Result<Self> {
         let (program, arguments) = command.split_first().context("there is no command")?;
         let mut command = Command::new(program);

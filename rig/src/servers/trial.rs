@@ -56,10 +56,13 @@ impl Calls<'_> {
         Ok(())
     }
 
-    /// Nothing is inherited.
+    /// Nothing is inherited but where programs are found.
     async fn environment(&mut self) -> anyhow::Result<()> {
         let told = self.call("get-env", json!({})).await?;
-        let environment: Value = serde_json::from_str(&texts(&told.result))?;
+        let mut environment: Value = serde_json::from_str(&texts(&told.result))?;
+        // Where programs are found; nothing else of the server's own.
+        let path = environment.as_object_mut().and_then(|all| all.shift_remove("PATH"));
+        anyhow::ensure!(path.is_some(), "the program has no PATH");
         same("the environment", &environment, &json!({"GREETING": "hello"}))
     }
 
