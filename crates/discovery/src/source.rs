@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use model::{OpenapiSettings, Settings, SourceId, SourceProfile, SpecificationPlace};
-use upstream::egress::Allowed;
 use upstream::http::{HttpClient, Limits, Url};
 
 use crate::fetch::{LIMITS, fetch, refuse_web_page, shown};
@@ -18,7 +17,7 @@ pub async fn discover(
     profile: &SourceProfile,
     client: &HttpClient,
 ) -> Result<Found, DiscoveryError> {
-    let client = &client_for(profile, client)?;
+    let client = &client.allowing_texts(&profile.allow)?;
     match &profile.settings {
         Settings::Openapi(settings) => openapi(source, profile, settings, client).await,
         Settings::HttpManifest {} => http_manifest(source, profile, client).await,
@@ -29,14 +28,6 @@ pub async fn discover(
             Err(DiscoveryError::NothingToFetch { kind: profile.settings.kind() })
         }
     }
-}
-
-fn client_for(profile: &SourceProfile, client: &HttpClient) -> Result<HttpClient, DiscoveryError> {
-    if profile.allow.is_empty() {
-        return Ok(client.clone());
-    }
-    let allowed: Result<Vec<Allowed>, _> = profile.allow.iter().map(|text| text.parse()).collect();
-    Ok(client.allowing(allowed?))
 }
 
 async fn openapi(

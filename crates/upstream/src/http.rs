@@ -11,7 +11,7 @@ pub use reqwest::{Method, header};
 use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
 
-use crate::egress::{Allowed, Egress, EgressError};
+use crate::egress::{Allowed, Egress, EgressError, InvalidAllowed};
 use crate::resolver;
 use connections::Connections;
 pub use error::{Cause, HttpError};
@@ -86,6 +86,15 @@ impl HttpClient {
     pub fn with_egress(&self, egress: Egress) -> Self {
         let egress = Arc::new(egress);
         Self { connections: self.connections.with_egress(egress.clone()), egress }
+    }
+
+    /// The same, with what a source says it may reach: addresses, networks, host names.
+    pub fn allowing_texts(&self, more: &[Box<str>]) -> Result<Self, InvalidAllowed> {
+        if more.is_empty() {
+            return Ok(self.clone());
+        }
+        let more: Result<Vec<Allowed>, _> = more.iter().map(|text| text.parse()).collect();
+        Ok(self.allowing(more?))
     }
 
     /// The same, with more open than before: what one source may reach.

@@ -130,13 +130,7 @@ pub(super) fn target(
         }));
     }
     let url = profile.url.as_ref().ok_or(UpstreamError::Nowhere)?.as_url().clone();
-    let client = match profile.allow.is_empty() {
-        true => client.clone(),
-        false => {
-            let allowed = profile.allow.iter().map(|text| text.parse());
-            client.allowing(allowed.collect::<Result<Vec<_>, _>>()?)
-        }
-    };
+    let client = client.allowing_texts(&profile.allow)?;
     Ok(Target::Http { client, url, headers: shown.headers.clone() })
 }
 

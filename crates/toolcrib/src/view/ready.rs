@@ -7,7 +7,6 @@ use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Answers, Arguments, HttpTool, Others};
 use model::{Execution, Failure, Kind, Settings, SpecificationPlace};
 use serde_json::{Map, Value};
-use upstream::egress::{Allowed, InvalidAllowed};
 use upstream::http::{self, HttpClient};
 
 use super::call::{refused, unusable};
@@ -68,7 +67,8 @@ impl Ready {
             .map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
         let output = entry.output_schema.as_ref();
         let output = output.map(|schema| Arguments::compile(&schema.to_value(), Others::Sent));
-        let client = allowed_client(source, client)
+        let client = client
+            .allowing_texts(&source.profile.allow)
             .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
         Ok(Self::Http(Box::new(HttpReady { tool, output, client, origin: origin(source) })))
     }
@@ -90,16 +90,6 @@ impl McpReady {
         ]);
         Wanted { method: "tools/call", params, schema: Some(Arc::clone(&self.schema)) }
     }
-}
-
-/// What may be reached for this source.
-fn allowed_client(source: &Source, client: &HttpClient) -> Result<HttpClient, InvalidAllowed> {
-    if source.profile.allow.is_empty() {
-        return Ok(client.clone());
-    }
-    let allowed = source.profile.allow.iter().map(|text| text.parse());
-    let allowed: Result<Vec<Allowed>, _> = allowed.collect();
-    Ok(client.allowing(allowed?))
 }
 
 /// Where credentials may go (requirement O7). A specification that an admin wrote down names its own servers.
