@@ -5,6 +5,7 @@
 //! and visible to people (`plain.rs`), and keeps its meaning.
 
 mod body;
+mod of_server;
 mod plain;
 mod tool_result;
 
@@ -17,6 +18,7 @@ use url::Url;
 
 use crate::{Credentials, without_credentials};
 use body::Body;
+pub use of_server::outcome_of_server;
 pub use plain::{is_hidden, plain_json};
 pub use tool_result::tool_result;
 

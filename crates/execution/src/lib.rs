@@ -21,7 +21,8 @@ mod request;
 mod template;
 
 pub use answer::{
-    Answer, Asked, is_hidden, outcome, outcome_of_tool_result, plain_json, tool_result,
+    Answer, Asked, is_hidden, outcome, outcome_of_server, outcome_of_tool_result, plain_json,
+    tool_result,
 };
 pub use arguments::{Arguments, Others, Problem, distance};
 pub use credentials::{CredentialError, Credentials, Security, without_credentials};

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use execution::{Arguments, Others};
-use model::{
-    CallStatus, Content, ErrorCode, Failure as CallFailure, Manifest, Outcome, SchemaRef, ToolId,
-};
+use execution::{Arguments, Others, outcome_of_server};
+use model::{Manifest, SchemaRef, ToolId};
 use serde_json::{Map, Value, json};
 use upstream::mcp::{Answer, Call, Connection};
 
@@ -40,42 +38,10 @@ pub(super) async fn call(
     let start = Instant::now();
     let asked = connection.request("tools/call", params, call);
     let answer = progress::during("waiting for the answer", asked).await.map_err(Failure::Mcp)?;
-    let outcome = outcome(id, start, answer);
+    let result = match answer {
+        Answer::Result(result) => Ok(result),
+        Answer::Error(error) => Err(error.message().to_owned()),
+    };
+    let outcome = outcome_of_server(id.clone(), result, start.elapsed());
     shown::outcome(&outcome, given.json.json)
-}
-
-fn outcome(id: &ToolId, start: Instant, answer: Answer) -> Outcome {
-    let failed = |message: &str| CallFailure {
-        code: ErrorCode::UpstreamError,
-        message: message.to_owned(),
-        retryable: false,
-    };
-    let (result, content, error) = match answer {
-        Answer::Error(error) => (None, Vec::new(), Some(failed(error.message()))),
-        Answer::Result(mut result) => {
-            let content = match result.shift_remove("content") {
-                Some(Value::Array(content)) => content,
-                _ => Vec::new(),
-            };
-            let is_error = result.get("isError") == Some(&Value::Bool(true));
-            let text = content.iter().find_map(|part| part.get("text")?.as_str());
-            let error = is_error.then(|| failed(text.unwrap_or("the tool says that it failed")));
-            let content = content.into_iter().map(read).collect();
-            (result.shift_remove("structuredContent"), content, error)
-        }
-    };
-    Outcome {
-        tool_id: id.clone(),
-        status: if error.is_some() { CallStatus::Failed } else { CallStatus::Completed },
-        result,
-        content,
-        error,
-        execution_time_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
-        upstream_status: None,
-    }
-}
-
-/// What we know how to show; the rest as it is.
-fn read(part: Value) -> Content {
-    serde_json::from_value(part.clone()).unwrap_or(Content::Other(part))
 }

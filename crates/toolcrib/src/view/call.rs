@@ -291,20 +291,8 @@ impl Done {
                 let structured = result.structured_content.map(Value::Object);
                 told(tool_id, start, structured, result.content, error)
             }
-            DoneBy::Mcp(mut result) => {
-                let content = match result.shift_remove("content") {
-                    Some(Value::Array(content)) => content,
-                    _ => Vec::new(),
-                };
-                let text = content.iter().find_map(|part| part.get("text")?.as_str());
-                let is_error = result.get("isError") == Some(&Value::Bool(true));
-                let error = is_error.then(|| Failure {
-                    code: ErrorCode::UpstreamError,
-                    message: said(text.map(str::to_owned)),
-                    retryable: false,
-                });
-                let content = content.into_iter().map(Content::Other).collect();
-                told(tool_id, start, result.shift_remove("structuredContent"), content, error)
+            DoneBy::Mcp(result) => {
+                execution::outcome_of_server(tool_id, Ok(result), start.elapsed())
             }
         }
     }
