@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use model::{Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId, Warning};
 use serde_json::{Map, Value, json};
-use upstream::mcp::{Call, Connection, ListOf, ListWarning, McpError};
+use upstream::aside;
+use upstream::mcp::{Call, Connection, ListOf, ListWarning, Listing, McpError};
 
 use crate::{DiscoveryError, Found};
 
@@ -19,25 +20,36 @@ const SHOWN: usize = 80;
 
 /// Asks a server what it offers.
 pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Found, DiscoveryError> {
-    let (mut operations, mut warnings, mut manifests) = (0, Vec::new(), BTreeMap::new());
+    let mut lists = Vec::new();
     for of in [ListOf::Tools, ListOf::Prompts, ListOf::Resources, ListOf::Templates] {
         let listed = match connection.list(of, Call::default()).await {
             Err(error) if has_no_such_list(of, &error) => continue,
             listed => listed?,
         };
+        lists.push((of, listed));
+    }
+    let (source, source_version) = (source.clone(), version(&connection.about().server));
+    let (inventory, operations) = aside(move || gather(source, lists)).await?;
+    Ok(Found { inventory: Inventory { source_version, ..inventory }, operations })
+}
+
+fn gather(
+    source: SourceId,
+    lists: Vec<(ListOf, Listing)>,
+) -> Result<(Inventory, usize), DiscoveryError> {
+    let (mut operations, mut warnings, mut manifests) = (0, Vec::new(), BTreeMap::new());
+    for (of, listed) in lists {
         operations += listed.items.len() + listed.warnings.len();
         warnings.extend(listed.warnings.iter().map(warning));
         for item in listed.items {
-            match read(source, of, item) {
+            match read(&source, of, item) {
                 Ok((key, manifest)) => drop(manifests.insert(key, manifest)),
                 Err(warning) => warnings.push(warning),
             }
         }
     }
-    let inventory = Inventory::new(source.clone(), manifests)?;
-    let source_version = version(&connection.about().server);
-    let inventory = Inventory { warnings, source_version, ..inventory };
-    Ok(Found { inventory, operations })
+    let inventory = Inventory::new(source, manifests)?;
+    Ok((Inventory { warnings, ..inventory }, operations))
 }
 
 /// One capability is for several lists, and many servers with resources have no templates and no method to list them.

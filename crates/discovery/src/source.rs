@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use model::{OpenapiSettings, Settings, SourceId, SourceProfile, SpecificationPlace};
+use upstream::aside;
 use upstream::http::{HttpClient, Limits, Url};
 
 use crate::fetch::{LIMITS, fetch, refuse_web_page, shown};
@@ -119,14 +120,4 @@ async fn http_manifest(
         http_manifest::discover(source, Some(&base), &text::read(&bytes)?)
     })
     .await
-}
-
-/// Runs work that may take seconds where it keeps nobody waiting.
-async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, DiscoveryError> + Send + 'static,
-) -> Result<T, DiscoveryError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
-    }
 }

@@ -1,8 +1,11 @@
 //! The way out: the only code that opens connections or starts processes, always within limits.
 
+mod aside;
 pub mod egress;
 pub mod http;
 pub mod limits;
 pub mod mcp;
 mod resolver;
 pub mod stdio;
+
+pub use aside::aside;

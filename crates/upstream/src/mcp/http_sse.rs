@@ -198,7 +198,7 @@ async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
     let mut pace = Pace::new(max);
     while let Some(event) = reading.next().await {
         let Some(link) = link.upgrade() else { return };
-        let next = match message::read(&event.data, link.settings.limits.max_parts) {
+        let next = match message::read(event.data.into(), link.settings.limits.max_parts).await {
             Ok(message) => link.hearing.hear(message, Stream::Shared),
             Err(no_message) => {
                 link.hearing.garbage(no_message.answers);

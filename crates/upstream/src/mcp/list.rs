@@ -7,8 +7,9 @@ use tokio::time::timeout;
 
 use super::connection::Connection;
 use super::open::accepted;
-use super::settings::{Call, Era};
+use super::settings::{Call, Era, McpLimits};
 use super::{McpError, headers};
+use crate::aside;
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +77,10 @@ impl ListOf {
         }
     }
 
+    fn too_much(self, what: &'static str, limit: usize) -> McpError {
+        McpError::TooMuch { method: self.method().into(), what, limit }
+    }
+
     fn capability(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -101,20 +106,14 @@ impl Connection {
 
     async fn pages(&self, of: ListOf, call: &Call) -> Result<Listing, McpError> {
         let (method, limits) = (of.method(), *self.limits());
-        let too_much = |what, limit| McpError::TooMuch { method: method.into(), what, limit };
         let mut gathered = Gathered::new(of, self.is_over_modern_http());
         let mut cursors = HashSet::new();
         let mut params = Map::new();
         for _ in 0..limits.max_pages {
             let page = accepted(method, self.run(method, &mut params, call, true).await?)?;
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            gathered.add(page)?;
-            if limits.max_items < gathered.listing.items.len() {
-                return Err(too_much("items", limits.max_items));
-            }
-            if limits.max_list < gathered.bytes {
-                return Err(too_much("bytes", limits.max_list));
-            }
+            // Not only what is read takes long, but what is thrown away too.
+            gathered = aside(move || gathered.with(page, &limits)).await?;
             let Some(next) = next.filter(|next| !next.is_empty()) else {
                 return Ok(gathered.listing);
             };
@@ -123,7 +122,7 @@ impl Connection {
             }
             params = Map::from_iter([("cursor".to_owned(), json!(next))]);
         }
-        Err(too_much("pages", limits.max_pages))
+        Err(of.too_much("pages", limits.max_pages))
     }
 
     fn is_over_modern_http(&self) -> bool {
@@ -146,6 +145,18 @@ impl Gathered {
         let checks_headers = is_over_modern_http && of == ListOf::Tools;
         let (listing, keys) = (Listing::default(), HashSet::new());
         Self { of, checks_headers, listing, keys, bytes: 0, seen: 0, has_first: false }
+    }
+
+    /// With one page more, if that is not too much.
+    fn with(mut self, page: Map<String, Value>, limits: &McpLimits) -> Result<Self, McpError> {
+        self.add(page)?;
+        if limits.max_items < self.listing.items.len() {
+            return Err(self.of.too_much("items", limits.max_items));
+        }
+        if limits.max_list < self.bytes {
+            return Err(self.of.too_much("bytes", limits.max_list));
+        }
+        Ok(self)
     }
 
     fn add(&mut self, mut page: Map<String, Value>) -> Result<(), McpError> {

@@ -2,10 +2,14 @@
 //!
 //! No member may stand there twice, as two readers could take different ones. What is no message is not guessed at.
 
+use std::borrow::Cow;
+
 use model::strict_json;
 use serde::Serialize;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
+
+use crate::aside::{LONG, aside};
 
 /// A message that came.
 #[derive(Debug, PartialEq)]
@@ -62,8 +66,19 @@ impl RpcError {
     }
 }
 
-/// Reads a message of at most `max_parts` values, each of which takes many times its text.
-pub(crate) fn read(bytes: &[u8], max_parts: usize) -> Result<Incoming, NoMessage> {
+/// Reads a message of at most `max_parts` values. One that is long is read aside.
+pub(crate) async fn read(bytes: Cow<'_, [u8]>, max_parts: usize) -> Result<Incoming, NoMessage> {
+    match bytes {
+        bytes if bytes.len() <= LONG => read_here(&bytes, max_parts),
+        bytes => {
+            let bytes = bytes.into_owned();
+            aside(move || read_here(&bytes, max_parts)).await
+        }
+    }
+}
+
+/// Each value takes many times its text, so they are counted first.
+pub(super) fn read_here(bytes: &[u8], max_parts: usize) -> Result<Incoming, NoMessage> {
     let few = bytes.len() <= max_parts / 4 || strict_json::weight(bytes) <= max_parts;
     let message = if few { strict_json::object(bytes).ok() } else { None };
     message.and_then(sort).ok_or_else(|| NoMessage { answers: whom_it_answers(bytes) })
@@ -171,7 +186,7 @@ mod tests {
     use super::*;
 
     fn kind(text: &str) -> String {
-        match read(text.as_bytes(), 100) {
+        match read_here(text.as_bytes(), 100) {
             Ok(Incoming::Answer { id, answer: Answer::Result(_) }) => format!("result {id}"),
             Ok(Incoming::Answer { id, answer: Answer::Error(_) }) => format!("error {id}"),
             Ok(Incoming::Request { id, method, .. }) => format!("request {id} {method}"),

@@ -140,7 +140,7 @@ async fn read(
         };
         let Ok(Some(line)) = line else { break };
         let Some(link) = link.upgrade() else { return };
-        if let Err(error) = hear(&link, line, &mut useless) {
+        if let Err(error) = hear(&link, line, &mut useless).await {
             link.hearing.fail(error);
             link.process.stop();
             return;
@@ -173,7 +173,7 @@ async fn read(
 async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Useless) {
     let rest = async {
         while let (Ok(Some(line)), Some(link)) = (lines.next().await, link.upgrade()) {
-            if hear(&link, line, useless).is_err() {
+            if hear(&link, line, useless).await.is_err() {
                 return;
             }
         }
@@ -181,11 +181,11 @@ async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Usel
     drop(timeout(LAST_WORDS, rest).await);
 }
 
-fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
+async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
     let limits = &link.settings.limits;
     let message = match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
-        Line::Whole(line) => message::read(line, limits.max_parts).map_err(|it| it.answers),
+        Line::Whole(line) => message::read(line, limits.max_parts).await.map_err(|it| it.answers),
         Line::TooLong(head) => Err(message::whom_it_answers(head)),
     };
     let next = match message {

@@ -2,17 +2,23 @@
 //!
 //! A line that is too long is left out as a whole, and reading goes on after it: what comes then is whole again.
 
+use std::borrow::Cow;
 use std::io;
+use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
+use tokio::time::sleep;
 
-/// Above this, room is given back when it is no longer needed.
-const KEPT_ROOM: usize = 256 * 1024;
+use crate::aside::LONG;
+
 const READ: usize = 16 * 1024;
 /// What is kept of a line that is too long.
 const HEAD: usize = 256;
+/// So much of such a line is read, then there is a rest: it is of no use, and there may be no end of it.
+const SKIPPED: usize = 1024 * 1024;
+const REST: Duration = Duration::from_millis(10);
 
 pub(crate) struct Lines {
     pipe: pipe::Receiver,
@@ -22,15 +28,19 @@ pub(crate) struct Lines {
     /// Up to where there is no end of a line.
     seen: usize,
     max: usize,
+    /// Within a line that is too long.
     skips: bool,
-    /// The beginning of a line that is too long.
+    /// How it begins.
     head: Vec<u8>,
+    /// How much of it was read since the last rest.
+    skipped: usize,
 }
 
 /// One line, without its end.
 pub(crate) enum Line<'a> {
-    Whole(&'a [u8]),
-    /// Longer than allowed: how it begins.
+    /// One that is long is handed over with its room.
+    Whole(Cow<'a, [u8]>),
+    /// Longer than allowed: how it begins. It is told of as soon as that is known.
     TooLong(&'a [u8]),
 }
 
@@ -39,7 +49,7 @@ impl Lines {
         let stdout = stdout.ok_or_else(|| io::Error::other("the program has no output"))?;
         let pipe = pipe::Receiver::from_owned_fd(stdout.into_owned_fd()?)?;
         let (buffer, head) = (Vec::with_capacity(READ), Vec::new());
-        Ok(Self { pipe, buffer, start: 0, seen: 0, max, skips: false, head })
+        Ok(Self { pipe, buffer, start: 0, seen: 0, max, skips: false, head, skipped: 0 })
     }
 
     /// The next line; nothing at the end. It can be dropped and called again.
@@ -48,49 +58,68 @@ impl Lines {
             if let Some(end) = self.end_of_line() {
                 let start = std::mem::replace(&mut self.start, end + 1);
                 self.seen = self.start;
-                if self.max < end - start {
-                    self.skip(start);
-                }
                 if std::mem::take(&mut self.skips) {
-                    return Ok(Some(Line::TooLong(&self.head)));
+                    continue;
                 }
-                return Ok(self.buffer.get(start..end).map(Line::Whole));
+                return Ok(Some(match end - start {
+                    length if self.max < length => self.too_long(start),
+                    length if LONG < length => Line::Whole(self.take(start, end).into()),
+                    _ => Line::Whole(self.buffer.get(start..end).unwrap_or_default().into()),
+                }));
+            }
+            if !self.skips && self.max < self.buffer.len() - self.start {
+                self.skips = true;
+                return Ok(Some(self.too_long(self.start)));
             }
             self.make_room();
-            if self.pipe.read_buf(&mut self.buffer).await? == 0 {
+            if SKIPPED < self.skipped {
+                sleep(REST).await;
+                self.skipped = 0;
+            }
+            let read = self.pipe.read_buf(&mut self.buffer).await?;
+            if read == 0 {
                 return Ok(None);
+            }
+            if self.skips {
+                self.skipped += read;
             }
         }
     }
 
+    fn too_long(&mut self, start: usize) -> Line<'_> {
+        let line = self.buffer.get(start..).unwrap_or_default();
+        self.head = line.get(..HEAD).unwrap_or(line).to_vec();
+        Line::TooLong(&self.head)
+    }
+
+    /// The room of what was read so far, with the line alone in it. What comes after gets another.
+    fn take(&mut self, start: usize, end: usize) -> Vec<u8> {
+        let rest = self.buffer.get(self.start..).unwrap_or_default().to_vec();
+        let mut line = std::mem::replace(&mut self.buffer, rest);
+        (self.start, self.seen) = (0, 0);
+        line.truncate(end);
+        line.drain(..start);
+        line
+    }
+
     fn end_of_line(&mut self) -> Option<usize> {
         let unseen = self.buffer.get(self.seen..).unwrap_or_default();
-        let end = unseen.iter().position(|byte| *byte == b'\n').map(|at| self.seen + at);
+        let end = memchr::memchr(b'\n', unseen).map(|at| self.seen + at);
         if end.is_none() {
             self.seen = self.buffer.len();
         }
         end
     }
 
-    fn skip(&mut self, start: usize) {
-        if !std::mem::replace(&mut self.skips, true) {
-            let line = self.buffer.get(start..).unwrap_or_default();
-            self.head = line.get(..HEAD).unwrap_or(line).to_vec();
-        }
-    }
-
     fn make_room(&mut self) {
-        if self.max < self.buffer.len() - self.start {
-            self.skip(self.start);
-        }
         if self.skips || self.start == self.buffer.len() {
             self.buffer.clear();
         } else {
             self.buffer.drain(..self.start);
         }
         (self.start, self.seen) = (0, self.buffer.len());
-        if KEPT_ROOM < self.buffer.capacity() && self.buffer.len() < READ {
-            self.buffer.shrink_to(KEPT_ROOM);
+        if LONG < self.buffer.capacity() && self.buffer.len() < READ {
+            self.buffer.shrink_to(LONG);
         }
         // Twice what is there, so that a long line is not moved for every piece of it.
         self.buffer.reserve(READ.max(self.buffer.len()).min(self.max.max(READ)));

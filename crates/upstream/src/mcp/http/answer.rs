@@ -46,7 +46,7 @@ pub(super) async fn read(
     let limits = link.settings.limits;
     let mut large = Large::not_yet(link);
     let body = whole(&mut opened, limits.max_message, &mut large).await?;
-    match message::read(&body, limits.max_parts) {
+    match message::read(body.into(), limits.max_parts).await {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
             _ if theirs.as_u64() == Some(id) => Ok(answer),
             // What could not be read is refused without its number.
@@ -108,7 +108,8 @@ async fn read_stream(
         match opened.chunk().await {
             Ok(Some(chunk)) => {
                 let before = sse.last_id.clone();
-                if let Some(answer) = take(link, &mut sse, chunk.as_ref(), id, method, call)? {
+                let chunk = chunk.as_ref();
+                if let Some(answer) = take(link, &mut sse, chunk, id, method, call).await? {
                     tokio::spawn(finish(opened));
                     return Ok(answer);
                 }
@@ -141,7 +142,7 @@ async fn finish(mut opened: Opened) {
     drop(timeout(LAST_WORDS, opened.rest(MAX_LAST_WORDS)).await);
 }
 
-fn take(
+async fn take(
     link: &Arc<HttpLink>,
     sse: &mut Sse,
     chunk: &[u8],
@@ -153,8 +154,8 @@ fn take(
     let events = sse.push(chunk);
     let events = events
         .map_err(|_| HttpError::TooLarge { limit: limits.max_message as u64, announced: None })?;
-    for event in events.iter().filter(|event| !event.data.is_empty()) {
-        match message::read(&event.data, limits.max_parts) {
+    for event in events.into_iter().filter(|event| !event.data.is_empty()) {
+        match message::read(event.data.into(), limits.max_parts).await {
             Ok(message) => match link.hearing.hear(message, Stream::Of(id)) {
                 Next::Answered(answer) => return Ok(Some(answer)),
                 next => {

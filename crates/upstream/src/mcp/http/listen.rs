@@ -87,9 +87,9 @@ async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
         if sse.is_within() {
             begun.get_or_insert_with(Instant::now);
         }
-        for event in events.iter().filter(|event| !event.data.is_empty()) {
+        for event in events.into_iter().filter(|event| !event.data.is_empty()) {
             pace.count();
-            match message::read(&event.data, link.settings.limits.max_parts) {
+            match message::read(event.data.into(), link.settings.limits.max_parts).await {
                 Ok(message) => {
                     link.react(link.hearing.hear(message, Stream::Shared), &HeaderMap::new());
                 }

@@ -1,0 +1,99 @@
+//! Work that takes long, done where it keeps nobody waiting.
+//!
+//! A few threads of low priority: whoever sends much is read when there is time, and calls go first. Threads for blocking
+//! work would not do, as they are as many as are wanted and get as much of the processor as everybody else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+
+/// To read more bytes than this takes long.
+pub(crate) const LONG: usize = 64 * 1024;
+
+/// How much the others go first; 19 would be all the way.
+const NICE: i32 = 10;
+/// One that is at something long does not stop all others.
+const FEWEST: usize = 2;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Does the work on one of the threads. It is done to its end even if nobody waits for it any more.
+pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = oneshot::channel();
+    let work: Work = Box::new(move || {
+        // Whoever gave up does not need it.
+        drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    });
+    threads().send(work).expect("the threads never end");
+    match result.await.expect("work is always done") {
+        Ok(result) => result,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+fn threads() -> &'static Sender<Work> {
+    static THREADS: OnceLock<Sender<Work>> = OnceLock::new();
+    THREADS.get_or_init(|| {
+        let (sender, receiver) = channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let number = thread::available_parallelism().map_or(FEWEST, |cores| cores.get() / 2);
+        for _ in 0..number.max(FEWEST) {
+            let receiver = Arc::clone(&receiver);
+            let thread = thread::Builder::new().name("aside".to_owned());
+            thread.spawn(move || serve(&receiver)).expect("a thread can be started");
+        }
+        sender
+    })
+}
+
+fn serve(work: &Mutex<Receiver<Work>>) {
+    // On Linux a thread has a priority of its own. Elsewhere the whole process would be slower.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "a thread keeps its priority");
+    }
+    loop {
+        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(next) = next else { return };
+        next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn work_is_done_on_a_thread_of_low_priority() {
+        let here = thread::current().id();
+        let (there, nice) =
+            aside(|| (thread::current().id(), rustix::process::getpriority_process(None).unwrap()))
+                .await;
+        assert_ne!(here, there);
+        if cfg!(target_os = "linux") {
+            let own = rustix::process::getpriority_process(None).unwrap();
+            assert!(own < nice, "{own} {nice}");
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_is_given_up_is_done_and_stops_nothing() {
+        for _ in 0..100 {
+            let slow = aside(|| thread::sleep(std::time::Duration::from_millis(1)));
+            drop(tokio::time::timeout(std::time::Duration::ZERO, slow).await);
+        }
+        assert_eq!(aside(|| 1).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_panic_reaches_who_asked_and_nobody_else() {
+        let asked = tokio::spawn(aside(|| assert!(std::hint::black_box(false), "it is wrong")));
+        assert!(asked.await.unwrap_err().is_panic());
+        for _ in 0..10 {
+            assert_eq!(aside(|| 2).await, 2);
+        }
+    }
+}
