@@ -7,14 +7,13 @@ use std::collections::BTreeMap;
 
 use model::{Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId, Warning};
 use serde_json::{Map, Value, json};
-use upstream::aside;
+use upstream::DOCUMENTS;
 use upstream::mcp::{Call, Connection, ListOf, ListWarning, Listing, McpError};
 
 use crate::{DiscoveryError, Found};
 
-/// The members we read; all others are passed on in `extra`.
-const KNOWN: [&str; 7] =
-    ["name", "title", "description", "inputSchema", "outputSchema", "uri", "uriTemplate"];
+/// The members we read of anything; all others are passed on in `extra`.
+const KNOWN: [&str; 3] = ["name", "title", "description"];
 /// How much of the server's own text a warning repeats, in characters.
 const SHOWN: usize = 80;
 
@@ -29,7 +28,7 @@ pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Foun
         lists.push((of, listed));
     }
     let (source, source_version) = (source.clone(), version(&connection.about().server));
-    let (inventory, operations) = aside(move || gather(source, lists)).await?;
+    let (inventory, operations) = DOCUMENTS.run(move || gather(source, lists)).await?;
     Ok(Found { inventory: Inventory { source_version, ..inventory }, operations })
 }
 
@@ -89,6 +88,11 @@ fn read(
     ToolId::new(source, &key).map_err(|error| left_out("invalid_name", error.rule))?;
     if !is_named {
         return Err(left_out("invalid_name", "its name is empty or cannot be printed"));
+    }
+    match of {
+        ListOf::Tools | ListOf::Prompts => {}
+        ListOf::Resources => drop(item.shift_remove("uri")),
+        ListOf::Templates => drop(item.shift_remove("uriTemplate")),
     }
     let is_a_tool = of == ListOf::Tools;
     let mut schema = |member: &str| match item.shift_remove(member).filter(|_| is_a_tool) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use model::{OpenapiSettings, Settings, SourceId, SourceProfile, SpecificationPlace};
-use upstream::aside;
+use upstream::DOCUMENTS;
 use upstream::http::{HttpClient, Limits, Url};
 
 use crate::fetch::{LIMITS, fetch, refuse_web_page, shown};
@@ -43,7 +43,7 @@ async fn openapi(
         }
         (Some(SpecificationPlace::File(path)), _) => {
             let path = path.clone();
-            aside(move || Specification::open(Path::new(&*path))).await?
+            DOCUMENTS.run(move || Specification::open(Path::new(&*path))).await?
         }
         (Some(SpecificationPlace::Url(url)), _) | (None, Some(url)) => {
             let (address, bytes) = fetch(client, url.as_url(), LIMITS).await?;
@@ -61,15 +61,16 @@ async fn openapi(
         media_type: settings.media_type.as_deref().map(str::to_owned),
     };
     let source = source.clone();
-    aside(move || openapi::discover(source, &specification, &options)).await
+    DOCUMENTS.run(move || openapi::discover(source, &specification, &options)).await
 }
 
 async fn read(address: Address, bytes: Vec<u8>) -> Result<Specification, DiscoveryError> {
-    aside(move || {
-        refuse_web_page(&bytes)?;
-        Specification::read(address, bytes)
-    })
-    .await
+    DOCUMENTS
+        .run(move || {
+            refuse_web_page(&bytes)?;
+            Specification::read(address, bytes)
+        })
+        .await
 }
 
 /// Fetches what the specification refers to, all before one deadline. What is not there is missed only by what needs it;
@@ -115,9 +116,10 @@ async fn http_manifest(
     url.set_path(&format!("{}/tools", base.path().trim_end_matches('/')));
     let (_, bytes) = fetch(client, &url, LIMITS).await?;
     let source = source.clone();
-    aside(move || {
-        refuse_web_page(&bytes)?;
-        http_manifest::discover(source, Some(&base), &text::read(&bytes)?)
-    })
-    .await
+    DOCUMENTS
+        .run(move || {
+            refuse_web_page(&bytes)?;
+            http_manifest::discover(source, Some(&base), &text::read(&bytes)?)
+        })
+        .await
 }

@@ -4,6 +4,8 @@
 
 mod failure;
 
+pub use failure::code_of;
+
 use std::time::Instant;
 
 use model::{CallStatus, ErrorCode, Execution, Failure, Manifest, Outcome, SchemaRef, ToolId};

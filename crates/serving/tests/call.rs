@@ -437,7 +437,8 @@ fn a_credential_goes_only_where_the_specification_is_from_or_the_user_says() {
 fn a_tool_of_an_http_manifest_is_called_below_its_url() {
     let manifest = r#"{"tools": [
         {"name": "get_weather", "method": "GET", "endpoint": "/weather?unit=c", "inputSchema": {"properties": {"city": {"type": "string"}}}},
-        {"name": "say", "endpoint": "/say"}]}"#;
+        {"name": "say", "endpoint": "/say"},
+        {"name": "find", "method": "GET", "inputSchema": {"properties": {"a": {}}, "additionalProperties": true}}]}"#;
     let folder = Folder::empty();
     folder.write("tools.json", manifest);
     let dry = |arguments: &str| {
@@ -445,6 +446,8 @@ fn a_tool_of_an_http_manifest_is_called_below_its_url() {
         folder.run(&format!("call tools.json {arguments} {base}")).output()
     };
     insta::assert_snapshot!(dry("get_weather city=São"), @"GET https://travel.example/api/weather?unit=c&city=S%C3%A3o");
+    insta::assert_snapshot!(dry("find b=x a=1 c=y"), @"GET https://travel.example/api/tools/find?a=1&b=x&c=y");
+    insta::assert_snapshot!(dry("find"), @"GET https://travel.example/api/tools/find");
     insta::assert_snapshot!(dry("say word=hi"), @r#"
     POST https://travel.example/api/say
     Content-Type: application/json

@@ -10,11 +10,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use catalog::Snapshot;
 use catalog::source::Source;
 use model::{Agent, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
 use moka::sync::Cache;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use upstream::egress::InvalidAllowed;
@@ -28,6 +29,9 @@ use crate::secrets::{SecretError, Secrets};
 /// How many connections are kept, and for how long without use.
 const KEPT: u64 = 2_000;
 const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
+/// How many of them to one source, and how many at once that are not kept.
+const KEPT_OF_ONE: usize = 64;
+const TRANSIENT: usize = 16;
 /// How long a program may take until it says which era it speaks. It has to start first, others beside it, and one that
 /// finds the question of the modern era refuses the older one for good. Those that leave it unanswered are few.
 const PROGRAM_STARTS: Duration = Duration::from_secs(20);
@@ -76,6 +80,9 @@ pub enum UpstreamError {
         /// The kind.
         kind: &'static str,
     },
+    /// Many agents have a connection of their own, and all of them are in use.
+    #[error("{KEPT_OF_ONE} agents use the source at the same time: try again later")]
+    Full,
     /// What the source allows cannot be read.
     #[error(transparent)]
     Allow(#[from] InvalidAllowed),
@@ -86,6 +93,8 @@ pub(crate) struct Upstreams {
     client: HttpClient,
     host: ProgramHost,
     kept: Cache<Key, Arc<Kept>>,
+    /// Whoever holds it decides whether there is to be another one.
+    keeping: Mutex<()>,
     pub(crate) parked: ParkedRequests,
     news: Arc<News>,
 }
@@ -100,14 +109,19 @@ struct News {
 /// For all agents, or for one of them.
 type Key = (SourceId, Option<Box<str>>);
 
+/// To what, and how to stop.
+type Listening = (watch::Receiver<Changes>, AbortHandle);
+
 /// A connection with what it was made for.
 struct Kept {
     profile: SourceProfile,
     shown: Shown,
     shown_at: Instant,
     supervised: Supervised,
+    /// For connections that are not kept.
+    places: Arc<Semaphore>,
     /// Hears what the server says by itself, while it is connected.
-    hearing: Arc<Mutex<Option<AbortHandle>>>,
+    hearing: Arc<Mutex<Option<Listening>>>,
 }
 
 /// A connection for one use.
@@ -115,6 +129,7 @@ pub(crate) struct Upstream {
     pub(crate) connection: Connection,
     /// It ends with the last that keeps it.
     kept: Arc<Kept>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Upstream {
@@ -128,7 +143,8 @@ impl Upstreams {
     pub(crate) fn new(client: HttpClient, host: ProgramHost) -> Self {
         // Weighed by nothing but their number: what one takes is bounded in itself.
         let kept = Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build();
-        Self { client, host, kept, parked: ParkedRequests::new(), news: Arc::default() }
+        let (keeping, parked) = (Mutex::default(), ParkedRequests::new());
+        Self { client, host, kept, keeping, parked, news: Arc::default() }
     }
 
     /// A connection for nobody in particular: to ask what there is.
@@ -152,13 +168,34 @@ impl Upstreams {
         match isolation(profile) {
             Isolation::Shared => self.open((id, None), profile, secrets).await,
             Isolation::PerAgent => self.open((id, Some(whose(agent))), profile, secrets).await,
+            Isolation::Auto if profile.url.is_none() => {
+                self.open((id, None), profile, secrets).await
+            }
             Isolation::Auto => {
-                let shared = self.open((id.clone(), None), profile, secrets).await?;
                 // A session may remember something, and what the server asks in it has no address.
-                match profile.url.is_some() && shared.connection.about().era != Era::Modern {
-                    true => self.open((id, Some(whose(agent))), profile, secrets).await,
-                    false => Ok(shared),
+                if self.era(&id, profile).is_none_or(|era| era == Era::Modern) {
+                    let shared = self.open((id.clone(), None), profile, secrets).await?;
+                    if shared.connection.about().era == Era::Modern {
+                        return Ok(shared);
+                    }
                 }
+                self.open((id, Some(whose(agent))), profile, secrets).await
+            }
+        }
+    }
+
+    /// How the server is spoken to, if that was found out.
+    fn era(&self, source: &SourceId, profile: &SourceProfile) -> Option<Era> {
+        let shared = self.kept.get(&(source.clone(), None))?;
+        if shared.profile == *profile { shared.supervised.era() } else { None }
+    }
+
+    /// Ends the connections to sources that are no longer there or are others by now. Calls under way come to their end.
+    pub(crate) fn retain(&self, snapshot: &Snapshot) {
+        for (key, kept) in &self.kept {
+            let source = snapshot.source(&key.0).map(|entry| &entry.source);
+            if source.is_none_or(|source| !source.enabled || source.profile != kept.profile) {
+                self.kept.invalidate(&*key);
             }
         }
     }
@@ -188,28 +225,53 @@ impl Upstreams {
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
     ) -> Result<Upstream, UpstreamError> {
-        let (source, hears) = (key.0.clone(), key.1.is_none() && is_kept(profile));
+        let source = key.0.clone();
         let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
             Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
-            before => {
-                let shown = Shown::of(profile, secrets).await?;
-                match before.filter(|before| before.shown == shown) {
-                    Some(before) => self.keep(key, before.renewed()),
-                    None => self.keep(key, self.supervised(profile, shown)?),
-                }
-            }
+            _ => self.keep(key, profile, Shown::of(profile, secrets).await?)?,
         };
-        let connection = kept.supervised.connection().await?;
-        if hears {
+        if is_kept(profile) {
+            let connection = kept.supervised.connection().await?;
             kept.hear(source, &connection, &self.news);
+            return Ok(Upstream { connection, kept, _place: None });
         }
-        Ok(Upstream { connection, kept })
+        let place = Arc::clone(&kept.places).acquire_owned().await;
+        let place = Some(place.map_err(|_| McpError::Closed)?);
+        let connection = kept.supervised.connection().await?;
+        Ok(Upstream { connection, kept, _place: place })
     }
 
-    fn keep(&self, key: Key, kept: Kept) -> Arc<Kept> {
-        let kept = Arc::new(kept);
+    /// One for all who come at the same time.
+    fn keep(
+        &self,
+        key: Key,
+        profile: &SourceProfile,
+        shown: Shown,
+    ) -> Result<Arc<Kept>, UpstreamError> {
+        let _turn = self.keeping.lock().expect("no one panics while holding it");
+        let before = self.kept.get(&key).filter(|it| it.profile == *profile && it.shown == shown);
+        let kept = Arc::new(match before {
+            Some(before) => before.renewed(),
+            None => {
+                self.make_room(&key)?;
+                self.supervised(profile, shown)?
+            }
+        });
         self.kept.insert(key, Arc::clone(&kept));
-        kept
+        Ok(kept)
+    }
+
+    /// One source does not take all there is: the connection that was not used for longest makes room for the next.
+    fn make_room(&self, wanted: &Key) -> Result<(), UpstreamError> {
+        let of_source = self.kept.iter().filter(|(key, _)| key.0 == wanted.0 && **key != *wanted);
+        let of_source: Vec<_> = of_source.collect();
+        if of_source.len() < KEPT_OF_ONE {
+            return Ok(());
+        }
+        let idle = of_source.iter().filter_map(|(key, kept)| Some((kept.supervised.idle()?, key)));
+        let (_, key) = idle.max_by_key(|(idle, _)| *idle).ok_or(UpstreamError::Full)?;
+        self.kept.invalidate(&**key);
+        Ok(())
     }
 
     fn supervised(&self, profile: &SourceProfile, shown: Shown) -> Result<Kept, UpstreamError> {
@@ -222,7 +284,8 @@ impl Upstreams {
         let keeping = Keeping { is_kept: is_kept(profile), ..Keeping::default() };
         let supervised = Supervised::new(target, settings, keeping);
         let (shown_at, hearing) = (Instant::now(), Arc::default());
-        Ok(Kept { profile: profile.clone(), shown, shown_at, supervised, hearing })
+        let places = Arc::new(Semaphore::new(TRANSIENT));
+        Ok(Kept { profile: profile.clone(), shown, shown_at, supervised, places, hearing })
     }
 }
 
@@ -234,6 +297,7 @@ impl Kept {
             shown: self.shown.clone(),
             shown_at: Instant::now(),
             supervised: self.supervised.clone(),
+            places: Arc::clone(&self.places),
             hearing: Arc::clone(&self.hearing),
         }
     }
@@ -241,13 +305,17 @@ impl Kept {
     /// Notes when the server says that one of its lists is another. It ends with the connection.
     fn hear(&self, source: SourceId, connection: &Connection, news: &Arc<News>) {
         let mut hearing = self.hearing.lock().expect("no one panics while holding it");
-        if hearing.as_ref().is_some_and(|hearing| !hearing.is_finished()) {
-            return;
-        }
         let (mut changes, news) = (connection.changes(), Arc::clone(news));
+        match &*hearing {
+            Some((heard, _)) if heard.same_channel(&changes) => return,
+            // It may be kept by calls that are about to fail.
+            Some((_, before)) => before.abort(),
+            None => {}
+        }
+        let heard = changes.clone();
         let lists = |changes: &Changes| (changes.tools, changes.prompts, changes.resources);
         let mut before = lists(&changes.borrow_and_update());
-        let heard = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             while changes.changed().await.is_ok() {
                 let now = lists(&changes.borrow_and_update());
                 if std::mem::replace(&mut before, now) != now {
@@ -255,7 +323,7 @@ impl Kept {
                 }
             }
         });
-        *hearing = Some(heard.abort_handle());
+        *hearing = Some((heard, task.abort_handle()));
     }
 }
 

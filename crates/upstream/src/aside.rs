@@ -14,39 +14,47 @@ use tokio::sync::oneshot;
 pub(crate) const LONG: usize = 64 * 1024;
 
 /// How much the others go first; 19 would be all the way.
+#[cfg(target_os = "linux")]
 const NICE: i32 = 10;
 /// One that is at something long does not stop all others.
 const FEWEST: usize = 2;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Does the work on one of the threads. It is done to its end even if nobody waits for it any more.
-pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, result) = oneshot::channel();
-    let work: Work = Box::new(move || {
-        // Whoever gave up does not need it.
-        drop(done.send(catch_unwind(AssertUnwindSafe(work))));
-    });
-    threads().send(work).expect("the threads never end");
-    match result.await.expect("work is always done") {
-        Ok(result) => result,
-        Err(panic) => resume_unwind(panic),
+/// Threads for one kind of work. Those that read messages do not wait for those that read whole documents.
+pub struct Aside(OnceLock<Sender<Work>>);
+
+/// For what takes milliseconds: a message.
+pub static MESSAGES: Aside = Aside(OnceLock::new());
+/// For what may take seconds: a specification, a list of thousands of tools.
+pub static DOCUMENTS: Aside = Aside(OnceLock::new());
+
+impl Aside {
+    /// Does the work on one of the threads. It is done to its end even if nobody waits for it any more.
+    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (done, result) = oneshot::channel();
+        let work: Work = Box::new(move || {
+            // Whoever gave up does not need it.
+            drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+        });
+        self.0.get_or_init(threads).send(work).expect("the threads never end");
+        match result.await.expect("work is always done") {
+            Ok(result) => result,
+            Err(panic) => resume_unwind(panic),
+        }
     }
 }
 
-fn threads() -> &'static Sender<Work> {
-    static THREADS: OnceLock<Sender<Work>> = OnceLock::new();
-    THREADS.get_or_init(|| {
-        let (sender, receiver) = channel();
-        let receiver = Arc::new(Mutex::new(receiver));
-        let number = thread::available_parallelism().map_or(FEWEST, |cores| cores.get() / 2);
-        for _ in 0..number.max(FEWEST) {
-            let receiver = Arc::clone(&receiver);
-            let thread = thread::Builder::new().name("aside".to_owned());
-            thread.spawn(move || serve(&receiver)).expect("a thread can be started");
-        }
-        sender
-    })
+fn threads() -> Sender<Work> {
+    let (sender, receiver) = channel();
+    let receiver = Arc::new(Mutex::new(receiver));
+    let number = thread::available_parallelism().map_or(FEWEST, |cores| cores.get() / 2);
+    for _ in 0..number.max(FEWEST) {
+        let receiver = Arc::clone(&receiver);
+        let thread = thread::Builder::new().name("aside".to_owned());
+        thread.spawn(move || serve(&receiver)).expect("a thread can be started");
+    }
+    sender
 }
 
 fn serve(work: &Mutex<Receiver<Work>>) {
@@ -69,9 +77,9 @@ mod tests {
     #[tokio::test]
     async fn work_is_done_on_a_thread_of_low_priority() {
         let here = thread::current().id();
-        let (there, nice) =
-            aside(|| (thread::current().id(), rustix::process::getpriority_process(None).unwrap()))
-                .await;
+        let (there, nice) = MESSAGES
+            .run(|| (thread::current().id(), rustix::process::getpriority_process(None).unwrap()))
+            .await;
         assert_ne!(here, there);
         if cfg!(target_os = "linux") {
             let own = rustix::process::getpriority_process(None).unwrap();
@@ -82,18 +90,19 @@ mod tests {
     #[tokio::test]
     async fn work_that_is_given_up_is_done_and_stops_nothing() {
         for _ in 0..100 {
-            let slow = aside(|| thread::sleep(std::time::Duration::from_millis(1)));
+            let slow = MESSAGES.run(|| thread::sleep(std::time::Duration::from_millis(1)));
             drop(tokio::time::timeout(std::time::Duration::ZERO, slow).await);
         }
-        assert_eq!(aside(|| 1).await, 1);
+        assert_eq!(MESSAGES.run(|| 1).await, 1);
     }
 
     #[tokio::test]
     async fn a_panic_reaches_who_asked_and_nobody_else() {
-        let asked = tokio::spawn(aside(|| assert!(std::hint::black_box(false), "it is wrong")));
+        let asked =
+            tokio::spawn(MESSAGES.run(|| assert!(std::hint::black_box(false), "it is wrong")));
         assert!(asked.await.unwrap_err().is_panic());
         for _ in 0..10 {
-            assert_eq!(aside(|| 2).await, 2);
+            assert_eq!(MESSAGES.run(|| 2).await, 2);
         }
     }
 }

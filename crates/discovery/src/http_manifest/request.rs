@@ -39,15 +39,34 @@ fn with_query(endpoint: &str, input_schema: &Value) -> String {
     let (path, fixed) = endpoint.split_once('?').unwrap_or((endpoint, ""));
     let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(quoted);
     let names = input_schema["properties"].as_object().into_iter().flatten();
-    let pairs = names.map(|(name, _)| {
-        let name = quoted(name);
-        format!("form({name}, args[{name}])")
-    });
-    let all: Vec<String> = fixed.chain(pairs).collect();
+    let names: Vec<String> = names.map(|(name, _)| quoted(name)).collect();
+    let pairs = names.iter().map(|name| format!("form({name}, args[{name}])"));
+    // Whatever else the schema lets through, each under its own name.
+    let rest =
+        names_others(input_schema).then(|| format!("form(\"\", rest({}))", names.join(", ")));
+    let all: Vec<String> = fixed.chain(pairs).chain(rest).collect();
     match all.is_empty() {
         true => path.to_owned(),
         false => format!("{path}{{{{ query({}) }}}}", all.join(", ")),
     }
+}
+
+/// Whether arguments may come that are not among its own `properties`.
+fn names_others(schema: &Value) -> bool {
+    const ELSEWHERE: [&str; 9] = [
+        "$ref",
+        "$dynamicRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "patternProperties",
+        "dependentSchemas",
+        "unevaluatedProperties",
+    ];
+    let others = schema.get("additionalProperties");
+    others.is_some_and(|others| *others != false)
+        || ELSEWHERE.iter().any(|keyword| schema.get(keyword).is_some())
 }
 
 /// A string literal of the template language, in which nothing looks like code.

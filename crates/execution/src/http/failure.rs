@@ -10,7 +10,13 @@ use upstream::http::HttpError;
 use crate::Problem;
 
 pub(super) fn of(error: &HttpError) -> Failure {
-    let (code, retryable) = match error {
+    let (code, retryable) = code_of(error);
+    Failure { code, message: with_cause(error), retryable }
+}
+
+/// The code, and whether it can be tried again.
+pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
+    match error {
         HttpError::Connect { .. } => (ErrorCode::UpstreamConnectionError, true),
         HttpError::Timeout { sent, repeatable, .. } => {
             (ErrorCode::UpstreamTimeout, *repeatable || !sent)
@@ -21,8 +27,7 @@ pub(super) fn of(error: &HttpError) -> Failure {
         | HttpError::Encoded
         | HttpError::Redirected { .. }
         | HttpError::TooManyRedirects { .. } => (ErrorCode::UpstreamError, false),
-    };
-    Failure { code, message: with_cause(error), retryable }
+    }
 }
 
 pub(super) fn wrong_arguments(problems: &[Problem]) -> Failure {

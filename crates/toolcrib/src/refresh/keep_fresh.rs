@@ -69,6 +69,7 @@ impl Refresher {
         let mut going = FuturesUnordered::new();
         loop {
             changes.mark_unchanged();
+            self.upstreams.retain(&self.catalog.snapshot());
             let now = Instant::now();
             let (candidates, next) = self.look(&memory, now);
             for Candidate { source, is_woken, has_failed, .. } in candidates {

@@ -6,8 +6,9 @@
 //! answer is handed on. Where only the server ends the request, we make it again. Where only the caller comes again, the
 //! request stays open and is parked until then.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -61,8 +62,8 @@ pub(crate) struct Wanted {
 enum Memory {
     /// The request is open and waits on this node.
     Parked(Box<str>),
-    /// The server ended it with these questions, and wants this back.
-    Asked { keys: Vec<Box<str>>, state: Option<Value> },
+    /// The server ended it with these questions, for so many times by now, and wants this back.
+    Asked { round: usize, keys: Vec<Box<str>>, state: Option<Value> },
 }
 
 /// Requests that wait for their callers to come again.
@@ -144,20 +145,23 @@ pub(crate) async fn bridge(
 ) -> Bridged {
     let (upstream, method) = (Arc::new(upstream), wanted.method);
     let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
+    let begin = |again| Running::begin(&upstream, &wanted, again, call, owner_of(&whose(agent)));
+    let mut rounds = 0;
     let mut running = match memory {
-        None => Running::begin(&upstream, &wanted, None, call),
-        Some(Memory::Asked { keys, state }) => {
-            let answers =
-                keys.iter().filter_map(|key| Some((key.to_string(), call.answer(key)?.clone())));
-            let again = again(answers.collect(), state);
-            Running::begin(&upstream, &wanted, Some(again), call)
+        None => begin(None),
+        Some(Memory::Asked { round, keys, state }) => {
+            rounds = round;
+            let answers = keys.iter().filter_map(|key| {
+                Some((key.to_string(), call.answer(&asked_as(key, round))?.clone()))
+            });
+            begin(Some(again(answers.collect(), state)))
         }
         Some(Memory::Parked(id)) => match parked.take(&id, &whose(agent), method) {
             Some(parked) => parked.running,
             None => return Bridged::Failed(gone()),
         },
     };
-    for _ in 0..ROUNDS {
+    for round in rounds + 1..=rounds + ROUNDS {
         let answer = match running.next(call).await {
             Next::Answered(Ok(answer)) => answer,
             Next::Answered(Err(error)) => return Bridged::Failed(failure(&error)),
@@ -179,17 +183,30 @@ pub(crate) async fn bridge(
             return Bridged::Failed(unreadable("it asks for something that is not known"));
         };
         let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
-        match call.ask_all(questions).await {
+        let questions = questions.into_iter();
+        let questions = questions.map(|(key, question)| (asked_as(&key, round), question));
+        match call.ask_all(questions.collect()).await {
             Ok(answers) => {
                 let answers = keys.iter().map(ToString::to_string).zip(answers).collect();
-                running = Running::begin(&upstream, &wanted, Some(again(answers, state)), call);
+                running = begin(Some(again(answers, state)));
             }
-            Err(NoAnswer::Later) => return asks(call, &Memory::Asked { keys, state }),
+            Err(NoAnswer::Later) => return asks(call, &Memory::Asked { round, keys, state }),
             Err(NoAnswer::Unable(ability)) => return Bridged::Unable(ability),
             Err(NoAnswer::Refused(why)) => return Bridged::Failed(of_upstream(why, false)),
         }
     }
     Bridged::Failed(unreadable("it asks again and again"))
+}
+
+/// A key names a question within its round alone: the same one later is another question.
+fn asked_as(key: &str, round: usize) -> Box<str> {
+    format!("{round}-{key}").into()
+}
+
+/// A number that stands for whoever it is, as long as this process lives.
+fn owner_of(whose: &str) -> u64 {
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    HASHER.hash_one(whose)
 }
 
 fn asks(call: &CallContext, memory: &Memory) -> Bridged {
@@ -233,16 +250,21 @@ impl Running {
         wanted: &Wanted,
         again: Option<Map<String, Value>>,
         call: &CallContext,
+        owner: u64,
     ) -> Self {
         let (say, heard) = mpsc::channel(UNHEARD);
         let mut abilities = call.abilities();
         abilities.roots &= upstream.may_see_roots();
-        let can_be_asked = abilities.elicitation || abilities.sampling || abilities.roots;
+        let can_be_asked = abilities.elicitation
+            || abilities.elicitation_by_url
+            || abilities.sampling
+            || abilities.roots;
         let how = Call {
             deadline: Some(if can_be_asked { WITH_QUESTIONS } else { DEADLINE }),
             capabilities: Some(capabilities(abilities)),
             log_level: call.log_from().map(|level| level.as_str().into()),
             schema: wanted.schema.clone(),
+            owner,
             heard: Some(say),
             ..Call::default()
         };
@@ -377,13 +399,15 @@ fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
 /// Why a server gave no answer.
 pub(crate) fn failure(error: &McpError) -> Failure {
     let (code, retryable) = match error {
-        McpError::Timeout { .. } => (ErrorCode::UpstreamTimeout, true),
-        McpError::Http(_)
-        | McpError::Start { .. }
-        | McpError::Ended { .. }
-        | McpError::Broken { .. }
-        | McpError::Closed
-        | McpError::Resting { .. } => (ErrorCode::UpstreamConnectionError, true),
+        McpError::Http(error) => execution::code_of(error),
+        // It may have been done.
+        McpError::Timeout { .. } => (ErrorCode::UpstreamTimeout, false),
+        McpError::Ended { .. } | McpError::Broken { .. } | McpError::Closed => {
+            (ErrorCode::UpstreamConnectionError, false)
+        }
+        McpError::Start { .. } | McpError::Resting { .. } => {
+            (ErrorCode::UpstreamConnectionError, true)
+        }
         McpError::Busy { .. } => (ErrorCode::RateLimited, true),
         _ => (ErrorCode::UpstreamError, false),
     };

@@ -101,13 +101,22 @@ fn shown(manifest: &Manifest<SchemaRef>, kind: OfferKind, key: &str) -> Map<Stri
 /// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
 /// for a query or a fragment also for none. The server has the last word.
 pub(super) fn is_like(uri: &str, template: &str) -> bool {
-    let Some((before, rest)) = template.split_once('{') else { return uri == template };
-    let Some(uri) = uri.strip_prefix(before) else { return false };
-    let Some((expression, rest)) = rest.split_once('}') else { return false };
-    let from = usize::from(!expression.starts_with(['?', '&', '#', '/', ';', '.']));
-    let ends = uri.char_indices().map(|(place, _)| place).chain([uri.len()]);
-    let mut ends = ends.filter(|end| from <= *end);
-    ends.any(|end| uri.get(end..).is_some_and(|after| is_like(after, rest)))
+    let Some((before, mut rest)) = template.split_once('{') else { return uri == template };
+    let Some(mut uri) = uri.strip_prefix(before) else { return false };
+    loop {
+        let Some((expression, after)) = rest.split_once('}') else { return false };
+        if !expression.starts_with(['?', '&', '#', '/', ';', '.']) {
+            let mut characters = uri.chars();
+            if characters.next().is_none() {
+                return false;
+            }
+            uri = characters.as_str();
+        }
+        // Where a text stands first is where it leaves the most for what follows: there is nothing to try again.
+        let Some((between, next)) = after.split_once('{') else { return uri.ends_with(after) };
+        let Some((_, left)) = uri.split_once(between) else { return false };
+        (uri, rest) = (left, next);
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +132,8 @@ mod tests {
             ("x://a", "x://a{?q}"),
             ("x://a?q=1", "x://a{?q}"),
             ("db://t/7/c/9", "db://{t}/7/{c}/{n}"),
+            ("a:xx-x-", "a:{a}x-{b}-"),
+            ("a:éé", "a:{a}{b}"),
         ] {
             assert!(is_like(uri, template), "{uri} {template}");
         }
@@ -132,8 +143,16 @@ mod tests {
             ("b:b", "a:b"),
             ("x", "{x"),
             ("", "{x}"),
+            ("a:é", "a:{a}{b}"),
+            ("a:x-", "a:{a}x-{b}"),
         ] {
             assert!(!is_like(uri, template), "{uri} {template}");
         }
+    }
+    #[test]
+    fn a_template_that_fits_nowhere_is_soon_known_not_to() {
+        let template = format!("db://{}!", "{a}/".repeat(100));
+        assert!(!is_like(&format!("db://{}", "/".repeat(2_000)), &template));
+        assert!(is_like(&format!("db://{}!", "/".repeat(2_000)), &template));
     }
 }

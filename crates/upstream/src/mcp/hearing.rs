@@ -2,20 +2,22 @@
 //!
 //! A question or a log line on a stream of its own call belongs to that call. On a stream that all calls share nothing
 //! says whose it is; it is handed over if one call is under way and no other, not even one that was given up a moment
-//! ago, and refused otherwise. So nobody is asked in the name of somebody else's call.
+//! ago, and refused otherwise. So nobody is asked in the name of somebody else's call. What is only told may come late:
+//! nobody hears it who was not the only one for a while.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::McpError;
 use super::changes::Bell;
 use super::message::{self, Answer, INTERNAL, Incoming, NO_METHOD, RpcError};
+use super::settings::Call;
 pub use heard::{Counts, Heard, Reply};
 use open::{Entry, Open};
 
@@ -81,26 +83,22 @@ impl Hearing {
     /// A call whose answer comes among others.
     pub(crate) fn begin(
         &self,
-        heard: Option<mpsc::Sender<Heard>>,
+        call: &Call,
         is_ours: bool,
     ) -> Result<(u64, oneshot::Receiver<Result<Answer, McpError>>), McpError> {
         let (answer, coming) = oneshot::channel();
-        Ok((self.enter(Some(answer), heard, is_ours)?, coming))
+        Ok((self.enter(Some(answer), call, is_ours)?, coming))
     }
 
     /// A call whose answer comes on a stream of its own.
-    pub(crate) fn begin_alone(
-        &self,
-        heard: Option<mpsc::Sender<Heard>>,
-        is_ours: bool,
-    ) -> Result<u64, McpError> {
-        self.enter(None, heard, is_ours)
+    pub(crate) fn begin_alone(&self, call: &Call, is_ours: bool) -> Result<u64, McpError> {
+        self.enter(None, call, is_ours)
     }
 
     fn enter(
         &self,
         answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
-        heard: Option<mpsc::Sender<Heard>>,
+        call: &Call,
         is_ours: bool,
     ) -> Result<u64, McpError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
@@ -108,13 +106,20 @@ impl Hearing {
         if let Some(ended) = &open.ended {
             return Err(ended.clone());
         }
-        open.calls.insert(id, Entry { answer, heard, is_ours, asked: Vec::new() });
+        let (heard, owner) = (call.heard.clone(), (!is_ours).then_some(call.owner));
+        if let Some(owner) = owner {
+            open.uses(owner);
+        }
+        open.calls.insert(id, Entry { answer, heard, owner, asked: Vec::new() });
         Ok(id)
     }
 
     /// A call is over.
     pub(crate) fn end(&self, id: u64) {
-        self.open().calls.remove(&id);
+        let mut open = self.open();
+        if let Some(owner) = open.calls.remove(&id).and_then(|entry| entry.owner) {
+            open.uses(owner);
+        }
     }
 
     /// Nobody waits for a call any more. Says whether it was still under way; if so the server may not know yet, and
@@ -122,7 +127,8 @@ impl Hearing {
     pub(crate) fn give_up(&self, id: u64) -> bool {
         let mut open = self.open();
         let Some(entry) = open.calls.remove(&id) else { return false };
-        if !entry.is_ours {
+        if let Some(owner) = entry.owner {
+            open.uses(owner);
             if MAX_GIVEN_UP <= open.given_up.len() {
                 open.given_up.pop_front();
             }
@@ -187,6 +193,9 @@ impl Hearing {
             Stream::Shared => {
                 let waits = |id: &u64| open.calls.get(id).is_some_and(|it| it.answer.is_some());
                 if let Some(entry) = id.filter(waits).and_then(|id| open.calls.remove(&id)) {
+                    if let Some(owner) = entry.owner {
+                        open.uses(owner);
+                    }
                     drop(open);
                     if let Some(waiting) = entry.into_answer() {
                         drop(waiting.send(Ok(answer)));
@@ -237,9 +246,9 @@ impl Hearing {
     /// Never waits: who does not listen fast enough misses it.
     fn say(&self, on: Stream, heard: Heard) {
         let mut open = self.open();
-        let Some(hears) = open.whose(on).and_then(|id| open.calls.get(&id)?.heard.clone()) else {
-            return;
-        };
+        let is_clear = !matches!(on, Stream::Shared) || open.is_used_by_one();
+        let call = open.whose(on).filter(|_| is_clear);
+        let Some(hears) = call.and_then(|id| open.calls.get(&id)?.heard.clone()) else { return };
         if hears.try_send(heard).is_err() {
             open.counts.unheard += 1;
         }

@@ -43,7 +43,7 @@ pub(crate) struct HttpLink {
     renewing: tokio::sync::Mutex<()>,
     /// There is another session: its stream is another one too.
     renewed: Notify,
-    replies: Arc<Semaphore>,
+    replies: Semaphore,
     large: Semaphore,
     pace: Mutex<Pace>,
 }
@@ -65,7 +65,7 @@ impl HttpLink {
             session: Mutex::new(Session::none()),
             renewing: tokio::sync::Mutex::default(),
             renewed: Notify::new(),
-            replies: Arc::new(Semaphore::new(MAX_REPLIES)),
+            replies: Semaphore::new(MAX_REPLIES),
             large: Semaphore::new(large::AT_ONCE),
             pace,
         })
@@ -106,7 +106,7 @@ impl HttpLink {
         call: &Call,
         is_ours: bool,
     ) -> Result<(Answer, Option<HeaderValue>), Failure> {
-        let id = self.hearing.begin_alone(call.heard.clone(), is_ours)?;
+        let id = self.hearing.begin_alone(call, is_ours)?;
         let tells = !session.is_modern && method != "initialize";
         let mut running = Running { link: self, id, headers: &call.headers, tells };
         meta::add(params, id, session.is_modern, &self.settings, call);
@@ -201,27 +201,19 @@ impl HttpLink {
             return;
         }
         let session = self.session();
-        let Ok(place) = self.replies.clone().try_acquire_owned() else { return };
         let (link, head) = (self.clone(), self.head(&session, more));
         let send = async move |reply: Vec<u8>| {
+            let Ok(_place) = link.replies.try_acquire() else { return };
             // Whether it arrives is seen by what the server does next.
             drop(link.post(head, reply, ASIDE).await);
         };
         match next {
             Next::Taken | Next::Nothing | Next::Answered(_) => {}
             _ if session.is_modern => {}
-            Next::Reply(reply) => {
-                tokio::spawn(async move {
-                    send(reply).await;
-                    drop(place);
-                });
-            }
+            Next::Reply(reply) => drop(tokio::spawn(async move { send(reply).await })),
             Next::Ask(asked) => {
                 let (call, id) = (asked.call, asked.id.clone());
-                let task = tokio::spawn(async move {
-                    send(asked.reply().await).await;
-                    drop(place);
-                });
+                let task = tokio::spawn(async move { send(asked.reply().await).await });
                 self.hearing.bind(call, id, task.abort_handle());
             }
         }

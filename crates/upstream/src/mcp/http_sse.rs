@@ -34,7 +34,7 @@ pub(crate) struct SseLink {
     settings: Settings,
     pub(super) hearing: Arc<Hearing>,
     version: OnceLock<&'static str>,
-    replies: Arc<Semaphore>,
+    replies: Semaphore,
     reader: OnceLock<tokio::task::AbortHandle>,
 }
 
@@ -77,7 +77,7 @@ impl SseLink {
             settings,
             hearing: Arc::default(),
             version: OnceLock::new(),
-            replies: Arc::new(Semaphore::new(MAX_REPLIES)),
+            replies: Semaphore::new(MAX_REPLIES),
             reader: OnceLock::new(),
         });
         let task = tokio::spawn(read(Arc::downgrade(&link), reading, origin(&url)));
@@ -96,7 +96,7 @@ impl SseLink {
         call: &Call,
         is_ours: bool,
     ) -> Result<Answer, McpError> {
-        let (id, answer) = self.hearing.begin(call.heard.clone(), is_ours)?;
+        let (id, answer) = self.hearing.begin(call, is_ours)?;
         let tells = method != "initialize";
         let mut running = Running { link: self, id, headers: &call.headers, tells };
         meta::add(params, id, false, &self.settings, call);
@@ -149,7 +149,6 @@ impl SseLink {
         if matches!(next, Next::Taken | Next::Nothing | Next::Answered(_)) {
             return;
         }
-        let Ok(place) = self.replies.clone().try_acquire_owned() else { return };
         let link = self.clone();
         let bound = match &next {
             Next::Ask(asked) => Some((asked.call, asked.id.clone())),
@@ -161,8 +160,8 @@ impl SseLink {
                 Next::Ask(asked) => asked.reply().await,
                 Next::Taken | Next::Nothing | Next::Answered(_) => return,
             };
+            let Ok(_place) = link.replies.try_acquire() else { return };
             drop(link.send(reply, &HeaderMap::new(), ASIDE).await);
-            drop(place);
         });
         if let Some((call, id)) = bound {
             self.hearing.bind(call, id, task.abort_handle());

@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::open::accepted;
 use super::settings::{Call, Era, McpLimits};
 use super::{McpError, headers};
-use crate::aside;
+use crate::MESSAGES;
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl Connection {
             let page = accepted(method, self.run(method, &mut params, call, true).await?)?;
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             // Not only what is read takes long, but what is thrown away too.
-            gathered = aside(move || gathered.with(page, &limits)).await?;
+            gathered = MESSAGES.run(move || gathered.with(page, &limits)).await?;
             let Some(next) = next.filter(|next| !next.is_empty()) else {
                 return Ok(gathered.listing);
             };
@@ -149,6 +149,7 @@ impl Gathered {
 
     /// With one page more, if that is not too much.
     fn with(mut self, page: Map<String, Value>, limits: &McpLimits) -> Result<Self, McpError> {
+        self.bytes += page.get("nextCursor").map_or(0, weight);
         self.add(page)?;
         if limits.max_items < self.listing.items.len() {
             return Err(self.of.too_much("items", limits.max_items));

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::aside::{LONG, aside};
+use crate::aside::{LONG, MESSAGES};
 
 /// A message that came.
 #[derive(Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub(crate) async fn read(bytes: Cow<'_, [u8]>, max_parts: usize) -> Result<Incom
         bytes if bytes.len() <= LONG => read_here(&bytes, max_parts),
         bytes => {
             let bytes = bytes.into_owned();
-            aside(move || read_here(&bytes, max_parts)).await
+            MESSAGES.run(move || read_here(&bytes, max_parts)).await
         }
     }
 }
@@ -124,6 +124,16 @@ pub(crate) fn whom_it_answers(bytes: &[u8]) -> Option<u64> {
     // It is expected to fail: what matters is what was found up to there.
     drop(serde_json::Deserializer::from_slice(bytes).deserialize_map(looks));
     found
+}
+
+/// The same by how a message ends: some write what they answer last.
+pub(crate) fn whom_it_answered(end: &[u8]) -> Option<u64> {
+    const ID: &[u8] = b"\"id\":";
+    let end = end.trim_ascii_end().strip_suffix(b"}")?;
+    let at = memchr::memmem::rfind(end, ID)?;
+    let (before, number) = (end.get(..at)?, end.get(at + ID.len()..)?);
+    let number = std::str::from_utf8(number).ok().filter(|_| !before.ends_with(b"\\"));
+    number?.trim().parse().ok()
 }
 
 struct Looks<'a>(&'a mut Option<u64>);
@@ -218,6 +228,20 @@ mod tests {
             ("log line", "none None"),
         ] {
             assert_eq!(kind(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_message_may_say_whom_it_answers() {
+        for (end, expected) in [
+            (r#"and so on"}]},"jsonrpc":"2.0","id":7}"#, Some(7)),
+            ("\"id\": 7 }\r", Some(7)),
+            (r#"\"id\":7}"#, None),
+            (r#""id":"7"}"#, None),
+            (r#""id":7}]}"#, None),
+            (r#""id":7"#, None),
+        ] {
+            assert_eq!(whom_it_answered(end.as_bytes()), expected, "{end}");
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::Semaphore;
 use tokio::time::{sleep_until, timeout};
 
 use super::McpError;
@@ -16,7 +15,6 @@ use super::pace::Pace;
 use super::settings::{Call, Settings};
 use crate::stdio::{Line, Lines, NotTaken, Process, Program, ProgramLimits};
 
-const MAX_REPLIES: usize = 16;
 /// What a program said before it ended is read for so long after that.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
@@ -25,7 +23,6 @@ pub(crate) struct PipeLink {
     settings: Settings,
     pub(super) hearing: Arc<Hearing>,
     is_modern: AtomicBool,
-    replies: Arc<Semaphore>,
 }
 
 impl PipeLink {
@@ -46,7 +43,6 @@ impl PipeLink {
             settings,
             hearing: Arc::default(),
             is_modern: AtomicBool::new(true),
-            replies: Arc::new(Semaphore::new(MAX_REPLIES)),
         });
         let ended = link.process.ended.clone();
         tokio::spawn(read(Arc::downgrade(&link), lines, ended));
@@ -64,7 +60,7 @@ impl PipeLink {
         call: &Call,
         is_ours: bool,
     ) -> Result<Answer, McpError> {
-        let (id, answer) = self.hearing.begin(call.heard.clone(), is_ours)?;
+        let (id, answer) = self.hearing.begin(call, is_ours)?;
         let _running = Running { link: self, id, tells: method != "initialize" };
         meta::add(params, id, self.is_modern.load(Ordering::Relaxed), &self.settings, call);
         self.send(message::request(id, method, params))?;
@@ -97,12 +93,8 @@ impl PipeLink {
             // Who does not read does not get answers; the next call says so.
             Next::Reply(reply) => drop(self.send(reply)),
             Next::Ask(asked) => {
-                let Ok(place) = self.replies.clone().try_acquire_owned() else { return };
                 let (link, call, id) = (self.clone(), asked.call, asked.id.clone());
-                let task = tokio::spawn(async move {
-                    drop(link.send(asked.reply().await));
-                    drop(place);
-                });
+                let task = tokio::spawn(async move { drop(link.send(asked.reply().await)) });
                 self.hearing.bind(call, id, task.abort_handle());
             }
         }
@@ -186,7 +178,11 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
     let message = match line {
         Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
         Line::Whole(line) => message::read(line, limits.max_parts).await.map_err(|it| it.answers),
-        Line::TooLong(head) => Err(message::whom_it_answers(head)),
+        Line::TooLong(begin) => Err(message::whom_it_answers(begin)),
+        Line::WasTooLong(end) => match message::whom_it_answered(end) {
+            None => return Ok(()),
+            answers => Err(answers),
+        },
     };
     let next = match message {
         Ok(message) => {

@@ -108,6 +108,9 @@ pub struct Call {
     pub log_level: Option<Box<str>>,
     /// The tool's `inputSchema`: it says which arguments are repeated in headers.
     pub schema: Option<Arc<Value>>,
+    /// Whose call it is, as a number that nobody else has: what a server says without saying to whom is heard only while
+    /// one and the same use it.
+    pub owner: u64,
     /// Takes what is said and asked on the way. Without it progress is not asked for and questions are refused.
     pub heard: Option<mpsc::Sender<Heard>>,
 }

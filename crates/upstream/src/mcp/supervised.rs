@@ -47,8 +47,10 @@ impl Default for Keeping {
     }
 }
 
-/// After so many calls in a row without an answer, checks included, a server is not busy: it hangs.
+/// After so many calls in a row without an answer a server is not busy: it hangs.
 const MAX_TIMEOUTS: u32 = 3;
+/// How often it is looked whether a connection that is in use still is.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// A connection that is there when it is needed. A copy is the same.
 #[derive(Clone)]
@@ -114,6 +116,15 @@ impl Supervised {
         now.or_else(|| state.stderr.clone())
     }
 
+    /// For how long nobody has used it; nothing while somebody does.
+    pub fn idle(&self) -> Option<Duration> {
+        match &self.shared.state().connection {
+            None => Some(Duration::MAX),
+            Some((connection, _)) if 0 < connection.calls() => None,
+            Some((connection, _)) => Some(connection.last().used.elapsed()),
+        }
+    }
+
     /// Closes what is open. The next use opens it again, without a rest.
     pub fn close(&self) {
         let mut state = self.shared.state();
@@ -148,16 +159,14 @@ impl Shared {
             return Some(connection);
         }
         let (connection, since) = self.state().connection.clone()?;
+        // It may be busy with a call that takes long, which must not be cut short for another one.
+        let is_busy = 0 < connection.calls() && connection.last().timeouts < MAX_TIMEOUTS;
         let failed = match connection.ended() {
             Some(ended) => Some(ended),
+            None if is_busy => None,
             None => connection.check(self.keeping.check_within).await.err(),
         };
         let Some(error) = failed else { return Some(connection) };
-        // It may be busy with a call that takes long, which must not be cut short for another one.
-        let is_busy = 0 < connection.calls() && connection.last().timeouts < MAX_TIMEOUTS;
-        if connection.ended().is_none() && is_busy {
-            return Some(connection);
-        }
         let mut state = self.state();
         state.stderr = connection.stderr();
         state.connection = None;
@@ -193,10 +202,35 @@ impl Shared {
             Ok(connection) => {
                 state.era = Some(connection.about().era);
                 state.rests_until = None;
+                if !self.keeping.is_kept {
+                    state.failures = 0;
+                }
             }
             Err(error) => state.fail(error.clone(), &self.keeping),
         }
         opened
+    }
+
+    /// Closes the connection that was opened then if nobody used it for a while. Says when to look again; nothing once
+    /// it is over.
+    fn close_if_idle(&self, opened: Instant) -> Option<Duration> {
+        let (mut state, idle) = (self.state(), self.keeping.idle);
+        let (connection, since) = state.connection.as_ref()?;
+        if *since != opened || connection.ended().is_some() {
+            return None;
+        }
+        let left = idle.saturating_sub(connection.last().used.elapsed());
+        if 0 < connection.calls() {
+            return Some(left.max(idle.min(LOOK_EVERY)));
+        }
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let (connection, _) = state.connection.take()?;
+        (state.stderr, state.failures) = (connection.stderr(), 0);
+        drop(state);
+        connection.close();
+        None
     }
 }
 
@@ -224,9 +258,9 @@ async fn open_and_keep(shared: Arc<Shared>) -> Result<Connection, McpError> {
     }
     shared.rested()?;
     let connection = shared.open().await?;
-    shared.state().connection = Some((connection.clone(), Instant::now()));
-    let idle = shared.keeping.idle;
-    tokio::spawn(close_when_idle(Arc::downgrade(&shared), connection.clone(), idle));
+    let now = Instant::now();
+    shared.state().connection = Some((connection.clone(), now));
+    tokio::spawn(close_when_idle(Arc::downgrade(&shared), now));
     Ok(connection)
 }
 
@@ -236,27 +270,9 @@ fn jitter() -> f64 {
     0.5 + (random % 1024) as f64 / 2048.0
 }
 
-/// Closes the connection when it was not used for a while. It ends with the connection.
-async fn close_when_idle(shared: Weak<Shared>, connection: Connection, idle: Duration) {
-    loop {
-        let since = connection.last().used.elapsed();
-        sleep(idle.saturating_sub(since).max(Duration::from_millis(10))).await;
-        let Some(shared) = shared.upgrade() else {
-            connection.close();
-            return;
-        };
-        if connection.ended().is_some() {
-            return;
-        }
-        if 0 < connection.calls() || connection.last().used.elapsed() < idle {
-            continue;
-        }
-        let mut state = shared.state();
-        if let Some((kept, _)) = state.connection.take() {
-            state.stderr = kept.stderr();
-        }
-        drop(state);
-        connection.close();
-        return;
+/// Keeps no connection itself: one that has ended is let go of at once.
+async fn close_when_idle(shared: Weak<Shared>, opened: Instant) {
+    while let Some(wait) = shared.upgrade().and_then(|shared| shared.close_if_idle(opened)) {
+        sleep(wait).await;
     }
 }

@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use crate::aside::LONG;
 
 const READ: usize = 16 * 1024;
-/// What is kept of a line that is too long.
-const HEAD: usize = 256;
+/// What is kept of either end of a line that is too long.
+const EDGE: usize = 256;
 /// So much of such a line is read, then there is a rest: it is of no use, and there may be no end of it.
 const SKIPPED: usize = 1024 * 1024;
 const REST: Duration = Duration::from_millis(10);
@@ -30,8 +30,8 @@ pub(crate) struct Lines {
     max: usize,
     /// Within a line that is too long.
     skips: bool,
-    /// How it begins.
-    head: Vec<u8>,
+    /// The last of it.
+    edge: Vec<u8>,
     /// How much of it was read since the last rest.
     skipped: usize,
 }
@@ -42,34 +42,40 @@ pub(crate) enum Line<'a> {
     Whole(Cow<'a, [u8]>),
     /// Longer than allowed: how it begins. It is told of as soon as that is known.
     TooLong(&'a [u8]),
+    /// The same line is over: how it ended.
+    WasTooLong(&'a [u8]),
 }
 
 impl Lines {
     pub(super) fn new(stdout: Option<ChildStdout>, max: usize) -> io::Result<Self> {
         let stdout = stdout.ok_or_else(|| io::Error::other("the program has no output"))?;
         let pipe = pipe::Receiver::from_owned_fd(stdout.into_owned_fd()?)?;
-        let (buffer, head) = (Vec::with_capacity(READ), Vec::new());
-        Ok(Self { pipe, buffer, start: 0, seen: 0, max, skips: false, head, skipped: 0 })
+        let (buffer, edge) = (Vec::with_capacity(READ), Vec::new());
+        Ok(Self { pipe, buffer, start: 0, seen: 0, max, skips: false, edge, skipped: 0 })
     }
 
     /// The next line; nothing at the end. It can be dropped and called again.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
-            if let Some(end) = self.end_of_line() {
+            let end = self.end_of_line();
+            let length = end.unwrap_or(self.buffer.len()) - self.start;
+            if !self.skips && self.max < length {
+                self.seen = end.unwrap_or(self.seen);
+                return Ok(Some(self.too_long()));
+            }
+            if let Some(end) = end {
                 let start = std::mem::replace(&mut self.start, end + 1);
                 self.seen = self.start;
-                if std::mem::take(&mut self.skips) {
-                    continue;
+                if self.skips {
+                    return Ok(Some(self.was_too_long(start, end)));
                 }
-                return Ok(Some(match end - start {
-                    length if self.max < length => self.too_long(start),
-                    length if LONG < length => Line::Whole(self.take(start, end).into()),
-                    _ => Line::Whole(self.buffer.get(start..end).unwrap_or_default().into()),
-                }));
+                return Ok(Some(Line::Whole(match LONG < length {
+                    true => self.take(start, end).into(),
+                    false => self.buffer.get(start..end).unwrap_or_default().into(),
+                })));
             }
-            if !self.skips && self.max < self.buffer.len() - self.start {
-                self.skips = true;
-                return Ok(Some(self.too_long(self.start)));
+            if self.skips {
+                self.keep_edge(self.start, self.buffer.len());
             }
             self.make_room();
             if SKIPPED < self.skipped {
@@ -86,10 +92,24 @@ impl Lines {
         }
     }
 
-    fn too_long(&mut self, start: usize) -> Line<'_> {
-        let line = self.buffer.get(start..).unwrap_or_default();
-        self.head = line.get(..HEAD).unwrap_or(line).to_vec();
-        Line::TooLong(&self.head)
+    fn too_long(&mut self) -> Line<'_> {
+        self.skips = true;
+        self.edge.clear();
+        let line = self.buffer.get(self.start..).unwrap_or_default();
+        Line::TooLong(line.get(..EDGE).unwrap_or(line))
+    }
+
+    fn was_too_long(&mut self, start: usize, end: usize) -> Line<'_> {
+        self.skips = false;
+        self.keep_edge(start, end);
+        Line::WasTooLong(&self.edge)
+    }
+
+    /// The last of a line that is too long. It may come in pieces.
+    fn keep_edge(&mut self, start: usize, end: usize) {
+        let start = start.max(end.saturating_sub(EDGE));
+        self.edge.extend_from_slice(self.buffer.get(start..end).unwrap_or_default());
+        self.edge.drain(..self.edge.len().saturating_sub(EDGE));
     }
 
     /// The room of what was read so far, with the line alone in it. What comes after gets another.

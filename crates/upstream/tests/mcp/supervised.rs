@@ -153,8 +153,12 @@ async fn one_that_is_busy_is_not_replaced_and_one_that_hangs_is() {
         tokio::time::sleep(Duration::from_millis(80)).await;
         let busy = supervised.connection().await.unwrap();
         assert!(busy.ended().is_none(), "a call is under way");
+        for _ in 0..10 {
+            assert!(supervised.connection().await.unwrap().ended().is_none(), "it is in use");
+        }
         while first.ended().is_none() {
-            supervised.connection().await.unwrap();
+            let connection = supervised.connection().await.unwrap();
+            drop(connection.request("tools/call", tool("echo", json!({})), within(0.1)).await);
         }
     };
     let (long, ()) = tokio::join!(long, others);

@@ -7,6 +7,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::large::Large;
 use super::{HttpLink, Session, refused};
+use crate::aside::LONG;
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
 use crate::mcp::McpError;
@@ -64,19 +65,25 @@ async fn whole(
     large: &mut Large<'_>,
 ) -> Result<Vec<u8>, HttpError> {
     opened.check_announced(max as u64)?;
-    let mut body = Vec::new();
+    // In pieces: room for all of it in one place is taken up only if it turns out to be of use.
+    let (mut pieces, mut last, mut length) = (Vec::new(), Vec::new(), 0);
     while let Some(chunk) = opened.chunk().await? {
         let chunk = chunk.as_ref();
-        if max < body.len() + chunk.len() {
+        length += chunk.len();
+        if max < length {
             return Err(HttpError::TooLarge { limit: max as u64, announced: None });
         }
-        if large.holds(body.len() + chunk.len()).await {
-            // Room for all of it is taken up as it comes; growing would take it twice.
-            body.reserve_exact(max - body.len());
+        large.holds(length).await;
+        if LONG < last.len() + chunk.len() {
+            pieces.push(std::mem::take(&mut last));
         }
-        body.extend_from_slice(chunk);
+        last.extend_from_slice(chunk);
     }
-    Ok(body)
+    if pieces.is_empty() {
+        return Ok(last);
+    }
+    pieces.push(last);
+    Ok(pieces.concat())
 }
 
 pub(super) fn is_stream(opened: &Opened) -> bool {

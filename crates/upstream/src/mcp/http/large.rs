@@ -4,9 +4,9 @@
 use tokio::sync::SemaphorePermit;
 
 use super::HttpLink;
+use crate::aside::LONG;
 
 pub(super) const AT_ONCE: usize = 1;
-const LARGE: usize = 256 * 1024;
 
 /// An answer that may turn out to be large.
 pub(super) struct Large<'a> {
@@ -19,13 +19,12 @@ impl<'a> Large<'a> {
         Self { link, place: None }
     }
 
-    /// So much of it is held now. Says whether that is large.
-    pub(super) async fn holds(&mut self, bytes: usize) -> bool {
-        if bytes <= LARGE {
+    /// So much of it is held now.
+    pub(super) async fn holds(&mut self, bytes: usize) {
+        if bytes <= LONG {
             self.place = None;
         } else if self.place.is_none() {
             self.place = self.link.large.acquire().await.ok();
         }
-        LARGE < bytes
     }
 }
