@@ -1,0 +1,145 @@
+//! Calls that go on to an MCP server: what it asks reaches the caller, and it is connected to once for all.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use model::Agent;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{
+    Abilities, CallContext, Called, Catalog, Command, Context, JournalPlace, Options, SystemClock,
+    Toolcrib,
+};
+
+use self::server::{Upstream, answer};
+
+#[path = "../../upstream/tests/support/upstream.rs"]
+mod server;
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// A server of the modern era with one tool, which is called as told.
+fn serving(call: impl Fn(&Value) -> Value + Send + 'static) -> Upstream {
+    Upstream::replying(move |request| {
+        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let Ok(asked) = serde_json::from_str::<Value>(body) else {
+            return answer("405 Method Not Allowed", "", b"");
+        };
+        let result = match asked["method"].as_str().unwrap() {
+            "server/discover" => {
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+            }
+            "tools/list" => {
+                json!({"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]})
+            }
+            "tools/call" => call(&asked["params"]),
+            _ => return answer("202 Accepted", "", b""),
+        };
+        let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
+        answer("200 OK", "Content-Type: application/json\r\n", result.as_bytes())
+    })
+}
+
+async fn crib(server: &Upstream) -> Toolcrib {
+    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+    let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+    let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, Options::default());
+    let profile = json!({"name": "Disk", "url": server.url("/mcp"), "settings": {"kind": "mcp"}});
+    let group = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
+    let matcher = json!({"claim": "sub", "operator": "equals", "value": "ada"});
+    let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
+    for command in [
+        Command::Source("disk".parse().unwrap(), SourceCommand::Register(read(profile))),
+        Command::Group("all".parse().unwrap(), GroupCommand::Create(read(group))),
+        Command::Policy("all".parse().unwrap(), PolicyCommand::Define(read(policy))),
+    ] {
+        catalog.execute(command, Context::by("admin"), None).await.unwrap();
+    }
+    let (id, context) = ("disk".parse().unwrap(), Context::default());
+    let refreshed = crib.refresher().refresh(&id, true, &context).await.unwrap();
+    assert_eq!(refreshed.tools.len(), 1);
+    crib
+}
+
+fn ada() -> Agent {
+    Agent { subject: "ada".into(), claims: Arc::new(read(json!({"sub": "ada"}))) }
+}
+
+/// Makes the call again with what was answered, as a client of the modern era does.
+async fn call_again(
+    crib: &Toolcrib,
+    answers: &Map<String, Value>,
+    memory: Option<String>,
+) -> (Called, Option<String>) {
+    let (context, _said) =
+        CallContext::heard(Abilities { elicitation: true, ..Abilities::default() });
+    let context = context.answered(answers.clone()).remembering(memory);
+    let view = crib.view(&ada());
+    let tool = view.find("clean").unwrap();
+    let called = view.call_with(&tool, Map::new(), &context).await;
+    (called, context.take_memory())
+}
+
+#[tokio::test]
+async fn a_second_question_is_asked_even_if_its_key_was_used_before() {
+    let server = serving(|params| {
+        let (question, state) = match params["requestState"].as_str() {
+            None => ("delete A?", "a"),
+            Some("a") if params["inputResponses"]["confirm"]["content"]["of"] == 1 => {
+                ("delete B?", "b")
+            }
+            Some("b") if params["inputResponses"]["confirm"]["content"]["of"] == 2 => {
+                return json!({"content": [{"type": "text", "text": "both"}]});
+            }
+            _ => return json!({"content": [{"type": "text", "text": "wrong"}], "isError": true}),
+        };
+        let asks = json!({"method": "elicitation/create", "params": {"message": question,
+            "requestedSchema": {"type": "object", "properties": {}}}});
+        json!({"resultType": "input_required", "inputRequests": {"confirm": asks},
+            "requestState": state})
+    });
+    let crib = crib(&server).await;
+    let (mut answers, mut memory, mut seen) = (Map::new(), None, Vec::new());
+    let called = loop {
+        let (called, left) = call_again(&crib, &answers, memory.take()).await;
+        memory = left;
+        let Called::Asks(questions) = called else { break called };
+        for (key, question) in questions {
+            seen.push(question.params()["message"].clone());
+            let given = json!({"action": "accept", "content": {"of": seen.len()}});
+            answers.insert(key.into(), given);
+        }
+        assert!(seen.len() < 5, "{seen:?}");
+    };
+    assert_eq!(seen, ["delete A?", "delete B?"]);
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    assert_eq!(done.into_answer().into_map()["content"][0]["text"], "both");
+}
+
+#[tokio::test]
+async fn many_who_come_at_once_share_one_connection() {
+    let server = serving(|_| json!({"content": []}));
+    let crib = crib(&server).await;
+    // With another profile, nothing of before is of use.
+    let id: model::SourceId = "disk".parse().unwrap();
+    let profile = json!({"name": "Disk 2", "url": server.url("/mcp"), "settings": {"kind": "mcp"}});
+    let update = SourceCommand::Update(read(profile));
+    let command = Command::Source(id, update);
+    crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    let before = server.requests().len();
+    let none = Map::new();
+    let calls = (0..20).map(|_| call_again(&crib, &none, None));
+    let called = futures_util::future::join_all(calls).await;
+    assert!(called.iter().all(|(called, _)| matches!(called, Called::Done(_))));
+    let asked = server.requests().split_off(before);
+    let discovers = asked.iter().filter(|request| request.contains("server/discover"));
+    assert_eq!(discovers.count(), 1);
+}
