@@ -12,6 +12,7 @@ use upstream::http::HttpClient;
 
 use crate::api_key;
 use crate::authenticate::Authenticator;
+use crate::gates::{GateState, Gates};
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::provider::{ProvidedTool, ToolProvider};
 use crate::ready::ReadyTools;
@@ -37,6 +38,7 @@ struct Inner {
     resolver: Resolver,
     ready: ReadyTools,
     upstreams: Arc<Upstreams>,
+    gates: Gates,
     clock: Arc<dyn Clock>,
     options: Options,
     provided: ArcSwapOption<Provided>,
@@ -96,6 +98,7 @@ impl Toolcrib {
             resolver,
             ready,
             upstreams,
+            gates: Gates::new(),
             clock,
             options,
             provided,
@@ -165,6 +168,20 @@ impl Toolcrib {
     /// The issuers whose tokens are taken, if there are any.
     pub fn authenticator(&self) -> Option<&Authenticator> {
         self.0.options.authenticator.as_deref()
+    }
+
+    pub(crate) fn gates(&self) -> &Gates {
+        &self.0.gates
+    }
+
+    /// How calls to a source are doing; none if there were none yet.
+    pub fn gate_of(&self, source: &SourceId) -> Option<GateState> {
+        self.0.gates.state(source)
+    }
+
+    /// Has a source called again that was left alone.
+    pub fn reset_gate(&self, source: &SourceId) {
+        self.0.gates.reset(source);
     }
 
     pub(crate) fn upstreams(&self) -> &Upstreams {

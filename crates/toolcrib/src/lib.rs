@@ -18,6 +18,7 @@ mod authenticate;
 mod call;
 mod crib;
 mod explain;
+mod gates;
 mod identity;
 mod place;
 mod provider;
@@ -52,6 +53,7 @@ pub use explain::{
     Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
     ToolExplanation, explain,
 };
+pub use gates::GateState;
 pub use identity::{Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;

@@ -6,8 +6,9 @@ mod target;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use catalog::Snapshot;
@@ -349,6 +350,13 @@ fn isolation(profile: &SourceProfile) -> Isolation {
 fn whose(agent: &Agent) -> Box<str> {
     let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
     json!([agent.claims.get("iss"), agent.subject, client]).to_string().into()
+}
+
+/// A number that stands for the same, as long as this process lives.
+pub(crate) fn number(agent: &Agent) -> u64 {
+    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let claim = |name: &str| agent.claims.get(name).and_then(Value::as_str);
+    HASHER.hash_one((claim("iss"), &agent.subject, claim("client_id"), claim("azp")))
 }
 
 /// Roots are folders where the caller is. A program runs where we are and would take them for folders of ours: some let

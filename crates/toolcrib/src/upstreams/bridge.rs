@@ -6,9 +6,8 @@
 //! answer is handed on. Where only the server ends the request, we make it again. Where only the caller comes again, the
 //! request stays open and is parked until then.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -19,9 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use upstream::http::HttpError;
 use upstream::mcp::{Answer, Call, Heard, McpError, Reply, RpcError};
 
-use super::{Upstream, whose};
+use super::{Upstream, number, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
 use crate::seal::random;
 
@@ -47,6 +47,8 @@ pub(crate) enum Bridged {
     /// The caller cannot do what the server needs.
     Unable(Ability),
     Failed(Failure),
+    /// The same, and the server is at fault: it may not work for others either.
+    Broken(Failure),
 }
 
 /// A request to a server.
@@ -145,7 +147,7 @@ pub(crate) async fn bridge(
 ) -> Bridged {
     let (upstream, method) = (Arc::new(upstream), wanted.method);
     let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
-    let begin = |again| Running::begin(&upstream, &wanted, again, call, owner_of(&whose(agent)));
+    let begin = |again| Running::begin(&upstream, &wanted, again, call, number(agent));
     let mut rounds = 0;
     let mut running = match memory {
         None => begin(None),
@@ -164,7 +166,7 @@ pub(crate) async fn bridge(
     for round in rounds + 1..=rounds + ROUNDS {
         let answer = match running.next(call).await {
             Next::Answered(Ok(answer)) => answer,
-            Next::Answered(Err(error)) => return Bridged::Failed(failure(&error)),
+            Next::Answered(Err(error)) => return failed(&error),
             Next::Later => {
                 let running = running.aside();
                 let id = parked.put(Parked { whose: whose(agent), method, running });
@@ -180,7 +182,7 @@ pub(crate) async fn bridge(
         }
         let state = result.shift_remove("requestState");
         let Some(questions) = questions(result, upstream.may_see_roots()) else {
-            return Bridged::Failed(unreadable("it asks for something that is not known"));
+            return Bridged::Broken(unreadable("it asks for something that is not known"));
         };
         let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
         let questions = questions.into_iter();
@@ -195,18 +197,12 @@ pub(crate) async fn bridge(
             Err(NoAnswer::Refused(why)) => return Bridged::Failed(of_upstream(why, false)),
         }
     }
-    Bridged::Failed(unreadable("it asks again and again"))
+    Bridged::Broken(unreadable("it asks again and again"))
 }
 
 /// A key names a question within its round alone: the same one later is another question.
 fn asked_as(key: &str, round: usize) -> Box<str> {
     format!("{round}-{key}").into()
-}
-
-/// A number that stands for whoever it is, as long as this process lives.
-fn owner_of(whose: &str) -> u64 {
-    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    HASHER.hash_one(whose)
 }
 
 fn asks(call: &CallContext, memory: &Memory) -> Bridged {
@@ -396,8 +392,25 @@ fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
     call.log(level.unwrap_or(Level::Info), logger.as_deref(), data);
 }
 
-/// Why a server gave no answer.
-pub(crate) fn failure(error: &McpError) -> Failure {
+/// What came of a request that got no answer. A program that ends is started again after a rest, which is rest enough.
+pub(crate) fn failed(error: &McpError) -> Bridged {
+    let failure = failure(error);
+    match error {
+        McpError::Http(error) if matches!(**error, HttpError::Refused(_) | HttpError::Proxy) => {
+            Bridged::Failed(failure)
+        }
+        McpError::Status { status: 400..500, .. } => Bridged::Failed(failure),
+        McpError::Http(_)
+        | McpError::Status { .. }
+        | McpError::Timeout { .. }
+        | McpError::Broken { .. }
+        | McpError::Unreadable { .. }
+        | McpError::NotReading => Bridged::Broken(failure),
+        _ => Bridged::Failed(failure),
+    }
+}
+
+fn failure(error: &McpError) -> Failure {
     let (code, retryable) = match error {
         McpError::Http(error) => execution::code_of(error),
         // It may have been done.

@@ -18,10 +18,11 @@ use super::ready::Ready;
 use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
+use crate::gates::{Verdict, verdict};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::ready;
-use crate::upstreams::UpstreamError;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
+use crate::upstreams::{UpstreamError, number};
 
 /// What came of a call.
 #[derive(Debug)]
@@ -190,7 +191,7 @@ impl AgentView {
                 let wanted = mcp.wanted(arguments);
                 return match self.ask_server(&source.source, wanted, call).await {
                     Bridged::Result(result) => Ok(DoneBy::Mcp(result)),
-                    Bridged::Failed(failure) => Err(failure.into()),
+                    Bridged::Failed(failure) | Bridged::Broken(failure) => Err(failure.into()),
                     Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
                     Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
                     Bridged::Error(mut error) => {
@@ -201,9 +202,11 @@ impl AgentView {
                 };
             }
         };
+        let pass = self.crib.gates().enter(&source.source.id, number(&self.agent)).await?;
         let credentials = self.credentials(&source.source).await?;
         let (limits, origin) = (Limits::default(), http.origin.as_ref());
         let outcome = http.tool.call(&http.client, limits, arguments, &credentials, origin).await;
+        pass.end(verdict(outcome.error.as_ref(), outcome.upstream_status));
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }
@@ -216,15 +219,25 @@ impl AgentView {
         call: &CallContext,
     ) -> Bridged {
         let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
-        match upstreams.for_agent(source, &self.agent, secrets).await {
+        let pass = match self.crib.gates().enter(&source.id, number(&self.agent)).await {
+            Ok(pass) => pass,
+            Err(failure) => return Bridged::Failed(failure),
+        };
+        let bridged = match upstreams.for_agent(source, &self.agent, secrets).await {
             Ok(upstream) => {
                 bridge::bridge(&upstreams.parked, upstream, &self.agent, wanted, call).await
             }
-            Err(UpstreamError::Mcp(error)) => Bridged::Failed(bridge::failure(&error)),
+            Err(UpstreamError::Mcp(error)) => bridge::failed(&error),
             Err(error) => {
                 Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached"))
             }
-        }
+        };
+        pass.end(match &bridged {
+            Bridged::Broken(_) => Verdict::Fails,
+            Bridged::Failed(_) => Verdict::Nothing,
+            _ => Verdict::Works,
+        });
+        bridged
     }
 
     /// The credentials of the source, by the name of the scheme they are for.

@@ -1,0 +1,207 @@
+//! A circuit breaker: a source that fails again and again is left alone for a while, and its callers are told at once.
+//!
+//! What counts is whether the source works, not whether a caller is pleased: a refused token or wrong arguments say nothing
+//! about it. Nobody can break it for others: what fails for one caller alone counts only while nothing succeeds.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// So many failures in a row, or at least so many calls in a while of which half failed, for more than one caller.
+pub(super) const FAILURES: u32 = 5;
+const FEWEST: u32 = 20;
+const WHILE: Duration = Duration::from_secs(10);
+/// How long it is left alone.
+pub(super) const REST: Duration = Duration::from_secs(30);
+/// A call that finds out whether it works again is waited for so long; then another may.
+const PROBE: Duration = Duration::from_secs(10);
+
+/// What a call says about its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It answered.
+    Works,
+    /// It did not answer, or said itself that it is broken.
+    Fails,
+    /// It says nothing: whoever called was refused, or went away.
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) struct Breaker {
+    state: State,
+    /// Failures since something last succeeded.
+    in_a_row: u32,
+    seen: Seen,
+}
+
+#[derive(Debug, PartialEq)]
+enum State {
+    Closed,
+    Open {
+        until: Instant,
+    },
+    /// One call at a time finds out; when it began.
+    HalfOpen {
+        probe: Option<Instant>,
+    },
+}
+
+/// What happened in a while.
+#[derive(Debug)]
+struct Seen {
+    since: Instant,
+    calls: u32,
+    failures: u32,
+    /// Who failed first, and whether somebody else did too.
+    first: Option<u64>,
+    is_many: bool,
+}
+
+impl Seen {
+    fn new(now: Instant) -> Self {
+        Self { since: now, calls: 0, failures: 0, first: None, is_many: false }
+    }
+}
+
+impl Breaker {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { state: State::Closed, in_a_row: 0, seen: Seen::new(now) }
+    }
+
+    /// Whether a call may go through, or how long nobody may.
+    pub(super) fn enter(&mut self, now: Instant) -> Result<(), Duration> {
+        match self.state {
+            State::Closed => return Ok(()),
+            State::Open { until } if now < until => return Err(until - now),
+            State::HalfOpen { probe: Some(since) } if now - since < PROBE => {
+                return Err(PROBE - (now - since));
+            }
+            State::Open { .. } | State::HalfOpen { .. } => {}
+        }
+        self.state = State::HalfOpen { probe: Some(now) };
+        Ok(())
+    }
+
+    /// Takes what a call says. `whose` tells callers apart.
+    pub(super) fn end(&mut self, verdict: Verdict, whose: u64, now: Instant) {
+        let is_half_open = matches!(self.state, State::HalfOpen { .. });
+        match verdict {
+            Verdict::Nothing if is_half_open => self.state = State::HalfOpen { probe: None },
+            Verdict::Nothing => {}
+            Verdict::Works => {
+                self.in_a_row = 0;
+                self.seen_one(false, whose, now);
+                if is_half_open {
+                    *self = Self::new(now);
+                }
+            }
+            Verdict::Fails => {
+                self.in_a_row = self.in_a_row.saturating_add(1);
+                self.seen_one(true, whose, now);
+                let Seen { calls, failures, is_many, .. } = self.seen;
+                let often = FEWEST <= calls && calls <= failures * 2 && is_many;
+                let breaks = is_half_open || FAILURES <= self.in_a_row || often;
+                // Calls that were let through before do not prolong it.
+                if breaks && !matches!(self.state, State::Open { .. }) {
+                    self.state = State::Open { until: now + REST };
+                    self.seen = Seen::new(now);
+                }
+            }
+        }
+    }
+
+    fn seen_one(&mut self, fails: bool, whose: u64, now: Instant) {
+        if WHILE <= now - self.seen.since {
+            self.seen = Seen::new(now);
+        }
+        let seen = &mut self.seen;
+        seen.calls = seen.calls.saturating_add(1);
+        if fails {
+            seen.failures = seen.failures.saturating_add(1);
+            seen.is_many |= *seen.first.get_or_insert(whose) != whose;
+        }
+    }
+
+    /// For people.
+    pub(super) fn word(&self, now: Instant) -> &'static str {
+        match self.state {
+            State::Closed => "closed",
+            State::Open { until } if now < until => "open",
+            State::Open { .. } | State::HalfOpen { .. } => "half_open",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use Verdict::{Fails, Nothing, Works};
+
+    use super::*;
+
+    fn told(breaker: &mut Breaker, verdicts: &[Verdict], now: Instant) {
+        verdicts.iter().for_each(|verdict| breaker.end(*verdict, 1, now));
+    }
+
+    #[tokio::test]
+    async fn failures_in_a_row_break_it_and_what_says_nothing_does_not_count() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(now);
+        told(&mut breaker, &[Fails, Fails, Fails, Fails, Works, Fails, Fails, Fails, Fails], now);
+        told(&mut breaker, &[Nothing; 50], now);
+        assert_eq!(breaker.enter(now), Ok(()));
+        told(&mut breaker, &[Fails], now);
+        assert_eq!(breaker.enter(now), Err(REST));
+        assert_eq!(breaker.word(now), "open");
+    }
+
+    #[tokio::test]
+    async fn after_a_rest_one_call_finds_out() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(now);
+        told(&mut breaker, &[Fails; 5], now);
+        let later = now + REST;
+        assert_eq!(breaker.enter(later), Ok(()));
+        assert_eq!(breaker.enter(later), Err(PROBE));
+        // It said nothing: the next one finds out.
+        told(&mut breaker, &[Nothing], later);
+        assert_eq!((breaker.enter(later), breaker.word(later)), (Ok(()), "half_open"));
+        told(&mut breaker, &[Fails], later);
+        assert_eq!(breaker.enter(later), Err(REST));
+        let later = later + REST;
+        assert_eq!(breaker.enter(later), Ok(()));
+        // One that hangs does not stand in the way for ever.
+        assert_eq!(breaker.enter(later + PROBE), Ok(()));
+        told(&mut breaker, &[Works], later + PROBE);
+        assert_eq!(breaker.word(later + PROBE), "closed");
+        told(&mut breaker, &[Fails; 4], later + PROBE);
+        assert_eq!(breaker.enter(later + PROBE), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_failure_rate_breaks_it_only_if_it_is_not_one_caller_alone() {
+        for (other, is_broken) in [(1, false), (2, true)] {
+            let now = Instant::now();
+            let mut breaker = Breaker::new(now);
+            for round in 0..10 {
+                breaker.end(Fails, if round % 2 == 0 { 1 } else { other }, now);
+                breaker.end(Works, 3, now);
+            }
+            breaker.end(Fails, other, now);
+            assert_eq!(breaker.enter(now).is_err(), is_broken, "{other}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_failed_long_ago_is_forgotten() {
+        let mut now = Instant::now();
+        let mut breaker = Breaker::new(now);
+        for round in 0..100 {
+            now += WHILE / 10;
+            breaker.end(Fails, round, now);
+            breaker.end(Works, round, now);
+            breaker.end(Works, round, now);
+        }
+        assert_eq!(breaker.enter(now), Ok(()));
+    }
+}
