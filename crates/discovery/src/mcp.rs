@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use model::{Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId, Warning};
 use serde_json::{Map, Value, json};
-use upstream::DOCUMENTS;
+use upstream::aside;
 use upstream::mcp::{Call, Connection, ListOf, ListWarning, Listing, McpError};
 
 use crate::{DiscoveryError, Found};
@@ -28,7 +28,7 @@ pub async fn discover(source: &SourceId, connection: &Connection) -> Result<Foun
         lists.push((of, listed));
     }
     let (source, source_version) = (source.clone(), version(&connection.about().server));
-    let (inventory, operations) = DOCUMENTS.run(move || gather(source, lists)).await?;
+    let (inventory, operations) = aside(move || gather(source, lists)).await?;
     Ok(Found { inventory: Inventory { source_version, ..inventory }, operations })
 }
 

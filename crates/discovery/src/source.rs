@@ -5,7 +5,6 @@ use std::path::Path;
 use std::time::Instant;
 
 use model::{OpenapiSettings, Settings, SourceId, SourceProfile, SpecificationPlace};
-use upstream::DOCUMENTS;
 use upstream::http::{HttpClient, Limits, Url};
 
 use crate::fetch::{LIMITS, fetch, refuse_web_page, shown};
@@ -43,7 +42,7 @@ async fn openapi(
         }
         (Some(SpecificationPlace::File(path)), _) => {
             let path = path.clone();
-            DOCUMENTS.run(move || Specification::open(Path::new(&*path))).await?
+            aside(move || Specification::open(Path::new(&*path))).await?
         }
         (Some(SpecificationPlace::Url(url)), _) | (None, Some(url)) => {
             let (address, bytes) = fetch(client, url.as_url(), LIMITS).await?;
@@ -61,16 +60,15 @@ async fn openapi(
         media_type: settings.media_type.as_deref().map(str::to_owned),
     };
     let source = source.clone();
-    DOCUMENTS.run(move || openapi::discover(source, &specification, &options)).await
+    aside(move || openapi::discover(source, &specification, &options)).await
 }
 
 async fn read(address: Address, bytes: Vec<u8>) -> Result<Specification, DiscoveryError> {
-    DOCUMENTS
-        .run(move || {
-            refuse_web_page(&bytes)?;
-            Specification::read(address, bytes)
-        })
-        .await
+    aside(move || {
+        refuse_web_page(&bytes)?;
+        Specification::read(address, bytes)
+    })
+    .await
 }
 
 /// Fetches what the specification refers to, all before one deadline. What is not there is missed only by what needs it;
@@ -116,10 +114,19 @@ async fn http_manifest(
     url.set_path(&format!("{}/tools", base.path().trim_end_matches('/')));
     let (_, bytes) = fetch(client, &url, LIMITS).await?;
     let source = source.clone();
-    DOCUMENTS
-        .run(move || {
-            refuse_web_page(&bytes)?;
-            http_manifest::discover(source, Some(&base), &text::read(&bytes)?)
-        })
-        .await
+    aside(move || {
+        refuse_web_page(&bytes)?;
+        http_manifest::discover(source, Some(&base), &text::read(&bytes)?)
+    })
+    .await
+}
+
+/// Runs work that may take seconds where it keeps nobody waiting.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, DiscoveryError> + Send + 'static,
+) -> Result<T, DiscoveryError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
 }

@@ -1,7 +1,8 @@
-//! Work that takes long, done where it keeps nobody waiting.
+//! What an upstream sends is read here if it is long, where it keeps nobody waiting.
 //!
 //! A few threads of low priority: whoever sends much is read when there is time, and calls go first. Threads for blocking
-//! work would not do, as they are as many as are wanted and get as much of the processor as everybody else.
+//! work would not do, as they are as many as are wanted and get as much of the processor as everybody else. It is for
+//! what takes milliseconds: all upstreams share it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -21,27 +22,18 @@ const FEWEST: usize = 2;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads for one kind of work. Those that read messages do not wait for those that read whole documents.
-pub struct Aside(OnceLock<Sender<Work>>);
-
-/// For what takes milliseconds: a message.
-pub static MESSAGES: Aside = Aside(OnceLock::new());
-/// For what may take seconds: a specification, a list of thousands of tools.
-pub static DOCUMENTS: Aside = Aside(OnceLock::new());
-
-impl Aside {
-    /// Does the work on one of the threads. It is done to its end even if nobody waits for it any more.
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let (done, result) = oneshot::channel();
-        let work: Work = Box::new(move || {
-            // Whoever gave up does not need it.
-            drop(done.send(catch_unwind(AssertUnwindSafe(work))));
-        });
-        self.0.get_or_init(threads).send(work).expect("the threads never end");
-        match result.await.expect("work is always done") {
-            Ok(result) => result,
-            Err(panic) => resume_unwind(panic),
-        }
+/// Does the work on one of the threads. It is done to its end even if nobody waits for it any more.
+pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = oneshot::channel();
+    let work: Work = Box::new(move || {
+        // Whoever gave up does not need it.
+        drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    });
+    static THREADS: OnceLock<Sender<Work>> = OnceLock::new();
+    THREADS.get_or_init(threads).send(work).expect("the threads never end");
+    match result.await.expect("work is always done") {
+        Ok(result) => result,
+        Err(panic) => resume_unwind(panic),
     }
 }
 
@@ -77,9 +69,9 @@ mod tests {
     #[tokio::test]
     async fn work_is_done_on_a_thread_of_low_priority() {
         let here = thread::current().id();
-        let (there, nice) = MESSAGES
-            .run(|| (thread::current().id(), rustix::process::getpriority_process(None).unwrap()))
-            .await;
+        let (there, nice) =
+            aside(|| (thread::current().id(), rustix::process::getpriority_process(None).unwrap()))
+                .await;
         assert_ne!(here, there);
         if cfg!(target_os = "linux") {
             let own = rustix::process::getpriority_process(None).unwrap();
@@ -90,19 +82,18 @@ mod tests {
     #[tokio::test]
     async fn work_that_is_given_up_is_done_and_stops_nothing() {
         for _ in 0..100 {
-            let slow = MESSAGES.run(|| thread::sleep(std::time::Duration::from_millis(1)));
+            let slow = aside(|| thread::sleep(std::time::Duration::from_millis(1)));
             drop(tokio::time::timeout(std::time::Duration::ZERO, slow).await);
         }
-        assert_eq!(MESSAGES.run(|| 1).await, 1);
+        assert_eq!(aside(|| 1).await, 1);
     }
 
     #[tokio::test]
     async fn a_panic_reaches_who_asked_and_nobody_else() {
-        let asked =
-            tokio::spawn(MESSAGES.run(|| assert!(std::hint::black_box(false), "it is wrong")));
+        let asked = tokio::spawn(aside(|| assert!(std::hint::black_box(false), "it is wrong")));
         assert!(asked.await.unwrap_err().is_panic());
         for _ in 0..10 {
-            assert_eq!(MESSAGES.run(|| 2).await, 2);
+            assert_eq!(aside(|| 2).await, 2);
         }
     }
 }

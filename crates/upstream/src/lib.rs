@@ -8,4 +8,4 @@ pub mod mcp;
 mod resolver;
 pub mod stdio;
 
-pub use aside::{Aside, DOCUMENTS, MESSAGES};
+pub use aside::aside;

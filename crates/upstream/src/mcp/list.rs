@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::open::accepted;
 use super::settings::{Call, Era, McpLimits};
 use super::{McpError, headers};
-use crate::MESSAGES;
+use crate::aside;
 
 /// What is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl Connection {
             let page = accepted(method, self.run(method, &mut params, call, true).await?)?;
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             // Not only what is read takes long, but what is thrown away too.
-            gathered = MESSAGES.run(move || gathered.with(page, &limits)).await?;
+            gathered = aside(move || gathered.with(page, &limits)).await?;
             let Some(next) = next.filter(|next| !next.is_empty()) else {
                 return Ok(gathered.listing);
             };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::aside::{LONG, MESSAGES};
+use crate::aside::{LONG, aside};
 
 /// A message that came.
 #[derive(Debug, PartialEq)]
@@ -72,7 +72,7 @@ pub(crate) async fn read(bytes: Cow<'_, [u8]>, max_parts: usize) -> Result<Incom
         bytes if bytes.len() <= LONG => read_here(&bytes, max_parts),
         bytes => {
             let bytes = bytes.into_owned();
-            MESSAGES.run(move || read_here(&bytes, max_parts)).await
+            aside(move || read_here(&bytes, max_parts)).await
         }
     }
 }
