@@ -23,6 +23,7 @@ pub(crate) fn profile(name: &str) -> SourceProfile {
         forward_headers: Default::default(),
         trust: Trust::Auto,
         visibility: Visibility::Listed,
+        limits: Default::default(),
         refresh_every: None,
         shrink_limit: 50,
     }

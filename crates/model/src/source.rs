@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::{Name, OpenapiSettings, SecretRef, SourceId};
+use crate::{Name, OpenapiSettings, SecretRef, SourceId, SourceLimits};
 
 /// A source to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct SourceProfile {
     /// Where agents meet its tools, unless the tool says otherwise.
     #[serde(default)]
     pub visibility: Visibility,
+    /// How much it is given to do.
+    #[serde(default, skip_serializing_if = "SourceLimits::is_default")]
+    pub limits: SourceLimits,
     /// Seconds between scheduled refreshes; none means by hand and by signal only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh_every: Option<u32>,

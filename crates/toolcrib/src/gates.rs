@@ -1,19 +1,21 @@
-//! What stands before every source: so many calls at a time and no more that wait, and a breaker that leaves a source alone
-//! which does not work. One source in trouble is no trouble for the others (requirement E5).
+//! What stands before every source: how many calls there may be, by agent, by tool and in all, and a breaker that leaves
+//! a source alone which does not work. One source in trouble is no trouble for the others (requirement E5).
 
 mod breaker;
+mod quota;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use model::{ErrorCode, Failure, SourceId};
+use model::{ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
 use moka::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use self::breaker::Breaker;
 pub(crate) use self::breaker::Verdict;
+use self::quota::{Counted, Exceeded, Quota};
 
 /// Calls to one source that are under way, and that wait to be.
 const CALLS: usize = 64;
@@ -23,13 +25,29 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Of how many sources something is remembered.
 const SOURCES: u64 = 10_000;
 
+/// How many agents and tools are counted, and for how long after their last call: a minute says it all.
+const COUNTED: u64 = 100_000;
+const COUNTED_FOR: Duration = Duration::from_secs(120);
+
 /// The gates of all sources.
-pub(crate) struct Gates(Cache<SourceId, Arc<Gate>>);
+pub(crate) struct Gates {
+    gates: Cache<SourceId, Arc<Gate>>,
+    quotas: Cache<(SourceId, Whose), Arc<Quota>>,
+}
+
+/// Whose calls are counted together.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Whose {
+    All,
+    Agent(u64),
+    Tool(ToolId),
+}
 
 /// The gate of one source.
-pub(crate) struct Gate {
+struct Gate {
     breaker: Mutex<Breaker>,
-    places: Arc<Semaphore>,
+    /// So many, as long as the source says the same.
+    places: Mutex<(usize, Arc<Semaphore>)>,
     waiting: AtomicUsize,
 }
 
@@ -47,44 +65,75 @@ pub struct GateState {
 /// A call under way. One that is dropped without a verdict says nothing.
 pub(crate) struct Pass {
     gate: Arc<Gate>,
-    whose: u64,
+    agent: u64,
     verdict: Verdict,
+    _counted: [Option<Counted>; 3],
     _place: OwnedSemaphorePermit,
 }
 
 impl Gates {
     pub(crate) fn new() -> Self {
-        Self(Cache::new(SOURCES))
+        let quotas = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
+        Self { gates: Cache::new(SOURCES), quotas }
     }
 
-    /// Lets a call through, if the source is not left alone and not too many wait already.
-    pub(crate) async fn enter(&self, source: &SourceId, whose: u64) -> Result<Pass, Failure> {
-        let gate = match self.0.get(source) {
+    /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
+    pub(crate) async fn enter(
+        &self,
+        id: &SourceId,
+        limits: &SourceLimits,
+        tool: Option<&ToolId>,
+        agent: u64,
+    ) -> Result<Pass, Failure> {
+        let gate = match self.gates.get(id) {
             Some(gate) => gate,
-            None => self.0.get_with_by_ref(source, || Arc::new(Gate::new())),
+            None => self.gates.get_with_by_ref(id, || Arc::new(Gate::new())),
         };
-        let place = match Arc::clone(&gate.places).try_acquire_owned() {
+        let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
+        // How many are under way is what the places are for.
+        let all = Limit { concurrent: None, ..limits.all };
+        let counted = [
+            self.count(id, Some(Whose::Agent(agent)), &limits.per_agent, "this agent's calls")?,
+            self.count(id, of_tool, &limits.per_tool, "calls of this tool")?,
+            self.count(id, Some(Whose::All), &all, "calls to this source")?,
+        ];
+        let places = gate.places(limits.all.concurrent.map_or(CALLS, |most| most.get() as usize));
+        let place = match Arc::clone(&places).try_acquire_owned() {
             Ok(place) => place,
-            Err(_) => gate.wait().await?,
+            Err(_) => gate.wait(places).await?,
         };
         // After the wait: what came of the others decides.
         gate.breaker().enter(Instant::now()).map_err(left_alone)?;
-        Ok(Pass { gate, whose, verdict: Verdict::Nothing, _place: place })
+        Ok(Pass { gate, agent, verdict: Verdict::Nothing, _counted: counted, _place: place })
+    }
+
+    fn count(
+        &self,
+        source: &SourceId,
+        whose: Option<Whose>,
+        limit: &Limit,
+        what: &str,
+    ) -> Result<Option<Counted>, Failure> {
+        let Some(whose) = whose.filter(|_| !limit.is_none()) else { return Ok(None) };
+        let quota = self.quotas.get_with((source.clone(), whose), Arc::default);
+        let counted = quota.enter(limit, Instant::now());
+        counted.map(Some).map_err(|exceeded| too_many(what, exceeded))
     }
 
     /// How a source is doing; none if nobody called it yet.
     pub(crate) fn state(&self, source: &SourceId) -> Option<GateState> {
-        let gate = self.0.get(source)?;
+        let gate = self.gates.get(source)?;
+        let (most, places) = &*gate.places.lock().expect("no one panics while holding it");
         Some(GateState {
             breaker: gate.breaker().word(Instant::now()),
-            calls: CALLS - gate.places.available_permits(),
+            calls: most - places.available_permits(),
             waiting: gate.waiting.load(Ordering::Relaxed),
         })
     }
 
     /// Whoever mended a source need not wait.
     pub(crate) fn reset(&self, source: &SourceId) {
-        if let Some(gate) = self.0.get(source) {
+        if let Some(gate) = self.gates.get(source) {
             *gate.breaker() = Breaker::new(Instant::now());
         }
     }
@@ -93,7 +142,7 @@ impl Gates {
 impl Gate {
     fn new() -> Self {
         let breaker = Mutex::new(Breaker::new(Instant::now()));
-        let places = Arc::new(Semaphore::new(CALLS));
+        let places = Mutex::new((CALLS, Arc::new(Semaphore::new(CALLS))));
         Self { breaker, places, waiting: AtomicUsize::new(0) }
     }
 
@@ -101,12 +150,21 @@ impl Gate {
         self.breaker.lock().expect("no one panics while holding it")
     }
 
-    async fn wait(&self) -> Result<OwnedSemaphorePermit, Failure> {
+    /// Those who are through under another limit come to their end beside it.
+    fn places(&self, most: usize) -> Arc<Semaphore> {
+        let mut places = self.places.lock().expect("no one panics while holding it");
+        if places.0 != most {
+            *places = (most, Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
+        }
+        Arc::clone(&places.1)
+    }
+
+    async fn wait(&self, places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
         let _waits = Waits::new(&self.waiting);
         if WAITING < self.waiting.load(Ordering::Relaxed) {
             return Err(full());
         }
-        match timeout(PATIENCE, Arc::clone(&self.places).acquire_owned()).await {
+        match timeout(PATIENCE, places.acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             _ => Err(full()),
         }
@@ -122,7 +180,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.gate.breaker().end(self.verdict, self.whose, Instant::now());
+        self.gate.breaker().end(self.verdict, self.agent, Instant::now());
     }
 }
 
@@ -161,6 +219,16 @@ fn left_alone(wait: Duration) -> Failure {
     Failure { code: ErrorCode::CircuitOpen, message, retryable: true }
 }
 
+fn too_many(what: &str, exceeded: Exceeded) -> Failure {
+    let message = match exceeded {
+        Exceeded::Rate(wait) => {
+            format!("there are too many of {what}: try again in {} s", wait.as_secs() + 1)
+        }
+        Exceeded::Concurrent => format!("too many of {what} are under way: try again in a moment"),
+    };
+    Failure { code: ErrorCode::RateLimited, message, retryable: true }
+}
+
 fn full() -> Failure {
     let message = "too many calls to the source are under way: try again in a moment".to_owned();
     Failure { code: ErrorCode::RateLimited, message, retryable: true }
@@ -168,10 +236,16 @@ fn full() -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn id(name: &str) -> SourceId {
         name.parse().unwrap()
+    }
+
+    async fn enter(gates: &Gates, name: &str, agent: u64) -> Result<Pass, Failure> {
+        gates.enter(&id(name), &SourceLimits::default(), None, agent).await
     }
 
     #[tokio::test(start_paused = true)]
@@ -179,12 +253,12 @@ mod tests {
         let gates = Arc::new(Gates::new());
         let mut passes = Vec::new();
         for _ in 0..CALLS {
-            passes.push(gates.enter(&id("a"), 1).await.unwrap());
+            passes.push(enter(&gates, "a", 1).await.unwrap());
         }
         let waiting: Vec<_> = (0..WAITING)
             .map(|_| {
                 let gates = Arc::clone(&gates);
-                tokio::spawn(async move { gates.enter(&id("a"), 1).await.map(drop) })
+                tokio::spawn(async move { enter(&gates, "a", 1).await.map(drop) })
             })
             .collect();
         while gates.state(&id("a")).unwrap().waiting < WAITING {
@@ -192,9 +266,9 @@ mod tests {
         }
         assert_eq!(gates.state(&id("a")).unwrap().calls, CALLS);
         let start = Instant::now();
-        let refused = gates.enter(&id("a"), 1).await.err().unwrap();
+        let refused = enter(&gates, "a", 1).await.err().unwrap();
         assert_eq!((refused.code, start.elapsed()), (ErrorCode::RateLimited, Duration::ZERO));
-        assert!(gates.enter(&id("b"), 1).await.is_ok(), "others are no concern of it");
+        assert!(enter(&gates, "b", 1).await.is_ok(), "others are no concern of it");
         passes.truncate(CALLS - 1);
         for waiting in waiting {
             waiting.await.unwrap().unwrap();
@@ -206,21 +280,46 @@ mod tests {
     async fn one_that_is_dropped_says_nothing_and_a_reset_forgets() {
         let gates = Gates::new();
         for _ in 0..breaker::FAILURES {
-            drop(gates.enter(&id("a"), 1).await.unwrap());
+            drop(enter(&gates, "a", 1).await.unwrap());
         }
         for _ in 0..breaker::FAILURES {
-            gates.enter(&id("a"), 1).await.unwrap().end(Verdict::Fails);
+            enter(&gates, "a", 1).await.unwrap().end(Verdict::Fails);
         }
-        let refused = gates.enter(&id("a"), 2).await.err().unwrap();
+        let refused = enter(&gates, "a", 2).await.err().unwrap();
         assert_eq!((refused.code, refused.retryable), (ErrorCode::CircuitOpen, true));
         assert_eq!(gates.state(&id("a")).unwrap().breaker, "open");
         gates.reset(&id("a"));
-        assert!(gates.enter(&id("a"), 2).await.is_ok());
+        assert!(enter(&gates, "a", 2).await.is_ok());
         for _ in 0..breaker::FAILURES {
-            gates.enter(&id("a"), 1).await.unwrap().end(Verdict::Fails);
+            enter(&gates, "a", 1).await.unwrap().end(Verdict::Fails);
         }
         tokio::time::sleep(breaker::REST).await;
-        gates.enter(&id("a"), 2).await.unwrap().end(Verdict::Works);
+        enter(&gates, "a", 2).await.unwrap().end(Verdict::Works);
         assert_eq!(gates.state(&id("a")).unwrap().breaker, "closed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_agent_and_each_tool_has_its_own_limit_and_the_source_one_for_all() {
+        let gates = Gates::new();
+        let limits = json!({"per_agent": {"per_minute": 60, "burst": 2},
+            "per_tool": {"concurrent": 1}, "all": {"per_minute": 600, "burst": 4}});
+        let limits = serde_json::from_value(limits).unwrap();
+        let (source, tool) = (id("a"), "a:t".parse().unwrap());
+        let code = async |agent| {
+            let entered = gates.enter(&source, &limits, None, agent).await;
+            entered.err().map(|failure| (failure.code, failure.message))
+        };
+        assert_eq!((code(1).await, code(1).await), (None, None));
+        let refused = "there are too many of this agent's calls: try again in 2 s".to_owned();
+        assert_eq!(code(1).await, Some((ErrorCode::RateLimited, refused)));
+        assert_eq!((code(2).await, code(3).await), (None, None));
+        assert!(code(4).await.unwrap().1.contains("calls to this source"));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(code(1).await, None);
+        let first = gates.enter(&source, &limits, Some(&tool), 5).await.unwrap();
+        let second = gates.enter(&source, &limits, Some(&tool), 6).await.err().unwrap();
+        assert!(second.message.contains("calls of this tool are under way"), "{}", second.message);
+        drop(first);
+        assert!(gates.enter(&source, &limits, Some(&tool), 7).await.is_ok());
     }
 }

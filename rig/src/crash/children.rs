@@ -37,7 +37,7 @@ struct Seen {
     slow: AtomicU64,
     mixed: AtomicU64,
     own: AtomicU64,
-    last_kill: Mutex<Option<Instant>>,
+    kills: Mutex<Vec<Instant>>,
     is_over: AtomicBool,
 }
 
@@ -97,8 +97,10 @@ fn start_callers(server: &Server, seen: &Arc<Seen>) -> JoinSet<()> {
 
 impl Seen {
     fn note(&self, start: Instant, came: Came) {
-        let last_kill = *self.last_kill.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = last_kill.map_or(start, |kill| kill.max(start));
+        let kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first it lived through: one that hangs over several was not answered after the first.
+        let since = kills.iter().copied().find(|kill| start <= *kill).unwrap_or(start);
+        drop(kills);
         let count = |number: &AtomicU64| {
             number.fetch_add(1, Ordering::Relaxed);
         };
@@ -125,7 +127,7 @@ impl Seen {
         let program = marked(mark, Some(server.id())).pop().context("no program runs")?;
         let kill_time = Instant::now();
         ensure!(kill(program.id), "the program ended by itself");
-        *self.last_kill.lock().unwrap_or_else(PoisonError::into_inner) = Some(kill_time);
+        self.kills.lock().unwrap_or_else(PoisonError::into_inner).push(kill_time);
         self.is_back().await?;
         Ok(kill_time.elapsed())
     }

@@ -3,13 +3,14 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
 use execution::{Arguments, Credentials};
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Outcome, Settings, SourceId, ToolId, ToolResult,
+    CallStatus, Content, ErrorCode, Failure, Outcome, Settings, SourceId, SourceLimits, ToolId,
+    ToolResult,
 };
 use serde_json::{Map, Value};
 use upstream::http::Limits;
@@ -18,7 +19,7 @@ use super::ready::Ready;
 use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
-use crate::gates::{Verdict, verdict};
+use crate::gates::{Pass, Verdict, verdict};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::ready;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
@@ -189,7 +190,8 @@ impl AgentView {
             Ready::Mcp(mcp) => {
                 check(&mcp.arguments, &arguments)?;
                 let wanted = mcp.wanted(arguments);
-                return match self.ask_server(&source.source, wanted, call).await {
+                let id = Some(&entry.tool.id);
+                return match self.ask_server(&source.source, id, wanted, call).await {
                     Bridged::Result(result) => Ok(DoneBy::Mcp(result)),
                     Bridged::Failed(failure) | Bridged::Broken(failure) => Err(failure.into()),
                     Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
@@ -202,24 +204,30 @@ impl AgentView {
                 };
             }
         };
-        let pass = self.crib.gates().enter(&source.source.id, number(&self.agent)).await?;
+        let pass = self.enter(&source.source, Some(&entry.tool.id)).await?;
         let credentials = self.credentials(&source.source).await?;
-        let (limits, origin) = (Limits::default(), http.origin.as_ref());
+        let (limits, origin) = (limits(&source.source.profile.limits), http.origin.as_ref());
         let outcome = http.tool.call(&http.client, limits, arguments, &credentials, origin).await;
         pass.end(verdict(outcome.error.as_ref(), outcome.upstream_status));
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }
 
+    async fn enter(&self, source: &Source, tool: Option<&ToolId>) -> Result<Pass, Failure> {
+        let limits = &source.profile.limits;
+        self.crib.gates().enter(&source.id, limits, tool, number(&self.agent)).await
+    }
+
     /// Asks the MCP server of a source, for this agent.
     pub(super) async fn ask_server(
         &self,
         source: &Source,
+        tool: Option<&ToolId>,
         wanted: Wanted,
         call: &CallContext,
     ) -> Bridged {
         let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
-        let pass = match self.crib.gates().enter(&source.id, number(&self.agent)).await {
+        let pass = match self.enter(source, tool).await {
             Ok(pass) => pass,
             Err(failure) => return Bridged::Failed(failure),
         };
@@ -345,6 +353,12 @@ fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failu
         let (code, message) = (ErrorCode::ValidationError, problems.join("\n"));
         Failure { code, message, retryable: false }
     })
+}
+
+fn limits(of: &SourceLimits) -> Limits {
+    let limits = Limits::default();
+    let deadline = of.timeout.map(|seconds| Duration::from_secs(seconds.get().into()));
+    Limits { deadline: deadline.unwrap_or(limits.deadline), ..limits }
 }
 
 /// A tool that is not in the catalog stands in records under this id.

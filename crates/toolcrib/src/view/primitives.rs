@@ -116,7 +116,7 @@ impl AgentView {
             return Got::Missing;
         };
         let wanted = Wanted { method, params, schema: None };
-        match self.ask_server(&source.source, wanted, call).await {
+        match self.ask_server(&source.source, None, wanted, call).await {
             Bridged::Result(mut result) => {
                 // Whoever hands it on says it anew: how long it holds, and what it is, in the words of the caller's era.
                 for member in ["resultType", "ttlMs", "cacheScope"] {

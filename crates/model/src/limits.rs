@@ -1,0 +1,53 @@
+//! How much a source is given to do (requirement E5).
+
+use std::num::NonZeroU32;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How much a source is given to do. What is not said is not limited, but for `concurrent` of all its calls, which is 64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SourceLimits {
+    /// All calls to the source.
+    #[serde(default, skip_serializing_if = "Limit::is_none")]
+    pub all: Limit,
+    /// Those of each agent.
+    #[serde(default, skip_serializing_if = "Limit::is_none")]
+    pub per_agent: Limit,
+    /// Those of each tool.
+    #[serde(default, skip_serializing_if = "Limit::is_none")]
+    pub per_tool: Limit,
+    /// Seconds that a call may take; 30 if not said, and for MCP servers 120.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<NonZeroU32>,
+}
+
+impl SourceLimits {
+    /// Whether nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How many calls there may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// In a minute, on average.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_minute: Option<NonZeroU32>,
+    /// At once after a pause; as many as in ten seconds if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<NonZeroU32>,
+    /// Under way at the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrent: Option<NonZeroU32>,
+}
+
+impl Limit {
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}

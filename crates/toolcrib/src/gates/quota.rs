@@ -1,0 +1,133 @@
+//! How many calls one agent, one tool or one source may make: so many in a minute, and so many at the same time.
+//!
+//! The rate is kept as the moment at which all that was let through would have been earned (the generic cell rate
+//! algorithm): one number, no timer, and exact.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use model::Limit;
+use tokio::time::Instant;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Without a burst of its own, what ten seconds are worth.
+const TENTH: u32 = 6;
+
+#[derive(Default)]
+pub(super) struct Quota(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    earned_at: Option<Instant>,
+    running: u32,
+}
+
+/// A call under way.
+pub(super) struct Counted(Arc<Quota>);
+
+/// Why a call may not begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Exceeded {
+    /// Too many in a minute: how long until the next one may.
+    Rate(Duration),
+    /// Too many at the same time.
+    Concurrent,
+}
+
+impl Quota {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no one panics while counting")
+    }
+
+    /// Counts a call, if it may begin now.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        limit: &Limit,
+        now: Instant,
+    ) -> Result<Counted, Exceeded> {
+        let mut state = self.state();
+        if limit.concurrent.is_some_and(|most| most.get() <= state.running) {
+            return Err(Exceeded::Concurrent);
+        }
+        if let Some(per_minute) = limit.per_minute {
+            let each = MINUTE / per_minute.get();
+            let burst = limit.burst.map_or((per_minute.get() / TENTH).max(1), |burst| burst.get());
+            let earned_at = state.earned_at.map_or(now, |earned| earned.max(now)) + each;
+            let ahead = earned_at - now;
+            let allowed = each * burst;
+            if allowed < ahead {
+                return Err(Exceeded::Rate(ahead - allowed));
+            }
+            state.earned_at = Some(earned_at);
+        }
+        state.running += 1;
+        Ok(Counted(Arc::clone(self)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.state().running -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn limit(per_minute: u32, burst: u32, concurrent: u32) -> Limit {
+        let [per_minute, burst, concurrent] = [per_minute, burst, concurrent].map(NonZeroU32::new);
+        Limit { per_minute, burst, concurrent }
+    }
+
+    #[tokio::test]
+    async fn a_burst_is_let_through_and_then_so_many_in_a_minute() {
+        let (quota, start) = (Arc::<Quota>::default(), Instant::now());
+        let limit = limit(60, 3, 0);
+        let mut counted = Vec::new();
+        for _ in 0..3 {
+            counted.push(quota.enter(&limit, start).unwrap());
+        }
+        let second = Duration::from_secs(1);
+        assert_eq!(quota.enter(&limit, start).err(), Some(Exceeded::Rate(second)));
+        drop(counted);
+        assert!(quota.enter(&limit, start + second).is_ok());
+        assert!(quota.enter(&limit, start + second).is_err());
+    }
+
+    #[tokio::test]
+    async fn so_many_at_the_same_time_and_a_refused_one_costs_nothing() {
+        let (quota, now) = (Arc::<Quota>::default(), Instant::now());
+        let limit = limit(0, 0, 1);
+        let first = quota.enter(&limit, now).unwrap();
+        assert_eq!(quota.enter(&limit, now).err(), Some(Exceeded::Concurrent));
+        drop(first);
+        assert!(quota.enter(&limit, now).is_ok());
+        assert!(quota.enter(&Limit::default(), now).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_rate_and_the_burst(
+            per_minute in 1_u32..10_000,
+            burst in 1_u32..100,
+            steps in prop::collection::vec(0_u64..2_000, 1..200),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let _within = runtime.as_ref().unwrap().enter();
+            let (quota, start) = (Arc::<Quota>::default(), Instant::now());
+            let limit = limit(per_minute, burst, 0);
+            let (mut now, mut let_through) = (start, 0_u32);
+            for step in steps {
+                now += Duration::from_millis(step);
+                let_through += u32::from(quota.enter(&limit, now).is_ok());
+                let earned = (now - start).as_secs_f64() / 60.0 * f64::from(per_minute);
+                prop_assert!(f64::from(let_through) <= earned + f64::from(burst) + 1.0);
+            }
+        }
+    }
+}
