@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub use bound::{run_if_asked, run_in_this_process};
 pub(crate) use lines::{Line, Lines};
@@ -65,6 +66,8 @@ pub struct ProgramLimits {
 pub struct Ended {
     /// As the system says it: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub how: String,
+    /// When.
+    pub at: Instant,
 }
 
 /// A program that was started. Dropping it ends the program.
