@@ -101,8 +101,8 @@ pub(crate) enum Failure {
     NoTools { target: String, source: DiscoveryError },
     #[error("the MCP server cannot be asked")]
     Mcp(#[source] McpError),
-    #[error("the file is not JSON")]
-    ImportNotJson(#[source] serde_json::Error),
+    #[error("`{file}` is not JSON")]
+    ImportNotJson { file: String, source: serde_json::Error },
     #[error(
         "the file has neither `mcpServers`, `servers`, `packages` nor `remotes`: give the configuration of a client, or a server.json"
     )]

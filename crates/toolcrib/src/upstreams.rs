@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::source::Source;
-use model::{Agent, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
+use model::{Agent, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
 use moka::sync::Cache;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -44,6 +44,8 @@ pub struct ProgramHost {
     /// A program that begins with [`upstream::stdio::run_if_asked`], most often this one: with it, programs die with us
     /// even if we are killed.
     pub bound_by: Option<PathBuf>,
+    /// What programs are kept from, as in [`upstream::stdio::Program`].
+    pub hidden: Vec<PathBuf>,
 }
 
 /// Why there is no connection to the server behind a source. None of it holds a secret.
@@ -76,6 +78,9 @@ pub enum UpstreamError {
         /// The kind.
         kind: &'static str,
     },
+    /// A command that is not carried out.
+    #[error(transparent)]
+    Command(#[from] InvalidCommand),
     /// What the source allows cannot be read.
     #[error(transparent)]
     Allow(#[from] InvalidAllowed),
@@ -192,6 +197,7 @@ impl Upstreams {
         let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
             Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
             before => {
+                target::check(profile)?;
                 let shown = Shown::of(profile, secrets).await?;
                 match before.filter(|before| before.shown == shown) {
                     Some(before) => self.keep(key, before.renewed()),

@@ -24,6 +24,8 @@ mod find;
 mod guard;
 mod lines;
 mod outbox;
+#[cfg(target_os = "linux")]
+mod profile;
 mod ring;
 mod starter;
 mod tree;
@@ -44,8 +46,22 @@ pub struct Program {
     pub search_path: Option<OsString>,
     /// A program that calls [`run_if_asked`] before anything else: the server's own, on Linux best as `/proc/self/exe`,
     /// which stays what it is when the file is replaced. With it a child dies with the server even if that is killed,
-    /// and so does what the child started.
+    /// and so does what the child started; and on Linux it has fewer rights than the server.
     pub bound_by: Option<PathBuf>,
+    /// Files and folders that it is kept from, on Linux with Landlock. Beside the way to them it is kept from what appears
+    /// there after its start, too: hide only what lies in folders where nothing does. Needs `bound_by`.
+    pub hidden: Vec<PathBuf>,
+    /// What it may open; without it, whatever the server may. Needs `bound_by`, and Linux with Landlock.
+    pub sandbox: Option<Sandbox>,
+}
+
+/// The files and folders that a program may open, beside those of the system, its own folder and the one it runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// May be read, and programs in them started.
+    pub read: Vec<PathBuf>,
+    /// May be changed too.
+    pub write: Vec<PathBuf>,
 }
 
 /// How much of a program is taken.
@@ -88,6 +104,8 @@ impl Program {
             folder: None,
             search_path: None,
             bound_by: None,
+            hidden: Vec::new(),
+            sandbox: None,
         }
     }
 }
@@ -101,6 +119,20 @@ impl Default for ProgramLimits {
             grace: Duration::from_secs(2),
         }
     }
+}
+
+/// Lets no program of the same user look into the memory and the environment of this process, where secrets are. Core
+/// files and debuggers are gone with that.
+#[cfg(target_os = "linux")]
+pub fn hide_this_process() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Elsewhere the system sees to that.
+#[cfg(not(target_os = "linux"))]
+pub fn hide_this_process() -> io::Result<()> {
+    Ok(())
 }
 
 impl Process {
