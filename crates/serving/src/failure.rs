@@ -109,8 +109,15 @@ pub(crate) enum Failure {
     ImportUnknown,
     #[error("a server cannot be registered")]
     NotRegistered(#[source] CommandError),
-    #[error("say which tool: `toolcrib discover` lists them")]
-    ToolMissing,
+    #[error(
+        "`{given}` is where a tool is, or the tool, and the other one is missing: `toolcrib call TARGET TOOL`, or \
+         `toolcrib call TOOL -- COMMAND`; `toolcrib discover` lists tools"
+    )]
+    ToolMissing { given: String },
+    #[error(
+        "there is one target at most; a program goes behind `--`: toolcrib discover -- {words}"
+    )]
+    ProgramWithoutDashes { words: String },
     #[error("say which program: `-- COMMAND ARGUMENT…`")]
     CommandMissing,
     #[error(

@@ -3,18 +3,19 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use discovery::DiscoveryError;
 use model::{Kind, SecretRef};
 use secrecy::ExposeSecret as _;
 use toolcrib::{JournalPlace, Secrets, SystemClock};
 use upstream::http::Url;
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
-use upstream::mcp::{Connection, McpLimits, Settings, Target as Server};
+use upstream::mcp::{Connection, McpError, McpLimits, Settings, Target as Server};
 use upstream::stdio::Program;
 
 use super::{Target, client, source_id, url};
 use crate::cli::target as options;
 use crate::failure::Failure;
-use crate::{config, progress};
+use crate::{config, out, progress};
 
 /// Whether an address looks like that of an MCP server.
 pub(super) fn is_likely(url: &Url) -> bool {
@@ -57,8 +58,23 @@ async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<T
         let found = discovery::mcp::discover(&source_id(name), &connection).await?;
         Ok::<_, Failure>((connection, found))
     };
-    let (connection, found) = progress::during("asking the MCP server", asked).await?;
+    let asked = progress::during("asking the MCP server", asked).await;
+    if let Err(failure) = &asked {
+        show_last_lines(failure);
+    }
+    let (connection, found) = asked?;
     Ok(Target { kind: Kind::Mcp, origin: None, found, connection: Some(connection) })
+}
+
+/// What a program that ended had to say is most often the reason.
+fn show_last_lines(failure: &Failure) {
+    let (Failure::Mcp(error) | Failure::Fetch(DiscoveryError::Mcp(error))) = failure else {
+        return;
+    };
+    let McpError::Ended { stderr, .. } = error else { return };
+    for line in stderr.lines() {
+        out::note(&format!("| {}", out::plain(line)));
+    }
 }
 
 /// The values of `NAME=REF`s. A value that is no reference may be the secret itself and is not repeated.
