@@ -58,8 +58,11 @@ fn people_see_a_table_the_warnings_and_what_to_do_next() {
     ");
 }
 
-/// A program that speaks MCP, has one thing of each kind, and ends at once if it is given an argument.
+/// A program that speaks MCP, has one thing of each kind, and fails if it is given an argument.
 const SERVER: &str = r#"import json, sys
+if sys.argv[1:] == ["hang"]:
+    print("waiting for a licence", file=sys.stderr, flush=True)
+    sys.stdin.read()
 if len(sys.argv) > 1:
     sys.exit("no such folder: " + sys.argv[1])
 LISTS = {
@@ -105,6 +108,11 @@ fn an_mcp_server_is_shown_by_what_it_offers_and_one_that_fails_by_its_last_lines
     insta::assert_snapshot!(run("discover -- python3 server.py /data"), @"
     stderr: | no such folder: /data
     stderr: error: the MCP server cannot be asked: the program ended (exit status: 1) and had written 1 lines to its standard error: look there for the reason
+    exit code: 1
+    ");
+    insta::assert_snapshot!(run("discover --timeout 2 -- python3 server.py hang"), @"
+    stderr: | waiting for a licence
+    stderr: error: the MCP server cannot be asked: `initialize` was not answered within 2s: the server is slow or hangs
     exit code: 1
     ");
     insta::assert_snapshot!(run("discover python3 server.py"), @"

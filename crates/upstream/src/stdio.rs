@@ -53,7 +53,13 @@ pub struct Program {
     pub hidden: Vec<PathBuf>,
     /// What it may open; without it, whatever the server may. Needs `bound_by`, and Linux with Landlock.
     pub sandbox: Option<Sandbox>,
+    /// Where its standard error is kept, for whoever reads it even if there is no connection in the end.
+    pub stderr: Option<Stderr>,
 }
+
+/// What a program said last on its standard error. A copy is the same.
+#[derive(Clone)]
+pub struct Stderr(Arc<ring::Ring>);
 
 /// The files and folders that a program may open, beside those of the system, its own folder and the one it runs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,7 +112,20 @@ impl Program {
             bound_by: None,
             hidden: Vec::new(),
             sandbox: None,
+            stderr: None,
         }
+    }
+}
+
+impl Stderr {
+    /// Keeps so many bytes.
+    pub fn new(max: usize) -> Self {
+        Self(Arc::new(ring::Ring::new(max)))
+    }
+
+    /// The last lines, without what could steer a terminal.
+    pub fn last_lines(&self, lines: usize) -> String {
+        self.0.tail(lines)
     }
 }
 
@@ -145,7 +164,8 @@ impl Process {
         let mut child = starter::start(program, &file).await?;
         let outbox = outbox::Outbox::new(child.stdin.take(), limits.max_queue)?;
         let lines = Lines::new(child.stdout.take(), limits.max_line)?;
-        let stderr = Arc::new(ring::Ring::new(limits.max_stderr));
+        let stderr = program.stderr.clone().unwrap_or_else(|| Stderr::new(limits.max_stderr)).0;
+        stderr.begin();
         ring::drain(child.stderr.take(), stderr.clone());
         let (keeper, ended) = tree::keep(child, outbox.clone(), limits.grace)?;
         Ok((Self { outbox, stderr, ended, keeper }, lines))

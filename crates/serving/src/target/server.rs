@@ -3,19 +3,22 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use discovery::DiscoveryError;
 use model::{Kind, SecretRef};
 use secrecy::ExposeSecret as _;
 use toolcrib::{JournalPlace, Secrets, SystemClock};
 use upstream::http::Url;
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
-use upstream::mcp::{Connection, McpError, McpLimits, Settings, Target as Server};
-use upstream::stdio::Program;
+use upstream::mcp::{Connection, McpLimits, Settings, Target as Server};
+use upstream::stdio::{Program, Stderr};
 
 use super::{Target, client, source_id, url};
 use crate::cli::target as options;
 use crate::failure::Failure;
 use crate::{config, out, progress};
+
+/// How much of the standard error of a program is kept, and shown if it fails.
+const STDERR: usize = 64 << 10;
+const LAST_LINES: usize = 10;
 
 /// Whether an address looks like that of an MCP server.
 pub(super) fn is_likely(url: &Url) -> bool {
@@ -38,15 +41,24 @@ pub(super) async fn of_command(options: &options::Target) -> Result<Target, Fail
         return Err(Failure::CommandMissing);
     };
     let host = config::programs(true);
+    let stderr = Stderr::new(STDERR);
     let program = Program {
         arguments: arguments.iter().map(OsString::from).collect(),
         environment: config::little_environment(),
         folder: std::env::current_dir().ok(),
         search_path: host.search_path,
         bound_by: host.bound_by,
+        stderr: Some(stderr.clone()),
         ..Program::new(command)
     };
-    ask(options, &Server::Program(program), command).await
+    let asked = ask(options, &Server::Program(program), command).await;
+    if asked.is_err() {
+        // What it had to say is most often the reason.
+        for line in stderr.last_lines(LAST_LINES).lines() {
+            out::note(&format!("| {line}"));
+        }
+    }
+    asked
 }
 
 async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<Target, Failure> {
@@ -58,23 +70,8 @@ async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<T
         let found = discovery::mcp::discover(&source_id(name), &connection).await?;
         Ok::<_, Failure>((connection, found))
     };
-    let asked = progress::during("asking the MCP server", asked).await;
-    if let Err(failure) = &asked {
-        show_last_lines(failure);
-    }
-    let (connection, found) = asked?;
+    let (connection, found) = progress::during("asking the MCP server", asked).await?;
     Ok(Target { kind: Kind::Mcp, origin: None, found, connection: Some(connection) })
-}
-
-/// What a program that ended had to say is most often the reason.
-fn show_last_lines(failure: &Failure) {
-    let (Failure::Mcp(error) | Failure::Fetch(DiscoveryError::Mcp(error))) = failure else {
-        return;
-    };
-    let McpError::Ended { stderr, .. } = error else { return };
-    for line in stderr.lines() {
-        out::note(&format!("| {}", out::plain(line)));
-    }
 }
 
 /// The values of `NAME=REF`s. A value that is no reference may be the secret itself and is not repeated.

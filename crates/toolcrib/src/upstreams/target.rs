@@ -140,6 +140,7 @@ pub(super) fn target(
             bound_by: host.bound_by.clone(),
             hidden: host.hidden.clone(),
             sandbox: command.sandbox.as_ref().map(sandbox),
+            stderr: None,
         }));
     }
     let url = profile.url.as_ref().ok_or(UpstreamError::Nowhere)?.as_url().clone();
@@ -168,6 +169,24 @@ mod tests {
         let Ok(Target::Program(program)) = at(&open) else { panic!("no program") };
         let path = (OsString::from("PATH"), OsString::from("/bin"));
         assert_eq!(program.environment.into_iter().collect::<Vec<_>>(), [path]);
+    }
+
+    #[tokio::test]
+    async fn a_program_is_kept_from_what_the_host_hides_and_its_source_does_not_name() {
+        let sandbox = json!({"read": ["/srv"], "write": ["/data"]});
+        let command = json!({"program": "files", "sandbox": sandbox});
+        let profile = json!({"name": "Files", "settings": {"kind": "mcp", "command": command}});
+        let profile: SourceProfile = serde_json::from_value(profile).unwrap();
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let shown = Shown::of(&profile, None).await.unwrap();
+        let hidden = vec!["/var/lib/crib".into()];
+        let host = ProgramHost { is_open: true, hidden, ..ProgramHost::default() };
+        let Ok(Target::Program(program)) = target(&profile, &shown, &client, &host) else {
+            panic!("no program")
+        };
+        assert_eq!(program.hidden, host.hidden);
+        let sandbox = Sandbox { read: vec!["/srv".into()], write: vec!["/data".into()] };
+        assert_eq!(program.sandbox, Some(sandbox));
     }
 
     #[test]

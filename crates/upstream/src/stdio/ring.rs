@@ -39,6 +39,12 @@ impl Ring {
         kept.bytes.extend(newest);
     }
 
+    /// For a program that is started again.
+    pub(super) fn begin(&self) {
+        *self.kept() = Kept::default();
+        self.is_whole.send_replace(false);
+    }
+
     /// What is kept. What is no text is replaced, and so are control characters: it is shown in terminals.
     pub(crate) fn text(&self) -> String {
         let kept = self.kept();
