@@ -107,11 +107,21 @@ impl Group {
         known: Option<&Self>,
         command: GroupCommand,
     ) -> Result<Vec<GroupEvent>, Refusal> {
-        if let GroupCommand::ReplaceSelectors(selectors) = &command {
-            check(selectors)?;
-        }
-        if let GroupCommand::Create(new) | GroupCommand::Replace(new) = &command {
-            check(&new.selectors)?;
+        match (&command, known) {
+            (GroupCommand::ReplaceSelectors(selectors), group) => {
+                check(selectors)?;
+                group.map_or(Ok(()), |group| check_mode(group.profile.selector_mode, selectors))?;
+            }
+            (GroupCommand::Create(new) | GroupCommand::Replace(new), _) => {
+                check(&new.selectors)?;
+                check_mode(new.profile.selector_mode, &new.selectors)?;
+            }
+            (GroupCommand::Update(new), Some(group))
+                if new.selector_mode != group.profile.selector_mode =>
+            {
+                check_mode(new.selector_mode, &group.selectors)?;
+            }
+            _ => {}
         }
         let Some(group) = known else {
             return match command {
@@ -264,6 +274,15 @@ fn check(selectors: &[Selector]) -> Result<(), Refusal> {
     match selectors.iter().position(Selector::says_nothing) {
         Some(place) => Err(Refusal::SelectorSaysNothing { number: place + 1 }),
         None => Ok(()),
+    }
+}
+
+/// Nothing is of two kinds: such selectors cannot all match, whatever there is.
+fn check_mode(mode: SelectorMode, selectors: &[Selector]) -> Result<(), Refusal> {
+    let kinds: BTreeSet<_> = selectors.iter().map(|selector| selector.kind).collect();
+    match mode == SelectorMode::All && 1 < kinds.len() {
+        true => Err(Refusal::KindsExcludeEachOther),
+        false => Ok(()),
     }
 }
 

@@ -61,6 +61,12 @@ pub enum Refusal {
         /// Which, from 1 on.
         number: usize,
     },
+    /// It would select nothing, which nobody means.
+    #[error(
+        "the selectors are of several kinds, and nothing matches all of them: say `\"selector_mode\": \"any\"`, or make a \
+         group for each kind"
+    )]
+    KindsExcludeEachOther,
     /// Each takes memory and time at every change.
     #[error("at most {limit} {what}: split it up")]
     TooMany {

@@ -48,6 +48,7 @@ pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
 pub use sentence::sentence;
 pub use source::{
-    ApiKeyLocation, Auth, Health, InvalidKind, InvalidUrl, Isolation, Kind, Lifecycle, NewSource,
-    Settings, SourceProfile, SourceUrl, StdioCommand, Trust, Visibility,
+    ApiKeyLocation, Auth, Health, InvalidCommand, InvalidKind, InvalidUrl, Isolation, Kind,
+    Lifecycle, NewSource, Sandbox, Settings, SourceProfile, SourceUrl, StdioCommand, Trust,
+    Visibility,
 };

@@ -1,6 +1,8 @@
 //! A source: something registered that offers tools.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod command;
+
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
 use crate::{Name, OpenapiSettings, SecretRef, SourceId, SourceLimits};
 
 /// A source to be registered.
@@ -162,22 +165,6 @@ impl Settings {
             Self::Custom {} => Kind::Custom,
         }
     }
-}
-
-/// A child process that speaks MCP on its standard input and output.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct StdioCommand {
-    /// The program.
-    pub program: Box<str>,
-    /// Its arguments; no shell reads them.
-    #[serde(default)]
-    pub arguments: Vec<Box<str>>,
-    /// Its whole environment. Values are references: most of what is put here is a secret.
-    #[serde(default)]
-    pub environment: BTreeMap<Box<str>, SecretRef>,
-    /// Where it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub directory: Option<Box<str>>,
 }
 
 /// How long a connection to an MCP server lives.

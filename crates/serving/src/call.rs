@@ -26,13 +26,14 @@ use crate::{config, out, progress, target};
 const SUGGESTIONS: usize = 3;
 
 pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
+    let name = given.tool.as_str();
+    if name.is_empty() {
+        let given = target::shown(given.target.target.as_deref().unwrap_or_default());
+        return Err(Failure::ToolMissing { given });
+    }
     target::warn(&given.target);
     let credentials = credentials(&given.target.credentials).await?;
     let target = target::read(&given.target).await?;
-    let name = given.tool.as_str();
-    if name.is_empty() {
-        return Err(Failure::ToolMissing);
-    }
     let (id, tool) = find(&target.found.inventory, name)?;
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
     let arguments = arguments::read(given, &schema).await?;

@@ -13,6 +13,7 @@ use upstream::limits::LimitError;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
+use crate::hidden::hidden;
 
 const JOURNAL: &str = "TOOLCRIB_JOURNAL";
 const SEALING_KEY: &str = "TOOLCRIB_SEALING_KEY";
@@ -57,6 +58,17 @@ impl Config {
         stderr.without_time().with_target(false).with_env_filter(EnvFilter::new(&self.log)).init();
     }
 
+    /// Programs of sources, kept from our own files where they can be.
+    pub(crate) fn programs(&self, is_open: bool, keys: [Option<&Path>; 2]) -> ProgramHost {
+        let journal = match &self.journal {
+            JournalPlace::File(path) => Some(path.as_path()),
+            JournalPlace::Memory | JournalPlace::Postgres(_) => None,
+        };
+        let files = keys.into_iter().chain([journal]).flatten();
+        let hidden = if is_open { hidden(files) } else { Vec::new() };
+        ProgramHost { hidden, ..programs(is_open) }
+    }
+
     /// The key from a file, or else from the environment.
     #[expect(
         clippy::unused_self,
@@ -91,7 +103,15 @@ fn read_key(path: &Path) -> io::Result<String> {
 /// replaced meanwhile.
 pub(crate) fn programs(is_open: bool) -> ProgramHost {
     let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
-    ProgramHost { is_open, search_path: std::env::var_os("PATH"), bound_by: ourselves }
+    let search_path = std::env::var_os("PATH");
+    ProgramHost { is_open, search_path, bound_by: ourselves, hidden: Vec::new() }
+}
+
+/// Programs that we start are of the same user, and our memory and environment hold secrets.
+pub(crate) fn hide_this_process() {
+    if let Err(error) = upstream::stdio::hide_this_process() {
+        tracing::warn!("programs that are started may be able to look into this process: {error}");
+    }
 }
 
 /// As much of the environment as a program needs to run at all, and nothing that is anybody's secret.

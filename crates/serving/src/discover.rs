@@ -1,9 +1,10 @@
 //! `toolcrib discover`: what a target has, without a server.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use model::{Discovered, Kind, Manifest, Primitive, RawJson, SchemaRef, Warning};
+use model::{Discovered, Execution, Kind, Manifest, Primitive, RawJson, SchemaRef, Warning};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -22,6 +23,11 @@ const WIDTH: usize = 100;
 const DESCRIPTION_FROM: usize = 24;
 
 pub(crate) async fn discover(arguments: &options::Discover) -> Result<Ended, Failure> {
+    if !arguments.more.is_empty() {
+        let words = arguments.target.target.iter().chain(&arguments.more);
+        let words: Vec<_> = words.map(|word| quoted(word)).collect();
+        return Err(Failure::ProgramWithoutDashes { words: words.join(" ") });
+    }
     target::warn(&arguments.target);
     let target = target::read(&arguments.target).await?;
     match arguments.json.json {
@@ -93,16 +99,11 @@ fn text(given: &str, target: &Target) -> String {
     let inventory = &target.found.inventory;
     let version = inventory.source_version.as_deref();
     let version = version.map(|version| format!(", version {}", out::plain(version)));
-    let count = |kind| {
-        let all = inventory.tools.values();
-        all.filter(|tool| tool.manifest.execution.primitive() == kind).count()
-    };
-    let mut has = counted(count(Primitive::Tool), "tool", "tools");
-    for (kind, one, many) in
-        [(Primitive::Prompt, "prompt", "prompts"), (Primitive::Resource, "resource", "resources")]
-    {
-        if 0 < count(kind) {
-            has += &format!(", {}", counted(count(kind), one, many));
+    let mut has = counted(offered(target, Primitive::Tool, false).count(), "tool", "tools");
+    for (kind, is_template, one, many) in OTHERS {
+        match offered(target, kind, is_template).count() {
+            0 => {}
+            count => has += &format!(", {}", counted(count, one, many)),
         }
     }
     let mut text = format!(
@@ -111,7 +112,10 @@ fn text(given: &str, target: &Target) -> String {
         target.kind,
         version.unwrap_or_default(),
     );
-    text += &table(target);
+    text += &match target.kind {
+        Kind::Mcp => offers(target),
+        _ => table(target),
+    };
     text += &warnings(&inventory.warnings);
     let tools = || {
         let all = inventory.tools.values();
@@ -120,6 +124,49 @@ fn text(given: &str, target: &Target) -> String {
     // Rather one that changes nothing.
     if let Some(tool) = tools().find(|tool| &*tool.manifest.method == "GET").or(tools().next()) {
         text += &format!("\nCall one: {}\n", example(given, tool));
+    }
+    text
+}
+
+/// What is offered beside tools.
+const OTHERS: [(Primitive, bool, &str, &str); 3] = [
+    (Primitive::Prompt, false, "prompt", "prompts"),
+    (Primitive::Resource, false, "resource", "resources"),
+    (Primitive::Resource, true, "resource template", "resource templates"),
+];
+
+/// What is offered of one kind.
+fn offered(
+    target: &Target,
+    kind: Primitive,
+    is_template: bool,
+) -> impl Iterator<Item = &Manifest<SchemaRef>> {
+    let all = target.found.inventory.tools.values().map(|tool| &*tool.manifest);
+    all.filter(move |manifest| {
+        manifest.execution.primitive() == kind
+            && matches!(manifest.execution, Execution::McpTemplate { .. }) == is_template
+    })
+}
+
+/// What a server of MCP offers, by kind. It has no methods and paths.
+fn offers(target: &Target) -> String {
+    let row = |manifest: &Manifest<SchemaRef>| {
+        let name = match &manifest.execution {
+            Execution::McpResource { uri } => uri,
+            Execution::McpTemplate { uri_template } => uri_template,
+            _ => &manifest.name,
+        };
+        vec![out::plain(name).into_owned(), first_line(&manifest.description).into_owned()]
+    };
+    let mut text = String::new();
+    for (kind, is_template, _, title) in
+        [(Primitive::Tool, false, "", "tools")].iter().chain(&OTHERS)
+    {
+        let rows: Vec<_> = offered(target, *kind, *is_template).map(row).collect();
+        if !rows.is_empty() {
+            let name = if *kind == Primitive::Resource { "URI" } else { "NAME" };
+            text += &section(&title.to_uppercase(), &[name, "DESCRIPTION"], rows);
+        }
     }
     text
 }
@@ -185,10 +232,13 @@ fn quoted(word: &str) -> String {
     }
 }
 
+fn first_line(text: &str) -> Cow<'_, str> {
+    out::plain(text.trim().lines().next().unwrap_or_default())
+}
+
 /// The first line, cut to a width.
 fn cut(text: &str, width: usize) -> String {
-    let line = text.trim().lines().next().unwrap_or_default();
-    let line = out::plain(line);
+    let line = first_line(text);
     match line.chars().count() <= width {
         true => line.into_owned(),
         false => line.chars().take(width - 1).chain(['…']).collect(),

@@ -101,16 +101,23 @@ pub(crate) enum Failure {
     NoTools { target: String, source: DiscoveryError },
     #[error("the MCP server cannot be asked")]
     Mcp(#[source] McpError),
-    #[error("the file is not JSON")]
-    ImportNotJson(#[source] serde_json::Error),
+    #[error("`{file}` is not JSON")]
+    ImportNotJson { file: String, source: serde_json::Error },
     #[error(
         "the file has neither `mcpServers`, `servers`, `packages` nor `remotes`: give the configuration of a client, or a server.json"
     )]
     ImportUnknown,
     #[error("a server cannot be registered")]
     NotRegistered(#[source] CommandError),
-    #[error("say which tool: `toolcrib discover` lists them")]
-    ToolMissing,
+    #[error(
+        "`{given}` is where a tool is, or the tool, and the other one is missing: `toolcrib call TARGET TOOL`, or \
+         `toolcrib call TOOL -- COMMAND`; `toolcrib discover` lists tools"
+    )]
+    ToolMissing { given: String },
+    #[error(
+        "there is one target at most; a program goes behind `--`: toolcrib discover -- {words}"
+    )]
+    ProgramWithoutDashes { words: String },
     #[error("say which program: `-- COMMAND ARGUMENT…`")]
     CommandMissing,
     #[error(

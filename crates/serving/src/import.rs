@@ -6,22 +6,24 @@
 mod client_file;
 mod server_json;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use catalog::source::SourceCommand;
 use model::{
-    ApiKeyLocation, Auth, Isolation, Lifecycle, SecretRef, Settings, SourceId, SourceProfile,
-    SourceUrl, StdioCommand,
+    ApiKeyLocation, Auth, InvalidCommand, Isolation, Lifecycle, SecretRef, Settings, SourceId,
+    SourceProfile, SourceUrl, StdioCommand,
 };
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
-use toolcrib::{Catalog, Command, CommandError, Context, Refusal, Secrets};
+use toolcrib::{
+    Catalog, Command, CommandError, Context, JournalPlace, Refusal, Secrets, SystemClock,
+};
 
 use crate::cli::{Ended, ImportServers};
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::journal::open_or_make;
+use crate::journal::{open_or_make, show};
 use crate::{out, target};
 
 /// More than any configuration has.
@@ -63,50 +65,65 @@ pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<End
         "-" => target::from_stdin(LIMIT).await?,
         path => target::from_file(Path::new(path), LIMIT)?,
     };
-    let read = read(&bytes)?;
+    let read = read(&given.file, &bytes)?;
     let key = config.sealing_key(given.sealing_key_file.as_deref())?;
-    if given.dry_run {
-        for one in &read {
-            match one {
-                Ok(server) => out::print(&format!("{}: {}", plain(&server.name), server.place))?,
-                Err(not) => out::note(&format!("{}: {}", plain(&not.name), not.why)),
-            }
-        }
-        return Ok(Ended::Fine);
-    }
-    let journal = open_or_make(&config.journal).await?;
+    // A dry run is the same in a journal that is gone afterwards.
+    let (journal, taken) = match given.dry_run {
+        true => (JournalPlace::Memory.open(SystemClock).await?, sources_of(&config.journal).await?),
+        false => (open_or_make(&config.journal).await?, BTreeSet::new()),
+    };
     let mut store = Store { secrets: Secrets::new(std::sync::Arc::clone(&journal), key, |_| None) };
     let catalog = Catalog::open(journal).await?;
+    let (done, not_done) = match given.dry_run {
+        true => ("would be registered as", "would not be taken"),
+        false => ("registered as", "was not taken"),
+    };
     let mut is_whole = true;
     for one in read {
-        match register(&catalog, &mut store, one).await? {
-            Ok(said) => out::print(&said)?,
+        match register(&catalog, &taken, &mut store, one).await? {
+            Ok((id, server)) => {
+                let name = plain(&server.name);
+                out::print(&format!("{name}: {done} `{id}`: {}", server.place))?;
+            }
             Err(NotTaken { name, why }) => {
                 is_whole = false;
-                out::note(&format!("{} was not taken: {why}", plain(&name)));
+                out::note(&format!("{} {not_done}: {why}", plain(&name)));
             }
         }
     }
     catalog.close().await;
-    out::note(
-        "a server refreshes new sources by itself; programs need `toolcrib serve --allow-stdio`",
-    );
+    if !given.dry_run {
+        out::note(
+            "a server refreshes new sources by itself; programs need `toolcrib serve --allow-stdio`",
+        );
+    }
     Ok(if is_whole { Ended::Fine } else { Ended::ProblemsFound })
 }
 
+/// The sources that are there. A journal that is not there has none, and is not made.
+async fn sources_of(place: &JournalPlace) -> Result<BTreeSet<SourceId>, Failure> {
+    if matches!(place, JournalPlace::File(path) if !path.exists()) {
+        return Ok(BTreeSet::new());
+    }
+    let snapshot = show::snapshot(place, None).await?;
+    Ok(snapshot.sources().map(|entry| entry.source.id.clone()).collect())
+}
+
 /// Everything that is in a file.
-fn read(bytes: &[u8]) -> Result<Read, Failure> {
+fn read(file: &str, bytes: &[u8]) -> Result<Read, Failure> {
     let text = client_file::without_comments(&String::from_utf8_lossy(bytes));
-    let document: Value = serde_json::from_str(&text).map_err(Failure::ImportNotJson)?;
+    let document: Value = serde_json::from_str(&text)
+        .map_err(|source| Failure::ImportNotJson { file: target::shown(file), source })?;
     let servers = client_file::servers(&document).or_else(|| server_json::servers(&document));
     servers.ok_or(Failure::ImportUnknown)
 }
 
 async fn register(
     catalog: &Catalog,
+    taken: &BTreeSet<SourceId>,
     store: &mut Store,
     server: Result<Server, NotTaken>,
-) -> Result<Result<String, NotTaken>, Failure> {
+) -> Result<Result<(SourceId, Server), NotTaken>, Failure> {
     let server = match server {
         Ok(server) => server,
         Err(not) => return Ok(Err(not)),
@@ -116,7 +133,7 @@ async fn register(
     let Ok(id) = SourceId::from_name(&server.name) else {
         return not("no id can be made of its name".to_owned());
     };
-    if catalog.snapshot().source(&id).is_some() {
+    if taken.contains(&id) || catalog.snapshot().source(&id).is_some() {
         return not(format!("there is a source `{id}` already"));
     }
     let profile = match profile(&id, &server, store).await? {
@@ -125,7 +142,7 @@ async fn register(
     };
     let command = Command::Source(id.clone(), SourceCommand::Register(profile));
     match catalog.execute(command, Context::by("cli:import"), None).await {
-        Ok(_) => Ok(Ok(format!("registered `{id}`: {}", server.place))),
+        Ok(_) => Ok(Ok((id, server))),
         Err(CommandError::Refused(refusal @ Refusal::AlreadyExists { .. })) => {
             not(refusal.to_string())
         }
@@ -141,19 +158,27 @@ async fn profile(
     let (mut url, mut auth, mut command) = (None, Auth::None, None);
     match &server.place {
         Place::Program { program, arguments, environment, folder } => {
-            let mut kept = BTreeMap::new();
+            let mut started = StdioCommand {
+                program: program.as_str().into(),
+                arguments: arguments.iter().map(|text| text.as_str().into()).collect(),
+                environment: BTreeMap::new(),
+                directory: folder.as_deref().map(Into::into),
+                sandbox: None,
+            };
+            // Before anything is sealed: what is refused leaves nothing behind.
+            let variables = environment.keys().filter_map(|name| InvalidCommand::of_variable(name));
+            if let Some(problem) = started.problems().into_iter().chain(variables).next() {
+                return Ok(Err(problem.to_string()));
+            }
             for (name, value) in environment {
                 match store.keep(&format!("{id}/{name}"), value).await? {
-                    Ok(reference) => drop(kept.insert(name.as_str().into(), reference)),
+                    Ok(reference) => {
+                        started.environment.insert(name.as_str().into(), reference);
+                    }
                     Err(why) => return Ok(Err(why)),
                 }
             }
-            command = Some(StdioCommand {
-                program: program.as_str().into(),
-                arguments: arguments.iter().map(|text| text.as_str().into()).collect(),
-                environment: kept,
-                directory: folder.as_deref().map(Into::into),
-            });
+            command = Some(started);
         }
         Place::Url { url: text, headers } => {
             match text.parse::<SourceUrl>() {
@@ -220,9 +245,11 @@ impl Store {
         }
         match self.secrets.seal(name, &SecretString::from(value)).await {
             Ok(reference) => Ok(Ok(reference)),
-            Err(toolcrib::SecretError::NoKey) => {
-                Ok(Err("its secrets must be sealed: give --sealing-key-file FILE".to_owned()))
-            }
+            Err(toolcrib::SecretError::NoKey) => Ok(Err(
+                "its secrets must be sealed: give --sealing-key-file FILE, here and to the \
+                        server (`openssl rand -base64 32 > FILE` makes one)"
+                    .to_owned(),
+            )),
             Err(error) => Err(error.into()),
         }
     }
@@ -281,8 +308,8 @@ mod tests {
 
     #[test]
     fn what_is_neither_is_refused() {
-        assert!(matches!(read(b"{"), Err(Failure::ImportNotJson(_))));
-        assert!(matches!(read(b"{}"), Err(Failure::ImportUnknown)));
-        assert!(matches!(read(b"[1]"), Err(Failure::ImportUnknown)));
+        assert!(matches!(read("f", b"{"), Err(Failure::ImportNotJson { .. })));
+        assert!(matches!(read("f", b"{}"), Err(Failure::ImportUnknown)));
+        assert!(matches!(read("f", b"[1]"), Err(Failure::ImportUnknown)));
     }
 }

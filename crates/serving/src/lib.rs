@@ -22,6 +22,7 @@ mod explain;
 mod failure;
 mod format;
 mod health;
+mod hidden;
 mod http_manifest;
 mod import;
 mod in_time;

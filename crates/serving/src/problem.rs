@@ -230,6 +230,7 @@ impl From<Refusal> for Problem {
             Refusal::SelectorSaysNothing { number } => {
                 return Self::field(format!("selectors[{}]", number - 1), refusal.to_string());
             }
+            Refusal::KindsExcludeEachOther => return Self::field("selectors", refusal.to_string()),
             Refusal::TooMany { what, .. } => return Self::field(*what, refusal.to_string()),
             Refusal::TooDeep => return Self::field("", refusal.to_string()),
             Refusal::ShrinksTooMuch { .. } => Code::InventoryShrinks,

@@ -41,6 +41,9 @@ use crate::protected_resource::ProtectedResource;
 use crate::{config, router};
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
+    if arguments.allow_stdio {
+        config::hide_this_process();
+    }
     let settings = Settings::read(arguments.config.as_deref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     let tls = tls(arguments)?;
@@ -75,12 +78,13 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
+    let keys = [arguments.sealing_key_file.as_deref(), arguments.tls_key.as_deref()];
     let behaviour = toolcrib::Options {
         anonymous,
         authenticator,
         cache,
         secrets,
-        programs: config::programs(arguments.allow_stdio),
+        programs: config.programs(arguments.allow_stdio, keys),
         providers: Vec::new(),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);

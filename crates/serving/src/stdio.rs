@@ -16,6 +16,9 @@ use crate::watching::Standing;
 use crate::{explain, router};
 
 pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, Failure> {
+    if arguments.allow_stdio {
+        config::hide_this_process();
+    }
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     let claims = match &arguments.claims {
         Some(given) => Some(explain::claims(given).await?),
@@ -30,7 +33,8 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     let behaviour = toolcrib::Options {
         anonymous: true,
         secrets: Some(Arc::new(secrets)),
-        programs: config::programs(arguments.allow_stdio),
+        programs: config
+            .programs(arguments.allow_stdio, [arguments.sealing_key_file.as_deref(), None]),
         ..toolcrib::Options::default()
     };
     let crib = Toolcrib::new(catalog, client, SystemClock, behaviour);

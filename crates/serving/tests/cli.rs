@@ -7,6 +7,7 @@ mod discover;
 mod explain;
 mod export_import;
 mod help;
+mod import;
 mod look;
 mod secret;
 #[path = "../../access/tests/support/signer.rs"]

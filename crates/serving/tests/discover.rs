@@ -58,6 +58,73 @@ fn people_see_a_table_the_warnings_and_what_to_do_next() {
     ");
 }
 
+/// A program that speaks MCP, has one thing of each kind, and fails if it is given an argument.
+const SERVER: &str = r#"import json, sys
+if sys.argv[1:] == ["hang"]:
+    print("waiting for a licence", file=sys.stderr, flush=True)
+    sys.stdin.read()
+if len(sys.argv) > 1:
+    sys.exit("no such folder: " + sys.argv[1])
+LISTS = {
+    "tools/list": {"tools": [{"name": "echo", "description": "Says it again, however long it is, and whatever else is to be said of that, to the end\nmore", "inputSchema": {"type": "object", "required": ["word"], "properties": {"word": {"type": "string"}}}}]},
+    "prompts/list": {"prompts": [{"name": "greet", "description": "A greeting"}]},
+    "resources/list": {"resources": [{"uri": "file:///a", "name": "a", "description": "The first"}]},
+    "resources/templates/list": {"resourceTemplates": [{"uriTemplate": "file:///{path}", "name": "any", "description": "Any of them"}]},
+    "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "prompts": {}, "resources": {}}},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": LISTS.get(asked["method"], {})}), flush=True)
+"#;
+
+#[test]
+fn an_mcp_server_is_shown_by_what_it_offers_and_one_that_fails_by_its_last_lines() {
+    let folder = folder();
+    folder.write("server.py", SERVER);
+    let path = [("PATH", "/usr/local/bin:/usr/bin:/bin")];
+    let run = |arguments: &str| folder.run_with(arguments, "", &path).seen();
+    insta::assert_snapshot!(run("discover -- python3 server.py"), @"
+    1 tool, 1 prompt, 1 resource, 1 resource template in -- python3 server.py (mcp)
+
+    TOOLS
+      NAME  DESCRIPTION
+      echo  Says it again, however long it is, and whatever else is to be said of that, to the end
+
+    PROMPTS
+      NAME   DESCRIPTION
+      greet  A greeting
+
+    RESOURCES
+      URI        DESCRIPTION
+      file:///a  The first
+
+    RESOURCE TEMPLATES
+      URI             DESCRIPTION
+      file:///{path}  Any of them
+
+    Call one: toolcrib call echo word=… -- python3 server.py
+    ");
+    insta::assert_snapshot!(run("discover -- python3 server.py /data"), @"
+    stderr: | no such folder: /data
+    stderr: error: the MCP server cannot be asked: the program ended (exit status: 1) and had written 1 lines to its standard error: look there for the reason
+    exit code: 1
+    ");
+    insta::assert_snapshot!(run("discover --timeout 2 -- python3 server.py hang"), @"
+    stderr: | waiting for a licence
+    stderr: error: the MCP server cannot be asked: `initialize` was not answered within 2s: the server is slow or hangs
+    exit code: 1
+    ");
+    insta::assert_snapshot!(run("discover python3 server.py"), @"
+    stderr: error: there is one target at most; a program goes behind `--`: toolcrib discover -- python3 server.py
+    exit code: 1
+    ");
+    insta::assert_snapshot!(run("call echo"), @"
+    stderr: error: `echo` is where a tool is, or the tool, and the other one is missing: `toolcrib call TARGET TOOL`, or `toolcrib call TOOL -- COMMAND`; `toolcrib discover` lists tools
+    exit code: 1
+    ");
+}
+
 #[test]
 fn programs_get_json() {
     insta::assert_snapshot!(folder().run("discover pets.yaml --json").seen(), @r#"

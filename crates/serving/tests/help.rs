@@ -118,7 +118,6 @@ fn discover() {
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --json                     Print JSON instead of text
-          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
 
@@ -165,7 +164,6 @@ fn call() {
           --dry-run                  Show the request and send nothing
           --show-secrets             Show secrets in a dry run
           --json                     Print JSON instead of text
-          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
 

@@ -75,7 +75,7 @@ fn what_cannot_be_sealed_is_refused() {
         folder.run_with(&format!("secret set {arguments}"), value, &environment).seen()
     };
     insta::assert_snapshot!(set("billing", CANARY, ""), @"
-    stderr: error: sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file
+    stderr: error: sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file (`openssl rand -base64 32 > FILE` makes one)
     exit code: 1
     ");
     insta::assert_snapshot!(set("billing", CANARY, "short"), @"

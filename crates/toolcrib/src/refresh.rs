@@ -136,7 +136,7 @@ impl Refresher {
         let asked = self.ask(source, &entry.source.profile);
         Ok(match tokio::time::timeout(DISCOVERED_WITHIN, asked).await {
             Ok(found) => found.map_err(|error| failure(&error)),
-            Err(_) => Err(too_slow()),
+            Err(_) => Err(too_slow(entry.source.profile.settings.kind())),
         })
     }
 
@@ -234,10 +234,14 @@ fn being_refreshed(source: &SourceId) -> CommandError {
     Refusal::BeingRefreshed { id: source.to_string() }.into()
 }
 
-fn too_slow() -> SyncError {
+fn too_slow(kind: Kind) -> SyncError {
     let seconds = DISCOVERED_WITHIN.as_secs();
     let message = format!("the source has not said what it offers within {seconds} seconds");
-    SyncError { code: "spec_fetch_failed".into(), message: message.into() }
+    let code = match kind {
+        Kind::Mcp => "mcp_list_failed",
+        _ => "spec_fetch_failed",
+    };
+    SyncError { code: code.into(), message: message.into() }
 }
 
 /// Why a source gave no inventory.

@@ -109,7 +109,10 @@ pub enum SecretError {
         name: String,
     },
     /// No key was given.
-    #[error("sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file")]
+    #[error(
+        "sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file \
+         (`openssl rand -base64 32 > FILE` makes one)"
+    )]
     NoKey,
     /// The key is too short.
     #[error(

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use catalog::Snapshot;
 use catalog::source::Source;
-use model::{Agent, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
+use model::{Agent, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
 use moka::sync::Cache;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -49,6 +49,8 @@ pub struct ProgramHost {
     /// A program that begins with [`upstream::stdio::run_if_asked`], most often this one: with it, programs die with us
     /// even if we are killed.
     pub bound_by: Option<PathBuf>,
+    /// What programs are kept from, as in [`upstream::stdio::Program`].
+    pub hidden: Vec<PathBuf>,
 }
 
 /// Why there is no connection to the server behind a source. None of it holds a secret.
@@ -84,6 +86,9 @@ pub enum UpstreamError {
     /// Many agents have a connection of their own, and all of them are in use.
     #[error("{KEPT_OF_ONE} agents use the source at the same time: try again later")]
     Full,
+    /// A command that is not carried out.
+    #[error(transparent)]
+    Command(#[from] InvalidCommand),
     /// What the source allows cannot be read.
     #[error(transparent)]
     Allow(#[from] InvalidAllowed),
@@ -229,7 +234,10 @@ impl Upstreams {
         let source = key.0.clone();
         let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
             Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
-            _ => self.keep(key, profile, Shown::of(profile, secrets).await?)?,
+            _ => {
+                target::check(profile)?;
+                self.keep(key, profile, Shown::of(profile, secrets).await?)?
+            }
         };
         if is_kept(profile) {
             let connection = kept.supervised.connection().await?;

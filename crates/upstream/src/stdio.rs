@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub use bound::{run_if_asked, run_in_this_process};
 pub(crate) use lines::{Line, Lines};
@@ -23,6 +24,8 @@ mod find;
 mod guard;
 mod lines;
 mod outbox;
+#[cfg(target_os = "linux")]
+mod profile;
 mod ring;
 mod starter;
 mod tree;
@@ -43,8 +46,28 @@ pub struct Program {
     pub search_path: Option<OsString>,
     /// A program that calls [`run_if_asked`] before anything else: the server's own, on Linux best as `/proc/self/exe`,
     /// which stays what it is when the file is replaced. With it a child dies with the server even if that is killed,
-    /// and so does what the child started.
+    /// and so does what the child started; and on Linux it has fewer rights than the server.
     pub bound_by: Option<PathBuf>,
+    /// Files and folders that it is kept from, on Linux with Landlock. Beside the way to them it is kept from what appears
+    /// there after its start, too: hide only what lies in folders where nothing does. Needs `bound_by`.
+    pub hidden: Vec<PathBuf>,
+    /// What it may open; without it, whatever the server may. Needs `bound_by`, and Linux with Landlock.
+    pub sandbox: Option<Sandbox>,
+    /// Where its standard error is kept, for whoever reads it even if there is no connection in the end.
+    pub stderr: Option<Stderr>,
+}
+
+/// What a program said last on its standard error. A copy is the same.
+#[derive(Clone)]
+pub struct Stderr(Arc<ring::Ring>);
+
+/// The files and folders that a program may open, beside those of the system, its own folder and the one it runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sandbox {
+    /// May be read, and programs in them started.
+    pub read: Vec<PathBuf>,
+    /// May be changed too.
+    pub write: Vec<PathBuf>,
 }
 
 /// How much of a program is taken.
@@ -65,6 +88,8 @@ pub struct ProgramLimits {
 pub struct Ended {
     /// As the system says it: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub how: String,
+    /// When.
+    pub at: Instant,
 }
 
 /// A program that was started. Dropping it ends the program.
@@ -85,7 +110,22 @@ impl Program {
             folder: None,
             search_path: None,
             bound_by: None,
+            hidden: Vec::new(),
+            sandbox: None,
+            stderr: None,
         }
+    }
+}
+
+impl Stderr {
+    /// Keeps so many bytes.
+    pub fn new(max: usize) -> Self {
+        Self(Arc::new(ring::Ring::new(max)))
+    }
+
+    /// The last lines, without what could steer a terminal.
+    pub fn last_lines(&self, lines: usize) -> String {
+        self.0.tail(lines)
     }
 }
 
@@ -100,6 +140,20 @@ impl Default for ProgramLimits {
     }
 }
 
+/// Lets no program of the same user look into the memory and the environment of this process, where secrets are. Core
+/// files and debuggers are gone with that.
+#[cfg(target_os = "linux")]
+pub fn hide_this_process() -> io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
+
+/// Elsewhere the system sees to that.
+#[cfg(not(target_os = "linux"))]
+pub fn hide_this_process() -> io::Result<()> {
+    Ok(())
+}
+
 impl Process {
     /// Starts a program. What it says comes in lines.
     pub(crate) async fn start(
@@ -110,7 +164,8 @@ impl Process {
         let mut child = starter::start(program, &file).await?;
         let outbox = outbox::Outbox::new(child.stdin.take(), limits.max_queue)?;
         let lines = Lines::new(child.stdout.take(), limits.max_line)?;
-        let stderr = Arc::new(ring::Ring::new(limits.max_stderr));
+        let stderr = program.stderr.clone().unwrap_or_else(|| Stderr::new(limits.max_stderr)).0;
+        stderr.begin();
         ring::drain(child.stderr.take(), stderr.clone());
         let (keeper, ended) = tree::keep(child, outbox.clone(), limits.grace)?;
         Ok((Self { outbox, stderr, ended, keeper }, lines))

@@ -1,4 +1,5 @@
-//! A program dies with the server that started it, even if that is killed, and so does what the program started.
+//! A program dies with the server that started it, even if that is killed, and so does what the program started. It has
+//! fewer rights than the server, and in a sandbox it opens nothing but what is named.
 //!
 //! This test is a program with a `main` of its own, as it must be what a server is: one that can become another.
 #![expect(clippy::disallowed_methods, reason = "a test starts what it needs")]
@@ -8,10 +9,19 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use toolcrib_upstream::mcp::{Connection, Settings, Target};
-use toolcrib_upstream::stdio::{self, Program};
+use serde_json::{Map, Value, json};
+use toolcrib_upstream::mcp::{Connection, McpError, Settings, Target};
+use toolcrib_upstream::stdio::{self, Program, Sandbox};
 
-const NAME: &str = "a_program_and_its_child_die_with_a_server_that_is_killed";
+const TESTS: [(&str, fn()); 4] = [
+    (
+        "a_program_and_its_child_die_with_a_server_that_is_killed",
+        a_program_and_its_child_die_with_a_server_that_is_killed,
+    ),
+    ("a_program_has_fewer_rights_than_the_server", a_program_has_fewer_rights_than_the_server),
+    ("a_sandbox_is_what_it_names_and_the_system", a_sandbox_is_what_it_names_and_the_system),
+    ("a_program_that_cannot_be_put_there_says_why", a_program_that_cannot_be_put_there_says_why),
+];
 const SERVER: &str = "--be-a-server";
 const SCRIPT: &str = "import json, os, subprocess, sys
 inner = 'import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)'
@@ -25,6 +35,22 @@ import time
 time.sleep(600)
 ";
 
+/// Answers with what its last argument makes of `tried`, which says of an action why it failed.
+const TRIES: &str = "import errno, json, os, resource, sys
+def tried(action):
+    try:
+        action()
+        return 'fine'
+    except OSError as error:
+        return errno.errorcode[error.errno]
+found = eval(sys.argv[-1])
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get('method') == 'server/discover':
+        result = {'supportedVersions': ['2026-07-28'], 'capabilities': {}, 'found': found}
+        print(json.dumps({'jsonrpc': '2.0', 'id': asked['id'], 'result': result}), flush=True)
+";
+
 fn main() -> ExitCode {
     if let Some(code) = stdio::run_if_asked() {
         return code;
@@ -34,11 +60,14 @@ fn main() -> ExitCode {
     if has(SERVER) {
         be_a_server();
     } else if has("--list") {
-        if !has("--ignored") {
-            say(&format!("{NAME}: test"));
+        for (name, _) in TESTS.iter().filter(|_| !has("--ignored")) {
+            say(&format!("{name}: test"));
         }
     } else {
-        a_program_and_its_child_die_with_a_server_that_is_killed();
+        let names_one = TESTS.iter().any(|(name, _)| has(name));
+        for (_, test) in TESTS.iter().filter(|(name, _)| !names_one || has(name)) {
+            test();
+        }
         say("ok");
     }
     ExitCode::SUCCESS
@@ -59,6 +88,102 @@ fn a_program_and_its_child_die_with_a_server_that_is_killed() {
         assert!(start.elapsed() < Duration::from_secs(5), "one of them is still there");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+fn a_program_has_fewer_rights_than_the_server() {
+    let expression = "{
+        'rights': [line.strip() for line in open('/proc/self/status') if line.startswith('NoNewPrivs')],
+        'core': resource.getrlimit(resource.RLIMIT_CORE),
+        'files': resource.getrlimit(resource.RLIMIT_NOFILE),
+        'processes': 0 < resource.getrlimit(resource.RLIMIT_NPROC)[0],
+        'environment': tried(lambda: open(f'/proc/{os.getppid()}/environ').read()),
+        'memory': tried(lambda: open(f'/proc/{os.getppid()}/mem')),
+        'signal': tried(lambda: os.kill(os.getppid(), 0)),
+        'own child': tried(lambda: os.kill(os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '600'), 9)),
+        'variables': sorted(name for name in os.environ if name != 'LC_CTYPE'),
+    }";
+    let found = try_out(expression, None).unwrap_or_else(|error| fail(&error.to_string()));
+    assert_eq!(found["rights"], json!(["NoNewPrivs:\t1"]));
+    assert_eq!(found["core"], json!([0, 0]));
+    let files = &found["files"];
+    assert!(files[0].as_u64() <= Some(1024) && files[1].as_u64() <= Some(4096), "{found:?}");
+    assert_eq!(found["processes"], json!(true));
+    assert_eq!(found["variables"], json!(["PATH"]));
+    assert_eq!(found["own child"], json!("fine"));
+    if has_scopes() {
+        let at_others = ["environment", "memory", "signal"].map(|what| found[what].clone());
+        assert_eq!(at_others, ["EACCES", "EACCES", "EPERM"]);
+    }
+}
+
+fn a_sandbox_is_what_it_names_and_the_system() {
+    let folder = tempfile::tempdir().expect("there is room");
+    let at = |name: &str| folder.path().join(name);
+    for name in ["read", "write", "other"] {
+        std::fs::create_dir(at(name)).expect("it is new");
+        std::fs::write(at(name).join("file"), "secret").expect("it can be written");
+    }
+    let expression = format!(
+        "{{f'{{folder}} {{mode}}': tried(lambda: open(f'{}/{{folder}}/file', mode).close())
+            for folder in ['read', 'write', 'other'] for mode in ['r', 'a']}}
+        | {{'new': tried(lambda: open('{0}/write/new', 'w').close()),
+            'list': tried(lambda: os.listdir('{0}/other')),
+            'start': tried(lambda: os.spawnlp(os.P_WAIT, 'true', 'true')),
+            'user': tried(lambda: open('/etc/passwd').close()),
+            'shadow': tried(lambda: open('/etc/shadow').close())}}",
+        folder.path().display()
+    );
+    // Where Python itself is, if it is not the system's.
+    let python = python().canonicalize().expect("it is there");
+    let python = python.ancestors().nth(2).expect("it is in a `bin`").to_owned();
+    let sandbox = Sandbox { read: vec![at("read"), at("gone"), python], write: vec![at("write")] };
+    let found = match try_out(&expression, Some(sandbox)) {
+        // A kernel without Landlock: it is not started at all.
+        Err(McpError::Ended { how, .. }) if !has_scopes() => {
+            assert_eq!(&*how, "exit status: 126");
+            return;
+        }
+        tried => tried.unwrap_or_else(|error| fail(&error.to_string())),
+    };
+    let expected = json!({
+        "read r": "fine", "read a": "EACCES", "write r": "fine", "write a": "fine", "other r": "EACCES",
+        "other a": "EACCES", "new": "fine", "list": "EACCES", "start": "fine", "user": "fine", "shadow": "EACCES",
+    });
+    assert_eq!(Value::Object(found), expected);
+}
+
+fn a_program_that_cannot_be_put_there_says_why() {
+    let mut program = Program::new(python());
+    program.sandbox = Some(Sandbox::default());
+    let Err(McpError::Start { source, .. }) = open(program) else { fail("it was started") };
+    assert_eq!(source.to_string(), "there is nothing here that could put it into its sandbox");
+}
+
+/// What an expression of Python is in a program that this process is bound to.
+fn try_out(expression: &str, sandbox: Option<Sandbox>) -> Result<Map<String, Value>, McpError> {
+    let mut program = Program::new(python());
+    program.arguments = vec!["-c".into(), TRIES.into(), expression.replace('\n', " ").into()];
+    program.environment.insert("PATH".into(), "/usr/bin:/bin".into());
+    program.bound_by = std::env::current_exe().ok();
+    program.sandbox = sandbox;
+    let about = open(program)?;
+    Ok(about.get("found").and_then(Value::as_object).cloned().unwrap_or_default())
+}
+
+fn open(program: Program) -> Result<Map<String, Value>, McpError> {
+    let runtime = tokio::runtime::Runtime::new().expect("there are threads to be had");
+    runtime.block_on(async {
+        let target = Target::Program(program);
+        let connection = Connection::open(&target, &Settings::default()).await?;
+        Ok(connection.about().server.clone())
+    })
+}
+
+/// Whether the kernel keeps signals and looks from whoever is outside: Landlock can since 6.12.
+fn has_scopes() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split('.').map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(12))
 }
 
 fn is_alive(process: &std::path::Path) -> bool {

@@ -71,7 +71,7 @@ pub(crate) async fn make(
     let journal = JournalPlace::Memory.open(SystemClock).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
     let bound_by = Some("/proc/self/exe".into());
-    let programs = ProgramHost { is_open: true, search_path: None, bound_by };
+    let programs = ProgramHost { is_open: true, bound_by, ..ProgramHost::default() };
     let options = Options { programs, ..Options::default() };
     let crib = Toolcrib::new(catalog, HttpClient::new(Egress::default()), SystemClock, options);
     let mut groups = Vec::new();

@@ -223,6 +223,29 @@ fn selectors_that_say_nothing_and_too_many_are_refused() {
 }
 
 #[test]
+fn selectors_of_several_kinds_cannot_all_match() {
+    let mixed: Vec<Selector> = from_json(json!([{"name": "a"}, {"kind": "prompt", "name": "a"}]));
+    let group = |mode, selectors: &[Selector]| {
+        given(&[GroupEvent::Created {
+            profile: profile("Readers", mode),
+            selectors: selectors.to_vec(),
+            tools: tools(&[]),
+            excluded: vec![],
+        }])
+    };
+    let replace = || GroupCommand::ReplaceSelectors(mixed.clone());
+    let refused = Err(Refusal::KindsExcludeEachOther);
+    assert_eq!(decide(&group(SelectorMode::All, &[]), replace()), refused);
+    assert!(decide(&group(SelectorMode::Any, &[]), replace()).is_ok());
+    let update = |name, mode| GroupCommand::Update(profile(name, mode));
+    let any = group(SelectorMode::Any, &mixed);
+    assert_eq!(decide(&any, update("Readers", SelectorMode::All)), refused);
+    // One that is so already can be changed otherwise.
+    let all = group(SelectorMode::All, &mixed);
+    assert!(decide(&all, update("Others", SelectorMode::All)).is_ok());
+}
+
+#[test]
 fn selectors_are_replaced_as_a_whole() {
     let group = given(&[created(), selecting(&["a", "b"])]);
     let replace = |patterns: &[&str]| GroupCommand::ReplaceSelectors(named(patterns));

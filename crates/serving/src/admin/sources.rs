@@ -130,6 +130,19 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         return Err(Problem::new(Code::StdioNotAllowed, detail));
     }
     let mut errors = Vec::new();
+    match &profile.settings {
+        Settings::Mcp { command: Some(command), .. } => {
+            errors.extend(command.problems().into_iter().map(|problem| FieldError {
+                field: format!("settings.command.{}", problem.member),
+                message: problem.why,
+            }));
+        }
+        Settings::Mcp { command: None, .. } if profile.url.is_none() => {
+            let message = "give the `url` of the MCP server, or a `command` in `settings`";
+            errors.push(FieldError { field: "url".to_owned(), message: message.to_owned() });
+        }
+        _ => {}
+    }
     for (number, text) in profile.allow.iter().enumerate() {
         if let Err(error) = text.parse::<Allowed>() {
             let field = format!("allow[{number}]");

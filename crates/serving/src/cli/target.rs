@@ -32,6 +32,9 @@ pub(crate) struct Target {
     /// How long to wait for an answer [default: 60 for a specification, 30 for a call]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: Option<u64>,
+    /// Of every verb, and of no use to these; whoever always gives it can go on.
+    #[arg(id = "journal", long, hide = true)]
+    _journal: Option<String>,
     /// A program that speaks MCP, instead of TARGET; of the environment it gets PATH, HOME, LANG and TMPDIR
     #[arg(last = true, value_name = "COMMAND", num_args = 1..)]
     pub(crate) command: Vec<String>,
@@ -50,6 +53,9 @@ pub(crate) struct Discover {
     /// A specification or http manifest (file, URL, or `-` for standard input), or the URL of an MCP server
     #[arg(value_name = "TARGET", required_unless_present = "command")]
     given: Option<String>,
+    /// Most likely the arguments of a program.
+    #[arg(hide = true)]
+    pub(crate) more: Vec<String>,
     #[command(flatten)]
     pub(crate) target: Target,
     #[command(flatten)]

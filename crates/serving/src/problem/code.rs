@@ -29,6 +29,8 @@ pub(crate) enum Code {
     KindIsFixed,
     KindNotDiscovered,
     MalformedJson,
+    McpConnectFailed,
+    McpListFailed,
     MethodNotAllowed,
     MisdirectedRequest,
     NotAcceptable,
@@ -98,6 +100,8 @@ impl Code {
             Self::ValidationError => (422, "The request cannot be used"),
             Self::HeaderTooLarge => (431, "A header is too large"),
             Self::InternalError => (500, "Something went wrong inside"),
+            Self::McpConnectFailed => (502, "The MCP server cannot be spoken to"),
+            Self::McpListFailed => (502, "The MCP server does not say what it offers"),
             Self::SpecFetchFailed => (502, "The source could not be read"),
             Self::SpecParseFailed => (502, "The source makes no sense"),
             Self::Busy => (503, "Others are changing the same thing"),
@@ -114,6 +118,8 @@ impl Code {
         let known = [
             Self::InventoryShrinks,
             Self::KindNotDiscovered,
+            Self::McpConnectFailed,
+            Self::McpListFailed,
             Self::SaveFailed,
             Self::SpecParseFailed,
         ];

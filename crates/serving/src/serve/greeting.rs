@@ -2,6 +2,7 @@
 
 use super::listen::Listen;
 use crate::failure::Failure;
+use crate::mcp::PATH as MCP;
 use crate::names::Names;
 use crate::out;
 
@@ -22,8 +23,9 @@ pub(super) fn greet(
             (listen.to_string(), "http://localhost".to_owned(), option)
         }
     };
-    let mut text =
-        format!("toolcrib serves on {place}\n  API       {url}/api\n  API docs  {url}/api/docs\n");
+    let mut text = format!(
+        "toolcrib serves on {place}\n  MCP       {url}{MCP}\n  API       {url}/api\n  API docs  {url}/api/docs\n"
+    );
     if names.has_any() && matches!(listen, Listen::Tcp(_)) {
         text += "  Names     any `Host` is answered; give its own with --public-url\n";
     }

@@ -9,12 +9,16 @@ use toolcrib::{JournalPlace, Secrets, SystemClock};
 use upstream::http::Url;
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
 use upstream::mcp::{Connection, McpLimits, Settings, Target as Server};
-use upstream::stdio::Program;
+use upstream::stdio::{Program, Stderr};
 
 use super::{Target, client, source_id, url};
 use crate::cli::target as options;
 use crate::failure::Failure;
-use crate::{config, progress};
+use crate::{config, out, progress};
+
+/// How much of the standard error of a program is kept, and shown if it fails.
+const STDERR: usize = 64 << 10;
+const LAST_LINES: usize = 10;
 
 /// Whether an address looks like that of an MCP server.
 pub(super) fn is_likely(url: &Url) -> bool {
@@ -37,15 +41,24 @@ pub(super) async fn of_command(options: &options::Target) -> Result<Target, Fail
         return Err(Failure::CommandMissing);
     };
     let host = config::programs(true);
+    let stderr = Stderr::new(STDERR);
     let program = Program {
         arguments: arguments.iter().map(OsString::from).collect(),
         environment: config::little_environment(),
         folder: std::env::current_dir().ok(),
         search_path: host.search_path,
         bound_by: host.bound_by,
+        stderr: Some(stderr.clone()),
         ..Program::new(command)
     };
-    ask(options, &Server::Program(program), command).await
+    let asked = ask(options, &Server::Program(program), command).await;
+    if asked.is_err() {
+        // What it had to say is most often the reason.
+        for line in stderr.last_lines(LAST_LINES).lines() {
+            out::note(&format!("| {line}"));
+        }
+    }
+    asked
 }
 
 async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<Target, Failure> {

@@ -158,3 +158,16 @@ fn pages_skip_and_repeat_nothing_while_groups_come_and_go() {
     let found = server.get("/api/groups?q=G11&limit=200").ok();
     assert_eq!(found["data"].as_array().unwrap().len(), 10);
 }
+
+#[test]
+fn selectors_of_several_kinds_that_must_all_match_are_refused() {
+    let server = Server::start();
+    let selectors = json!([{"source": "pets"}, {"kind": "prompt", "source": "pets"}]);
+    let all = json!({"name": "pets", "selectors": selectors});
+    let why = "selectors: the selectors are of several kinds, and nothing matches all of them: say `\"selector_mode\": \"any\"`, or make a group for each kind";
+    assert_eq!(server.post("/api/groups", &all).errors(), why);
+    let mut any = all.clone();
+    any["selector_mode"] = json!("any");
+    assert_eq!(server.post("/api/groups", &any).status, 201);
+    assert_eq!(server.put("/api/groups/pets", &all).errors(), why);
+}

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::server::Server;
+use super::server::{Ask, Server};
 use crate::support::{Folder, answering, ok};
 use crate::upstream::{Upstream, answer};
 
@@ -196,6 +196,47 @@ fn a_child_process_is_registered_only_where_that_is_allowed() {
     );
     let server = server.again("--listen 127.0.0.1:0 --allow-stdio");
     assert_eq!(server.post("/api/sources", &body).status, 201);
+    // Nobody but an admin, whatever the request (STD-02).
+    let agent = json!({"name": "agent", "claims": {"role": "admin"}});
+    let agent = server.post("/api/keys", &agent).ok()["key"].as_str().unwrap().to_owned();
+    for (method, path, status) in [
+        ("POST", "/api/sources", 403),
+        ("PUT", "/api/sources/files", 403),
+        ("POST", "/api/sources/files/refresh", 403),
+        ("PATCH", "/api/sources/files", 405),
+        ("POST", "/api/sources/preview", 405),
+    ] {
+        let answer = server.send(&Ask::new(method, path).bearer(&agent).json(&body));
+        assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert_eq!(!answer.header("allow").is_empty(), status == 405, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_command_that_would_run_other_code_is_refused_and_so_is_one_that_cannot_be() {
+    let server = Server::start_with("--listen 127.0.0.1:0 --allow-stdio");
+    let body =
+        |command: Value| json!({"name": "files", "settings": {"kind": "mcp", "command": command}});
+    let command = json!({
+        "program": "npx -y server",
+        "environment": {"LD_PRELOAD": "env:A", "NODE_OPTIONS": "env:A", "PYTHONUNBUFFERED": "env:A", "X=Y": "env:A"},
+        "sandbox": {"read": ["data"]},
+    });
+    insta::assert_snapshot!(server.post("/api/sources", &body(command.clone())).errors(), @"
+    settings.command.program: names one program, and no shell reads it: its arguments go into `arguments`
+    settings.command.sandbox.read[0]: is to be an absolute path
+    settings.command.environment.LD_PRELOAD: may not be set: it can make the loader of programs run other code than the command says; if you need it, name a script of your own as the program and set it there
+    settings.command.environment.NODE_OPTIONS: may not be set: it can make Node.js run other code than the command says; if you need it, name a script of your own as the program and set it there
+    settings.command.environment.X=Y: is no name of a variable
+    ");
+    let good = json!({"program": "/bin/false", "environment": {"PYTHONUTF8": "env:A", "NODE_ENV": "env:A"}});
+    assert_eq!(server.post("/api/sources", &body(good)).status, 201);
+    assert_eq!(server.put("/api/sources/files", &body(command)).status, 422);
+    // What it is not: a specification that was not fetched.
+    let failed = server.act("/api/sources/files/refresh");
+    assert!(failed.problem().starts_with("502 mcp_connect_failed"), "{failed:?}");
+    let nowhere = json!({"name": "nowhere", "settings": {"kind": "mcp"}});
+    insta::assert_snapshot!(server.post("/api/sources", &nowhere).errors(), @"url: give the `url` of the MCP server, or a `command` in `settings`");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use upstream::http::HttpClient;
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use upstream::mcp::Target;
-use upstream::stdio::Program;
+use upstream::stdio::{Program, Sandbox};
 
 use super::{ProgramHost, UpstreamError};
 use crate::secrets::Secrets;
@@ -104,6 +104,17 @@ async fn headers(auth: &Auth, secrets: Option<&Secrets>) -> Result<HeaderMap, Up
     Ok(HeaderMap::from_iter([(named, value)]))
 }
 
+fn sandbox(said: &model::Sandbox) -> Sandbox {
+    let paths = |said: &[Box<str>]| said.iter().map(|path| path.to_string().into()).collect();
+    Sandbox { read: paths(&said.read), write: paths(&said.write) }
+}
+
+/// A source may have been registered before what it says was refused.
+pub(super) fn check(profile: &SourceProfile) -> Result<(), UpstreamError> {
+    let problems = command(profile).map(StdioCommand::problems).unwrap_or_default();
+    problems.into_iter().next().map_or(Ok(()), |problem| Err(problem.into()))
+}
+
 pub(super) fn target(
     profile: &SourceProfile,
     shown: &Shown,
@@ -127,6 +138,9 @@ pub(super) fn target(
             folder: command.directory.as_ref().map(|folder| folder.to_string().into()),
             search_path: host.search_path.clone(),
             bound_by: host.bound_by.clone(),
+            hidden: host.hidden.clone(),
+            sandbox: command.sandbox.as_ref().map(sandbox),
+            stderr: None,
         }));
     }
     let url = profile.url.as_ref().ok_or(UpstreamError::Nowhere)?.as_url().clone();
@@ -150,9 +164,41 @@ mod tests {
         let shown = Shown::of(&profile, None).await.unwrap();
         let at = |host: &ProgramHost| target(&profile, &shown, &client, host);
         assert!(matches!(at(&ProgramHost::default()), Err(UpstreamError::NoPrograms)));
-        let open = ProgramHost { is_open: true, search_path: Some("/bin".into()), bound_by: None };
+        let search_path = Some("/bin".into());
+        let open = ProgramHost { is_open: true, search_path, ..ProgramHost::default() };
         let Ok(Target::Program(program)) = at(&open) else { panic!("no program") };
         let path = (OsString::from("PATH"), OsString::from("/bin"));
         assert_eq!(program.environment.into_iter().collect::<Vec<_>>(), [path]);
+    }
+
+    #[tokio::test]
+    async fn a_program_is_kept_from_what_the_host_hides_and_its_source_does_not_name() {
+        let sandbox = json!({"read": ["/srv"], "write": ["/data"]});
+        let command = json!({"program": "files", "sandbox": sandbox});
+        let profile = json!({"name": "Files", "settings": {"kind": "mcp", "command": command}});
+        let profile: SourceProfile = serde_json::from_value(profile).unwrap();
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let shown = Shown::of(&profile, None).await.unwrap();
+        let hidden = vec!["/var/lib/crib".into()];
+        let host = ProgramHost { is_open: true, hidden, ..ProgramHost::default() };
+        let Ok(Target::Program(program)) = target(&profile, &shown, &client, &host) else {
+            panic!("no program")
+        };
+        assert_eq!(program.hidden, host.hidden);
+        let sandbox = Sandbox { read: vec!["/srv".into()], write: vec!["/data".into()] };
+        assert_eq!(program.sandbox, Some(sandbox));
+    }
+
+    #[test]
+    fn a_program_that_was_registered_before_its_command_was_refused_is_not_started() {
+        let check = |environment| {
+            let command = json!({"program": "files", "environment": environment});
+            let profile = json!({"name": "Files", "settings": {"kind": "mcp", "command": command}});
+            check(&serde_json::from_value(profile).unwrap())
+        };
+        assert!(check(json!({"NODE_ENV": "env:A"})).is_ok());
+        let refused = check(json!({"NODE_OPTIONS": "env:A"})).unwrap_err().to_string();
+        let expected = "`environment.NODE_OPTIONS` of the command: may not be set: it can make Node.js run other code";
+        assert!(refused.starts_with(expected), "{refused}");
     }
 }

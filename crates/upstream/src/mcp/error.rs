@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::message::RpcError;
 use super::oauth::OAuthError;
 use crate::http::HttpError;
@@ -78,6 +80,10 @@ pub enum McpError {
         how: Box<str>,
         /// How much there is to read.
         stderr_lines: u64,
+        /// The last lines of it, for whoever may see them: there may be secrets among them.
+        stderr: Box<str>,
+        /// When.
+        at: Instant,
     },
     /// The stream that carries all answers broke off.
     #[error(

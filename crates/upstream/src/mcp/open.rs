@@ -28,6 +28,9 @@ pub struct About {
     pub server: Map<String, Value>,
 }
 
+/// The number of the error for a version that is not spoken.
+const UNSUPPORTED: i64 = -32022;
+
 /// What came of asking for the modern era.
 enum Probed {
     Modern(Map<String, Value>),
@@ -134,8 +137,18 @@ async fn to_program(
         }
     }
     link.set_modern(false);
-    let shared = Link::Pipe(link);
-    let server = introduce(&shared, settings).await?;
+    let shared = Link::Pipe(link.clone());
+    let server = match introduce(&shared, settings).await {
+        // It was too slow to say so before: it speaks nothing but the modern era.
+        Err(refused @ McpError::Refused { code: UNSUPPORTED, .. }) => {
+            link.set_modern(true);
+            let Probed::Modern(server) = discover(&shared, settings).await? else {
+                return Err(refused);
+            };
+            return Ok((shared, About { era: Era::Modern, version: MODERN, server }));
+        }
+        introduced => introduced?,
+    };
     let version = meta::chosen(&server)?;
     shared.notify("notifications/initialized", &Map::new()).await?;
     Ok((shared, About { era: Era::Initialize, version, server }))
@@ -180,7 +193,6 @@ async fn discover(link: &Link, settings: &Settings) -> Result<Probed, McpError> 
 
 /// The error for a version that is not spoken, with those that are.
 fn names_the_modern_version(error: &RpcError) -> bool {
-    const UNSUPPORTED: i64 = -32022;
     let supported = error.raw.get("data").and_then(|it| it.get("supported")?.as_array());
     error.code == UNSUPPORTED
         && supported.is_some_and(|versions| versions.iter().any(|version| version == MODERN))

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::McpError;
 use super::hearing::{Hearing, Next, Stream};
@@ -17,6 +17,10 @@ use crate::stdio::{Line, Lines, NotTaken, Process, Program, ProgramLimits};
 
 /// What a program said before it ended is read for so long after that.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// The same of its standard error, which something that it started may keep open.
+const LAST_LINES: Duration = Duration::from_millis(50);
+/// How many lines of its standard error are told with its end.
+const SHOWN_LINES: usize = 10;
 
 pub(crate) struct PipeLink {
     process: Process,
@@ -75,16 +79,20 @@ impl PipeLink {
         line.push(b'\n');
         self.process.outbox.send(line).map_err(|not_taken| match not_taken {
             NotTaken::Full => McpError::NotReading,
-            NotTaken::Closed => self.end(),
+            NotTaken::Closed => self.end("it closed its input"),
         })
     }
 
-    /// Why it is over. A program that closed its input without ending is over too.
-    fn end(&self) -> McpError {
+    /// Why it is over. A program that closed its input or output without ending is over too.
+    fn end(&self, otherwise: &str) -> McpError {
         let ended = self.process.ended.borrow().clone();
-        let how = ended.map_or_else(|| "it closed its input".into(), |ended| ended.how.into());
-        let stderr_lines = self.process.stderr.lines();
-        self.hearing.ended().unwrap_or(McpError::Ended { how, stderr_lines })
+        let (how, at) = match ended {
+            Some(ended) => (ended.how.into(), ended.at),
+            None => (otherwise.into(), Instant::now()),
+        };
+        let stderr = &self.process.stderr;
+        let (stderr_lines, stderr) = (stderr.lines(), stderr.tail(SHOWN_LINES).into());
+        self.hearing.ended().unwrap_or(McpError::Ended { how, stderr_lines, stderr, at })
     }
 
     fn react(self: &Arc<Self>, next: Next) {
@@ -149,13 +157,8 @@ async fn read(
     // It closed its output, and how it ended is told in a moment.
     drop(timeout(LAST_WORDS, ended.wait_for(Option::is_some)).await);
     if let Some(link) = link.upgrade() {
-        let error = match &*ended.borrow() {
-            Some(_) => link.end(),
-            None => McpError::Ended {
-                how: "it closed its output".into(),
-                stderr_lines: link.process.stderr.lines(),
-            },
-        };
+        drop(timeout(LAST_LINES, link.process.stderr.whole()).await);
+        let error = link.end("it closed its output");
         link.hearing.fail(error);
         link.process.stop();
     }

@@ -206,7 +206,12 @@ impl Shared {
                     state.failures = 0;
                 }
             }
-            Err(error) => state.fail(error.clone(), &self.keeping),
+            Err(error) => {
+                if let McpError::Ended { stderr, .. } = error {
+                    state.stderr = Some(stderr.to_string());
+                }
+                state.fail(error.clone(), &self.keeping);
+            }
         }
         opened
     }
@@ -247,7 +252,12 @@ impl State {
         let doubled = keeping.first_rest.saturating_mul(1 << self.failures.min(16));
         let rest = doubled.min(keeping.longest_rest).mul_f64(jitter());
         self.failures = self.failures.saturating_add(1);
-        self.rests_until = Some((Instant::now() + rest, Arc::new(error)));
+        // It rests since it died, not since somebody noticed.
+        let since = match &error {
+            McpError::Ended { at, .. } => *at,
+            _ => Instant::now(),
+        };
+        self.rests_until = Some((since + rest, Arc::new(error)));
     }
 }
 

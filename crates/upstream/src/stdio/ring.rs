@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::io::AsyncReadExt as _;
 use tokio::process::ChildStderr;
+use tokio::sync::watch;
 
 /// The newest bytes, up to a bound, and how many lines there were.
 #[derive(Debug)]
 pub(crate) struct Ring {
     kept: Mutex<Kept>,
     max: usize,
+    is_whole: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -21,7 +23,7 @@ struct Kept {
 
 impl Ring {
     pub(super) fn new(max: usize) -> Self {
-        Self { kept: Mutex::default(), max }
+        Self { kept: Mutex::default(), max, is_whole: watch::Sender::new(false) }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -37,6 +39,12 @@ impl Ring {
         kept.bytes.extend(newest);
     }
 
+    /// For a program that is started again.
+    pub(super) fn begin(&self) {
+        *self.kept() = Kept::default();
+        self.is_whole.send_replace(false);
+    }
+
     /// What is kept. What is no text is replaced, and so are control characters: it is shown in terminals.
     pub(crate) fn text(&self) -> String {
         let kept = self.kept();
@@ -44,6 +52,19 @@ impl Ring {
         drop(kept);
         let shown = |c: char| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c };
         String::from_utf8_lossy(&bytes).chars().map(shown).collect()
+    }
+
+    /// The last lines of it.
+    pub(crate) fn tail(&self, lines: usize) -> String {
+        let text = self.text();
+        let all: Vec<&str> = text.lines().collect();
+        all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+    }
+
+    /// Waits until all of it is read.
+    pub(crate) async fn whole(&self) {
+        // It cannot fail: we hold the other end ourselves.
+        drop(self.is_whole.subscribe().wait_for(|is_whole| *is_whole).await);
     }
 
     /// How many lines there were, also those that are gone.
@@ -60,5 +81,6 @@ pub(super) fn drain(stderr: Option<ChildStderr>, ring: Arc<Ring>) {
         while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
             ring.push(buffer.get(..count).unwrap_or_default());
         }
+        ring.is_whole.send_replace(true);
     });
 }

@@ -69,6 +69,10 @@ pub(super) fn ended(group: u32) {
 pub(super) async fn start(program: &Program, file: &Path) -> io::Result<Child> {
     let gone = || io::Error::other("the thread that starts programs is gone");
     let wishes = STARTER.as_ref().ok_or_else(gone)?;
+    if program.sandbox.is_some() && program.bound_by.is_none() {
+        let why = "there is nothing here that could put it into its sandbox";
+        return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+    }
     let (reply, child) = oneshot::channel();
     let (command, bound_by) = (command(program, file), program.bound_by.clone());
     let start = Start { command, bound_by, runtime: Handle::current(), reply };
@@ -80,7 +84,7 @@ fn command(program: &Program, file: &Path) -> Command {
     let mut command = match &program.bound_by {
         Some(binder) => {
             let mut command = Command::new(binder);
-            command.arg(bound::ASKED).arg(std::process::id().to_string()).arg(file);
+            command.args(bound::arguments(program, file));
             command
         }
         None => Command::new(file),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::process::Child;
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Ended;
 use super::outbox::Outbox;
@@ -50,7 +50,7 @@ async fn run(
 ) {
     let tell = |status: io::Result<std::process::ExitStatus>| {
         let how = status.map_or_else(|_| "unknown".to_owned(), |status| status.to_string());
-        ended.send_replace(Some(Ended { how }));
+        ended.send_replace(Some(Ended { how, at: Instant::now() }));
     };
     tokio::select! {
         status = child.wait() => tell(status),

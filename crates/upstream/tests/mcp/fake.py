@@ -105,6 +105,12 @@ def call(id, params, token):
         child = subprocess.Popen([sys.executable, "-c", ignore + inner], stdout=subprocess.PIPE)
         grandchild = int(child.stdout.readline())
         result(id, {"pids": [os.getpid(), child.pid, grandchild]})
+    elif name == "asks_too_much":
+        for number in range(arguments["count"]):
+            say({"jsonrpc": "2.0", "id": f"r{number}", "method": "roots/list"})
+            tell("notifications/progress", {"progressToken": token, "progress": number})
+            tell("notifications/message", {"level": "info", "data": "x" * 100})
+        result(id, text("ok"))
     elif name == "flood":
         for _ in range(arguments["count"]):
             raw(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
@@ -120,6 +126,10 @@ def call(id, params, token):
         raw(b'{"jsonrpc":"2.0","id":%d,"result":{"a":"\xff"}}\n' % id)
     elif name == "too_long":
         result(id, text("x" * 200_000))
+    elif name == "pieces":
+        for byte in json.dumps({"jsonrpc": "2.0", "id": id, "result": text(arguments["word"])}, ensure_ascii=False).encode():
+            raw(bytes([byte]))
+        raw(b"\n")
     elif name == "long":
         raw(b"x" * arguments["bytes"] + b"\n")
         result(id, text("ok"))
@@ -161,7 +171,11 @@ def serve(message):
         os._exit(1)
     if method == "server/discover" and manner == "silent":
         return
-    if method == "server/discover" and manner in ("modern", "both"):
+    if manner == "modern-but-slow" and method == "server/discover" and not waiting.setdefault("asked", []):
+        return waiting["asked"].append(id)
+    if manner == "modern-but-slow" and method == "initialize":
+        return error(id, -32022, "unsupported version")
+    if method == "server/discover" and manner in ("modern", "both", "modern-but-slow"):
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
         return result(id, {"supportedVersions": ["2026-07-28"], "capabilities": CAPABILITIES, "instructions": "be nice"})
     if method == "initialize" and manner != "modern":
@@ -179,7 +193,9 @@ def serve(message):
 
 
 if manner == "exits":
-    sys.exit(7)
+    sys.stderr.write("no reason\n")
+    sys.stderr.flush()
+    os._exit(7)
 for line in sys.stdin.buffer:
     serve(json.loads(line))
 if manner == "stays":

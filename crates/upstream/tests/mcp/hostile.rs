@@ -34,6 +34,24 @@ async fn a_flood_of_notifications_is_one_change_and_holds_up_no_answer_for_long(
 }
 
 #[tokio::test]
+async fn a_flood_of_questions_progress_and_log_lines_delays_no_deadline() {
+    let connection = open("legacy").await;
+    call(&connection, "asks_too_much", json!({"count": 300})).await.unwrap();
+    let start = Instant::now();
+    let flood = tool("asks_too_much", json!({"count": 1_000_000}));
+    let flooded = connection.request("tools/call", flood, within(1.0)).await;
+    assert!(matches!(flooded, Err(McpError::Timeout { .. })), "{flooded:?}");
+    assert!(start.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
+async fn a_line_that_comes_in_pieces_is_one_line() {
+    let connection = open("legacy").await;
+    let answer = call(&connection, "pieces", json!({"word": "ä\u{0}b"})).await.unwrap();
+    assert_eq!(answer["content"][0]["text"], json!("ä\u{0}b"));
+}
+
+#[tokio::test]
 async fn a_little_garbage_is_left_out_and_much_ends_the_connection() {
     let connection = open("legacy").await;
     call(&connection, "garbage", json!({"count": 100})).await.unwrap();

@@ -36,6 +36,15 @@ async fn a_server_that_is_silent_about_the_modern_era_speaks_an_older_one() {
 }
 
 #[tokio::test]
+async fn a_modern_server_that_was_too_slow_to_say_so_is_asked_again() {
+    let mut settings = settings();
+    settings.limits.probe = Duration::from_millis(500);
+    let connection = open_with("modern-but-slow", &settings).await.unwrap();
+    assert_eq!(connection.about().era, Era::Modern);
+    assert_eq!(call(&connection, "echo", json!({})).await.unwrap()["content"][0]["text"], "ok");
+}
+
+#[tokio::test]
 async fn what_was_found_out_saves_asking_and_is_not_believed_blindly() {
     let mut settings = settings();
     settings.era = Some(Era::Initialize);
@@ -137,6 +146,17 @@ async fn an_answer_with_another_id_is_nobodys() {
 }
 
 #[tokio::test]
+async fn an_answer_that_comes_too_late_is_not_the_next_calls() {
+    let connection = open("legacy").await;
+    let slow = |seconds: f64, word: &str| tool("slow", json!({"seconds": seconds, "word": word}));
+    let late = connection.request("tools/call", slow(0.4, "of the first"), within(0.1)).await;
+    assert!(matches!(late, Err(McpError::Timeout { .. })), "{late:?}");
+    let next = connection.request("tools/call", slow(0.8, "of the second"), within(20.0)).await;
+    assert_eq!(result(next.unwrap())["content"][0]["text"], json!("of the second"));
+    assert_eq!(connection.counts().unknown_answers, 1);
+}
+
+#[tokio::test]
 async fn a_call_that_is_dropped_is_cancelled() {
     let connection = open("legacy").await;
     let given_up = connection.request("tools/call", tool("never", json!({})), within(0.2)).await;
@@ -188,6 +208,8 @@ async fn a_program_that_dies_fails_its_calls_at_once() {
         assert_eq!(error.to_string(), message);
     }
     assert_eq!(connection.stderr().unwrap(), "one\ntwo\nsecret\n");
+    let Some(McpError::Ended { stderr, .. }) = connection.ended() else { panic!("it goes on") };
+    assert_eq!(&*stderr, "one\ntwo\nsecret");
 }
 
 #[tokio::test]

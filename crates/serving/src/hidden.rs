@@ -1,0 +1,88 @@
+//! Which files of our own the programs that we start can be kept from: the journal, keys.
+//!
+//! A program cannot open what appears beside the way to something hidden after it was started (`upstream/stdio`). So
+//! files are hidden only where nothing of anybody's appears on the way: in folders of root that nobody else may write,
+//! outside of the user's home. A folder that holds nothing but such files is hidden as a whole, whosever it is.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What can be hidden of these files.
+pub(crate) fn hidden<'a>(files: impl IntoIterator<Item = &'a Path>) -> Vec<PathBuf> {
+    let files: Vec<PathBuf> =
+        files.into_iter().filter_map(|file| file.canonicalize().ok()).collect();
+    let home = std::env::home_dir();
+    let hidden = can_be_hidden(&files, home.as_deref(), is_settled);
+    for file in files.iter().filter(|file| !hidden.iter().any(|hidden| file.starts_with(hidden))) {
+        tracing::info!(
+            "the programs of sources can read `{}`, as it is not in a folder of its own below folders of root: give \
+             sources a `sandbox`, or move it",
+            file.display()
+        );
+    }
+    hidden
+}
+
+fn can_be_hidden(
+    files: &[PathBuf],
+    home: Option<&Path>,
+    is_settled: impl Fn(&Path) -> bool,
+) -> Vec<PathBuf> {
+    let mut hidden: Vec<PathBuf> = files.iter().map(|file| whole_folder(file, files)).collect();
+    hidden.retain(|path| {
+        let is_home = home.is_some_and(|home| home.starts_with(path));
+        let mut above = path.ancestors().skip(1);
+        let has_home_above = above.clone().any(|folder| Some(folder) == home);
+        !is_home && !has_home_above && above.all(&is_settled)
+    });
+    hidden.sort_unstable();
+    hidden.dedup();
+    hidden
+}
+
+/// The folder of a file if there is nothing else in it; the files that belong to a journal begin with its name.
+fn whole_folder(file: &Path, files: &[PathBuf]) -> PathBuf {
+    let is_ours = |path: PathBuf| {
+        let path = path.to_string_lossy();
+        files.iter().any(|file| path.starts_with(&*file.to_string_lossy()))
+    };
+    let folder = file.parent().filter(|folder| *folder != Path::new("/"));
+    let entries = folder.and_then(|folder| folder.read_dir().ok());
+    let are_ours = entries.is_some_and(|all| all.flatten().all(|entry| is_ours(entry.path())));
+    folder.filter(|_| are_ours).unwrap_or(file).to_owned()
+}
+
+/// Whether nobody but root makes anything here.
+fn is_settled(folder: &Path) -> bool {
+    folder.metadata().is_ok_and(|folder| folder.uid() == 0 && folder.mode() & 0o022 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_alone_below_settled_folders_is_hidden_with_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let at = |name: &str| base.join(name);
+        for name in ["own/crib.db", "own/crib.db-wal", "shared/crib.db", "shared/server.js"] {
+            std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+            std::fs::write(at(name), "").unwrap();
+        }
+        let hidden = |file: &str, home: Option<&str>, unsettled: &[&str]| {
+            let home = home.map(at);
+            let is_settled = |folder: &Path| !unsettled.iter().any(|name| folder == at(name));
+            let hidden = can_be_hidden(&[at(file)], home.as_deref(), is_settled);
+            hidden.first().map(|path| path.strip_prefix(&base).unwrap().display().to_string())
+        };
+        let own = Some("own".to_owned());
+        assert_eq!(hidden("own/crib.db", None, &["own"]), own);
+        assert_eq!(hidden("own/crib.db", Some("other"), &[]), own);
+        assert_eq!(hidden("own/crib.db", Some("own"), &[]), None);
+        assert_eq!(hidden("own/crib.db", Some(""), &[]), None);
+        assert_eq!(hidden("own/crib.db", None, &[""]), None);
+        assert_eq!(hidden("shared/crib.db", None, &[]), Some("shared/crib.db".to_owned()));
+        assert_eq!(hidden("shared/crib.db", None, &["shared"]), None);
+    }
+}
