@@ -18,7 +18,7 @@ use serde_json::Value;
 use self::place::{Place, Pointer, Within, each_text};
 use crate::{Digest, Document, Execution, Finding, Manifest, Schema, SchemaRef, Severity};
 
-pub use shown::{DESCRIPTION_LIMIT, is_seen, show_json, shown_description, shown_text};
+pub use shown::{DESCRIPTION_LIMIT, is_seen, plain_line, show_json, shown_description, shown_text};
 
 /// How many findings of one tool are kept: the worst come first.
 const FINDINGS: usize = 20;

@@ -68,7 +68,10 @@ pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<End
     if given.dry_run {
         for one in &read {
             match one {
-                Ok(server) => out::print(&format!("{}: {}", plain(&server.name), server.place))?,
+                Ok(server) => {
+                    let place = server.place.to_string();
+                    out::print(&format!("{}: {}", plain(&server.name), plain(&place)))?
+                }
                 Err(not) => out::note(&format!("{}: {}", plain(&not.name), not.why)),
             }
         }
@@ -125,7 +128,10 @@ async fn register(
     };
     let command = Command::Source(id.clone(), SourceCommand::Register(profile));
     match catalog.execute(command, Context::by("cli:import"), None).await {
-        Ok(_) => Ok(Ok(format!("registered `{id}`: {}", server.place))),
+        Ok(_) => {
+            let place = server.place.to_string();
+            Ok(Ok(format!("registered `{id}`: {}", plain(&place))))
+        }
         Err(CommandError::Refused(refusal @ Refusal::AlreadyExists { .. })) => {
             not(refusal.to_string())
         }

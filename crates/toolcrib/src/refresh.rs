@@ -249,11 +249,13 @@ enum NotDiscovered {
     Upstream(#[from] UpstreamError),
 }
 
-/// The error and its causes in one sentence. None of them holds a secret.
+/// The error and its causes in one sentence. None of them holds a secret; what they repeat of an upstream's words is made
+/// plain here, before it is stored, logged and shown.
 fn failure(error: &NotDiscovered) -> SyncError {
     let code = match error {
         NotDiscovered::Discovery(error) => error.code(),
         NotDiscovered::Upstream(_) => "mcp_connect_failed",
     };
-    SyncError { code: code.into(), message: model::sentence(error).into() }
+    let message = model::plain_line(&model::sentence(error)).into();
+    SyncError { code: code.into(), message }
 }

@@ -52,6 +52,11 @@ pub fn show_json(mut value: Value) -> Value {
     value
 }
 
+/// A text of others on one line, in which everything can be seen and nothing is obeyed: for logs and messages.
+pub fn plain_line(text: &str) -> String {
+    unseen::written_out(text)
+}
+
 /// Whether everything in a name can be seen.
 pub fn is_seen(name: &str) -> bool {
     is_plain(name) || unseen::characters(name).all(|(_, why)| why.is_none())

@@ -157,6 +157,13 @@ fn a_pattern_is_escaped_and_means_the_same() {
 }
 
 #[test]
+fn a_message_of_others_is_one_line_that_nothing_obeys() {
+    let said = "no\r\nERROR all is lost \u{1b}[2J\u{9b}0m \u{202e}txet grüße";
+    let expected = r"no  ERROR all is lost \u{1b}[2J\u{9b}0m \u{202e}txet grüße";
+    assert_eq!(plain_line(said), expected);
+}
+
+#[test]
 fn a_name_of_letters_that_look_alike_is_noticed() {
     let found = inspect(&Manifest { name: "sеnd_email".into(), ..described("") });
     assert_eq!((&*found[0].check, found[0].severity), ("unicode.mixed", Severity::Warning));
