@@ -7,15 +7,17 @@ mod signs;
 
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexSet};
+use regex::{Regex, RegexSet, RegexSetBuilder};
 
 use self::signs::{CRITICAL, SIGNS, Sign, WARNING};
 use super::unseen;
 use crate::Severity;
 
+/// With room for its states: with less it would make the same ones again and again.
 static SET: LazyLock<RegexSet> = LazyLock::new(|| {
     let patterns = SIGNS.iter().map(expression);
-    RegexSet::new(patterns).expect("the signs are regular expressions")
+    let set = RegexSetBuilder::new(patterns).dfa_size_limit(32 << 20).build();
+    set.expect("the signs are regular expressions")
 });
 static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let compile = |sign| Regex::new(&expression(sign)).expect("a sign is a regular expression");
@@ -38,6 +40,10 @@ pub(super) struct Found {
 
 /// The signs in a text.
 pub(super) fn signs(text: &str) -> Vec<Found> {
+    // A word alone, as most names are, orders nothing.
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:$".contains(&byte)) {
+        return Vec::new();
+    }
     let lowered = lowered(text);
     let mut found = found_in(&lowered, text);
     if !text.is_ascii() {
