@@ -19,7 +19,7 @@ const PIECE: usize = 1 << 20;
 /// States are folded by one version of the program; another might fold them differently.
 const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// Raised when states change their shape between two releases.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// Piece zero: what the checkpoint is, written after all the others.
 #[derive(Serialize, Deserialize)]

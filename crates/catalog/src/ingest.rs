@@ -90,6 +90,7 @@ fn observation(source: &Source, discovered: &Discovered) -> Observation {
         source: source.id.clone(),
         manifest: Arc::clone(&discovered.manifest),
         fingerprint: discovered.fingerprint,
+        findings: discovered.findings.clone(),
         trust: source.profile.trust,
     }
 }
@@ -121,7 +122,7 @@ fn guard_against_shrinking(
 
 fn count(counts: &mut Counts, events: &[ToolEvent]) {
     let any = |wanted: fn(&ToolEvent) -> bool| events.iter().any(wanted);
-    if events.is_empty() {
+    if events.is_empty() || matches!(events, [ToolEvent::Inspected { .. }]) {
         counts.unchanged += 1;
     } else if any(|event| matches!(event, ToolEvent::Registered { .. })) {
         counts.created += 1;

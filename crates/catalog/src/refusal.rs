@@ -1,6 +1,6 @@
 //! Why a command is refused: the rules, by meaning.
 
-use model::{GroupId, LabelId, PolicyId};
+use model::{Finding, GroupId, LabelId, PolicyId};
 
 /// Why a command is refused. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +38,18 @@ pub enum Refusal {
     NothingToReview {
         /// The tool.
         id: String,
+    },
+    /// Something was found in the version that waits.
+    #[error(
+        "something was found in the texts of tool `{id}`: {}. Look at it, and if it is to be served all the same, say \
+         `\"despite_findings\": true`",
+        told(findings)
+    )]
+    HasFindings {
+        /// The tool.
+        id: String,
+        /// What, without notes.
+        findings: Vec<Finding>,
     },
     /// A revoked key opens nothing for good.
     #[error("key `{id}` is revoked: make a new one")]
@@ -137,6 +149,16 @@ pub enum Refusal {
 
 fn list<T: std::fmt::Display>(items: &[T]) -> String {
     items.iter().map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// The first of them, and how many more there are.
+fn told(findings: &[Finding]) -> String {
+    let first = findings.first().map(|found| format!("{} at `{}`", found.check, found.at));
+    let more = match findings.len() {
+        0 | 1 => String::new(),
+        several => format!(" and {} more", several - 1),
+    };
+    first.unwrap_or_default() + &more
 }
 
 impl Refusal {

@@ -101,7 +101,8 @@ pub(crate) fn tool_called(id: &str, name: &str) -> Tool {
     let manifest = Arc::new(StoredManifest { name: name.into(), ..full_manifest() });
     let source = parsed(id.source());
     let (fingerprint, awaits_review) = (Digest::of(name), false);
-    let event = ToolEvent::Registered { source, manifest, fingerprint, awaits_review };
+    let event =
+        ToolEvent::Registered { source, manifest, fingerprint, awaits_review, findings: vec![] };
     let mut tool = None;
     Tool::evolve(&mut tool, &id, event, time(1), Version(1));
     tool.unwrap()
@@ -161,25 +162,33 @@ pub(crate) fn tool_events() -> Vec<ToolEvent> {
         "input_schema": {"inline": {"type": "object"}}, "execution": {"mode": "mcp_call"},
     }));
     let overridden = json!({"name": "pet", "description": "A pet", "visibility": "hidden"});
+    let findings: Vec<model::Finding> = from_json(json!([{
+        "check": "text.control", "severity": "critical", "at": "/title", "offset": 3, "what": "has control characters",
+    }]));
     vec![
         ToolEvent::Registered {
             source: parsed("pets"),
             fingerprint: plain.fingerprint(),
             manifest: plain.into(),
             awaits_review: false,
+            findings: vec![],
         },
         ToolEvent::Registered {
             source: parsed("pets"),
             manifest: first.into(),
             fingerprint: first_fingerprint,
             awaits_review: true,
+            findings: findings.clone(),
         },
-        ToolEvent::Approved { fingerprint: first_fingerprint },
+        ToolEvent::Approved { fingerprint: first_fingerprint, despite_findings: false },
+        ToolEvent::Inspected { findings: findings.clone() },
+        ToolEvent::Approved { fingerprint: first_fingerprint, despite_findings: true },
         ToolEvent::Updated {
             manifest: second.clone().into(),
             fingerprint: second_fingerprint,
             changed: vec!["name".into(), "input_schema".into()],
             awaits_review: true,
+            findings,
         },
         ToolEvent::Rejected { fingerprint: second_fingerprint, reason: "too curious".into() },
         ToolEvent::Updated {
@@ -187,6 +196,7 @@ pub(crate) fn tool_events() -> Vec<ToolEvent> {
             fingerprint: second_fingerprint,
             changed: vec![],
             awaits_review: false,
+            findings: vec![],
         },
         ToolEvent::Disabled {},
         ToolEvent::Enabled {},

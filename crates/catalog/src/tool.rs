@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, LabelId, Manifest, SchemaRef, SourceId, ToolId, Trust, Visibility};
+use model::{Digest, Finding, LabelId, Manifest, SchemaRef, SourceId, ToolId, Trust, Visibility};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ pub struct Tool {
     pub manifest: Arc<StoredManifest>,
     /// Of the manifest as last seen.
     pub fingerprint: Digest,
+    /// What in the texts of the version last seen a person cannot see or should not trust.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
     /// Which version agents get.
     pub served: Served,
     /// Whether an admin has decided about the version last seen.
@@ -146,7 +149,12 @@ pub enum ToolCommand {
     /// Have exactly these labels.
     Label(BTreeSet<LabelId>),
     /// Serve the version with this fingerprint.
-    Approve(Digest),
+    Approve {
+        /// Which.
+        fingerprint: Digest,
+        /// Although something was found in it.
+        despite_findings: bool,
+    },
     /// Do not serve the version with this fingerprint.
     Reject {
         /// Which.
@@ -167,8 +175,17 @@ pub struct Observation {
     pub manifest: Arc<StoredManifest>,
     /// Of the manifest.
     pub fingerprint: Digest,
+    /// What was found in its texts.
+    pub findings: Vec<Finding>,
     /// Whether a new version waits for an admin.
     pub trust: Trust,
+}
+
+impl Observation {
+    /// A version that is not to be trusted waits, whatever is thought of its source (requirement T2).
+    fn awaits_review(&self) -> bool {
+        self.trust == Trust::Review || self.findings.iter().any(Finding::is_critical)
+    }
 }
 
 /// What happened to a tool. Stored for ever: variants and fields are added, never renamed.
@@ -181,6 +198,8 @@ pub enum ToolEvent {
         fingerprint: Digest,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaits_review: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
     },
     #[serde(rename = "ToolUpdated")]
     Updated {
@@ -190,7 +209,12 @@ pub enum ToolEvent {
         changed: Vec<Box<str>>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaits_review: bool,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
     },
+    /// The same version was looked through again, and other things were found.
+    #[serde(rename = "ToolInspected")]
+    Inspected { findings: Vec<Finding> },
     #[serde(rename = "ToolDeprecated")]
     Deprecated {},
     #[serde(rename = "ToolRestored")]
@@ -207,7 +231,12 @@ pub enum ToolEvent {
     #[serde(rename = "ToolLabelled")]
     Labelled { labels: BTreeSet<LabelId> },
     #[serde(rename = "ToolApproved")]
-    Approved { fingerprint: Digest },
+    Approved {
+        fingerprint: Digest,
+        /// Whoever approved it had seen that something was found in it, and said so.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        despite_findings: bool,
+    },
     #[serde(rename = "ToolRejected")]
     Rejected { fingerprint: Digest, reason: Box<str> },
     #[serde(rename = "ToolRemoved")]
@@ -223,9 +252,17 @@ impl Tool {
     ) -> Result<Vec<ToolEvent>, Refusal> {
         let Some(tool) = known else {
             return match command {
-                ToolCommand::Observe(Observation { source, manifest, fingerprint, trust }) => {
-                    let awaits_review = trust == Trust::Review;
-                    Ok(vec![ToolEvent::Registered { source, manifest, fingerprint, awaits_review }])
+                ToolCommand::Observe(observation) => {
+                    let awaits_review = observation.awaits_review();
+                    let Observation { source, manifest, fingerprint, findings, trust: _ } =
+                        observation;
+                    Ok(vec![ToolEvent::Registered {
+                        source,
+                        manifest,
+                        fingerprint,
+                        awaits_review,
+                        findings,
+                    }])
                 }
                 _ => Err(Refusal::not_found("tool", id)),
             };
@@ -250,12 +287,18 @@ impl Tool {
             ToolCommand::Label(labels) => {
                 only_if(labels != tool.labels, ToolEvent::Labelled { labels })
             }
-            ToolCommand::Approve(fingerprint) => {
+            ToolCommand::Approve { fingerprint, despite_findings } => {
                 if tool.review == Review::Approved && tool.fingerprint == fingerprint {
                     return Ok(Vec::new());
                 }
                 tool.can_review(&fingerprint)?;
-                vec![ToolEvent::Approved { fingerprint }]
+                let stand_out = tool.findings.iter().filter(|finding| finding.wants_a_word());
+                let findings: Vec<Finding> = stand_out.cloned().collect();
+                if !findings.is_empty() && !despite_findings {
+                    return Err(Refusal::HasFindings { id: id.to_string(), findings });
+                }
+                let despite_findings = !findings.is_empty();
+                vec![ToolEvent::Approved { fingerprint, despite_findings }]
             }
             ToolCommand::Reject { fingerprint, reason } => {
                 tool.can_review(&fingerprint)?;
@@ -271,16 +314,22 @@ impl Tool {
 
     fn observe(&self, observation: Observation) -> Vec<ToolEvent> {
         let mut events = only_if(self.status == Status::Deprecated, ToolEvent::Restored {});
-        if observation.fingerprint != self.fingerprint {
+        if observation.fingerprint == self.fingerprint {
+            if observation.findings != self.findings {
+                events.push(ToolEvent::Inspected { findings: observation.findings });
+            }
+        } else {
             // Agents have it already: a change that is taken back leaves nothing to decide.
             let is_approved = self
                 .served_manifest()
                 .is_some_and(|manifest| manifest.fingerprint() == observation.fingerprint);
+            let awaits_review = observation.awaits_review() && !is_approved;
             events.push(ToolEvent::Updated {
                 changed: changed_fields(&self.manifest, &observation.manifest),
                 manifest: observation.manifest,
                 fingerprint: observation.fingerprint,
-                awaits_review: observation.trust == Trust::Review && !is_approved,
+                awaits_review,
+                findings: observation.findings,
             });
         }
         events
@@ -304,7 +353,9 @@ impl Tool {
         at: Timestamp,
         version: Version,
     ) {
-        if let ToolEvent::Registered { source, manifest, fingerprint, awaits_review } = event {
+        if let ToolEvent::Registered { source, manifest, fingerprint, awaits_review, findings } =
+            event
+        {
             let (served, review) = match awaits_review {
                 false => (Served::Latest, Review::Approved),
                 true => (Served::Nothing, Review::Waiting),
@@ -314,6 +365,7 @@ impl Tool {
                 source,
                 manifest,
                 fingerprint,
+                findings,
                 served,
                 review,
                 status: Status::Active,
@@ -332,9 +384,9 @@ impl Tool {
         tool.updated_at = at;
         match event {
             ToolEvent::Registered { .. } => {}
-            ToolEvent::Updated { manifest, fingerprint, awaits_review, .. } => {
+            ToolEvent::Updated { manifest, fingerprint, awaits_review, findings, .. } => {
                 let before = std::mem::replace(&mut tool.manifest, manifest);
-                tool.fingerprint = fingerprint;
+                (tool.fingerprint, tool.findings) = (fingerprint, findings);
                 if !awaits_review {
                     (tool.served, tool.review) = (Served::Latest, Review::Approved);
                     return;
@@ -344,6 +396,7 @@ impl Tool {
                     tool.served = Served::Earlier(before);
                 }
             }
+            ToolEvent::Inspected { findings } => tool.findings = findings,
             ToolEvent::Deprecated {} => {
                 (tool.status, tool.missing_since) = (Status::Deprecated, Some(at))
             }

@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::published::PublishedHash;
-use crate::{Digest, Document, InvalidId, Manifest, Schema, SchemaRef, SourceId, ToolId};
+use crate::{
+    Digest, Document, Finding, Inspector, InvalidId, Manifest, Schema, SchemaRef, SourceId, ToolId,
+};
 
 /// What one discovery found, ready to be compared with what is known.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub struct Discovered {
     pub fingerprint: Digest,
     /// The documents its schemas need.
     pub documents: Vec<Document>,
+    /// What in its texts a person cannot see or should not trust, the worst first.
+    pub findings: Vec<Finding>,
 }
 
 impl Discovered {
@@ -98,12 +102,18 @@ pub struct Gathering {
     source: SourceId,
     tools: BTreeMap<ToolId, Discovered>,
     published: PublishedHash,
+    inspector: Inspector,
 }
 
 impl Gathering {
     /// No tools yet.
     pub fn new(source: SourceId) -> Self {
-        Self { source, tools: BTreeMap::new(), published: PublishedHash::new() }
+        Self {
+            source,
+            tools: BTreeMap::new(),
+            published: PublishedHash::new(),
+            inspector: Inspector::default(),
+        }
     }
 
     /// Adds a manifest by its operation key. They come in the order of their names: so the published hash wants it.
@@ -112,9 +122,10 @@ impl Gathering {
         let schemas = std::iter::once(&manifest.input_schema).chain(&manifest.output_schema);
         let documents = schemas.flat_map(|schema| schema.documents().iter().cloned()).collect();
         self.published.add(&manifest);
+        let findings = self.inspector.inspect(&manifest);
         let stored = Arc::new(manifest.into_stored());
         let fingerprint = stored.fingerprint();
-        let tool = Discovered { manifest: stored, fingerprint, documents };
+        let tool = Discovered { manifest: stored, fingerprint, documents, findings };
         match self.tools.insert(id, tool) {
             None => Ok(()),
             Some(_) => Err(InventoryError::TwoOfOneKey { key }),

@@ -5,9 +5,11 @@ mod agent;
 mod call;
 mod claims;
 mod digest;
+mod finding;
 mod group;
 pub mod header;
 pub mod id;
+mod inspect;
 mod inventory;
 mod key;
 mod label;
@@ -30,8 +32,12 @@ pub use agent::{Actor, Agent};
 pub use call::{Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult};
 pub use claims::{ClaimPath, Claims, InvalidClaimPath};
 pub use digest::{Digest, InvalidDigest};
+pub use finding::{Finding, Severity};
 pub use group::{Exclusion, GroupProfile, NewGroup, SelectorMode};
 pub use id::{GroupId, InvalidId, KeyId, LabelId, PolicyId, SourceId, ToolId};
+pub use inspect::{
+    DESCRIPTION_LIMIT, Inspector, is_seen, plain_line, show_json, shown_description, shown_text,
+};
 pub use inventory::{Discovered, Gathering, Inventory, InventoryError, Warning};
 pub use key::KeyProfile;
 pub use label::{Colour, InvalidColour, LabelProfile};

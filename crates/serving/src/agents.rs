@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use catalog::tool::Tool;
-use model::{SourceId, ToolId, Visibility};
+use model::{SourceId, ToolId, Visibility, shown_text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -98,16 +98,20 @@ impl AgentTool {
         Self {
             tool_id: tool.id().cloned(),
             name: tool.name().to_owned(),
-            description: tool.description().to_owned(),
+            description: tool.description().into_owned(),
             input_schema: tool.input_schema(),
             source_id: known.map(|known| known.source.clone()),
-            source_path: manifest.map(|manifest| manifest.path.to_string()),
-            tags: manifest.map(|manifest| manifest.tags.clone()).unwrap_or_default(),
+            source_path: manifest.map(|manifest| shown_text(&manifest.path).into_owned()),
+            tags: manifest.map(|manifest| shown_tags(&manifest.tags)).unwrap_or_default(),
             version: known.map(|known| known.version.0),
             visibility: view.visibility(tool),
             is_served: entry.is_none_or(|entry| served.contains(entry.slot)),
         }
     }
+}
+
+fn shown_tags(tags: &[Box<str>]) -> Vec<Box<str>> {
+    tags.iter().map(|tag| shown_text(tag).into()).collect()
 }
 
 async fn list(

@@ -1,10 +1,14 @@
 //! `toolcrib discover`: what a target has, without a server.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use model::{Discovered, Execution, Kind, Manifest, Primitive, RawJson, SchemaRef, Warning};
+use model::{
+    Discovered, Execution, Finding, Kind, Manifest, Primitive, RawJson, SchemaRef, Severity,
+    Warning, show_json, shown_description, shown_text,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -51,8 +55,8 @@ struct Shown<'a> {
 #[derive(Serialize)]
 struct ShownTool<'a> {
     name: &'a str,
-    title: Option<&'a str>,
-    description: &'a str,
+    title: Option<Cow<'a, str>>,
+    description: Cow<'a, str>,
     input_schema: Value,
     output_schema: Option<Value>,
     annotations: Option<Value>,
@@ -60,6 +64,8 @@ struct ShownTool<'a> {
     method: &'a str,
     path: &'a str,
     execution_mode: &'static str,
+    #[serde(skip_serializing_if = "<[Finding]>::is_empty")]
+    findings: &'a [Finding],
 }
 
 impl<'a> Shown<'a> {
@@ -78,18 +84,19 @@ impl<'a> Shown<'a> {
 impl<'a> ShownTool<'a> {
     fn of(tool: &'a Discovered) -> Self {
         let manifest = &tool.manifest;
-        let served = |reference| tool.schema(reference).to_served();
+        let served = |reference| show_json(tool.schema(reference).to_served());
         Self {
             name: &manifest.name,
-            title: manifest.title.as_deref(),
-            description: &manifest.description,
+            title: manifest.title.as_deref().map(shown_text),
+            description: shown_description(&manifest.description),
             input_schema: served(&manifest.input_schema),
             output_schema: manifest.output_schema.as_ref().map(served),
-            annotations: manifest.extra.get("annotations").map(RawJson::to_value),
+            annotations: manifest.extra.get("annotations").map(RawJson::to_value).map(show_json),
             tags: &manifest.tags,
             method: &manifest.method,
             path: &manifest.path,
             execution_mode: manifest.execution.mode(),
+            findings: &tool.findings,
         }
     }
 }
@@ -117,6 +124,7 @@ fn text(given: &str, target: &Target) -> String {
         _ => table(target),
     };
     text += &warnings(&inventory.warnings);
+    text += &findings(target);
     let tools = || {
         let all = inventory.tools.values();
         all.filter(|tool| tool.manifest.execution.primitive() == Primitive::Tool)
@@ -206,6 +214,32 @@ fn warnings(warnings: &[Warning]) -> String {
     }
     if WARNINGS < warnings.len() {
         text += &format!("  … and {} more; --json lists all\n", warnings.len() - WARNINGS);
+    }
+    text
+}
+
+/// What was found in texts, the worst first; what is only good to know is in the JSON.
+fn findings(target: &Target) -> String {
+    let tools = target.found.inventory.tools.values();
+    let found =
+        tools.flat_map(|tool| tool.findings.iter().map(|finding| (&*tool.manifest.name, finding)));
+    let mut found: Vec<(&str, &Finding)> =
+        found.filter(|(_, finding)| Severity::Note < finding.severity).collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    found.sort_by_key(|(_, finding)| Reverse(finding.severity));
+    let mut text = format!(
+        "\n{} in texts that a person cannot see or should not trust\n",
+        counted(found.len(), "finding", "findings")
+    );
+    for (name, Finding { check, severity, at, offset, what }) in found.iter().take(WARNINGS) {
+        let (name, at, what) = (out::plain(name), out::plain(at), out::plain(what));
+        let (check, severity) = (out::plain(check), severity.as_str());
+        text += &format!("  {severity} {check} in {name} at {at}, character {offset}: {what}\n");
+    }
+    if WARNINGS < found.len() {
+        text += &format!("  … and {} more; --json lists all\n", found.len() - WARNINGS);
     }
     text
 }

@@ -83,7 +83,8 @@ pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<End
         match register(&catalog, &taken, &mut store, one).await? {
             Ok((id, server)) => {
                 let name = plain(&server.name);
-                out::print(&format!("{name}: {done} `{id}`: {}", server.place))?;
+                let place = server.place.to_string();
+                out::print(&format!("{name}: {done} `{id}`: {}", plain(&place)))?;
             }
             Err(NotTaken { name, why }) => {
                 is_whole = false;

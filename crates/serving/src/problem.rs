@@ -5,6 +5,7 @@ mod code;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{AppendHeaders, IntoResponse, Response};
+use model::Finding;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -22,10 +23,11 @@ pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 #[derive(Debug)]
 pub(crate) struct Problem {
     code: Code,
-    detail: String,
-    errors: Vec<FieldError>,
+    detail: Box<str>,
+    errors: Box<[FieldError]>,
     result: Option<Box<Value>>,
     reasons: Box<[Reason]>,
+    findings: Box<[Finding]>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log, and never for the caller.
     cause: Option<Box<str>>,
@@ -63,16 +65,20 @@ pub(crate) struct Written {
     /// Why a server is not ready.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<Reason>,
+    /// What was found in the texts of a tool that was to be approved.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    findings: Vec<Finding>,
 }
 
 impl Problem {
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         Self {
             code,
-            detail: detail.into(),
-            errors: Vec::new(),
+            detail: detail.into().into(),
+            errors: Box::default(),
             result: None,
             reasons: Box::default(),
+            findings: Box::default(),
             headers: Vec::new(),
             cause: None,
         }
@@ -89,7 +95,7 @@ impl Problem {
             several => format!(" (and {} more)", several - 1),
         };
         let detail = format!("{}{more}", first.unwrap_or_default());
-        Self { errors, ..Self::new(Code::ValidationError, detail) }
+        Self { errors: errors.into(), ..Self::new(Code::ValidationError, detail) }
     }
 
     /// One member or parameter that cannot be used.
@@ -172,10 +178,11 @@ impl IntoResponse for Problem {
             title: self.code.title(),
             status,
             code: self.code,
-            detail: self.detail,
-            errors: self.errors,
+            detail: self.detail.into(),
+            errors: self.errors.into(),
             result: self.result,
             reasons: self.reasons.into(),
+            findings: self.findings.into(),
         };
         let body = serde_json::to_string(&written).expect("a problem is JSON");
         let status = StatusCode::from_u16(status).expect("the codes have statuses that exist");
@@ -218,6 +225,11 @@ impl From<Refusal> for Problem {
             Refusal::AlreadyExists { .. } => Code::AlreadyExists,
             Refusal::ToolIsDeprecated { .. } => Code::ToolDeprecated,
             Refusal::ToolHasChanged { .. } => Code::ToolHasChanged,
+            Refusal::HasFindings { findings, .. } => {
+                let findings = findings.as_slice().into();
+                let problem = Self::new(Code::ToolHasFindings, refusal.to_string());
+                return Self { findings, ..problem };
+            }
             Refusal::NothingToReview { .. } => Code::NothingToReview,
             Refusal::KeyIsRevoked { .. } => Code::KeyRevoked,
             Refusal::HasChanged { .. } => Code::PreconditionFailed,

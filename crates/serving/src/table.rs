@@ -2,15 +2,19 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::out;
+
 /// Columns with these titles hold numbers.
 const NUMBERS: [&str; 4] = ["TOOLS", "MEMBERS", "SERVED", "PRIORITY"];
 
-/// A title and an indented table; only the title if there are no rows.
+/// A title and an indented table; only the title if there are no rows. Nothing in a cell steers the reader's terminal.
 pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut text = format!("\n{title}\n");
     if rows.is_empty() {
         return text;
     }
+    let plain = |row: Vec<String>| row.iter().map(|cell| out::plain(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(plain).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(columns).add_rows(rows);
     for (column, title) in table.column_iter_mut().zip(columns) {
@@ -24,4 +28,15 @@ pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> 
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_steers_no_terminal() {
+        let rows = vec![vec!["a\u{1b}[2J\u{202e}b".to_owned()]];
+        assert_eq!(section("One", &["NAME"], rows), "\nOne\n  NAME\n  a\\u{1b}[2J\\u{202e}b\n");
+    }
 }

@@ -117,7 +117,11 @@ impl Pizzeria {
         let seen: ToolId = "kitchen:oven_status".parse()?;
         let snapshot = self.catalog.snapshot();
         let fingerprint = snapshot.tool(&seen).ok_or("no such tool")?.tool.fingerprint;
-        self.admin(Command::Tool(seen, ToolCommand::Approve(fingerprint))).await
+        self.admin(Command::Tool(
+            seen,
+            ToolCommand::Approve { fingerprint, despite_findings: false },
+        ))
+        .await
     }
 
     /// A refresh fails, and the tools stay as they were; the next day it succeeds.

@@ -18,6 +18,7 @@ mod authenticate;
 mod call;
 mod crib;
 mod explain;
+mod findings;
 mod gates;
 mod identity;
 mod place;
@@ -53,6 +54,7 @@ pub use explain::{
     Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
     ToolExplanation, explain,
 };
+pub use findings::findings;
 pub use gates::GateState;
 pub use identity::{Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.
@@ -62,7 +64,7 @@ pub use provider::{
     Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
     UnfinishedOf,
 };
-pub use refresh::{RefreshResult, RefreshedTool, Refresher, next_refresh};
+pub use refresh::{FindingCounts, RefreshResult, RefreshedTool, Refresher, next_refresh};
 pub use resolver::CacheLimits;
 pub use seal::{Seal, random};
 pub use secrets::{SealingKey, SecretError, Secrets};

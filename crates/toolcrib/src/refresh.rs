@@ -26,7 +26,7 @@ use crate::secrets::Secrets;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
 
 pub use due::due as next_refresh;
-pub use result::{RefreshResult, RefreshedTool};
+pub use result::{FindingCounts, RefreshResult, RefreshedTool};
 
 /// The longest a source may take to say what it offers.
 const DISCOVERED_WITHIN: Duration = Duration::from_secs(240);
@@ -167,7 +167,7 @@ impl Refresher {
             Ok(executed) => {
                 let result: RefreshResult = serde_json::from_value(executed.answer)
                     .expect("an ingest answers with a result");
-                return Ok(RefreshResult { tools, ..result });
+                return Ok(RefreshResult { tools, ..result }.in_view_of(&self.catalog.snapshot()));
             }
             Err(CommandError::Refused(refusal @ Refusal::ShrinksTooMuch { .. })) => {
                 let message = refusal.to_string().into();
@@ -253,11 +253,13 @@ enum NotDiscovered {
     Upstream(#[from] UpstreamError),
 }
 
-/// The error and its causes in one sentence. None of them holds a secret.
+/// The error and its causes in one sentence. None of them holds a secret; what they repeat of an upstream's words is made
+/// plain here, before it is stored, logged and shown.
 fn failure(error: &NotDiscovered) -> SyncError {
     let code = match error {
         NotDiscovered::Discovery(error) => error.code(),
         NotDiscovered::Upstream(_) => "mcp_connect_failed",
     };
-    SyncError { code: code.into(), message: model::sentence(error).into() }
+    let message = model::plain_line(&model::sentence(error)).into();
+    SyncError { code: code.into(), message }
 }

@@ -127,11 +127,13 @@ impl Toolset {
             let mut mine = snapshot.tools_called_in(form, &self.all);
             MetaTool::named(form).is_none() && mine.all(|other| other.slot == entry.slot)
         };
-        if is_free(entry.tool.name()) {
+        // What a person cannot see would make it look like another.
+        let is_good = |form: &str| model::is_seen(form) && is_free(form);
+        if is_good(entry.tool.name()) {
             return entry.tool.name().into();
         }
         let qualified = entry.tool.qualified_name();
-        if is_free(&qualified) { qualified.into() } else { entry.tool.unique_name().into() }
+        if is_good(&qualified) { qualified.into() } else { entry.tool.unique_name().into() }
     }
 
     /// How much memory it takes, about, in bytes.

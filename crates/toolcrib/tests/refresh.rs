@@ -127,6 +127,12 @@ async fn a_specification_in_a_file_becomes_tools() {
       "inventory_hash": "36d8b430aa6cb162",
       "source_version": "1",
       "warnings": [],
+      "findings": {
+        "critical": 0,
+        "warnings": 0,
+        "notes": 0
+      },
+      "kept_back": 0,
       "duration_ms": 0,
       "tools": [
         {

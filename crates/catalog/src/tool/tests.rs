@@ -1,5 +1,6 @@
 //! What may happen to a tool, what is known of it afterwards, and which version agents get.
 
+use model::Severity;
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -47,7 +48,8 @@ fn fingerprint(description: &str) -> Digest {
 fn observation(manifest: impl Into<Arc<StoredManifest>>, trust: Trust) -> ToolCommand {
     let manifest = manifest.into();
     let fingerprint = manifest.fingerprint();
-    ToolCommand::Observe(Observation { source: parsed("pets"), manifest, fingerprint, trust })
+    let (source, findings) = (parsed("pets"), vec![]);
+    ToolCommand::Observe(Observation { source, manifest, fingerprint, findings, trust })
 }
 
 /// A refresh of a trusted source finds this version.
@@ -61,7 +63,7 @@ fn observe_for_review(description: &str) -> ToolCommand {
 }
 
 fn approve(description: &str) -> ToolCommand {
-    ToolCommand::Approve(fingerprint(description))
+    ToolCommand::Approve { fingerprint: fingerprint(description), despite_findings: false }
 }
 
 fn reject(description: &str) -> ToolCommand {
@@ -70,28 +72,40 @@ fn reject(description: &str) -> ToolCommand {
 
 fn registered(description: &str) -> ToolEvent {
     let (manifest, fingerprint) = (version(description), fingerprint(description));
-    ToolEvent::Registered { source: parsed("pets"), manifest, fingerprint, awaits_review: false }
+    ToolEvent::Registered {
+        source: parsed("pets"),
+        manifest,
+        fingerprint,
+        awaits_review: false,
+        findings: vec![],
+    }
 }
 
 fn registered_for_review(description: &str) -> ToolEvent {
     let (manifest, fingerprint) = (version(description), fingerprint(description));
-    ToolEvent::Registered { source: parsed("pets"), manifest, fingerprint, awaits_review: true }
+    ToolEvent::Registered {
+        source: parsed("pets"),
+        manifest,
+        fingerprint,
+        awaits_review: true,
+        findings: vec![],
+    }
 }
 
 fn updated(description: &str) -> ToolEvent {
     let (manifest, fingerprint) = (version(description), fingerprint(description));
     let changed = vec!["description".into()];
-    ToolEvent::Updated { manifest, fingerprint, changed, awaits_review: false }
+    ToolEvent::Updated { manifest, fingerprint, changed, awaits_review: false, findings: vec![] }
 }
 
 fn updated_for_review(description: &str) -> ToolEvent {
     let (manifest, fingerprint) = (version(description), fingerprint(description));
     let changed = vec!["description".into()];
-    ToolEvent::Updated { manifest, fingerprint, changed, awaits_review: true }
+    ToolEvent::Updated { manifest, fingerprint, changed, awaits_review: true, findings: vec![] }
 }
 
 fn approved(description: &str) -> ToolEvent {
-    ToolEvent::Approved { fingerprint: fingerprint(description) }
+    ToolEvent::Approved { fingerprint: fingerprint(description), despite_findings: false }
 }
 
 fn rejected(description: &str) -> ToolEvent {
@@ -134,6 +148,7 @@ fn a_tool_seen_for_the_first_time_is_registered() {
         source: parsed("pets"),
         manifest: version("one"),
         fingerprint: fingerprint("one"),
+        findings: vec![],
         served: Served::Latest,
         review: Review::Approved,
         status: Status::Active,
@@ -486,12 +501,101 @@ fn any_events() -> impl Strategy<Value = Vec<ToolEvent>> {
     prop::collection::vec(prop::sample::select(tool_events()), 0..20)
 }
 
+fn finding(severity: Severity) -> Finding {
+    let (at, what) = ("/description".into(), "has control characters".into());
+    Finding { check: "text.control".into(), severity, at, offset: 0, what }
+}
+
+/// A refresh finds this version, and something in it.
+fn observe_with(description: &str, trust: Trust, findings: &[Finding]) -> ToolCommand {
+    let ToolCommand::Observe(observation) = observation(version(description), trust) else {
+        panic!("an observation")
+    };
+    ToolCommand::Observe(Observation { findings: findings.to_vec(), ..observation })
+}
+
+fn approve_despite_findings(description: &str) -> ToolCommand {
+    ToolCommand::Approve { fingerprint: fingerprint(description), despite_findings: true }
+}
+
+#[test]
+fn a_version_with_a_critical_finding_waits_whatever_is_thought_of_its_source() {
+    let critical = [finding(Severity::Critical)];
+    let tool = given(&after(&[], &[observe_with("one", Trust::Auto, &critical)])).unwrap();
+    assert_eq!((tool.review, &tool.served), (Review::Waiting, &Served::Nothing));
+    assert_eq!(tool.findings, critical);
+    // One that was there before stays in service, and the next good one is served again.
+    let events = after(&[], &[observe("one"), observe_with("two", Trust::Auto, &critical)]);
+    let tool = given(&events).unwrap();
+    assert_eq!((tool.review, tool.description()), (Review::Waiting, "one"));
+    let tool = given(&after(&events, &[observe("three")])).unwrap();
+    assert_eq!((tool.review, tool.description()), (Review::Approved, "three"));
+    assert!(tool.findings.is_empty());
+}
+
+#[test]
+fn a_warning_keeps_nothing_back() {
+    let findings = [finding(Severity::Warning), finding(Severity::Note)];
+    let tool = given(&after(&[], &[observe_with("one", Trust::Auto, &findings)])).unwrap();
+    assert_eq!((tool.review, tool.served), (Review::Approved, Served::Latest));
+    assert_eq!(tool.findings, findings);
+}
+
+#[test]
+fn what_was_found_stands_in_the_way_of_approval_until_somebody_says_otherwise() {
+    for (severity, trust) in [
+        (Severity::Critical, Trust::Auto),
+        (Severity::Critical, Trust::Review),
+        (Severity::Warning, Trust::Review),
+    ] {
+        let findings = vec![finding(severity), finding(Severity::Note)];
+        let events = after(&[], &[observe_with("one", trust, &findings)]);
+        let refused = decide(&given(&events), approve("one")).unwrap_err();
+        let expected = Refusal::HasFindings {
+            id: "pets:get_pet".to_owned(),
+            findings: vec![finding(severity)],
+        };
+        assert_eq!(refused, expected);
+        assert!(refused.to_string().contains("text.control at `/description`"), "{refused}");
+        let decided = decide(&given(&events), approve_despite_findings("one")).unwrap();
+        let fingerprint = fingerprint("one");
+        assert_eq!(decided, [ToolEvent::Approved { fingerprint, despite_findings: true }]);
+        assert_eq!(given(&[events, decided].concat()).unwrap().served, Served::Latest);
+    }
+}
+
+#[test]
+fn nobody_approves_despite_findings_where_there_are_none() {
+    let notes = [finding(Severity::Note)];
+    for findings in [&notes[..], &[]] {
+        let events = after(&[], &[observe_with("one", Trust::Review, findings)]);
+        assert_eq!(decide(&given(&events), approve("one")), Ok(vec![approved("one")]));
+        let decided = decide(&given(&events), approve_despite_findings("one"));
+        assert_eq!(decided, Ok(vec![approved("one")]));
+    }
+}
+
+#[test]
+fn the_same_version_looked_through_again_keeps_its_place() {
+    let critical = vec![finding(Severity::Critical)];
+    let events = after(&[], &[observe("one")]);
+    let again = observe_with("one", Trust::Auto, &critical);
+    let decided = decide(&given(&events), again.clone()).unwrap();
+    assert_eq!(decided, [ToolEvent::Inspected { findings: critical.clone() }]);
+    let tool = given(&[events, decided].concat());
+    assert_eq!(decide(&tool, again), Ok(vec![]));
+    let tool = tool.unwrap();
+    assert_eq!((tool.findings, tool.served), (critical, Served::Latest));
+}
+
 /// Commands about three versions of one tool.
 fn any_command() -> impl Strategy<Value = ToolCommand> {
     let mut all = commands();
     for description in ["one", "two", "three"] {
         all.extend([observe(description), observe_for_review(description)]);
         all.extend([approve(description), reject(description)]);
+        all.push(observe_with(description, Trust::Auto, &[finding(Severity::Critical)]));
+        all.push(approve_despite_findings(description));
     }
     prop::sample::select(all)
 }
@@ -528,8 +632,12 @@ proptest! {
             let Ok(decided) = decide(&given(&events), command.clone()) else { continue };
             events.extend(decided);
             match command {
-                ToolCommand::Observe(Observation { fingerprint, trust: Trust::Auto, .. })
-                | ToolCommand::Approve(fingerprint) => {
+                ToolCommand::Observe(Observation { fingerprint, trust: Trust::Auto, findings, .. })
+                    if findings.is_empty() =>
+                {
+                    trusted.insert(fingerprint);
+                }
+                ToolCommand::Approve { fingerprint, .. } => {
                     trusted.insert(fingerprint);
                 }
                 ToolCommand::Remove => trusted.clear(),

@@ -37,9 +37,10 @@ impl Wish {
         let fingerprint = |id: &ToolId| Some(snapshot.tool(id)?.tool.fingerprint);
         match self {
             Self::Command(command) => Some(command.clone()),
-            Self::Approve(id) => {
-                Some(Command::Tool(id.clone(), ToolCommand::Approve(fingerprint(id)?)))
-            }
+            Self::Approve(id) => Some(Command::Tool(
+                id.clone(),
+                ToolCommand::Approve { fingerprint: fingerprint(id)?, despite_findings: true },
+            )),
             Self::Reject(id) => {
                 let (fingerprint, reason) = (fingerprint(id)?, "no".into());
                 Some(Command::Tool(id.clone(), ToolCommand::Reject { fingerprint, reason }))

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use catalog::CataloguedTool;
 use catalog::tool::{Review, Status, ToolCommand};
-use model::{Digest, LabelId, Primitive, ToolId};
+use model::{Digest, LabelId, Primitive, Severity, ToolId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{Command, Identity, Snapshot};
@@ -88,6 +88,9 @@ struct Filter {
     /// Only those of which the last version is approved, waits or was rejected.
     #[serde(default)]
     review: Option<Review>,
+    /// Only those in whose texts something was found that is at least so bad.
+    #[serde(default)]
+    finding: Option<Severity>,
     /// Only those with this label.
     #[serde(default)]
     label: Option<String>,
@@ -109,6 +112,9 @@ struct Labels {
 struct Approval {
     /// Of the version that was looked at.
     fingerprint: Digest,
+    /// Although something was found in its texts: whoever says so has looked at it.
+    #[serde(default)]
+    despite_findings: bool,
 }
 
 /// Which version is not served.
@@ -157,12 +163,14 @@ async fn list(
         let tool = &entry.tool;
         let has_label = |id: &String| tool.labels.iter().any(|label| label.as_str() == id);
         let has_tag = |tag: &String| tool.shown_manifest().tags.iter().any(|t| **t == **tag);
+        let has_finding = |least| tool.findings.iter().any(|found| least <= found.severity);
         let kind = || tool.shown_manifest().execution.primitive();
         filter.source.as_ref().is_none_or(|source| tool.source.as_str() == source)
             && filter.kind.is_none_or(|wanted| kind() == wanted)
             && filter.status.is_none_or(|status| tool.status == status)
             && filter.enabled.is_none_or(|enabled| tool.enabled == enabled)
             && filter.review.is_none_or(|review| tool.review == review)
+            && filter.finding.is_none_or(has_finding)
             && filter.label.as_ref().is_none_or(has_label)
             && filter.tag.as_ref().is_none_or(has_tag)
             && filter.paging.finds(tool.id.as_str(), tool.name())
@@ -232,9 +240,10 @@ async fn approve(
     State(app): State<App>,
     Id(id): Id<ToolId>,
     change: Change,
-    Body(Approval { fingerprint }): Body<Approval>,
+    Body(Approval { fingerprint, despite_findings }): Body<Approval>,
 ) -> Result<Seen<SeenTool>, Problem> {
-    changed(&app, &identity, &change, &id, ToolCommand::Approve(fingerprint)).await
+    let command = ToolCommand::Approve { fingerprint, despite_findings };
+    changed(&app, &identity, &change, &id, command).await
 }
 
 async fn reject(

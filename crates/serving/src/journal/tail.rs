@@ -102,7 +102,7 @@ impl Printer {
                 let position = event.position.0;
                 let json = serde_json::to_string(event)
                     .map_err(|source| Failure::NotJson { position, source })?;
-                text += &json;
+                text += &execution::plain_json(&json);
                 text.push('\n');
             }
             return out::print(&text);

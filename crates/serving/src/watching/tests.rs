@@ -103,7 +103,7 @@ async fn a_provider_wakes_who_sees_what_it_offers() {
     world.say(|changes| changes.tools += 1);
     let change = watching.changed().await.unwrap();
     let before = change.tools_before.unwrap();
-    let words = |view: &AgentView| view.list()[0].description().to_owned();
+    let words = |view: &AgentView| view.list()[0].description().into_owned();
     assert_eq!((words(&before), words(watching.view())), (String::new(), "Talks".to_owned()));
     assert!(!change.prompts && !change.resources && change.updated.is_empty());
     world.say(|changes| {

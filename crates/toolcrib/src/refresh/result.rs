@@ -1,7 +1,9 @@
 //! What came of a refresh, in the words of requirement S4.
 
+use catalog::Snapshot;
 use catalog::source::{IngestedInventory, SyncError};
-use model::{Discovered, Inventory, SourceId, ToolId, Warning};
+use catalog::tool::Review;
+use model::{Discovered, Finding, Inventory, Severity, SourceId, ToolId, Warning};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +41,12 @@ pub struct RefreshResult {
     /// What could not be converted.
     #[serde(default)]
     pub warnings: Vec<Warning>,
+    /// How much was found in the texts of its tools that a person cannot see or should not trust.
+    #[serde(default)]
+    pub findings: FindingCounts,
+    /// How many tools have a version that waits for an admin.
+    #[serde(default)]
+    pub kept_back: usize,
     /// How long it took.
     #[serde(default)]
     pub duration_ms: u64,
@@ -61,6 +69,35 @@ pub struct RefreshedTool {
     pub method: Box<str>,
     /// `/orders/{id}`
     pub path: Box<str>,
+    /// What was found in its texts, the worst first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// How much was found, by how bad it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FindingCounts {
+    /// What keeps a version back.
+    pub critical: usize,
+    /// What an admin who approves a version says to have seen.
+    pub warnings: usize,
+    /// What is good to know.
+    pub notes: usize,
+}
+
+impl FindingCounts {
+    /// Counts.
+    pub fn of<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Self {
+        let mut counts = Self::default();
+        for finding in findings {
+            *match finding.severity {
+                Severity::Critical => &mut counts.critical,
+                Severity::Warning => &mut counts.warnings,
+                Severity::Note => &mut counts.notes,
+            } += 1;
+        }
+        counts
+    }
 }
 
 impl RefreshResult {
@@ -83,6 +120,8 @@ impl RefreshResult {
             source_version: known
                 .and_then(|known| Some(known.source_version.as_ref()?.to_string())),
             warnings: Vec::new(),
+            findings: FindingCounts::default(),
+            kept_back: 0,
             duration_ms: 0,
             tools: Vec::new(),
             error: Some(error),
@@ -95,7 +134,23 @@ impl RefreshResult {
             let message = format!("what was found is held back: {message}");
             warnings.push(Warning { code: code.clone(), at: "".into(), message: message.into() });
         }
-        Self { discovered: tools.len(), tools, warnings, ..self }
+        Self { discovered: tools.len(), tools, warnings, ..self }.counted()
+    }
+
+    /// With what is found beside the tools of others, once they are all in the catalog.
+    pub(super) fn in_view_of(mut self, snapshot: &Snapshot) -> Self {
+        for found in &mut self.tools {
+            if let Some(entry) = snapshot.tool(&found.tool_id) {
+                found.findings = crate::findings(snapshot, &entry.tool);
+                self.kept_back += usize::from(entry.tool.review == Review::Waiting);
+            }
+        }
+        self.counted()
+    }
+
+    fn counted(self) -> Self {
+        let findings = FindingCounts::of(self.tools.iter().flat_map(|tool| &tool.findings));
+        Self { findings, ..self }
     }
 }
 
@@ -121,6 +176,7 @@ pub(super) fn tools(inventory: &Inventory) -> Vec<RefreshedTool> {
         name: tool.manifest.name.clone(),
         method: tool.manifest.method.clone(),
         path: tool.manifest.path.clone(),
+        findings: tool.findings.clone(),
     };
     inventory.tools.iter().map(tool).collect()
 }

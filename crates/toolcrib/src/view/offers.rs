@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::CataloguedTool;
-use model::{Execution, Manifest, SchemaRef};
+use model::{Execution, Manifest, SchemaRef, is_seen, show_json, shown_description, shown_text};
 use serde_json::{Map, Value};
 
 use super::AgentView;
@@ -47,6 +47,7 @@ impl AgentView {
         let offers = offers.into_iter().map(|(entry, own)| {
             let is_alone = count.get(&own).is_none_or(|count| *count == 1);
             let key = match (is_alone, kind) {
+                (_, OfferKind::Prompt) if !is_seen(&own) => entry.tool.unique_name().into(),
                 (true, _) => own.clone(),
                 (false, OfferKind::Prompt) => entry.tool.qualified_name().into(),
                 (false, OfferKind::Resource | OfferKind::Template) => {
@@ -87,14 +88,17 @@ fn shown(manifest: &Manifest<SchemaRef>, kind: OfferKind, key: &str) -> Map<Stri
         OfferKind::Template => ("uriTemplate", Some(&manifest.name)),
     };
     shown.insert(member.to_owned(), key.into());
-    shown.extend(name.map(|name| ("name".to_owned(), Value::from(&**name))));
+    shown.extend(name.map(|name| ("name".to_owned(), Value::from(shown_text(name)))));
     let title = manifest.title.as_ref();
-    shown.extend(title.map(|title| ("title".to_owned(), Value::from(&**title))));
+    shown.extend(title.map(|title| ("title".to_owned(), Value::from(shown_text(title)))));
     if !manifest.description.is_empty() {
-        shown.insert("description".to_owned(), Value::from(&*manifest.description));
+        shown.insert(
+            "description".to_owned(),
+            Value::from(shown_description(&manifest.description)),
+        );
     }
     let extra = manifest.extra.iter();
-    shown.extend(extra.map(|(name, value)| (name.to_string(), value.to_value())));
+    shown.extend(extra.map(|(name, value)| (name.to_string(), show_json(value.to_value()))));
     shown
 }
 

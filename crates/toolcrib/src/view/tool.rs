@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use catalog::{CataloguedTool, is_portable, portable_name};
-use model::{Execution, ToolId};
+use model::{Execution, ToolId, show_json, shown_description, shown_text};
 use serde_json::{Map, Value, json};
 
 use super::MetaTool;
@@ -82,12 +82,12 @@ impl ViewedTool {
         &self.origin
     }
 
-    /// For the model to read.
-    pub fn description(&self) -> &str {
+    /// For the model to read: without what a person could not see, and within 16 KiB.
+    pub fn description(&self) -> Cow<'_, str> {
         match &self.origin {
-            Origin::Catalog(entry) => entry.tool.description(),
-            Origin::Provider(tool, _) => &tool.description,
-            Origin::Meta(tool) => tool.description(),
+            Origin::Catalog(entry) => shown_description(entry.tool.description()),
+            Origin::Provider(tool, _) => Cow::Borrowed(&tool.description),
+            Origin::Meta(tool) => Cow::Borrowed(tool.description()),
         }
     }
 
@@ -144,11 +144,16 @@ impl ViewedTool {
         match &self.origin {
             Origin::Catalog(entry) => {
                 let manifest = entry.tool.shown_manifest();
-                let title = manifest.title.as_ref().map(|title| ("title", Value::from(&**title)));
+                let title = manifest.title.as_ref();
+                let title = title.map(|title| ("title", Value::from(shown_text(title))));
                 let title = title.into_iter().map(|(name, title)| (name.to_owned(), title));
                 let extra = manifest.extra.iter();
                 let extra = extra.map(|(name, value)| (name.to_string(), value.to_value()));
-                title.chain(extra).collect()
+                let all = title.chain(extra).collect();
+                match show_json(Value::Object(all)) {
+                    Value::Object(shown) => shown,
+                    _ => Map::new(),
+                }
             }
             Origin::Provider(tool, _) => {
                 let others = tool.more.iter().filter(|(name, _)| *name != "outputSchema");
@@ -165,13 +170,14 @@ impl ViewedTool {
     }
 }
 
-/// What an MCP server says is passed on as it is; what we made ourselves, in fewer bytes.
+/// What an MCP server says is passed on as it is; what we made ourselves, in fewer bytes. Neither has what a person could
+/// not see, but in names and in values that the upstream compares: an admin has approved those.
 fn shown(entry: &CataloguedTool, schema: &model::Schema) -> Value {
     let manifest = entry.tool.served_manifest();
-    match manifest.is_some_and(|manifest| manifest.execution == Execution::McpCall) {
+    show_json(match manifest.is_some_and(|manifest| manifest.execution == Execution::McpCall) {
         true => schema.to_value(),
         false => schema.to_served(),
-    }
+    })
 }
 
 const MIRRORED: &str = "x-mcp-header";

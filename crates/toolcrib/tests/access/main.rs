@@ -7,6 +7,7 @@ mod identity;
 mod server;
 mod since;
 mod stale;
+mod texts;
 mod view;
 mod what_if;
 mod world;

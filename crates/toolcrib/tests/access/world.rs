@@ -100,7 +100,7 @@ impl World {
     }
 }
 
-fn manifest(url: &str, name: &str) -> Manifest {
+pub(crate) fn manifest(url: &str, name: &str) -> Manifest {
     Manifest {
         name: name.into(),
         title: None,

@@ -13,7 +13,7 @@ use landlock::{
     ABI, Access as _, AccessFs, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _,
     RulesetCreatedAttr as _, RulesetError, Scope, path_beneath_rules,
 };
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setpriority_process, setrlimit};
 use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set, set_no_new_privs};
 
 use super::Sandbox;
@@ -71,6 +71,9 @@ const SYSTEM: [&str; 38] = [
 ];
 const WRITABLE: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/shm"];
 
+/// How much the server goes first.
+const NICE: i32 = 5;
+
 /// Takes from this process what the program is not to have.
 pub(super) fn take(
     program: &OsStr,
@@ -78,6 +81,8 @@ pub(super) fn take(
     sandbox: Option<&Sandbox>,
 ) -> io::Result<()> {
     set_no_new_privs(true)?;
+    // It gives way to the server, of which all sources need some. Who may not even do that is slow enough already.
+    setpriority_process(None, NICE).unwrap_or_default();
     for right in TO_LOOK_INTO_OTHERS {
         // Who is not root has none of them, and may not give them up either.
         remove_capability_from_bounding_set(right).unwrap_or_default();

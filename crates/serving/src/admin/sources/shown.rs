@@ -4,7 +4,7 @@ use catalog::source::{Source, SyncError};
 use catalog::tool::{Review, Status};
 use catalog::{CataloguedSource, Snapshot};
 use jiff::Timestamp;
-use model::{Health, Kind, Name, SourceId, SourceProfile, SourceUrl, Warning};
+use model::{Finding, Health, Kind, Name, SourceId, SourceProfile, SourceUrl, ToolId, Warning};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -42,10 +42,24 @@ pub(super) struct SeenSource {
     state: State,
     /// What the last successful refresh could not convert.
     warnings: Vec<Warning>,
+    /// What a person cannot see or should not trust in the texts of its tools, the worst first.
+    findings: Vec<ToolFinding>,
     /// The last that its program wrote to its standard error, on this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
 }
+
+/// Something that was found in the texts of a tool.
+#[derive(Serialize, JsonSchema)]
+struct ToolFinding {
+    /// In which tool.
+    tool_id: ToolId,
+    #[serde(flatten)]
+    finding: Finding,
+}
+
+/// How many findings are shown with their source; `GET /api/tools` has the rest.
+const FINDINGS: usize = 100;
 
 /// How a source is doing.
 #[derive(Serialize, JsonSchema)]
@@ -103,6 +117,8 @@ struct ToolCounts {
     deprecated: usize,
     /// Those with a version that waits for an admin.
     waiting: usize,
+    /// Those in whose texts something was found that is worse than a note.
+    with_findings: usize,
 }
 
 impl Listed {
@@ -126,11 +142,27 @@ impl SeenSource {
             id: source.id.clone(),
             profile: source.profile.clone(),
             state: State::of(snapshot, entry),
+            findings: findings(snapshot, entry),
             warnings: source.inventory.as_ref().map(|i| i.warnings.clone()).unwrap_or_default(),
             // It comes from outside: nothing in it is to be obeyed by a terminal.
             stderr: stderr.map(|text| out::plain(text).into_owned()),
         }
     }
+}
+
+fn findings(snapshot: &Snapshot, entry: &CataloguedSource) -> Vec<ToolFinding> {
+    let tools = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot));
+    let all = tools.flat_map(|entry| {
+        let found = toolcrib::findings(snapshot, &entry.tool).into_iter();
+        found.map(|finding| ToolFinding { tool_id: entry.tool.id.clone(), finding })
+    });
+    let mut all: Vec<ToolFinding> = all.collect();
+    all.sort_by(|one, two| {
+        let worst_first = two.finding.severity.cmp(&one.finding.severity);
+        worst_first.then_with(|| one.tool_id.cmp(&two.tool_id))
+    });
+    all.truncate(FINDINGS);
+    all
 }
 
 impl State {
@@ -167,6 +199,8 @@ impl ToolCounts {
             counts.disabled += usize::from(!tool.tool.enabled);
             counts.deprecated += usize::from(tool.tool.status == Status::Deprecated);
             counts.waiting += usize::from(tool.tool.review == Review::Waiting);
+            let has_findings = tool.tool.findings.iter().any(Finding::wants_a_word);
+            counts.with_findings += usize::from(has_findings);
         }
         counts
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::tool::{Review, StoredManifest, Tool};
-use model::{Digest, RawJson, Schema, SchemaRef};
+use model::{Digest, Finding, RawJson, Schema, SchemaRef};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -22,6 +22,8 @@ pub(super) struct Diff {
     served_fingerprint: Option<Digest>,
     /// Of the version last seen: what `approve` and `reject` want.
     fingerprint: Digest,
+    /// What a person cannot see or should not trust in the texts of the version last seen, the worst first.
+    findings: Vec<Finding>,
     /// The fields that differ; none if agents get what was last seen.
     changes: Vec<FieldChange>,
 }
@@ -56,7 +58,8 @@ pub(super) async fn of(journal: &Arc<dyn Journal>, tool: &Tool) -> Result<Diff, 
     };
     let changes = names.filter(|name| before.get(*name) != after.get(*name)).map(change).collect();
     let served_fingerprint = served.map(|manifest| manifest.fingerprint());
-    Ok(Diff { review: tool.review, served_fingerprint, fingerprint: tool.fingerprint, changes })
+    let (fingerprint, findings) = (tool.fingerprint, tool.findings.clone());
+    Ok(Diff { review: tool.review, served_fingerprint, fingerprint, findings, changes })
 }
 
 /// A manifest with its schemas written out.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
 use jiff::Timestamp;
-use model::{Digest, Execution, LabelId, Primitive, SourceId, ToolId, Visibility};
+use model::{Digest, Execution, Finding, LabelId, Primitive, SourceId, ToolId, Visibility};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -44,6 +44,8 @@ pub(super) struct Listed {
     is_served: bool,
     /// Of the version last seen.
     fingerprint: Digest,
+    /// What a person cannot see or should not trust in the texts of the version last seen, the worst first.
+    findings: Vec<Finding>,
 }
 
 impl Listed {
@@ -64,6 +66,7 @@ impl Listed {
             review: tool.review,
             is_served: snapshot.served().contains(entry.slot),
             fingerprint: tool.fingerprint,
+            findings: toolcrib::findings(snapshot, tool),
         }
     }
 }

@@ -1,0 +1,231 @@
+//! Looks through every text of a tool for what a person cannot see or should not trust (requirement T2).
+//!
+//! In linear time, without a word of the tool being obeyed or repeated as it is. What comes of a finding is decided
+//! elsewhere; the texts themselves stay as they came, and agents get them as [`shown_text`] says.
+
+mod hidden;
+mod payload;
+mod place;
+mod shown;
+mod unseen;
+mod words;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use self::place::{Place, Pointer, Within, each_text};
+use crate::{Digest, Document, Execution, Finding, Manifest, Schema, SchemaRef, Severity};
+
+pub use shown::{DESCRIPTION_LIMIT, is_seen, plain_line, show_json, shown_description, shown_text};
+
+/// How many findings of one tool are kept: the worst come first.
+const FINDINGS: usize = 20;
+/// How much of a pointer is kept, in characters.
+const POINTER: usize = 200;
+/// How much of a text is repeated, in characters.
+const EXCERPT: usize = 60;
+/// White space of this length is there to push something out of sight.
+const PADDING: usize = 200;
+/// From here on nobody pads by accident.
+const MUCH_PADDING: usize = 1000;
+
+/// Looks through tools, and through what they share only once.
+#[derive(Debug, Default)]
+pub struct Inspector {
+    documents: HashMap<Digest, Arc<[Finding]>>,
+}
+
+impl Inspector {
+    /// What is found in a tool, the worst first.
+    pub fn inspect(&mut self, manifest: &Manifest) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let mut see = |at: &str, place, text: &str| inspect_text(at, place, text, &mut found);
+        see("/name", Place::Fixed, &manifest.name);
+        if let Some(title) = &manifest.title {
+            see("/title", Place::Text, title);
+        }
+        see("/description", Place::Text, &manifest.description);
+        for (number, tag) in manifest.tags.iter().enumerate() {
+            see(&format!("/tags/{number}"), Place::Text, tag);
+        }
+        match &manifest.execution {
+            Execution::McpResource { uri } => see("/execution/uri", Place::Fixed, uri),
+            Execution::McpTemplate { uri_template } => {
+                see("/execution/uri_template", Place::Fixed, uri_template);
+            }
+            Execution::SyncHttp(_)
+            | Execution::AsyncPoll { .. }
+            | Execution::McpCall
+            | Execution::McpPrompt
+            | Execution::Builtin
+            | Execution::Workflow
+            | Execution::Custom => {}
+        }
+        let extra = manifest.extra.iter();
+        let extra = extra.map(|(name, value)| (name.to_string(), value.to_value())).collect();
+        found.extend(inspect_json(&Value::Object(extra), Within::Members, "/extra"));
+        if words::mixes_alphabets(&manifest.name) {
+            let what = "the name has letters that only look like those beside them";
+            found.push(finding("unicode.mixed", Severity::Warning, "/name", 0, what.to_owned()));
+        }
+        self.inspect_schema("/input_schema", &manifest.input_schema, &mut found);
+        if let Some(schema) = &manifest.output_schema {
+            self.inspect_schema("/output_schema", schema, &mut found);
+        }
+        shortened(found)
+    }
+
+    fn inspect_schema(&mut self, at: &str, schema: &Schema, found: &mut Vec<Finding>) {
+        let stored = match schema.reference() {
+            SchemaRef::Inline(text) => {
+                return found.extend(inspect_json(&text.to_value(), Within::Members, at));
+            }
+            SchemaRef::Stored(stored) => stored,
+        };
+        let names: BTreeMap<&Digest, &str> =
+            stored.definitions.iter().map(|(name, digest)| (digest, &**name)).collect();
+        for document in schema.documents() {
+            let place = match names.get(&document.digest) {
+                Some(name) => {
+                    let at = format!("{at}/$defs/{name}");
+                    inspect_text(&at, Place::Fixed, name, found);
+                    at
+                }
+                None => at.to_owned(),
+            };
+            let known = self.inspect_document(document);
+            found.extend(known.iter().map(|finding| {
+                let at = pointer(&format!("{place}{}", finding.at));
+                Finding { at, ..finding.clone() }
+            }));
+        }
+    }
+
+    fn inspect_document(&mut self, document: &Document) -> Arc<[Finding]> {
+        let inspect = || {
+            let found = inspect_json(&document.text.to_value(), Within::Members, "");
+            shortened(found).into()
+        };
+        Arc::clone(self.documents.entry(document.digest).or_insert_with(inspect))
+    }
+}
+
+/// The worst first, and no more than anybody reads.
+fn shortened(mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    found.truncate(FINDINGS);
+    found
+}
+
+fn inspect_json(value: &Value, within: Within, at: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    each_text(value, within, &mut Pointer::default(), &mut |below, place, text| {
+        if text.len() < 2 {
+            return;
+        }
+        let length = found.len();
+        inspect_text(below, place, text, &mut found);
+        for finding in found.iter_mut().skip(length) {
+            finding.at = pointer(&format!("{at}{}", finding.at));
+        }
+        // Bounded while it is collected too.
+        if 4 * FINDINGS < found.len() {
+            found = shortened(std::mem::take(&mut found));
+        }
+    });
+    found
+}
+
+/// What is found in one text.
+fn inspect_text(at: &str, place: Place, text: &str, found: &mut Vec<Finding>) {
+    let mut add = |check: &'static str, severity, offset, what: String| {
+        found.push(finding(check, severity, at, offset, what));
+    };
+    for hidden in hidden::hidden(text, place) {
+        add(hidden.check, hidden.severity, hidden.offset, hidden.what);
+    }
+    // A sentence that orders something is not shorter.
+    if text.len() < 12 {
+        return;
+    }
+    for sign in words::signs(text) {
+        let excerpt = excerpt(text, sign.offset);
+        add(sign.check, sign.severity, sign.offset, format!("{}: “{excerpt}”", sign.what));
+    }
+    for encoded in payload::encoded(text) {
+        let is_order =
+            words::signs(&encoded.plain).iter().any(|sign| Severity::Note < sign.severity);
+        let severity = if is_order { Severity::Critical } else { Severity::Warning };
+        let what = format!("holds encoded text: “{}”", excerpt(&encoded.plain, 0));
+        add("text.payload", severity, encoded.offset, what);
+    }
+    if let Some((offset, length, is_inside)) = padding(text) {
+        let severity = match is_inside && MUCH_PADDING <= length {
+            true => Severity::Critical,
+            false if is_inside => Severity::Warning,
+            false => Severity::Note,
+        };
+        let after = if is_inside { ", with text behind it" } else { "" };
+        add(
+            "text.padding",
+            severity,
+            offset,
+            format!("has {length} characters of white space{after}"),
+        );
+    }
+    if place == Place::Text && DESCRIPTION_LIMIT < text.len() {
+        let what = format!("has {} bytes: agents get the first {DESCRIPTION_LIMIT}", text.len());
+        add("text.long", Severity::Note, 0, what);
+    }
+}
+
+/// The longest white space: where, how long, and whether there is text behind it.
+fn padding(text: &str) -> Option<(usize, usize, bool)> {
+    let (mut longest, mut start, mut length) = ((0, 0, false), 0, 0);
+    for (offset, character) in text.chars().enumerate() {
+        // The blank of Braille looks like a space.
+        if character.is_whitespace() || character == '\u{2800}' {
+            start = if length == 0 { offset } else { start };
+            length += 1;
+            continue;
+        }
+        if longest.1 < length {
+            longest = (start, length, true);
+        }
+        length = 0;
+    }
+    if longest.1 < length {
+        longest = (start, length, false);
+    }
+    (PADDING <= longest.1).then_some(longest)
+}
+
+fn finding(
+    check: &'static str,
+    severity: Severity,
+    at: &str,
+    offset: usize,
+    what: String,
+) -> Finding {
+    Finding { check: check.into(), severity, at: pointer(at), offset, what: what.into() }
+}
+
+/// A pointer that can be printed.
+fn pointer(at: &str) -> Box<str> {
+    let plain = unseen::written_out(at);
+    match plain.char_indices().nth(POINTER) {
+        Some((end, _)) => format!("{}…", plain.get(..end).unwrap_or_default()).into(),
+        None => plain.into(),
+    }
+}
+
+/// A few words of a text from this character on, in which everything can be seen.
+fn excerpt(text: &str, offset: usize) -> String {
+    let some: String = text.chars().skip(offset).take(EXCERPT).collect();
+    unseen::written_out(some.trim())
+}
+
+#[cfg(test)]
+mod tests;

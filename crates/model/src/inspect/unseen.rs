@@ -1,0 +1,153 @@
+//! Characters that a person does not see, and those that steer what shows them.
+//!
+//! What looks the same in honest text is told apart by what stands beside it: the joiners of Persian and Indic words and
+//! of emoji, the marks of texts that run from right to left, selectors behind what they select, flags.
+
+/// Why a character is not to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Unseen {
+    /// Terminals obey it, or a sequence that it begins; no text has it by accident.
+    Steers,
+    /// Another control character.
+    Control,
+    /// ASCII in a disguise that models read and people do not see.
+    Tag,
+    /// Turns the order around in which text is shown.
+    Override,
+    /// Sets text apart that may run the other way.
+    Embedding,
+    /// A mark of such text, where there is none.
+    Mark,
+    /// Takes no room.
+    ZeroWidth,
+    /// The same, as word processors and old files leave it behind.
+    Leftover,
+    /// Selects how something looks, where nothing is to be selected.
+    Selector,
+    /// Means something only to those who agreed on it.
+    PrivateUse,
+}
+
+/// The characters of a text with why each is not to be shown, if so.
+pub(crate) fn characters(text: &str) -> impl Iterator<Item = (char, Option<Unseen>)> + '_ {
+    let runs_left = text.chars().any(runs_left);
+    let mut rest = text.chars();
+    // The last character that is shown, and how many tags of a flag are still to come.
+    let (mut before, mut of_flag) = (None, 0_usize);
+    std::iter::from_fn(move || {
+        let character = rest.next()?;
+        if 0 < of_flag {
+            of_flag -= 1;
+            return Some((character, None));
+        }
+        if character == BLACK_FLAG {
+            of_flag = flag_tags(rest.clone());
+        }
+        let why = unseen(before, character, rest.clone().next(), runs_left);
+        if why.is_none() {
+            before = Some(character);
+        }
+        Some((character, why))
+    })
+}
+
+const BLACK_FLAG: char = '\u{1f3f4}';
+
+/// How many tags make a black flag that of a region: two letters and up to three more, and the end.
+fn flag_tags(rest: impl Iterator<Item = char>) -> usize {
+    let tags: Vec<char> = rest.take(6).collect();
+    let end = tags.iter().position(|tag| *tag == '\u{e007f}').unwrap_or_default();
+    let is_word =
+        |tag: &char| matches!(*tag, '\u{e0030}'..='\u{e0039}' | '\u{e0061}'..='\u{e007a}');
+    match 3 <= end && tags.iter().take(end).all(is_word) {
+        true => end + 1,
+        false => 0,
+    }
+}
+
+fn unseen(
+    before: Option<char>,
+    character: char,
+    after: Option<char>,
+    runs_left: bool,
+) -> Option<Unseen> {
+    let why = match character {
+        ' '..='~' | '\n' | '\t' => return None,
+        '\r' if after == Some('\n') => return None,
+        '\0'..='\u{8}' | '\u{e}'..='\u{1f}' | '\u{90}' | '\u{9b}' | '\u{9d}' => Unseen::Steers,
+        '\u{e0000}'..='\u{e007f}' => Unseen::Tag,
+        '\u{202d}' | '\u{202e}' => Unseen::Override,
+        '\u{202a}'..='\u{202c}' | '\u{2066}'..='\u{2069}' => Unseen::Embedding,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' if runs_left => return None,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' => Unseen::Mark,
+        '\u{200c}' | '\u{200d}' if joins(before, after) => return None,
+        '\u{200b}' if [before, after].into_iter().flatten().any(has_no_spaces) => return None,
+        '\u{ad}' | '\u{34f}' => Unseen::Leftover,
+        '\u{feff}' if before.is_none() => Unseen::Leftover,
+        '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' => {
+            Unseen::ZeroWidth
+        }
+        '\u{feff}' | '\u{180e}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' => {
+            Unseen::ZeroWidth
+        }
+        '\u{17b4}' | '\u{17b5}' | '\u{fff9}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}' => {
+            Unseen::ZeroWidth
+        }
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => {
+            match before.is_some_and(can_be_selected) {
+                true => return None,
+                false => Unseen::Selector,
+            }
+        }
+        '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => Unseen::PrivateUse,
+        '\u{fdd0}'..='\u{fdef}' => Unseen::ZeroWidth,
+        _ if character.is_control() => Unseen::Control,
+        _ if 0xfffe <= u32::from(character) & 0xffff => Unseen::ZeroWidth,
+        _ => return None,
+    };
+    Some(why)
+}
+
+/// Hebrew, Arabic and their neighbours.
+pub(super) fn runs_left(character: char) -> bool {
+    matches!(character, '\u{590}'..='\u{60f}' | '\u{620}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdcf}' | '\u{fdf0}'..='\u{fdff}'
+        | '\u{fe70}'..='\u{fefc}' | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+}
+
+/// Whether a joiner means something here: within a script that joins letters, or between parts of an emoji.
+fn joins(before: Option<char>, after: Option<char>) -> bool {
+    let is_script = |c: char| {
+        matches!(c, '\u{620}'..='\u{109f}' | '\u{1780}'..='\u{1cff}' | '\u{a800}'..='\u{abff}'
+            | '\u{fb50}'..='\u{fdcf}' | '\u{fe70}'..='\u{fefc}' | '\u{11000}'..='\u{11fff}')
+    };
+    let is_emoji = |c: char| matches!(c, '\u{1f000}'..='\u{1faff}' | '\u{2190}'..='\u{2bff}' | '\u{3030}'..='\u{303d}');
+    before.is_some_and(is_script)
+        || (before.is_some_and(|c| is_emoji(c) || c == '\u{fe0f}') && after.is_some_and(is_emoji))
+}
+
+/// Scripts that mark where a line may end in this way: Thai, Lao, Burmese, Khmer.
+fn has_no_spaces(character: char) -> bool {
+    matches!(character, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}')
+}
+
+/// Whether something may be said of how it looks: once, and of a sign.
+fn can_be_selected(character: char) -> bool {
+    match character {
+        '0'..='9' | '#' | '*' => true,
+        '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => false,
+        _ => !character.is_ascii() && !character.is_whitespace(),
+    }
+}
+
+/// A text with everything written out that cannot be seen, on one line.
+pub(crate) fn written_out(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for (character, why) in characters(text) {
+        match character {
+            '\n' | '\r' | '\t' => plain.push(' '),
+            _ if why.is_some() => plain.extend(character.escape_unicode()),
+            _ => plain.push(character),
+        }
+    }
+    plain
+}

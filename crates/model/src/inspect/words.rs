@@ -1,0 +1,191 @@
+//! Words that speak to a model and not to whoever looks for a tool: orders, other tools, secrets, code.
+//!
+//! No word is proof. What hardly anybody writes in earnest is critical alone; what somebody might write is a warning; and
+//! what many write is one only beside other signs in the same text. Everything is matched in linear time.
+
+mod signs;
+
+use std::sync::LazyLock;
+
+use regex::{Regex, RegexSet, RegexSetBuilder};
+
+use self::signs::{CRITICAL, SIGNS, Sign, WARNING};
+use super::unseen;
+use crate::Severity;
+
+/// With room for its states: with less it would make the same ones again and again.
+static SET: LazyLock<RegexSet> = LazyLock::new(|| {
+    let patterns = SIGNS.iter().map(expression);
+    let set = RegexSetBuilder::new(patterns).dfa_size_limit(32 << 20).build();
+    set.expect("the signs are regular expressions")
+});
+static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
+    let compile = |sign| Regex::new(&expression(sign)).expect("a sign is a regular expression");
+    SIGNS.iter().map(compile).collect()
+});
+
+/// Words are ASCII: all of Unicode's letters would make large machines of small expressions.
+fn expression(sign: &Sign) -> String {
+    sign.pattern.replace(r"\w", "[0-9a-z_]").replace(r"\b", r"(?-u:\b)")
+}
+
+/// A sign that was found.
+pub(super) struct Found {
+    pub(super) check: &'static str,
+    pub(super) severity: Severity,
+    pub(super) what: &'static str,
+    /// In characters of the text.
+    pub(super) offset: usize,
+}
+
+/// The signs in a text.
+pub(super) fn signs(text: &str) -> Vec<Found> {
+    // A word alone, as most names are, orders nothing.
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:$".contains(&byte)) {
+        return Vec::new();
+    }
+    let lowered = lowered(text);
+    let mut found = found_in(&lowered, text);
+    if !text.is_ascii() {
+        // Letters of other alphabets stand for those they look like; and for themselves.
+        let alike = alike(&lowered);
+        if alike != lowered {
+            for sign in found_in(&alike, text) {
+                if found.iter().all(|known| known.what != sign.what) {
+                    found.push(sign);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn found_in(lowered: &str, text: &str) -> Vec<Found> {
+    let matched: Vec<usize> = SET.matches(lowered).into_iter().collect();
+    let all = || matched.iter().filter_map(|number| Some((number, SIGNS.get(*number)?)));
+    let points: usize = all().map(|(_, sign)| sign.says.points()).sum();
+    let most = all().map(|(_, sign)| sign.says.points()).max().unwrap_or_default();
+    let severity = match points {
+        // What says little does not say more by itself.
+        CRITICAL.. if WARNING <= most => Severity::Critical,
+        WARNING.. if WARNING <= most || CRITICAL < points => Severity::Warning,
+        _ => return Vec::new(),
+    };
+    // Those that say little are named only if there are no others.
+    let named = all().filter(|(_, sign)| WARNING.min(most) <= sign.says.points());
+    let found = named.filter_map(|(number, sign)| {
+        let start = EACH.get(*number)?.find(lowered)?.start();
+        let offset = offset_of(text, lowered.get(..start)?.chars().count());
+        Some(Found { check: sign.check, severity, what: sign.what, offset })
+    });
+    found.collect()
+}
+
+/// A text in lower case, with single spaces, without what cannot be seen and without emphasis.
+fn lowered(text: &str) -> String {
+    let mut lowered = String::with_capacity(text.len());
+    each_lowered(text, |_, character| lowered.push(character));
+    lowered
+}
+
+/// At which character of a text this one of its lowered form stands.
+fn offset_of(text: &str, wanted: usize) -> usize {
+    let (mut seen, mut found) = (0, 0);
+    each_lowered(text, |offset, _| {
+        if seen == wanted {
+            found = offset;
+        }
+        seen += 1;
+    });
+    found
+}
+
+fn each_lowered(text: &str, mut see: impl FnMut(usize, char)) {
+    let mut after_space = false;
+    let mut one = |offset: usize, character: char| {
+        let is_space = character.is_whitespace();
+        if is_space && after_space {
+            return;
+        }
+        after_space = is_space;
+        match character {
+            _ if is_space => see(offset, ' '),
+            '*' => {}
+            '’' => see(offset, '\''),
+            _ if character.is_ascii() => see(offset, character.to_ascii_lowercase()),
+            // One for one, so that places can be counted.
+            _ => see(offset, character.to_lowercase().next().unwrap_or(character)),
+        }
+    };
+    if text.is_ascii() && !text.bytes().any(|byte| byte.is_ascii_control()) {
+        for (offset, character) in text.chars().enumerate() {
+            one(offset, character);
+        }
+        return;
+    }
+    for (offset, (character, why)) in unseen::characters(text).enumerate() {
+        if why.is_none() {
+            one(offset, character);
+        }
+    }
+}
+
+/// Letters that look like those of the Latin alphabet, as those.
+fn alike(lowered: &str) -> String {
+    lowered.chars().map(alike_letter).collect()
+}
+
+fn alike_letter(letter: char) -> char {
+    const ALIKE: &[(char, char)] = &[
+        ('а', 'a'),
+        ('е', 'e'),
+        ('о', 'o'),
+        ('р', 'p'),
+        ('с', 'c'),
+        ('х', 'x'),
+        ('у', 'y'),
+        ('і', 'i'),
+        ('ѕ', 's'),
+        ('ј', 'j'),
+        ('һ', 'h'),
+        ('ԁ', 'd'),
+        ('ո', 'n'),
+        ('ν', 'v'),
+        ('ο', 'o'),
+        ('α', 'a'),
+        ('ι', 'i'),
+        ('ρ', 'p'),
+        ('τ', 't'),
+        ('ε', 'e'),
+        ('κ', 'k'),
+        ('ѵ', 'v'),
+        ('ɡ', 'g'),
+        ('ı', 'i'),
+        ('м', 'm'),
+        ('т', 't'),
+        ('к', 'k'),
+        ('в', 'b'),
+        ('н', 'h'),
+        ('ʏ', 'y'),
+        ('ɴ', 'n'),
+        ('ʀ', 'r'),
+    ];
+    let code = u32::from(letter);
+    let latin = |place: u32| char::from_u32(u32::from('a') + place % 26).unwrap_or(letter);
+    match code {
+        0xff01..=0xff5e => {
+            char::from_u32(code - 0xfee0).map_or(letter, |ascii| ascii.to_ascii_lowercase())
+        }
+        // Mathematical letters: alphabets of capitals and small ones by turns.
+        0x1d400..=0x1d6a3 => latin(code - 0x1d400),
+        0x1f130..=0x1f149 => latin(code - 0x1f130),
+        0x24b6..=0x24e9 => latin(code - 0x24b6),
+        _ => ALIKE.iter().find(|(from, _)| *from == letter).map_or(letter, |(_, to)| *to),
+    }
+}
+
+/// Whether a name has letters that only look like those beside them.
+pub(super) fn mixes_alphabets(name: &str) -> bool {
+    name.chars().any(|c| c.is_ascii_alphabetic())
+        && name.chars().any(|c| !c.is_ascii() && alike_letter(c).is_ascii())
+}
