@@ -4,6 +4,7 @@
 //! is not granted and a tool that does not exist look the same.
 
 mod call;
+mod complete;
 mod meta;
 mod offers;
 mod primitives;

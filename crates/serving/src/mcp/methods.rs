@@ -7,7 +7,7 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use futures_util::FutureExt as _;
 use model::ToolResult;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use toolcrib::{
     Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, Question, SystemClock,
     ToolAnswer, Unfinished, UnfinishedOf,
@@ -82,7 +82,7 @@ impl Asking {
             (None, "tools/call") => self.call(&id, params, headers),
             (None, "prompts/get") => self.prompt(&id, params),
             (None, "resources/read") => self.read(&id, params),
-            (None, "completion/complete") => self.complete(&id, &params).map(Answer::Sent),
+            (None, "completion/complete") => self.complete(&id, &params),
             (None, method) => Err(RpcError::method_not_found(method)),
         }
     }
@@ -161,7 +161,7 @@ impl Asking {
         let view = self.view()?;
         self.talk(id, "prompts/get", params, true, |context, waiting| {
             Box::pin(async move {
-                let missing = || RpcError::invalid_params(format!("Prompt not found: {name}"));
+                let missing = || RpcError::no_such_prompt(&name);
                 match view.prompt(&name, arguments, &context).await {
                     Got::Result(result) => Ok(waiting.era.complete(result)),
                     other => waiting.not_got(other, &context, missing),
@@ -190,14 +190,21 @@ impl Asking {
         })
     }
 
-    fn complete(&self, id: &Id, params: &Map<String, Value>) -> Result<Sent, RpcError> {
+    fn complete(self, id: &Id, params: &Map<String, Value>) -> Result<Answer, RpcError> {
         let invalid = |why: &str| RpcError::invalid_params(why);
         let of = params.get("ref").and_then(Value::as_object);
         let of = of.ok_or_else(|| invalid("`ref` must be an object"))?;
         let member = |name: &str| of.get(name).and_then(Value::as_str);
         let of = match (member("type"), member("name"), member("uri")) {
-            (Some("ref/prompt"), Some(name), _) => UnfinishedOf::Prompt(name.into()),
-            (Some("ref/resource"), _, Some(uri)) => UnfinishedOf::Template(uri.into()),
+            (Some("ref/prompt"), Some(name), _) if name.len() <= NAME => {
+                UnfinishedOf::Prompt(name.into())
+            }
+            (Some("ref/resource"), _, Some(uri)) if uri.len() <= URI => {
+                UnfinishedOf::Template(uri.into())
+            }
+            (Some("ref/prompt"), Some(_), _) | (Some("ref/resource"), _, Some(_)) => {
+                return Err(invalid("what `ref` names has too long a name"));
+            }
             _ => {
                 return Err(invalid(
                     "`ref` is a `ref/prompt` with a name or a `ref/resource` with a uri",
@@ -212,14 +219,18 @@ impl Asking {
         let known = params.get("context").and_then(|context| context.get("arguments"));
         let known = known.and_then(Value::as_object).cloned().unwrap_or_default();
         let unfinished = Unfinished { of, argument: name.into(), value: value.into(), known };
-        let values = self.view()?.complete(&unfinished);
-        let mut values =
-            values.ok_or_else(|| invalid("there is nothing of that name to complete"))?;
-        let total = values.len();
-        values.truncate(COMPLETIONS);
-        let completion = json!({"values": values, "total": total, "hasMore": COMPLETIONS < total});
-        let result = Map::from_iter([("completion".to_owned(), completion)]);
-        Ok(Sent::result(id, &self.era.complete(result)))
+        let view = self.view()?;
+        // Nothing of it is asked for again, nor said on the way.
+        self.talk(id, "completion/complete", Map::new(), false, |context, waiting| {
+            Box::pin(async move {
+                let missing = || match &unfinished.of {
+                    UnfinishedOf::Prompt(name) => RpcError::no_such_prompt(name),
+                    UnfinishedOf::Template(uri) => RpcError::no_such_resource(uri),
+                };
+                let got = view.complete(&unfinished, &context).await;
+                waiting.not_got(got, &context, missing)
+            })
+        })
     }
 
     /// Begins work that may speak, ask and go on.
@@ -293,9 +304,6 @@ fn safe(running: Running) -> Running {
 
 /// The longest name of a prompt, in bytes.
 const NAME: usize = 1 << 10;
-
-/// The most proposals in one answer, as the protocol says.
-const COMPLETIONS: usize = 100;
 
 /// What is needed to end a call.
 pub(crate) struct Waiting {

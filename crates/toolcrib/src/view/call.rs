@@ -20,8 +20,8 @@ use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::ready;
-use crate::upstreams::UpstreamError;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
+use crate::upstreams::{Upstream, UpstreamError};
 
 /// What came of a call.
 #[derive(Debug)]
@@ -215,16 +215,30 @@ impl AgentView {
         wanted: Wanted,
         call: &CallContext,
     ) -> Bridged {
-        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
-        match upstreams.for_agent(source, &self.agent, secrets).await {
-            Ok(upstream) => {
-                bridge::bridge(&upstreams.parked, upstream, &self.agent, wanted, call).await
-            }
-            Err(UpstreamError::Mcp(error)) => Bridged::Failed(bridge::failure(&error)),
-            Err(error) => {
-                Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached"))
-            }
+        match self.upstream(source).await {
+            Ok(upstream) => self.ask(upstream, wanted, call).await,
+            Err(failure) => Bridged::Failed(failure),
         }
+    }
+
+    pub(super) async fn ask(
+        &self,
+        upstream: Upstream,
+        wanted: Wanted,
+        call: &CallContext,
+    ) -> Bridged {
+        let parked = &self.crib.upstreams().parked;
+        bridge::bridge(parked, upstream, &self.agent, wanted, call).await
+    }
+
+    /// A connection to the MCP server of a source, for this agent.
+    pub(super) async fn upstream(&self, source: &Source) -> Result<Upstream, Failure> {
+        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
+        let opened = upstreams.for_agent(source, &self.agent, secrets).await;
+        opened.map_err(|error| match error {
+            UpstreamError::Mcp(error) => bridge::failure(&error),
+            error => unusable(&source.id, &error, "the source cannot be reached"),
+        })
     }
 
     /// The credentials of the source, by the name of the scheme they are for.

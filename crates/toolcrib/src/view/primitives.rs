@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::AgentView;
 use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
-use crate::provider::{Coming, Listed, ProviderError, ToolProvider, Unfinished, UnfinishedOf};
+use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
 use crate::upstreams::bridge::{Bridged, Wanted};
 
 /// What came of asking for a prompt or a resource.
@@ -116,39 +116,28 @@ impl AgentView {
             return Got::Missing;
         };
         let wanted = Wanted { method, params, schema: None };
-        match self.ask_server(&source.source, wanted, call).await {
-            Bridged::Result(mut result) => {
-                // Whoever hands it on says it anew: how long it holds, and what it is, in the words of the caller's era.
-                for member in ["resultType", "ttlMs", "cacheScope"] {
-                    result.shift_remove(member);
-                }
-                Got::Result(result)
-            }
-            Bridged::Asks => Got::Asks(call.take_open()),
-            Bridged::Unable(ability) => Got::Unable(ability),
-            Bridged::Failed(failure) => Got::Failed(failure.message),
-            // Its own words for what is not there, or was asked for in a wrong way.
-            Bridged::Error(error) => match error.code {
-                -32602 | -32002 => Got::Invalid(error.message().to_owned()),
-                _ => Got::Failed(error.message().to_owned()),
-            },
-        }
+        got_of_server(call, self.ask_server(&source.source, wanted, call).await)
     }
+}
 
-    /// Proposals for something unfinished; none if there is nothing of that name.
-    pub fn complete(&self, unfinished: &Unfinished) -> Option<Vec<String>> {
-        let proposals = self.providers().find_map(|provider| provider.complete(unfinished));
-        proposals.or_else(|| self.knows(&unfinished.of).then(Vec::new))
-    }
-
-    fn knows(&self, of: &UnfinishedOf) -> bool {
-        match of {
-            UnfinishedOf::Prompt(name) => self.prompts().iter().any(|prompt| prompt.key == *name),
-            UnfinishedOf::Template(uri) => {
-                let mut offers = self.resource_templates().into_iter().chain(self.resources());
-                offers.any(|offer| offer.key == *uri)
+/// What a server answered, for whoever asks for a prompt, a resource or proposals.
+pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
+    match bridged {
+        Bridged::Result(mut result) => {
+            // Whoever hands it on says it anew: how long it holds, and what it is, in the words of the caller's era.
+            for member in ["resultType", "ttlMs", "cacheScope"] {
+                result.shift_remove(member);
             }
+            Got::Result(result)
         }
+        Bridged::Asks => Got::Asks(call.take_open()),
+        Bridged::Unable(ability) => Got::Unable(ability),
+        Bridged::Failed(failure) => Got::Failed(failure.message),
+        // Its own words for what is not there, or was asked for in a wrong way.
+        Bridged::Error(error) => match error.code {
+            -32602 | -32002 => Got::Invalid(error.message().to_owned()),
+            _ => Got::Failed(error.message().to_owned()),
+        },
     }
 }
 

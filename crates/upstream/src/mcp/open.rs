@@ -28,6 +28,14 @@ pub struct About {
     pub server: Map<String, Value>,
 }
 
+impl About {
+    /// Whether it announces this capability.
+    pub fn can(&self, capability: &str) -> bool {
+        let capabilities = self.server.get("capabilities");
+        capabilities.and_then(|all| all.get(capability)).is_some_and(Value::is_object)
+    }
+}
+
 /// What came of asking for the modern era.
 enum Probed {
     Modern(Map<String, Value>),
