@@ -107,6 +107,12 @@ impl Agent {
         bail!("`{name}` asks again and again")
     }
 
+    /// Asks for something that is no call.
+    pub(super) async fn ask(&self, method: &str, params: Value) -> anyhow::Result<Value> {
+        let params = params.as_object().cloned().unwrap_or_default();
+        Ok(self.request(method, &params).await?.result)
+    }
+
     async fn request(&self, method: &str, params: &Map<String, Value>) -> anyhow::Result<Told> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut params = params.clone();

@@ -16,8 +16,13 @@ pub(super) async fn run(server: Server, agent: &Agent, place: &Place) -> anyhow:
         Server::Everything => {
             calls.environment().await?;
             calls.everything().await?;
+            calls.task().await?;
         }
-        Server::EverythingHttp | Server::EverythingSse => calls.everything().await?,
+        Server::EverythingHttp => {
+            calls.everything().await?;
+            calls.task().await?;
+        }
+        Server::EverythingSse => calls.everything().await?,
         Server::Filesystem | Server::FilesystemAlone => calls.filesystem().await?,
         Server::Memory => calls.memory().await?,
         Server::Time => calls.time().await?,
@@ -81,7 +86,8 @@ impl Calls<'_> {
         let is_png = image["data"].as_str().is_some_and(|data| data.starts_with("iVBORw0KGgo"));
         ensure!(is_png, "the image is {image}");
         self.progress().await?;
-        self.questions().await
+        self.questions().await?;
+        self.completion().await
     }
 
     async fn progress(&mut self) -> anyhow::Result<()> {
@@ -109,6 +115,28 @@ impl Calls<'_> {
         same("what is asked", &json!(asked(&told)), &json!(["sampling/createMessage"]))?;
         let texts = texts(&told.result);
         ensure!(texts.contains("Forty-two."), "the sample is `{texts}`");
+        Ok(())
+    }
+
+    /// What is typed into a prompt; what is known already says what is proposed.
+    async fn completion(&mut self) -> anyhow::Result<()> {
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": "completable-prompt"},
+            "argument": {"name": "name", "value": "D"},
+            "context": {"arguments": {"department": "Sales"}},
+        });
+        let found = self.agent.ask("completion/complete", params).await?;
+        same("what is proposed", &found["completion"]["values"], &json!(["David"]))
+    }
+
+    /// One that its server does only as a task, and asks about on the way.
+    async fn task(&mut self) -> anyhow::Result<()> {
+        let arguments = json!({"topic": "capers", "ambiguous": true});
+        let told = self.call("simulate-research-query", arguments).await?;
+        same("what is asked", &json!(asked(&told)), &json!(["elicitation/create"]))?;
+        let texts = texts(&told.result);
+        let word = "# Research Report: capers (User accepted without selection)";
+        ensure!(texts.starts_with(word), "the report is `{texts}`");
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use upstream::mcp::{Answer, Call, Heard, McpError, Reply, RpcError};
+use upstream::mcp::{Answer, AsTask, Call, Heard, McpError, Reply, RpcError};
 
 use super::{Upstream, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
@@ -27,6 +27,8 @@ use crate::seal::random;
 /// How long a server may take, and how long if somebody may have to be asked on the way.
 const DEADLINE: Duration = Duration::from_secs(120);
 const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
+/// The same for a task of the server whose caller has a task of ours.
+const AS_TASK: Duration = Duration::from_secs(60 * 60);
 /// How many requests wait for their callers to come again, and for how long.
 const PARKED: u64 = 1_000;
 const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
@@ -50,10 +52,26 @@ pub(crate) enum Bridged {
 
 /// A request to a server.
 pub(crate) struct Wanted {
-    pub(crate) method: &'static str,
     pub(crate) params: Map<String, Value>,
-    /// Of a tool: it says which arguments are repeated in headers.
-    pub(crate) schema: Option<Arc<Value>>,
+    pub(crate) what: Asking,
+}
+
+/// What a server is asked for.
+#[derive(Clone)]
+pub(crate) enum Asking {
+    /// A tool. Its schema says which arguments are repeated in headers.
+    Tool { schema: Arc<Value>, must_be_a_task: bool },
+    /// Something else, by its method.
+    Other(&'static str),
+}
+
+impl Asking {
+    fn method(&self) -> &'static str {
+        match self {
+            Self::Tool { .. } => "tools/call",
+            Self::Other(method) => method,
+        }
+    }
 }
 
 /// What a call remembers until its caller comes again.
@@ -142,7 +160,7 @@ pub(crate) async fn bridge(
     wanted: Wanted,
     call: &CallContext,
 ) -> Bridged {
-    let (upstream, method) = (Arc::new(upstream), wanted.method);
+    let (upstream, method) = (Arc::new(upstream), wanted.what.method());
     let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
     let mut running = match memory {
         None => Running::begin(&upstream, &wanted, None, call),
@@ -238,18 +256,32 @@ impl Running {
         let mut abilities = call.abilities();
         abilities.roots &= upstream.may_see_roots();
         let can_be_asked = abilities.elicitation || abilities.sampling || abilities.roots;
+        let deadline = if can_be_asked { WITH_QUESTIONS } else { DEADLINE };
+        let schema = match &wanted.what {
+            Asking::Tool { schema, .. } => Some(Arc::clone(schema)),
+            Asking::Other(_) => None,
+        };
         let how = Call {
-            deadline: Some(if can_be_asked { WITH_QUESTIONS } else { DEADLINE }),
+            deadline: Some(deadline),
             capabilities: Some(capabilities(abilities)),
             log_level: call.log_from().map(|level| level.as_str().into()),
-            schema: wanted.schema.clone(),
+            schema,
             heard: Some(say),
             ..Call::default()
         };
-        let (method, mut params) = (wanted.method, wanted.params.clone());
+        // Who comes back for the result has more time than who waits for it.
+        let patience = Some(if call.abilities().tasks { AS_TASK } else { deadline });
+        let (what, mut params) = (wanted.what.clone(), wanted.params.clone());
         params.extend(again.into_iter().flatten());
         let connection = upstream.connection.clone();
-        let answer = Box::pin(async move { connection.request(method, params, how).await });
+        let answer = Box::pin(async move {
+            match what {
+                Asking::Tool { must_be_a_task: is_needed, .. } => {
+                    connection.call_tool(params, AsTask { is_needed, patience }, how).await
+                }
+                Asking::Other(method) => connection.request(method, params, how).await,
+            }
+        });
         let (waiting, upstream) = (Vec::new(), Arc::clone(upstream));
         Self { answer: Coming::Here(answer), heard, asked: 0, waiting, upstream }
     }
@@ -266,6 +298,8 @@ impl Running {
                 Some(said) = heard.recv() => match said {
                     Heard::Progress(params) => tell_progress(call, &params),
                     Heard::Log(params) => tell_log(call, params),
+                    // Whoever can come back for the result is let go.
+                    Heard::GoesOn => drop(call.go_on()),
                     Heard::Told { .. } => {}
                     Heard::Asks { method, params, reply } => match question(&method, params, roots) {
                         Some(question) => {

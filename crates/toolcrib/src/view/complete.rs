@@ -7,7 +7,7 @@ use super::offers::{Offer, OfferKind};
 use super::primitives::{Got, got_of_server};
 use crate::call::CallContext;
 use crate::provider::{Unfinished, UnfinishedOf};
-use crate::upstreams::bridge::{Bridged, Wanted};
+use crate::upstreams::bridge::{Asking, Bridged, Wanted};
 
 /// The most proposals in one answer, as the protocol says.
 const MOST: usize = 100;
@@ -64,7 +64,7 @@ impl AgentView {
             return Got::Result(completion(Vec::new()));
         }
         let params = params(offer, unfinished);
-        let wanted = Wanted { method: "completion/complete", params, schema: None };
+        let wanted = Wanted { params, what: Asking::Other("completion/complete") };
         match self.ask(upstream, wanted, call).await {
             Bridged::Error(error) if error.code == NO_METHOD => Got::Result(completion(Vec::new())),
             bridged => match got_of_server(call, bridged) {

@@ -9,7 +9,7 @@ use super::AgentView;
 use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
-use crate::upstreams::bridge::{Bridged, Wanted};
+use crate::upstreams::bridge::{Asking, Bridged, Wanted};
 
 /// What came of asking for a prompt or a resource.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl AgentView {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
             return Got::Missing;
         };
-        let wanted = Wanted { method, params, schema: None };
+        let wanted = Wanted { params, what: Asking::Other(method) };
         got_of_server(call, self.ask_server(&source.source, wanted, call).await)
     }
 }

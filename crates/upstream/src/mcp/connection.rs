@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 use super::changes::Changes;
-use super::hearing::Counts;
+use super::hearing::{Counts, Hearing, Whose};
 use super::link::Link;
 use super::message::Answer;
 use super::oauth::{Attempts, Authorization};
@@ -33,6 +33,7 @@ struct Shared {
     about: About,
     limits: McpLimits,
     authorization: Option<Authorization>,
+    capabilities: Map<String, Value>,
     places: Semaphore,
     waiting: AtomicUsize,
     in_use: AtomicUsize,
@@ -73,6 +74,7 @@ impl Connection {
                 about,
                 limits,
                 authorization: settings.authorization.clone(),
+                capabilities: settings.capabilities.clone(),
                 places: Semaphore::new(limits.max_calls),
                 waiting: AtomicUsize::new(0),
                 in_use: AtomicUsize::new(0),
@@ -103,7 +105,7 @@ impl Connection {
         mut params: Map<String, Value>,
         call: Call,
     ) -> Result<Answer, McpError> {
-        self.run(method, &mut params, &call, false).await
+        self.run(method, &mut params, &call, Whose::Callers).await
     }
 
     /// Says something that has no answer.
@@ -125,7 +127,7 @@ impl Connection {
         };
         let call = Call { deadline: Some(deadline), ..Call::default() };
         // An error is an answer too.
-        self.run(method, &mut Map::new(), &call, true).await.map(drop)
+        self.run(method, &mut Map::new(), &call, Whose::Ours).await.map(drop)
     }
 
     /// Ends it at once, for all copies. A program is given its time to end, which nobody has to wait for.
@@ -173,7 +175,7 @@ impl Connection {
         method: &str,
         params: &mut Map<String, Value>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<Answer, McpError> {
         let _use = Use::new(&self.shared);
         let deadline = call.time();
@@ -184,7 +186,7 @@ impl Connection {
             attempts.begin().await;
             let work = async {
                 let _place = self.shared.place().await?;
-                self.shared.link.call(method, params, call, is_ours).await
+                self.shared.link.call(method, params, call, whose).await
             };
             let done = timeout(deadline, work).await;
             self.shared.note(&done);
@@ -194,6 +196,23 @@ impl Connection {
                 return Ok(answer);
             }
         }
+    }
+
+    /// Somebody uses it, until this is dropped.
+    pub(super) fn in_use(&self) -> impl Drop + use<'_> {
+        Use::new(&self.shared)
+    }
+
+    /// A call that takes more than one request; what is said on the way of each of them is for its caller.
+    pub(super) fn hold(&self, call: &Call) -> Result<Held<'_>, McpError> {
+        let hearing = self.shared.link.hearing();
+        let id = hearing.begin_alone(call.heard.clone(), Whose::Callers)?;
+        Ok(Held { hearing, id, is_over: false })
+    }
+
+    /// What whoever calls can do.
+    pub(super) fn capabilities_of<'a>(&'a self, call: &'a Call) -> &'a Map<String, Value> {
+        call.capabilities.as_ref().unwrap_or(&self.shared.capabilities)
     }
 
     pub(super) fn followed(&self) -> &watch::Sender<subscribe::Followed> {
@@ -253,6 +272,30 @@ impl Shared {
             listener.abort();
         }
         self.link.close();
+    }
+}
+
+/// A call that takes more than one request.
+pub(super) struct Held<'a> {
+    hearing: &'a Hearing,
+    pub(super) id: u64,
+    /// If not, the server may still ask in its name.
+    pub(super) is_over: bool,
+}
+
+impl Held<'_> {
+    /// The server has a name for it.
+    pub(super) fn becomes(&self, task: &str) {
+        self.hearing.becomes(self.id, task);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        match self.is_over {
+            true => self.hearing.end(self.id),
+            false => drop(self.hearing.give_up(self.id)),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::McpError;
 use super::connection::Connection;
+use super::hearing::Whose;
 use super::link::Link;
 use super::message::Answer;
 use super::settings::{Call, Era};
@@ -63,7 +64,7 @@ pub(super) async fn listen(
         let begun = Instant::now();
         let mut params = Map::from_iter([("notifications".to_owned(), json!(wanted))]);
         let answer = tokio::select! {
-            answer = link.call("subscriptions/listen", &mut params, &call, true) => answer,
+            answer = link.call("subscriptions/listen", &mut params, &call, Whose::Ours) => answer,
             Ok(()) = followed.changed() => continue,
             () = sleep(RENEWED), if matches!(link, Link::Http(_)) => continue,
         };
@@ -96,7 +97,7 @@ impl Connection {
         for (method, uri) in gone.chain(new) {
             let mut params = Map::from_iter([("uri".to_owned(), json!(uri))]);
             // An error is the server's last word on it.
-            drop(self.run(method, &mut params, call, true).await?);
+            drop(self.run(method, &mut params, call, Whose::Ours).await?);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{Counts, Heard, Stream};
+use super::{Counts, Heard, Stream, Whose};
 use crate::mcp::McpError;
 use crate::mcp::message::Answer;
 
@@ -24,28 +24,40 @@ pub(super) struct Entry {
     /// None where the answer comes on a stream of its own.
     pub(super) answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
     pub(super) heard: Option<mpsc::Sender<Heard>>,
-    /// Ours are nobody's: they neither hear nor stand in the way.
-    pub(super) is_ours: bool,
+    pub(super) whose: Whose,
+    /// What the server calls the task that it became.
+    pub(super) task: Option<Box<str>>,
     pub(super) asked: Vec<(Value, AbortHandle)>,
 }
 
 impl Open {
     pub(super) fn whose(&mut self, on: Stream) -> Option<u64> {
         match on {
-            Stream::Of(call) => Some(call),
+            Stream::Of(call) => match self.calls.get(&call).map(|entry| entry.whose) {
+                Some(Whose::PartOf(whole)) => Some(whole),
+                _ => Some(call),
+            },
             Stream::Shared => {
                 let now = Instant::now();
                 self.given_up.retain(|(_, until)| now < *until);
                 if !self.given_up.is_empty() {
                     return None;
                 }
-                let mut theirs = self.calls.iter().filter(|(_, entry)| !entry.is_ours);
+                let mut theirs =
+                    self.calls.iter().filter(|(_, entry)| entry.whose == Whose::Callers);
                 match (theirs.next(), theirs.next()) {
                     (Some((id, _)), None) => Some(*id),
                     _ => None,
                 }
             }
         }
+    }
+
+    /// Whose a message is that may say which task it is about. If it does, it is nobody else's.
+    pub(super) fn whose_task(&mut self, on: Stream, task: Option<&str>) -> Option<u64> {
+        let Some(task) = task else { return self.whose(on) };
+        let mut calls = self.calls.iter();
+        calls.find(|(_, entry)| entry.task.as_deref() == Some(task)).map(|(id, _)| *id)
     }
 
     /// The server no longer wants the answer.
