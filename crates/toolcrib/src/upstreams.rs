@@ -2,6 +2,7 @@
 //! by two agents where what one says could reach the other.
 
 pub(crate) mod bridge;
+pub(crate) mod followers;
 mod target;
 
 use std::collections::HashSet;
@@ -22,6 +23,7 @@ use upstream::http::HttpClient;
 use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised, Target};
 
 use self::bridge::ParkedRequests;
+use self::followers::Followers;
 use self::target::Shown;
 use crate::secrets::{SecretError, Secrets};
 
@@ -87,6 +89,7 @@ pub(crate) struct Upstreams {
     host: ProgramHost,
     kept: Cache<Key, Arc<Kept>>,
     pub(crate) parked: ParkedRequests,
+    pub(crate) followers: Followers,
     news: Arc<News>,
 }
 
@@ -113,11 +116,18 @@ struct Kept {
 /// A connection for one use.
 pub(crate) struct Upstream {
     pub(crate) connection: Connection,
+    /// Whose it is.
+    key: Key,
     /// It ends with the last that keeps it.
     kept: Arc<Kept>,
 }
 
 impl Upstream {
+    /// Whether it is there for the next use too.
+    fn is_kept(&self) -> bool {
+        is_kept(&self.kept.profile)
+    }
+
     /// Whether it may ask for the roots of a caller.
     pub(crate) fn may_see_roots(&self) -> bool {
         may_see_roots(&self.kept.profile)
@@ -128,7 +138,8 @@ impl Upstreams {
     pub(crate) fn new(client: HttpClient, host: ProgramHost) -> Self {
         // Weighed by nothing but their number: what one takes is bounded in itself.
         let kept = Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build();
-        Self { client, host, kept, parked: ParkedRequests::new(), news: Arc::default() }
+        let (parked, followers) = (ParkedRequests::new(), Followers::default());
+        Self { client, host, kept, parked, followers, news: Arc::default() }
     }
 
     /// A connection for nobody in particular: to ask what there is.
@@ -188,7 +199,8 @@ impl Upstreams {
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
     ) -> Result<Upstream, UpstreamError> {
-        let (source, hears) = (key.0.clone(), key.1.is_none() && is_kept(profile));
+        let (whole, source) = (key.clone(), key.0.clone());
+        let hears = key.1.is_none() && is_kept(profile);
         let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
             Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
             before => {
@@ -203,7 +215,7 @@ impl Upstreams {
         if hears {
             kept.hear(source, &connection, &self.news);
         }
-        Ok(Upstream { connection, kept })
+        Ok(Upstream { connection, key: whole, kept })
     }
 
     fn keep(&self, key: Key, kept: Kept) -> Arc<Kept> {

@@ -5,6 +5,7 @@
 
 mod call;
 mod complete;
+mod follow;
 mod meta;
 mod offers;
 mod primitives;

@@ -87,7 +87,8 @@ impl Calls<'_> {
         ensure!(is_png, "the image is {image}");
         self.progress().await?;
         self.questions().await?;
-        self.completion().await
+        self.completion().await?;
+        self.subscription().await
     }
 
     async fn progress(&mut self) -> anyhow::Result<()> {
@@ -127,6 +128,18 @@ impl Calls<'_> {
         });
         let found = self.agent.ask("completion/complete", params).await?;
         same("what is proposed", &found["completion"]["values"], &json!(["David"]))
+    }
+
+    /// The server says that a resource changed as soon as it is told to, to those who want to hear of it.
+    async fn subscription(&mut self) -> anyhow::Result<()> {
+        let uri = "demo://resource/static/document/features.md";
+        let mut stream = self.agent.follow(uri).await?;
+        self.call("toggle-subscriber-updates", json!({})).await?;
+        let told = stream.next().await?;
+        same("what is told", &told["method"], &json!("notifications/resources/updated"))?;
+        same("of what", &told["params"]["uri"], &json!(uri))?;
+        self.call("toggle-subscriber-updates", json!({})).await?;
+        Ok(())
     }
 
     /// One that its server does only as a task, and asks about on the way.

@@ -9,8 +9,8 @@ use futures_util::FutureExt as _;
 use model::ToolResult;
 use serde_json::{Map, Value};
 use toolcrib::{
-    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, Question, SystemClock,
-    ToolAnswer, Unfinished, UnfinishedOf,
+    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, NotFollowed, Question,
+    SystemClock, ToolAnswer, Unfinished, UnfinishedOf,
 };
 
 use super::answer::Sent;
@@ -20,6 +20,7 @@ use super::listen::{Listen, URI};
 use super::message::{Id, Request};
 use super::pages::{ListOf, Place};
 use super::peer::Peer;
+use super::sessions::Gathered;
 use super::state::Kept;
 use super::talk::{Running, Talk};
 use super::{Mcp, capabilities, headers, state, tasks};
@@ -233,6 +234,33 @@ impl Asking {
         })
     }
 
+    /// `resources/subscribe`, in a session that has streams.
+    pub(crate) fn subscribe(
+        self,
+        id: &Id,
+        params: &Map<String, Value>,
+        gathered: Option<Arc<Gathered>>,
+    ) -> Result<Answer, RpcError> {
+        let uri = text(params, "uri")?;
+        if URI < uri.len() {
+            return Err(RpcError::invalid_params("the address of the resource is too long"));
+        }
+        let view = self.view()?;
+        self.talk(id, "resources/subscribe", Map::new(), false, |_, _| {
+            Box::pin(async move {
+                let Some(gathered) = gathered else { return Ok("{}".to_owned()) };
+                if !gathered.subscribe(&uri) {
+                    return Err(not_followed(&uri, NotFollowed::TooMany));
+                }
+                let followed = view.follow(&uri, gathered.following()).await;
+                followed.map(|()| "{}".to_owned()).map_err(|why| {
+                    gathered.unsubscribe(&uri);
+                    not_followed(&uri, why)
+                })
+            })
+        })
+    }
+
     /// Begins work that may speak, ask and go on.
     fn talk(
         self,
@@ -289,6 +317,15 @@ impl Asking {
             ready: VecDeque::new(),
             open: Vec::new(),
         })))
+    }
+}
+
+/// In the words of the older era, which alone has an answer for it.
+fn not_followed(uri: &str, why: NotFollowed) -> RpcError {
+    match why {
+        NotFollowed::Missing => RpcError { code: -32002, ..RpcError::no_such_resource(uri) },
+        NotFollowed::Silent | NotFollowed::TooMany => RpcError::invalid_params(why.to_string()),
+        NotFollowed::Failed(why) => RpcError::internal(why),
     }
 }
 

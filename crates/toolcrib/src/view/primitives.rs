@@ -90,7 +90,7 @@ impl AgentView {
     }
 
     /// The resource or template that an address belongs to, and what its server calls it.
-    fn resource_of_server(&self, uri: &str) -> Option<(Offer, String)> {
+    pub(super) fn resource_of_server(&self, uri: &str) -> Option<(Offer, String)> {
         let resources = self.offers(OfferKind::Resource).into_iter();
         if let Some(offer) = resources.into_iter().find(|offer| *offer.key == *uri) {
             let own = offer.own.to_string();

@@ -1,6 +1,6 @@
 //! A connection to one server. Copies share it; the last one that is dropped ends it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ struct Shared {
     listens: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
     followed: watch::Sender<subscribe::Followed>,
+    /// The session they were asked for in.
+    followed_in: AtomicU64,
 }
 
 /// When something was last seen of it.
@@ -82,6 +84,7 @@ impl Connection {
                 listens: AtomicBool::new(false),
                 listener: Mutex::default(),
                 followed: watch::Sender::default(),
+                followed_in: AtomicU64::default(),
             }),
         };
         if settings.listens
@@ -213,6 +216,25 @@ impl Connection {
     /// What whoever calls can do.
     pub(super) fn capabilities_of<'a>(&'a self, call: &'a Call) -> &'a Map<String, Value> {
         call.capabilities.as_ref().unwrap_or(&self.shared.capabilities)
+    }
+
+    /// Whether it is the same connection, and not another one to the same server.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Which session of the connection it is: a server may end one, and then remembers nothing of it.
+    pub fn session(&self) -> u64 {
+        match &self.shared.link {
+            Link::Http(link) => link.generation(),
+            Link::Sse(_) | Link::Pipe(_) => 0,
+        }
+    }
+
+    /// Whether it was never asked before in this session.
+    pub(super) fn is_first_in_session(&self) -> bool {
+        let session = self.session();
+        self.shared.followed_in.swap(session, Ordering::Relaxed) != session
     }
 
     pub(super) fn followed(&self) -> &watch::Sender<subscribe::Followed> {

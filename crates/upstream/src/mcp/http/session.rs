@@ -36,6 +36,10 @@ impl HttpLink {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn generation(&self) -> u64 {
+        self.session().generation
+    }
+
     pub(crate) fn has_session(&self) -> bool {
         self.session().id.is_some()
     }
