@@ -107,7 +107,9 @@ async fn register(
     for server in wanted {
         let id = server.id();
         admin.wait_for(id).await?;
-        let group = json!({"id": id, "name": id, "selectors": [{"source": id}]});
+        let kinds = ["tool", "prompt", "resource"];
+        let selectors = kinds.map(|kind| json!({"kind": kind, "source": id}));
+        let group = json!({"id": id, "name": id, "selector_mode": "any", "selectors": selectors});
         admin.post("groups", group).await?;
         keys.push(key(served, id, &[*server]).await?);
     }

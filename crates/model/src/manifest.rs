@@ -165,6 +165,14 @@ pub struct Polling {
     pub result_path: Option<Box<str>>,
 }
 
+impl<S> Manifest<S> {
+    /// Whether it is a tool of an MCP server that is called only as a task (`execution.taskSupport`).
+    pub fn must_be_a_task(&self) -> bool {
+        let execution = self.extra.get("execution").map(RawJson::to_value);
+        execution.is_some_and(|it| it.get("taskSupport").is_some_and(|word| word == "required"))
+    }
+}
+
 impl Manifest<Schema> {
     /// The manifest as events hold it.
     pub fn into_stored(self) -> Manifest<SchemaRef> {

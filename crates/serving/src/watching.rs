@@ -103,6 +103,8 @@ pub(crate) struct Change {
     pub(crate) resources: bool,
     /// The resources whose content is another, by `uri`.
     pub(crate) updated: Vec<Arc<str>>,
+    /// The same of those at servers, which were followed when it changed.
+    pub(crate) followed: Vec<Arc<str>>,
 }
 
 /// Why there is nothing more to see.
@@ -126,6 +128,7 @@ pub(crate) struct Watching {
     view: AgentView,
     catalog: watch::Receiver<Position>,
     providers: Vec<Provider>,
+    following: Option<Provider>,
     /// Something happened that was not compared yet. Kept here, so that whoever waits may stop waiting at any time.
     is_due: bool,
     look_again: Instant,
@@ -145,10 +148,7 @@ impl Watching {
         // Before the view: what happens meanwhile is a change.
         let catalog = app.crib.catalog().changes();
         let all = app.crib.providers().iter().filter(|_| sight.group.is_none());
-        let providers = all.filter_map(|provider| provider.changes()).map(|mut changes| {
-            let seen = changes.borrow_and_update().clone();
-            Provider { changes, seen }
-        });
+        let providers = all.filter_map(|provider| provider.changes()).map(Provider::new);
         let providers = providers.collect();
         let view = sight.of(app, &who.identity.agent)?;
         app.crib.keep(&view);
@@ -160,10 +160,17 @@ impl Watching {
             view,
             catalog,
             providers,
+            following: None,
             is_due: false,
             look_again,
             _seat: seat,
         })
+    }
+
+    /// Also for changes of what is followed at servers.
+    pub(crate) fn following(mut self, changes: watch::Receiver<Changes>) -> Self {
+        self.following = Some(Provider::new(changes));
+        self
     }
 
     pub(crate) fn app(&self) -> &App {
@@ -199,6 +206,7 @@ impl Watching {
         tokio::select! {
             _ = self.catalog.changed() => Ok(()),
             () = any(&mut self.providers) => Ok(()),
+            () = any(self.following.as_mut_slice()) => Ok(()),
             () = tokio::time::sleep_until(self.look_again) => Ok(()),
             () = self.app.draining() => Err(Gone::Server),
         }
@@ -208,9 +216,15 @@ impl Watching {
     fn compare(&mut self, agent: &Agent) -> Result<Option<Change>, Gone> {
         (self.is_due, self.look_again) = (false, Instant::now() + LOOK_AGAIN);
         self.catalog.borrow_and_update();
-        let mut change =
-            Change { tools_before: None, prompts: false, resources: false, updated: Vec::new() };
+        let mut change = Change {
+            tools_before: None,
+            prompts: false,
+            resources: false,
+            updated: Vec::new(),
+            followed: Vec::new(),
+        };
         self.providers.iter_mut().for_each(|provider| provider.compare(&mut change));
+        change.followed.extend(self.following.iter_mut().flat_map(Provider::updated));
         let view = self.sight.like(&self.app, agent, &self.view).ok_or(Gone::Group)?;
         self.app.crib.keep(&view);
         if !view.has_the_offers_of(&self.view) {
@@ -220,21 +234,33 @@ impl Watching {
         let is_as_before = view.is_as(&self.view);
         let before = std::mem::replace(&mut self.view, view);
         change.tools_before = (!is_as_before).then_some(before);
-        let is_any =
-            !is_as_before || change.prompts || change.resources || !change.updated.is_empty();
+        let is_updated = !change.updated.is_empty() || !change.followed.is_empty();
+        let is_any = !is_as_before || change.prompts || change.resources || is_updated;
         Ok(is_any.then_some(change))
     }
 }
 
 impl Provider {
+    fn new(mut changes: watch::Receiver<Changes>) -> Self {
+        let seen = changes.borrow_and_update().clone();
+        Self { changes, seen }
+    }
+
     fn compare(&mut self, change: &mut Change) {
+        let (prompts, resources) = (self.seen.prompts, self.seen.resources);
+        change.updated.extend(self.updated());
+        change.prompts |= prompts != self.seen.prompts;
+        change.resources |= resources != self.seen.resources;
+    }
+
+    /// The resources that changed since it was last seen.
+    fn updated(&mut self) -> Vec<Arc<str>> {
         let now = self.changes.borrow_and_update().clone();
-        change.prompts |= now.prompts != self.seen.prompts;
-        change.resources |= now.resources != self.seen.resources;
         let last = self.seen.updated.last().map_or(0, |(number, _)| *number);
         let newer = now.updated.iter().filter(|(number, _)| last < *number);
-        change.updated.extend(newer.map(|(_, uri)| Arc::clone(uri)));
+        let newer = newer.map(|(_, uri)| Arc::clone(uri)).collect();
         self.seen = now;
+        newer
     }
 }
 

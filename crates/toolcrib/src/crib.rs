@@ -1,6 +1,6 @@
 //! The crib: one catalog with everything that works on it. What doors and embedders hold.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwapOption;
 use catalog::clock::Clock;
@@ -30,6 +30,15 @@ const SOON: u64 = 10_000;
 /// One catalog with everything that works on it; cheap to clone.
 #[derive(Clone)]
 pub struct Toolcrib(Arc<Inner>);
+
+/// A crib that may be gone.
+pub(crate) struct WeakCrib(Weak<Inner>);
+
+impl WeakCrib {
+    pub(crate) fn upgrade(&self) -> Option<Toolcrib> {
+        self.0.upgrade().map(Toolcrib)
+    }
+}
 
 struct Inner {
     catalog: Arc<Catalog>,
@@ -184,7 +193,11 @@ impl Toolcrib {
         self.0.gates.reset(source);
     }
 
-    pub(crate) fn upstreams(&self) -> &Upstreams {
+    pub(crate) fn downgrade(&self) -> WeakCrib {
+        WeakCrib(Arc::downgrade(&self.0))
+    }
+
+    pub(crate) fn upstreams(&self) -> &Arc<Upstreams> {
         &self.0.upstreams
     }
 

@@ -71,6 +71,7 @@ pub use secrets::{SealingKey, SecretError, Secrets};
 pub use toolset::Toolset;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
+pub use upstreams::followers::{Following, NotFollowed};
 pub use upstreams::{ProgramHost, UpstreamError};
 pub use view::{
     AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ToolAnswer, ViewedTool,

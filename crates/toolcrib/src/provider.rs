@@ -166,3 +166,18 @@ pub struct Changes {
     /// The resources that changed last, the newest at the end, each with a number that grows.
     pub updated: Vec<(u64, Arc<str>)>,
 }
+
+/// How many resources are kept that changed last.
+const UPDATED: usize = 256;
+
+impl Changes {
+    /// A resource changed.
+    pub(crate) fn update(&mut self, uri: &str) {
+        let number = self.updated.last().map_or(0, |(number, _)| *number) + 1;
+        self.updated.retain(|(_, known)| **known != *uri);
+        if self.updated.len() == UPDATED {
+            self.updated.remove(0);
+        }
+        self.updated.push((number, uri.into()));
+    }
+}

@@ -2,6 +2,7 @@
 //! by two agents where what one says could reach the other.
 
 pub(crate) mod bridge;
+pub(crate) mod followers;
 mod target;
 
 use std::collections::HashSet;
@@ -24,6 +25,7 @@ use upstream::http::HttpClient;
 use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised, Target};
 
 use self::bridge::ParkedRequests;
+use self::followers::Followers;
 use self::target::Shown;
 use crate::secrets::{SecretError, Secrets};
 
@@ -102,6 +104,7 @@ pub(crate) struct Upstreams {
     /// Whoever holds it decides whether there is to be another one.
     keeping: Mutex<()>,
     pub(crate) parked: ParkedRequests,
+    pub(crate) followers: Followers,
     news: Arc<News>,
 }
 
@@ -133,12 +136,19 @@ struct Kept {
 /// A connection for one use.
 pub(crate) struct Upstream {
     pub(crate) connection: Connection,
+    /// Whose it is.
+    key: Key,
     /// It ends with the last that keeps it.
     kept: Arc<Kept>,
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Upstream {
+    /// Whether it is there for the next use too.
+    fn is_kept(&self) -> bool {
+        is_kept(&self.kept.profile)
+    }
+
     /// Whether it may ask for the roots of a caller.
     pub(crate) fn may_see_roots(&self) -> bool {
         may_see_roots(&self.kept.profile)
@@ -150,7 +160,8 @@ impl Upstreams {
         // Weighed by nothing but their number: what one takes is bounded in itself.
         let kept = Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build();
         let (keeping, parked) = (Mutex::default(), ParkedRequests::new());
-        Self { client, host, kept, keeping, parked, news: Arc::default() }
+        let followers = Followers::default();
+        Self { client, host, kept, keeping, parked, followers, news: Arc::default() }
     }
 
     /// A connection for nobody in particular: to ask what there is.
@@ -231,7 +242,7 @@ impl Upstreams {
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
     ) -> Result<Upstream, UpstreamError> {
-        let source = key.0.clone();
+        let (whole, source) = (key.clone(), key.0.clone());
         let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
             Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
             _ => {
@@ -242,12 +253,12 @@ impl Upstreams {
         if is_kept(profile) {
             let connection = kept.supervised.connection().await?;
             kept.hear(source, &connection, &self.news);
-            return Ok(Upstream { connection, kept, _place: None });
+            return Ok(Upstream { connection, key: whole, kept, _place: None });
         }
         let place = Arc::clone(&kept.places).acquire_owned().await;
         let place = Some(place.map_err(|_| McpError::Closed)?);
         let connection = kept.supervised.connection().await?;
-        Ok(Upstream { connection, kept, _place: place })
+        Ok(Upstream { connection, key: whole, kept, _place: place })
     }
 
     /// One for all who come at the same time.

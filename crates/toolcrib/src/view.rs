@@ -4,6 +4,8 @@
 //! is not granted and a tool that does not exist look the same.
 
 mod call;
+mod complete;
+mod follow;
 mod meta;
 mod offers;
 mod primitives;
@@ -16,7 +18,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::{CataloguedTool, Snapshot};
-use model::{Agent, GroupId, ToolId, Visibility};
+use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 
 use crate::crib::{Provided, Toolcrib};
 use crate::provider::ToolProvider;
@@ -129,8 +131,21 @@ impl AgentView {
 
     /// Whether a call may go on after the caller was answered.
     pub fn may_go_on(&self) -> bool {
-        let provided = self.providers().flat_map(|provider| provider.list_tools());
-        provided.into_iter().any(|tool| tool.may_go_on)
+        let mut provided = self.providers().flat_map(|provider| provider.list_tools());
+        provided.any(|tool| tool.may_go_on) || self.has_tools_of_servers()
+    }
+
+    /// What an MCP server does about a call is up to it.
+    fn has_tools_of_servers(&self) -> bool {
+        let is_of_server = |tool: &Arc<CataloguedTool>| {
+            let manifest = tool.tool.served_manifest();
+            manifest.is_some_and(|manifest| manifest.execution == Execution::McpCall)
+        };
+        let mut sources = self.snapshot.sources();
+        // Where there are none, there is no need to look at every tool.
+        let has_servers = sources.any(|it| it.source.profile.settings.kind() == Kind::Mcp);
+        let mut tools = self.toolset.tools().iter();
+        has_servers && tools.any(|slot| self.snapshot.tool_at(slot).is_some_and(is_of_server))
     }
 
     /// Who sees it.

@@ -25,6 +25,7 @@ pub use message::{Answer, RpcError};
 pub use open::About;
 pub use settings::{Call, Era, McpLimits, Settings, Target};
 pub use supervised::{Keeping, Supervised};
+pub use task::AsTask;
 
 mod changes;
 mod connection;
@@ -45,3 +46,4 @@ mod settings;
 mod sse;
 mod subscribe;
 mod supervised;
+mod task;

@@ -107,6 +107,43 @@ impl Agent {
         bail!("`{name}` asks again and again")
     }
 
+    /// Asks for something that is no call.
+    pub(super) async fn ask(&self, method: &str, params: Value) -> anyhow::Result<Value> {
+        let params = params.as_object().cloned().unwrap_or_default();
+        Ok(self.request(method, &params).await?.result)
+    }
+
+    /// A stream on which it is told of changes of a resource.
+    pub(super) async fn follow(&self, uri: &str) -> anyhow::Result<Stream> {
+        let answer = match self.era {
+            Era::Legacy => {
+                let get = self.client.get(&self.url).bearer_auth(&self.key);
+                let get = get.header("Accept", "text/event-stream");
+                let session = self.session.as_deref().unwrap_or_default();
+                let answer = get.header("Mcp-Session-Id", session).send().await?;
+                self.ask("resources/subscribe", json!({"uri": uri})).await?;
+                answer
+            }
+            Era::Modern => {
+                let wanted = json!({"resourceSubscriptions": [uri]});
+                let meta = self.meta(0);
+                let params = json!({"notifications": wanted, "_meta": meta});
+                let method = "subscriptions/listen";
+                let message =
+                    json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": params});
+                let post = self.post(&message).header("Mcp-Method", method);
+                post.header("MCP-Protocol-Version", self.era.version()).send().await?
+            }
+        };
+        let mut stream = Stream { answer: answer.error_for_status()?, unread: String::new() };
+        if self.era == Era::Modern {
+            let told = stream.next().await?;
+            let honoured = &told["params"]["notifications"]["resourceSubscriptions"];
+            ensure!(*honoured == json!([uri]), "what is honoured is {told}");
+        }
+        Ok(stream)
+    }
+
     async fn request(&self, method: &str, params: &Map<String, Value>) -> anyhow::Result<Told> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let mut params = params.clone();
@@ -168,6 +205,18 @@ impl Agent {
             Some(session) => post.header("Mcp-Session-Id", session),
             None => post,
         }
+    }
+}
+
+/// What comes by itself.
+pub(super) struct Stream {
+    answer: Response,
+    unread: String,
+}
+
+impl Stream {
+    pub(super) async fn next(&mut self) -> anyhow::Result<Value> {
+        next_message(&mut self.answer, &mut self.unread).await
     }
 }
 

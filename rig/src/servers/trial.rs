@@ -16,8 +16,13 @@ pub(super) async fn run(server: Server, agent: &Agent, place: &Place) -> anyhow:
         Server::Everything => {
             calls.environment().await?;
             calls.everything().await?;
+            calls.task().await?;
         }
-        Server::EverythingHttp | Server::EverythingSse => calls.everything().await?,
+        Server::EverythingHttp => {
+            calls.everything().await?;
+            calls.task().await?;
+        }
+        Server::EverythingSse => calls.everything().await?,
         Server::Filesystem | Server::FilesystemAlone => calls.filesystem().await?,
         Server::Memory => calls.memory().await?,
         Server::Time => calls.time().await?,
@@ -81,7 +86,9 @@ impl Calls<'_> {
         let is_png = image["data"].as_str().is_some_and(|data| data.starts_with("iVBORw0KGgo"));
         ensure!(is_png, "the image is {image}");
         self.progress().await?;
-        self.questions().await
+        self.questions().await?;
+        self.completion().await?;
+        self.subscription().await
     }
 
     async fn progress(&mut self) -> anyhow::Result<()> {
@@ -109,6 +116,44 @@ impl Calls<'_> {
         same("what is asked", &json!(asked(&told)), &json!(["sampling/createMessage"]))?;
         let texts = texts(&told.result);
         ensure!(texts.contains("Forty-two."), "the sample is `{texts}`");
+        Ok(())
+    }
+
+    /// What is typed into a prompt; what is known already says what is proposed.
+    async fn completion(&mut self) -> anyhow::Result<()> {
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": "completable-prompt"},
+            "argument": {"name": "name", "value": "D"},
+            "context": {"arguments": {"department": "Sales"}},
+        });
+        let found = self.agent.ask("completion/complete", params).await?;
+        same("what is proposed", &found["completion"]["values"], &json!(["David"]))
+    }
+
+    /// The server says that a resource changed as soon as it is told to, to those who want to hear of it.
+    async fn subscription(&mut self) -> anyhow::Result<()> {
+        let uri = "demo://resource/static/document/features.md";
+        let mut stream = self.agent.follow(uri).await?;
+        self.call("toggle-subscriber-updates", json!({})).await?;
+        let mut told = stream.next().await?;
+        // Of lists an agent of the older era hears without asking.
+        while told["method"].as_str().is_some_and(|method| method.ends_with("/list_changed")) {
+            told = stream.next().await?;
+        }
+        same("what is told", &told["method"], &json!("notifications/resources/updated"))?;
+        same("of what", &told["params"]["uri"], &json!(uri))?;
+        self.call("toggle-subscriber-updates", json!({})).await?;
+        Ok(())
+    }
+
+    /// One that its server does only as a task, and asks about on the way.
+    async fn task(&mut self) -> anyhow::Result<()> {
+        let arguments = json!({"topic": "capers", "ambiguous": true});
+        let told = self.call("simulate-research-query", arguments).await?;
+        same("what is asked", &json!(asked(&told)), &json!(["elicitation/create"]))?;
+        let texts = texts(&told.result);
+        let word = "# Research Report: capers (User accepted without selection)";
+        ensure!(texts.starts_with(word), "the report is `{texts}`");
         Ok(())
     }
 

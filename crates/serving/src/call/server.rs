@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use execution::{Arguments, Others, outcome_of_server};
 use model::{Manifest, SchemaRef, ToolId};
 use serde_json::{Map, Value, json};
-use upstream::mcp::{Answer, Call, Connection};
+use upstream::mcp::{Answer, AsTask, Call, Connection};
 
 use super::shown;
 use crate::cli::{Ended, target as options};
@@ -36,7 +36,8 @@ pub(super) async fn call(
     let deadline = given.target.timeout.map(Duration::from_secs);
     let call = Call { deadline, schema: Some(Arc::new(schema.clone())), ..Call::default() };
     let start = Instant::now();
-    let asked = connection.request("tools/call", params, call);
+    let as_task = AsTask { is_needed: manifest.must_be_a_task(), patience: None };
+    let asked = connection.call_tool(params, as_task, call);
     let answer = progress::during("waiting for the answer", asked).await.map_err(Failure::Mcp)?;
     let result = match answer {
         Answer::Result(result) => Ok(result),

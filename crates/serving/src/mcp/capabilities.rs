@@ -29,7 +29,7 @@ pub(crate) fn of(view: &AgentView, era: Era) -> Value {
     if has_resources {
         all.insert("resources".to_owned(), json!({"listChanged": true, "subscribe": true}));
     }
-    if has_prompts || has_resources {
+    if has_prompts || !view.resource_templates().is_empty() {
         all.insert("completions".to_owned(), json!({}));
     }
     if era == Era::Modern && view.may_go_on() {

@@ -49,6 +49,10 @@ impl RpcError {
         Self::new(-32602, 400, why)
     }
 
+    pub(crate) fn no_such_prompt(name: &str) -> Self {
+        Self::invalid_params(format!("Prompt not found: {name}"))
+    }
+
     pub(crate) fn no_such_resource(uri: &str) -> Self {
         Self::invalid_params("Resource not found").with(json!({"uri": uri}))
     }

@@ -12,7 +12,7 @@ use super::message::{Id, Request};
 use super::methods::{Answer, Asking, text};
 use super::peer::Peer;
 use super::sessions::Session;
-use super::{Mcp, capabilities, listen};
+use super::{Mcp, capabilities};
 
 /// What log lines a client gets that never said.
 const USUAL_LEVEL: Level = Level::Info;
@@ -52,16 +52,6 @@ fn begin(
             }
             return done("{}");
         }
-        "resources/subscribe" => {
-            let uri = text(params, "uri")?;
-            if listen::URI < uri.len() {
-                return Err(RpcError::invalid_params("the address of the resource is too long"));
-            }
-            if gathering().is_some_and(|gathered| !gathered.subscribe(&uri)) {
-                return Err(RpcError::invalid_params("there are too many subscriptions"));
-            }
-            return done("{}");
-        }
         "resources/unsubscribe" => {
             let uri = text(params, "uri")?;
             if let Some((name, _)) = session
@@ -73,6 +63,9 @@ fn begin(
         }
         _ => {}
     }
+    let subscribes = request.method == "resources/subscribe";
+    // Without a session there is no stream to be told on.
+    let gathering = gathering().filter(|_| subscribes);
     let principal: Arc<str> = peer.principal().into();
     let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(name));
     let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);
@@ -88,7 +81,10 @@ fn begin(
         progress_token,
         stoppable_by,
     };
-    asking.answer(request, None)
+    match (subscribes, gathering) {
+        (true, gathered) => asking.subscribe(&request.id, &request.params, gathered),
+        (false, _) => asking.answer(request, None),
+    }
 }
 
 /// `initialize`: the answer, and the session that begins.

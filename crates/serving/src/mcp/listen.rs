@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
-use toolcrib::AgentView;
+use tokio::time::timeout;
+use toolcrib::{AgentView, Following};
 
 use super::answer::Sent;
 use super::era::Era;
@@ -20,6 +23,8 @@ use crate::watching::{Change, Watching};
 
 /// Ties a message to the subscription it is for.
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+/// How long servers may take to say whether they tell of a resource: less than a stream may be silent.
+const SETTLED: Duration = Duration::from_secs(10);
 /// The most resources one stream watches.
 const RESOURCES: usize = 100;
 /// The longest address of a resource that is watched, in bytes.
@@ -42,6 +47,10 @@ pub(crate) struct Listen {
     wanted: Wanted,
     /// What else the session of the stream gathers while it is open.
     gathered: Option<Arc<Gathered>>,
+    /// What is followed at servers: by the session, or by the stream alone.
+    following: Following,
+    /// Whether it was said which of the wishes are honoured.
+    is_acknowledged: bool,
     ready: VecDeque<Sent>,
     is_over: bool,
 }
@@ -54,11 +63,8 @@ impl Listen {
         params: &Map<String, Value>,
     ) -> Result<Box<Self>, RpcError> {
         let wanted = Wanted::of(params)?;
-        let mut listen = Self::new(&asking.peer, Some(id.clone()), wanted, None)?;
-        let honoured = listen.wanted.to_value();
-        let acknowledged = listen.about("notifications/subscriptions/acknowledged", honoured);
-        listen.ready.push_back(acknowledged);
-        Ok(listen)
+        let listen = Self::new(&asking.peer, Some(id.clone()), wanted, None)?;
+        Ok(Box::new(Self { is_acknowledged: false, ..*listen }))
     }
 
     /// `GET /mcp`
@@ -68,8 +74,35 @@ impl Listen {
         wanted: Wanted,
         gathered: Option<Arc<Gathered>>,
     ) -> Result<Box<Self>, RpcError> {
-        let (watching, ready, is_over) = (peer.watch()?, VecDeque::new(), false);
-        Ok(Box::new(Self { watching, id, wanted, gathered, ready, is_over }))
+        let of_session = gathered.as_ref().map(|gathered| gathered.following().clone());
+        let following = of_session.unwrap_or_default();
+        let watching = peer.watch()?.following(following.changes());
+        Ok(Box::new(Self {
+            watching,
+            id,
+            wanted,
+            gathered,
+            following,
+            is_acknowledged: true,
+            ready: VecDeque::new(),
+            is_over: false,
+        }))
+    }
+
+    /// Says first what it will tell of: of a resource only if it is there, and its server tells of it.
+    async fn acknowledge(&mut self) {
+        let (view, following) = (self.watching.view(), &self.following);
+        let follow = self.wanted.updated.iter().map(async |uri| {
+            let followed = timeout(SETTLED, view.follow(uri, following)).await;
+            followed.is_ok_and(|followed| followed.is_ok()).then(|| uri.clone())
+        });
+        let honoured = join_all(follow).await;
+        self.wanted.updated = honoured.into_iter().flatten().collect();
+        // From here on nothing waits.
+        self.is_acknowledged = true;
+        let honoured = self.wanted.to_value();
+        let acknowledged = self.about("notifications/subscriptions/acknowledged", honoured);
+        self.ready.push_back(acknowledged);
     }
 
     /// Where in the journal it is.
@@ -86,6 +119,9 @@ impl Listen {
     /// The next message; none after the last.
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         loop {
+            if !self.is_acknowledged {
+                self.acknowledge().await;
+            }
             if let Some(sent) = self.ready.pop_front() {
                 return Some(sent);
             }
@@ -120,7 +156,10 @@ impl Listen {
             let of_session = self.gathered.as_ref();
             self.wanted.updated.contains(uri) || of_session.is_some_and(|all| all.wants(uri))
         };
-        for uri in change.updated.iter().filter(|uri| is_wanted(uri)) {
+        // What the agent no longer has is not told, and its server need not tell it any more.
+        self.watching.view().keep_following(&self.following);
+        let followed = change.followed.iter().filter(|uri| self.following.has(uri));
+        for uri in change.updated.iter().chain(followed).filter(|uri| is_wanted(uri)) {
             let told = self.about("notifications/resources/updated", json!({"uri": **uri}));
             self.ready.push_back(told);
         }

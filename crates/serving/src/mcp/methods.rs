@@ -7,10 +7,10 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use futures_util::FutureExt as _;
 use model::ToolResult;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use toolcrib::{
-    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, Question, SystemClock,
-    ToolAnswer, Unfinished, UnfinishedOf,
+    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, NotFollowed, Question,
+    SystemClock, ToolAnswer, Unfinished, UnfinishedOf,
 };
 
 use super::answer::Sent;
@@ -20,6 +20,7 @@ use super::listen::{Listen, URI};
 use super::message::{Id, Request};
 use super::pages::{ListOf, Place};
 use super::peer::Peer;
+use super::sessions::Gathered;
 use super::state::Kept;
 use super::talk::{Running, Talk};
 use super::{Mcp, capabilities, headers, state, tasks};
@@ -82,7 +83,7 @@ impl Asking {
             (None, "tools/call") => self.call(&id, params, headers),
             (None, "prompts/get") => self.prompt(&id, params),
             (None, "resources/read") => self.read(&id, params),
-            (None, "completion/complete") => self.complete(&id, &params).map(Answer::Sent),
+            (None, "completion/complete") => self.complete(&id, &params),
             (None, method) => Err(RpcError::method_not_found(method)),
         }
     }
@@ -161,7 +162,7 @@ impl Asking {
         let view = self.view()?;
         self.talk(id, "prompts/get", params, true, |context, waiting| {
             Box::pin(async move {
-                let missing = || RpcError::invalid_params(format!("Prompt not found: {name}"));
+                let missing = || RpcError::no_such_prompt(&name);
                 match view.prompt(&name, arguments, &context).await {
                     Got::Result(result) => Ok(waiting.era.complete(result)),
                     other => waiting.not_got(other, &context, missing),
@@ -190,14 +191,21 @@ impl Asking {
         })
     }
 
-    fn complete(&self, id: &Id, params: &Map<String, Value>) -> Result<Sent, RpcError> {
+    fn complete(self, id: &Id, params: &Map<String, Value>) -> Result<Answer, RpcError> {
         let invalid = |why: &str| RpcError::invalid_params(why);
         let of = params.get("ref").and_then(Value::as_object);
         let of = of.ok_or_else(|| invalid("`ref` must be an object"))?;
         let member = |name: &str| of.get(name).and_then(Value::as_str);
         let of = match (member("type"), member("name"), member("uri")) {
-            (Some("ref/prompt"), Some(name), _) => UnfinishedOf::Prompt(name.into()),
-            (Some("ref/resource"), _, Some(uri)) => UnfinishedOf::Template(uri.into()),
+            (Some("ref/prompt"), Some(name), _) if name.len() <= NAME => {
+                UnfinishedOf::Prompt(name.into())
+            }
+            (Some("ref/resource"), _, Some(uri)) if uri.len() <= URI => {
+                UnfinishedOf::Template(uri.into())
+            }
+            (Some("ref/prompt"), Some(_), _) | (Some("ref/resource"), _, Some(_)) => {
+                return Err(invalid("what `ref` names has too long a name"));
+            }
             _ => {
                 return Err(invalid(
                     "`ref` is a `ref/prompt` with a name or a `ref/resource` with a uri",
@@ -212,14 +220,45 @@ impl Asking {
         let known = params.get("context").and_then(|context| context.get("arguments"));
         let known = known.and_then(Value::as_object).cloned().unwrap_or_default();
         let unfinished = Unfinished { of, argument: name.into(), value: value.into(), known };
-        let values = self.view()?.complete(&unfinished);
-        let mut values =
-            values.ok_or_else(|| invalid("there is nothing of that name to complete"))?;
-        let total = values.len();
-        values.truncate(COMPLETIONS);
-        let completion = json!({"values": values, "total": total, "hasMore": COMPLETIONS < total});
-        let result = Map::from_iter([("completion".to_owned(), completion)]);
-        Ok(Sent::result(id, &self.era.complete(result)))
+        let view = self.view()?;
+        // Nothing of it is asked for again, nor said on the way.
+        self.talk(id, "completion/complete", Map::new(), false, |context, waiting| {
+            Box::pin(async move {
+                let missing = || match &unfinished.of {
+                    UnfinishedOf::Prompt(name) => RpcError::no_such_prompt(name),
+                    UnfinishedOf::Template(uri) => RpcError::no_such_resource(uri),
+                };
+                let got = view.complete(&unfinished, &context).await;
+                waiting.not_got(got, &context, missing)
+            })
+        })
+    }
+
+    /// `resources/subscribe`, in a session that has streams.
+    pub(crate) fn subscribe(
+        self,
+        id: &Id,
+        params: &Map<String, Value>,
+        gathered: Option<Arc<Gathered>>,
+    ) -> Result<Answer, RpcError> {
+        let uri = text(params, "uri")?;
+        if URI < uri.len() {
+            return Err(RpcError::invalid_params("the address of the resource is too long"));
+        }
+        let view = self.view()?;
+        self.talk(id, "resources/subscribe", Map::new(), false, |_, _| {
+            Box::pin(async move {
+                let Some(gathered) = gathered else { return Ok("{}".to_owned()) };
+                if !gathered.subscribe(&uri) {
+                    return Err(not_followed(&uri, NotFollowed::TooMany));
+                }
+                let followed = view.follow(&uri, gathered.following()).await;
+                followed.map(|()| "{}".to_owned()).map_err(|why| {
+                    gathered.unsubscribe(&uri);
+                    not_followed(&uri, why)
+                })
+            })
+        })
     }
 
     /// Begins work that may speak, ask and go on.
@@ -281,6 +320,15 @@ impl Asking {
     }
 }
 
+/// In the words of the older era, which alone has an answer for it.
+fn not_followed(uri: &str, why: NotFollowed) -> RpcError {
+    match why {
+        NotFollowed::Missing => RpcError { code: -32002, ..RpcError::no_such_resource(uri) },
+        NotFollowed::Silent | NotFollowed::TooMany => RpcError::invalid_params(why.to_string()),
+        NotFollowed::Failed(why) => RpcError::internal(why),
+    }
+}
+
 /// A tool that panics has failed, and that is all.
 fn safe(running: Running) -> Running {
     Box::pin(AssertUnwindSafe(running).catch_unwind().map(|ended| {
@@ -293,9 +341,6 @@ fn safe(running: Running) -> Running {
 
 /// The longest name of a prompt, in bytes.
 const NAME: usize = 1 << 10;
-
-/// The most proposals in one answer, as the protocol says.
-const COMPLETIONS: usize = 100;
 
 /// What is needed to end a call.
 pub(crate) struct Waiting {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use toolcrib::{Abilities, Level, Seal};
+use toolcrib::{Abilities, Following, Level, Seal};
 
 use super::era::LEGACY;
 
@@ -40,6 +40,8 @@ pub(crate) struct Gathered {
     ended: watch::Sender<bool>,
     log_from: Mutex<Option<Level>>,
     subscriptions: Mutex<BTreeSet<String>>,
+    /// What of them is at servers.
+    following: Following,
 }
 
 /// The sessions this node knows something of.
@@ -102,6 +104,7 @@ impl Sessions {
         self.ended.insert(id.to_owned(), ());
         if let Some(gathered) = self.gathered.remove(id) {
             gathered.ended.send_replace(true);
+            gathered.following.end_all();
         }
     }
 
@@ -150,6 +153,11 @@ impl Gathered {
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
         self.subscribed().remove(uri);
+        self.following.end(uri);
+    }
+
+    pub(crate) fn following(&self) -> &Following {
+        &self.following
     }
 
     pub(crate) fn wants(&self, uri: &str) -> bool {

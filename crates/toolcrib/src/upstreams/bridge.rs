@@ -19,15 +19,18 @@ use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use upstream::http::HttpError;
-use upstream::mcp::{Answer, Call, Heard, McpError, Reply, RpcError};
+use upstream::mcp::{Answer, AsTask, Call, Heard, McpError, Reply, RpcError};
 
 use super::{Upstream, number, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
+use crate::gates::Verdict;
 use crate::seal::random;
 
 /// How long a server may take, and how long if somebody may have to be asked on the way.
 const DEADLINE: Duration = Duration::from_secs(120);
 const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
+/// The same for a task of the server whose caller has a task of ours.
+const AS_TASK: Duration = Duration::from_secs(60 * 60);
 /// How many requests wait for their callers to come again, and for how long.
 const PARKED: u64 = 1_000;
 const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
@@ -53,10 +56,26 @@ pub(crate) enum Bridged {
 
 /// A request to a server.
 pub(crate) struct Wanted {
-    pub(crate) method: &'static str,
     pub(crate) params: Map<String, Value>,
-    /// Of a tool: it says which arguments are repeated in headers.
-    pub(crate) schema: Option<Arc<Value>>,
+    pub(crate) what: Asking,
+}
+
+/// What a server is asked for.
+#[derive(Clone)]
+pub(crate) enum Asking {
+    /// A tool. Its schema says which arguments are repeated in headers.
+    Tool { schema: Arc<Value>, must_be_a_task: bool },
+    /// Something else, by its method.
+    Other(&'static str),
+}
+
+impl Asking {
+    fn method(&self) -> &'static str {
+        match self {
+            Self::Tool { .. } => "tools/call",
+            Self::Other(method) => method,
+        }
+    }
 }
 
 /// What a call remembers until its caller comes again.
@@ -145,7 +164,7 @@ pub(crate) async fn bridge(
     wanted: Wanted,
     call: &CallContext,
 ) -> Bridged {
-    let (upstream, method) = (Arc::new(upstream), wanted.method);
+    let (upstream, method) = (Arc::new(upstream), wanted.what.method());
     let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
     let begin = |again| Running::begin(&upstream, &wanted, again, call, number(agent));
     let mut rounds = 0;
@@ -166,7 +185,10 @@ pub(crate) async fn bridge(
     for round in rounds + 1..=rounds + ROUNDS {
         let answer = match running.next(call).await {
             Next::Answered(Ok(answer)) => answer,
-            Next::Answered(Err(error)) => return failed(&error),
+            Next::Answered(Err(error)) if verdict(&error) == Verdict::Fails => {
+                return Bridged::Broken(failure(&error));
+            }
+            Next::Answered(Err(error)) => return Bridged::Failed(failure(&error)),
             Next::Later => {
                 let running = running.aside();
                 let id = parked.put(Parked { whose: whose(agent), method, running });
@@ -255,19 +277,33 @@ impl Running {
             || abilities.elicitation_by_url
             || abilities.sampling
             || abilities.roots;
+        let deadline = if can_be_asked { WITH_QUESTIONS } else { DEADLINE };
+        let schema = match &wanted.what {
+            Asking::Tool { schema, .. } => Some(Arc::clone(schema)),
+            Asking::Other(_) => None,
+        };
         let how = Call {
-            deadline: Some(if can_be_asked { WITH_QUESTIONS } else { DEADLINE }),
+            deadline: Some(deadline),
             capabilities: Some(capabilities(abilities)),
             log_level: call.log_from().map(|level| level.as_str().into()),
-            schema: wanted.schema.clone(),
+            schema,
             owner,
             heard: Some(say),
             ..Call::default()
         };
-        let (method, mut params) = (wanted.method, wanted.params.clone());
+        // Who comes back for the result has more time than who waits for it.
+        let patience = Some(if call.abilities().tasks { AS_TASK } else { deadline });
+        let (what, mut params) = (wanted.what.clone(), wanted.params.clone());
         params.extend(again.into_iter().flatten());
         let connection = upstream.connection.clone();
-        let answer = Box::pin(async move { connection.request(method, params, how).await });
+        let answer = Box::pin(async move {
+            match what {
+                Asking::Tool { must_be_a_task: is_needed, .. } => {
+                    connection.call_tool(params, AsTask { is_needed, patience }, how).await
+                }
+                Asking::Other(method) => connection.request(method, params, how).await,
+            }
+        });
         let (waiting, upstream) = (Vec::new(), Arc::clone(upstream));
         Self { answer: Coming::Here(answer), heard, asked: 0, waiting, upstream }
     }
@@ -284,6 +320,8 @@ impl Running {
                 Some(said) = heard.recv() => match said {
                     Heard::Progress(params) => tell_progress(call, &params),
                     Heard::Log(params) => tell_log(call, params),
+                    // Whoever can come back for the result is let go.
+                    Heard::GoesOn => drop(call.go_on()),
                     Heard::Told { .. } => {}
                     Heard::Asks { method, params, reply } => match question(&method, params, roots) {
                         Some(question) => {
@@ -392,25 +430,26 @@ fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
     call.log(level.unwrap_or(Level::Info), logger.as_deref(), data);
 }
 
-/// What came of a request that got no answer. A program that ends is started again after a rest, which is rest enough.
-pub(crate) fn failed(error: &McpError) -> Bridged {
-    let failure = failure(error);
+/// What it says about a server that it gave no answer. A program that ends is started again after a rest, which is rest
+/// enough.
+pub(crate) fn verdict(error: &McpError) -> Verdict {
     match error {
         McpError::Http(error) if matches!(**error, HttpError::Refused(_) | HttpError::Proxy) => {
-            Bridged::Failed(failure)
+            Verdict::Nothing
         }
-        McpError::Status { status: 400..500, .. } => Bridged::Failed(failure),
+        McpError::Status { status: 400..500, .. } => Verdict::Nothing,
         McpError::Http(_)
         | McpError::Status { .. }
         | McpError::Timeout { .. }
         | McpError::Broken { .. }
         | McpError::Unreadable { .. }
-        | McpError::NotReading => Bridged::Broken(failure),
-        _ => Bridged::Failed(failure),
+        | McpError::NotReading => Verdict::Fails,
+        _ => Verdict::Nothing,
     }
 }
 
-fn failure(error: &McpError) -> Failure {
+/// Why a server gave no answer.
+pub(crate) fn failure(error: &McpError) -> Failure {
     let (code, retryable) = match error {
         McpError::Http(error) => execution::code_of(error),
         // It may have been done.

@@ -23,7 +23,7 @@ use crate::gates::{Pass, Verdict, verdict};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::ready;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
-use crate::upstreams::{UpstreamError, number};
+use crate::upstreams::{Upstream, UpstreamError, number};
 
 /// What came of a call.
 #[derive(Debug)]
@@ -226,18 +226,15 @@ impl AgentView {
         wanted: Wanted,
         call: &CallContext,
     ) -> Bridged {
-        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
         let pass = match self.enter(source, tool).await {
             Ok(pass) => pass,
             Err(failure) => return Bridged::Failed(failure),
         };
-        let bridged = match upstreams.for_agent(source, &self.agent, secrets).await {
-            Ok(upstream) => {
-                bridge::bridge(&upstreams.parked, upstream, &self.agent, wanted, call).await
-            }
-            Err(UpstreamError::Mcp(error)) => bridge::failed(&error),
-            Err(error) => {
-                Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached"))
+        let bridged = match self.upstream(source).await {
+            Ok(upstream) => self.ask(upstream, wanted, call).await,
+            Err((failure, verdict)) => {
+                pass.end(verdict);
+                return Bridged::Failed(failure);
             }
         };
         pass.end(match &bridged {
@@ -246,6 +243,29 @@ impl AgentView {
             _ => Verdict::Works,
         });
         bridged
+    }
+
+    pub(super) async fn ask(
+        &self,
+        upstream: Upstream,
+        wanted: Wanted,
+        call: &CallContext,
+    ) -> Bridged {
+        let parked = &self.crib.upstreams().parked;
+        bridge::bridge(parked, upstream, &self.agent, wanted, call).await
+    }
+
+    /// A connection to the MCP server of a source, for this agent; or why there is none, and what that says about it.
+    pub(super) async fn upstream(&self, source: &Source) -> Result<Upstream, (Failure, Verdict)> {
+        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
+        let opened = upstreams.for_agent(source, &self.agent, secrets).await;
+        opened.map_err(|error| match error {
+            UpstreamError::Mcp(error) => (bridge::failure(&error), bridge::verdict(&error)),
+            error => {
+                let failure = unusable(&source.id, &error, "the source cannot be reached");
+                (failure, Verdict::Nothing)
+            }
+        })
     }
 
     /// The credentials of the source, by the name of the scheme they are for.

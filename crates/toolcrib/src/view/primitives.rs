@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::AgentView;
 use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
-use crate::provider::{Coming, Listed, ProviderError, ToolProvider, Unfinished, UnfinishedOf};
-use crate::upstreams::bridge::{Bridged, Wanted};
+use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
+use crate::upstreams::bridge::{Asking, Bridged, Wanted};
 
 /// What came of asking for a prompt or a resource.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl AgentView {
     }
 
     /// The resource or template that an address belongs to, and what its server calls it.
-    fn resource_of_server(&self, uri: &str) -> Option<(Offer, String)> {
+    pub(super) fn resource_of_server(&self, uri: &str) -> Option<(Offer, String)> {
         let resources = self.offers(OfferKind::Resource).into_iter();
         if let Some(offer) = resources.into_iter().find(|offer| *offer.key == *uri) {
             let own = offer.own.to_string();
@@ -115,40 +115,29 @@ impl AgentView {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
             return Got::Missing;
         };
-        let wanted = Wanted { method, params, schema: None };
-        match self.ask_server(&source.source, None, wanted, call).await {
-            Bridged::Result(mut result) => {
-                // Whoever hands it on says it anew: how long it holds, and what it is, in the words of the caller's era.
-                for member in ["resultType", "ttlMs", "cacheScope"] {
-                    result.shift_remove(member);
-                }
-                Got::Result(result)
-            }
-            Bridged::Asks => Got::Asks(call.take_open()),
-            Bridged::Unable(ability) => Got::Unable(ability),
-            Bridged::Failed(failure) | Bridged::Broken(failure) => Got::Failed(failure.message),
-            // Its own words for what is not there, or was asked for in a wrong way.
-            Bridged::Error(error) => match error.code {
-                -32602 | -32002 => Got::Invalid(error.message().to_owned()),
-                _ => Got::Failed(error.message().to_owned()),
-            },
-        }
+        let wanted = Wanted { params, what: Asking::Other(method) };
+        got_of_server(call, self.ask_server(&source.source, None, wanted, call).await)
     }
+}
 
-    /// Proposals for something unfinished; none if there is nothing of that name.
-    pub fn complete(&self, unfinished: &Unfinished) -> Option<Vec<String>> {
-        let proposals = self.providers().find_map(|provider| provider.complete(unfinished));
-        proposals.or_else(|| self.knows(&unfinished.of).then(Vec::new))
-    }
-
-    fn knows(&self, of: &UnfinishedOf) -> bool {
-        match of {
-            UnfinishedOf::Prompt(name) => self.prompts().iter().any(|prompt| prompt.key == *name),
-            UnfinishedOf::Template(uri) => {
-                let mut offers = self.resource_templates().into_iter().chain(self.resources());
-                offers.any(|offer| offer.key == *uri)
+/// What a server answered, for whoever asks for a prompt, a resource or proposals.
+pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
+    match bridged {
+        Bridged::Result(mut result) => {
+            // Whoever hands it on says it anew: how long it holds, and what it is, in the words of the caller's era.
+            for member in ["resultType", "ttlMs", "cacheScope"] {
+                result.shift_remove(member);
             }
+            Got::Result(result)
         }
+        Bridged::Asks => Got::Asks(call.take_open()),
+        Bridged::Unable(ability) => Got::Unable(ability),
+        Bridged::Failed(failure) | Bridged::Broken(failure) => Got::Failed(failure.message),
+        // Its own words for what is not there, or was asked for in a wrong way.
+        Bridged::Error(error) => match error.code {
+            -32602 | -32002 => Got::Invalid(error.message().to_owned()),
+            _ => Got::Failed(error.message().to_owned()),
+        },
     }
 }
 

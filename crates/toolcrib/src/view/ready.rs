@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient};
 
 use super::call::{refused, unusable};
-use crate::upstreams::bridge::Wanted;
+use crate::upstreams::bridge::{Asking, Wanted};
 
 /// A tool that is ready to be called.
 pub(crate) enum Ready {
@@ -32,6 +32,7 @@ pub(crate) struct McpReady {
     schema: Arc<Value>,
     /// What the server calls it.
     name: Box<str>,
+    must_be_a_task: bool,
 }
 
 impl std::fmt::Debug for Ready {
@@ -54,8 +55,9 @@ impl Ready {
         if manifest.execution == Execution::McpCall {
             let schema = Arc::new(schema.to_value());
             let arguments = Arguments::compile(&schema, Others::Sent);
-            let name = manifest.name.clone();
-            return Ok(Self::Mcp(Box::new(McpReady { arguments, schema, name })));
+            let (name, must_be_a_task) = (manifest.name.clone(), manifest.must_be_a_task());
+            let ready = McpReady { arguments, schema, name, must_be_a_task };
+            return Ok(Self::Mcp(Box::new(ready)));
         }
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
@@ -88,7 +90,8 @@ impl McpReady {
             ("name".to_owned(), Value::from(&*self.name)),
             ("arguments".to_owned(), Value::Object(arguments)),
         ]);
-        Wanted { method: "tools/call", params, schema: Some(Arc::clone(&self.schema)) }
+        let (schema, must_be_a_task) = (Arc::clone(&self.schema), self.must_be_a_task);
+        Wanted { params, what: Asking::Tool { schema, must_be_a_task } }
     }
 }
 

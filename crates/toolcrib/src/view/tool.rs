@@ -149,7 +149,10 @@ impl ViewedTool {
                 let title = title.into_iter().map(|(name, title)| (name.to_owned(), title));
                 let extra = manifest.extra.iter();
                 let extra = extra.map(|(name, value)| (name.to_string(), value.to_value()));
-                let all = title.chain(extra).collect();
+                let mut all: Map<String, Value> = title.chain(extra).collect();
+                if manifest.must_be_a_task() {
+                    waited_for_here(&mut all);
+                }
                 match show_json(Value::Object(all)) {
                     Value::Object(shown) => shown,
                     _ => Map::new(),
@@ -167,6 +170,18 @@ impl ViewedTool {
                 Map::from_iter([("annotations".to_owned(), annotations)])
             }
         }
+    }
+}
+
+/// Whoever calls need not ask for a task: we do, and wait for it.
+fn waited_for_here(more: &mut Map<String, Value>) {
+    let execution = more.get_mut("execution").and_then(Value::as_object_mut);
+    let is_all = execution.is_some_and(|execution| {
+        execution.shift_remove("taskSupport");
+        execution.is_empty()
+    });
+    if is_all {
+        more.shift_remove("execution");
     }
 }
 
@@ -188,4 +203,21 @@ fn mirrored(schema: &Value) -> Vec<(String, String)> {
         Some((property.clone(), schema.get(MIRRORED)?.as_str()?.to_owned()))
     });
     named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_to_ask_for_a_task() {
+        for (execution, left) in [
+            (json!({"taskSupport": "required"}), Value::Null),
+            (json!({"taskSupport": "required", "x": 1}), json!({"x": 1})),
+        ] {
+            let mut more = Map::from_iter([("execution".to_owned(), execution)]);
+            waited_for_here(&mut more);
+            assert_eq!(more.get("execution").cloned().unwrap_or_default(), left);
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! A connection to one server. Copies share it; the last one that is dropped ends it.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
 use super::changes::Changes;
-use super::hearing::Counts;
+use super::hearing::{Counts, Hearing, Whose};
 use super::link::Link;
 use super::message::Answer;
 use super::oauth::{Attempts, Authorization};
@@ -33,6 +33,7 @@ struct Shared {
     about: About,
     limits: McpLimits,
     authorization: Option<Authorization>,
+    capabilities: Map<String, Value>,
     places: Semaphore,
     waiting: AtomicUsize,
     in_use: AtomicUsize,
@@ -40,6 +41,8 @@ struct Shared {
     listens: AtomicBool,
     listener: Mutex<Option<AbortHandle>>,
     followed: watch::Sender<subscribe::Followed>,
+    /// The session they were asked for in.
+    followed_in: AtomicU64,
 }
 
 /// When something was last seen of it.
@@ -73,6 +76,7 @@ impl Connection {
                 about,
                 limits,
                 authorization: settings.authorization.clone(),
+                capabilities: settings.capabilities.clone(),
                 places: Semaphore::new(limits.max_calls),
                 waiting: AtomicUsize::new(0),
                 in_use: AtomicUsize::new(0),
@@ -80,6 +84,7 @@ impl Connection {
                 listens: AtomicBool::new(false),
                 listener: Mutex::default(),
                 followed: watch::Sender::default(),
+                followed_in: AtomicU64::default(),
             }),
         };
         if settings.listens
@@ -103,7 +108,7 @@ impl Connection {
         mut params: Map<String, Value>,
         call: Call,
     ) -> Result<Answer, McpError> {
-        self.run(method, &mut params, &call, false).await
+        self.run(method, &mut params, &call, Whose::Callers).await
     }
 
     /// Says something that has no answer.
@@ -125,7 +130,7 @@ impl Connection {
         };
         let call = Call { deadline: Some(deadline), ..Call::default() };
         // An error is an answer too.
-        self.run(method, &mut Map::new(), &call, true).await.map(drop)
+        self.run(method, &mut Map::new(), &call, Whose::Ours).await.map(drop)
     }
 
     /// Ends it at once, for all copies. A program is given its time to end, which nobody has to wait for.
@@ -173,7 +178,7 @@ impl Connection {
         method: &str,
         params: &mut Map<String, Value>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<Answer, McpError> {
         let _use = Use::new(&self.shared);
         let deadline = call.time();
@@ -184,7 +189,7 @@ impl Connection {
             attempts.begin().await;
             let work = async {
                 let _place = self.shared.place().await?;
-                self.shared.link.call(method, params, call, is_ours).await
+                self.shared.link.call(method, params, call, whose).await
             };
             let done = timeout(deadline, work).await;
             self.shared.note(&done);
@@ -194,6 +199,42 @@ impl Connection {
                 return Ok(answer);
             }
         }
+    }
+
+    /// Somebody uses it, until this is dropped.
+    pub(super) fn in_use(&self) -> impl Drop + use<'_> {
+        Use::new(&self.shared)
+    }
+
+    /// A call that takes more than one request; what is said on the way of each of them is for its caller.
+    pub(super) fn hold(&self, call: &Call) -> Result<Held<'_>, McpError> {
+        let hearing = self.shared.link.hearing();
+        let id = hearing.begin_alone(call, Whose::Callers)?;
+        Ok(Held { hearing, id, is_over: false })
+    }
+
+    /// What whoever calls can do.
+    pub(super) fn capabilities_of<'a>(&'a self, call: &'a Call) -> &'a Map<String, Value> {
+        call.capabilities.as_ref().unwrap_or(&self.shared.capabilities)
+    }
+
+    /// Whether it is the same connection, and not another one to the same server.
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
+    /// Which session of the connection it is: a server may end one, and then remembers nothing of it.
+    pub fn session(&self) -> u64 {
+        match &self.shared.link {
+            Link::Http(link) => link.generation(),
+            Link::Sse(_) | Link::Pipe(_) => 0,
+        }
+    }
+
+    /// Whether it was never asked before in this session.
+    pub(super) fn is_first_in_session(&self) -> bool {
+        let session = self.session();
+        self.shared.followed_in.swap(session, Ordering::Relaxed) != session
     }
 
     pub(super) fn followed(&self) -> &watch::Sender<subscribe::Followed> {
@@ -253,6 +294,30 @@ impl Shared {
             listener.abort();
         }
         self.link.close();
+    }
+}
+
+/// A call that takes more than one request.
+pub(super) struct Held<'a> {
+    hearing: &'a Hearing,
+    pub(super) id: u64,
+    /// If not, the server may still ask in its name.
+    pub(super) is_over: bool,
+}
+
+impl Held<'_> {
+    /// The server has a name for it.
+    pub(super) fn becomes(&self, task: &str) {
+        self.hearing.becomes(self.id, task);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        match self.is_over {
+            true => self.hearing.end(self.id),
+            false => drop(self.hearing.give_up(self.id)),
+        }
     }
 }
 

@@ -20,9 +20,11 @@ use super::message::{self, Answer, INTERNAL, Incoming, NO_METHOD, RpcError};
 use super::settings::Call;
 pub use heard::{Counts, Heard, Reply};
 use open::{Entry, Open};
+pub(crate) use whose::{Whose, put_related, take_related};
 
 mod heard;
 mod open;
+mod whose;
 
 /// Questions of one call that wait for an answer.
 const MAX_QUESTIONS: usize = 16;
@@ -65,13 +67,18 @@ pub(crate) enum Next {
 pub(crate) struct Asked {
     pub(crate) call: u64,
     pub(crate) id: Value,
+    task: Option<Box<str>>,
     answer: oneshot::Receiver<Reply>,
 }
 
 impl Asked {
     pub(crate) async fn reply(self) -> Vec<u8> {
         let refused = || Err(RpcError::new(INTERNAL, "nobody answered the question"));
-        message::reply(&self.id, &self.answer.await.unwrap_or_else(|_| refused()))
+        let mut answer = self.answer.await.unwrap_or_else(|_| refused());
+        if let (Ok(result), Some(task)) = (&mut answer, &self.task) {
+            put_related(result, task);
+        }
+        message::reply(&self.id, &answer)
     }
 }
 
@@ -84,41 +91,49 @@ impl Hearing {
     pub(crate) fn begin(
         &self,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<(u64, oneshot::Receiver<Result<Answer, McpError>>), McpError> {
         let (answer, coming) = oneshot::channel();
-        Ok((self.enter(Some(answer), call, is_ours)?, coming))
+        Ok((self.enter(Some(answer), call, whose)?, coming))
     }
 
     /// A call whose answer comes on a stream of its own.
-    pub(crate) fn begin_alone(&self, call: &Call, is_ours: bool) -> Result<u64, McpError> {
-        self.enter(None, call, is_ours)
+    pub(crate) fn begin_alone(&self, call: &Call, whose: Whose) -> Result<u64, McpError> {
+        self.enter(None, call, whose)
+    }
+
+    /// A call became a task of the server, which has a name for it.
+    pub(crate) fn becomes(&self, call: u64, task: &str) {
+        if let Some(entry) = self.open().calls.get_mut(&call) {
+            entry.task = Some(task.into());
+        }
     }
 
     fn enter(
         &self,
         answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<u64, McpError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
         let mut open = self.open();
         if let Some(ended) = &open.ended {
             return Err(ended.clone());
         }
-        let (heard, owner) = (call.heard.clone(), (!is_ours).then_some(call.owner));
-        if let Some(owner) = owner {
-            open.uses(owner);
-        }
-        open.calls.insert(id, Entry { answer, heard, owner, asked: Vec::new() });
+        // Who makes a call of several parts hears of each, and once.
+        let heard = call.heard.clone().filter(|_| !matches!(whose, Whose::PartOf(_)));
+        let (owner, asked) = (call.owner, Vec::new());
+        let entry = Entry { answer, heard, whose, owner, task: None, asked };
+        open.used_by(&entry);
+        open.calls.insert(id, entry);
         Ok(id)
     }
 
     /// A call is over.
     pub(crate) fn end(&self, id: u64) {
         let mut open = self.open();
-        if let Some(owner) = open.calls.remove(&id).and_then(|entry| entry.owner) {
-            open.uses(owner);
+        if let Some(entry) = open.calls.remove(&id) {
+            open.used_by(&entry);
         }
     }
 
@@ -127,8 +142,8 @@ impl Hearing {
     pub(crate) fn give_up(&self, id: u64) -> bool {
         let mut open = self.open();
         let Some(entry) = open.calls.remove(&id) else { return false };
-        if let Some(owner) = entry.owner {
-            open.uses(owner);
+        open.used_by(&entry);
+        if entry.whose == Whose::Callers {
             if MAX_GIVEN_UP <= open.given_up.len() {
                 open.given_up.pop_front();
             }
@@ -193,9 +208,7 @@ impl Hearing {
             Stream::Shared => {
                 let waits = |id: &u64| open.calls.get(id).is_some_and(|it| it.answer.is_some());
                 if let Some(entry) = id.filter(waits).and_then(|id| open.calls.remove(&id)) {
-                    if let Some(owner) = entry.owner {
-                        open.uses(owner);
-                    }
+                    open.used_by(&entry);
                     drop(open);
                     if let Some(waiting) = entry.into_answer() {
                         drop(waiting.send(Ok(answer)));
@@ -215,14 +228,18 @@ impl Hearing {
             "notifications/progress" => {
                 let token = params.shift_remove("progressToken").and_then(|token| token.as_u64());
                 let is_its_own = match on {
-                    Stream::Of(call) => token == Some(call),
+                    Stream::Of(_) => token == self.open().whose(on),
                     Stream::Shared => true,
                 };
                 if let Some(call) = token.filter(|_| is_its_own) {
-                    self.say(Stream::Of(call), Heard::Progress(params));
+                    self.say(Some(call), Heard::Progress(params));
                 }
             }
-            "notifications/message" => self.say(on, Heard::Log(params)),
+            "notifications/message" => {
+                let task = take_related(&mut params);
+                let call = self.open().who_is_told(on, task.as_deref());
+                self.say(call, Heard::Log(params));
+            }
             "notifications/cancelled" => {
                 if let Some(id) = params.get("requestId") {
                     self.open().take_back(id);
@@ -239,22 +256,25 @@ impl Hearing {
                 }
             }
             "notifications/subscriptions/acknowledged" => {}
-            _ => self.say(on, Heard::Told { method: method.into(), params }),
+            _ => {
+                let call = self.open().who_is_told(on, None);
+                self.say(call, Heard::Told { method: method.into(), params });
+            }
         }
     }
 
     /// Never waits: who does not listen fast enough misses it.
-    fn say(&self, on: Stream, heard: Heard) {
+    fn say(&self, call: Option<u64>, heard: Heard) {
         let mut open = self.open();
-        let is_clear = !matches!(on, Stream::Shared) || open.is_used_by_one();
-        let call = open.whose(on).filter(|_| is_clear);
-        let Some(hears) = call.and_then(|id| open.calls.get(&id)?.heard.clone()) else { return };
+        let Some(hears) = call.and_then(|id| open.calls.get(&id)?.heard.clone()) else {
+            return;
+        };
         if hears.try_send(heard).is_err() {
             open.counts.unheard += 1;
         }
     }
 
-    fn ask(&self, id: Value, method: String, params: Map<String, Value>, on: Stream) -> Next {
+    fn ask(&self, id: Value, method: String, mut params: Map<String, Value>, on: Stream) -> Next {
         let reply = |answer: Reply| Next::Reply(message::reply(&id, &answer));
         if method == "ping" {
             return reply(Ok(Map::new()));
@@ -264,12 +284,14 @@ impl Hearing {
         }
         let has_questions = !self.has_no_questions.load(Ordering::Relaxed);
         let mut open = self.open();
-        let asked = open.whose(on).filter(|_| has_questions).and_then(|call| {
+        let task = take_related(&mut params);
+        let whose = open.whose_task(on, task.as_deref());
+        let asked = whose.filter(|_| has_questions).and_then(|call| {
             let entry = open.calls.get(&call)?;
             let hears = entry.heard.as_ref().filter(|_| entry.asked.len() < MAX_QUESTIONS)?;
             let (reply, answer) = oneshot::channel();
             hears.try_send(Heard::Asks { method: method.into(), params, reply }).ok()?;
-            Some(Asked { call, id: id.clone(), answer })
+            Some(Asked { call, id: id.clone(), task, answer })
         });
         match asked {
             Some(asked) => Next::Ask(asked),

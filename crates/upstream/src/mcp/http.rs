@@ -11,7 +11,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::McpError;
 use super::headers::{self, SESSION, VERSION};
-use super::hearing::{Hearing, Next};
+use super::hearing::{Hearing, Next, Whose};
 use super::message::{self, Answer};
 use super::meta;
 use super::oauth::show;
@@ -82,19 +82,19 @@ impl HttpLink {
         method: &str,
         params: &mut Map<String, Value>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<Answer, McpError> {
-        if is_ours {
+        if whose == Whose::Ours {
             self.renew_token().await;
         }
         let session = self.session();
         let generation = session.generation;
-        match self.exchange(session, method, params, call, is_ours).await {
+        match self.exchange(session, method, params, call, whose).await {
             Err(Failure::SessionEnded) => self.renew(generation).await?,
             Err(Failure::Final(error)) => return Err(error),
             Ok((answer, _)) => return Ok(answer),
         }
-        let again = self.exchange(self.session(), method, params, call, is_ours).await;
+        let again = self.exchange(self.session(), method, params, call, whose).await;
         Ok(again.map_err(|failure| failure.at(&self.url))?.0)
     }
 
@@ -104,12 +104,12 @@ impl HttpLink {
         method: &str,
         params: &mut Map<String, Value>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<(Answer, Option<HeaderValue>), Failure> {
-        let id = self.hearing.begin_alone(call, is_ours)?;
+        let id = self.hearing.begin_alone(call, whose)?;
         let tells = !session.is_modern && method != "initialize";
         let mut running = Running { link: self, id, headers: &call.headers, tells };
-        meta::add(params, id, session.is_modern, &self.settings, call);
+        meta::add(params, whose.token(id), session.is_modern, &self.settings, call);
         let mut head = self.head(&session, &call.headers);
         if session.is_modern {
             head.extend(headers::modern(method, params, call.schema.as_deref())?);

@@ -11,7 +11,7 @@ use tokio::time::{sleep_until, timeout};
 
 use super::McpError;
 use super::headers::VERSION;
-use super::hearing::{Hearing, Next, Stream};
+use super::hearing::{Hearing, Next, Stream, Whose};
 use super::http::refused;
 use super::message::{self, Answer};
 use super::meta;
@@ -94,12 +94,12 @@ impl SseLink {
         method: &str,
         params: &mut Map<String, Value>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<Answer, McpError> {
-        let (id, answer) = self.hearing.begin(call, is_ours)?;
+        let (id, answer) = self.hearing.begin(call, whose)?;
         let tells = method != "initialize";
         let mut running = Running { link: self, id, headers: &call.headers, tells };
-        meta::add(params, id, false, &self.settings, call);
+        meta::add(params, whose.token(id), false, &self.settings, call);
         let body = message::request(id, method, params);
         let sent = self.send(body, &call.headers, call.time()).await;
         // What is refused for want of a token was not begun.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::McpError;
-use super::hearing::Hearing;
+use super::hearing::{Hearing, Whose};
 use super::http::HttpLink;
 use super::http_sse::SseLink;
 use super::message::Answer;
@@ -21,18 +21,18 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// One call. `is_ours`: it is made for no caller in particular.
+    /// One call.
     pub(crate) async fn call(
         &self,
         method: &str,
         params: &mut Map<String, Value>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<Answer, McpError> {
         match self {
-            Self::Http(link) => link.call(method, params, call, is_ours).await,
-            Self::Sse(link) => link.call(method, params, call, is_ours).await,
-            Self::Pipe(link) => link.call(method, params, call, is_ours).await,
+            Self::Http(link) => link.call(method, params, call, whose).await,
+            Self::Sse(link) => link.call(method, params, call, whose).await,
+            Self::Pipe(link) => link.call(method, params, call, whose).await,
         }
     }
 

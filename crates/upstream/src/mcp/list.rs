@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use super::connection::Connection;
+use super::hearing::Whose;
 use super::open::accepted;
 use super::settings::{Call, Era, McpLimits};
 use super::{McpError, headers};
@@ -110,7 +111,7 @@ impl Connection {
         let mut cursors = HashSet::new();
         let mut params = Map::new();
         for _ in 0..limits.max_pages {
-            let page = accepted(method, self.run(method, &mut params, call, true).await?)?;
+            let page = accepted(method, self.run(method, &mut params, call, Whose::Ours).await?)?;
             let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             // Not only what is read takes long, but what is thrown away too.
             gathered = aside(move || gathered.with(page, &limits)).await?;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use serde_json::{Map, Value};
 use tokio::time::timeout;
 
+use super::hearing::Whose;
 use super::http::HttpLink;
 use super::http_sse::SseLink;
 use super::link::Link;
@@ -30,6 +31,20 @@ pub struct About {
 
 /// The number of the error for a version that is not spoken.
 const UNSUPPORTED: i64 = -32022;
+
+impl About {
+    /// Whether it announces this capability.
+    pub fn can(&self, capability: &str) -> bool {
+        self.says(&[capability])
+    }
+
+    /// Whether it announces the capability at the end of this path.
+    pub(super) fn says(&self, path: &[&str]) -> bool {
+        let capabilities = self.server.get("capabilities");
+        let found = path.iter().try_fold(capabilities, |at, name| Some(at?.get(*name)));
+        found.flatten().is_some_and(Value::is_object)
+    }
+}
 
 /// What came of asking for the modern era.
 enum Probed {
@@ -157,7 +172,7 @@ async fn to_program(
 async fn introduce(link: &Link, settings: &Settings) -> Result<Map<String, Value>, McpError> {
     let call = Call { deadline: Some(settings.limits.opening), ..Call::default() };
     let mut params = meta::introduction(settings);
-    accepted("initialize", link.call("initialize", &mut params, &call, true).await?)
+    accepted("initialize", link.call("initialize", &mut params, &call, Whose::Ours).await?)
 }
 
 /// Any answer that is not that of a modern server, and none in time, means an older one. A server that cannot be reached
@@ -165,7 +180,7 @@ async fn introduce(link: &Link, settings: &Settings) -> Result<Map<String, Value
 async fn discover(link: &Link, settings: &Settings) -> Result<Probed, McpError> {
     let deadline = settings.limits.probe;
     let call = Call { deadline: Some(deadline), ..Call::default() };
-    let ask = async || link.call("server/discover", &mut Map::new(), &call, true).await;
+    let ask = async || link.call("server/discover", &mut Map::new(), &call, Whose::Ours).await;
     let asked = timeout(deadline, async {
         match ask().await {
             // A server that refuses a version and then names it is asked again.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::McpError;
-use super::hearing::{Hearing, Next, Stream};
+use super::hearing::{Hearing, Next, Stream, Whose};
 use super::message::{self, Answer};
 use super::meta;
 use super::pace::Pace;
@@ -62,11 +62,17 @@ impl PipeLink {
         method: &str,
         params: &mut Map<String, Value>,
         call: &Call,
-        is_ours: bool,
+        whose: Whose,
     ) -> Result<Answer, McpError> {
-        let (id, answer) = self.hearing.begin(call, is_ours)?;
+        let (id, answer) = self.hearing.begin(call, whose)?;
         let _running = Running { link: self, id, tells: method != "initialize" };
-        meta::add(params, id, self.is_modern.load(Ordering::Relaxed), &self.settings, call);
+        meta::add(
+            params,
+            whose.token(id),
+            self.is_modern.load(Ordering::Relaxed),
+            &self.settings,
+            call,
+        );
         self.send(message::request(id, method, params))?;
         answer.await.unwrap_or(Err(McpError::Closed)).map_err(|error| error.about(method))
     }

@@ -9,8 +9,9 @@ use tokio::time::{Instant, sleep};
 
 use super::McpError;
 use super::connection::Connection;
+use super::hearing::Whose;
 use super::link::Link;
-use super::message::Answer;
+use super::message::{Answer, RpcError};
 use super::settings::{Call, Era};
 
 const FIRST: Duration = Duration::from_secs(1);
@@ -63,7 +64,7 @@ pub(super) async fn listen(
         let begun = Instant::now();
         let mut params = Map::from_iter([("notifications".to_owned(), json!(wanted))]);
         let answer = tokio::select! {
-            answer = link.call("subscriptions/listen", &mut params, &call, true) => answer,
+            answer = link.call("subscriptions/listen", &mut params, &call, Whose::Ours) => answer,
             Ok(()) = followed.changed() => continue,
             () = sleep(RENEWED), if matches!(link, Link::Http(_)) => continue,
         };
@@ -83,21 +84,70 @@ pub(super) async fn listen(
 }
 
 impl Connection {
-    /// Asks to be told when one of these resources changes, and no longer of those before. Whether the server does so is
-    /// up to it; what it tells is in [`Connection::changes`].
-    pub async fn follow(&self, uris: BTreeSet<Box<str>>, call: &Call) -> Result<(), McpError> {
-        let before = self.followed().send_replace(uris.clone());
+    /// Whether the server says that it tells of changes of resources.
+    pub fn tells_of_resources(&self) -> bool {
+        let capabilities = self.about().server.get("capabilities");
+        let resources = capabilities.and_then(|all| all.get("resources"));
+        resources.and_then(|it| it.get("subscribe")) == Some(&Value::Bool(true))
+    }
+
+    /// Asks to be told when one of these resources changes, and no longer of those before. What the server tells is in
+    /// [`Connection::changes`]. Says which it refuses, where it does so; these are not asked for again.
+    pub async fn follow(
+        &self,
+        uris: BTreeSet<Box<str>>,
+        call: &Call,
+    ) -> Result<Vec<(Box<str>, RpcError)>, McpError> {
         if self.about().era == Era::Modern {
+            self.followed().send_if_modified(|before| {
+                let is_other = *before != uris;
+                *before = uris;
+                is_other
+            });
             self.listen();
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let gone = before.difference(&uris).map(|uri| ("resources/unsubscribe", uri));
-        let new = uris.difference(&before).map(|uri| ("resources/subscribe", uri));
-        for (method, uri) in gone.chain(new) {
-            let mut params = Map::from_iter([("uri".to_owned(), json!(uri))]);
-            // An error is the server's last word on it.
-            drop(self.run(method, &mut params, call, true).await?);
+        let mut followed = match self.is_first_in_session() {
+            true => Followed::new(),
+            false => self.followed().borrow().clone(),
+        };
+        let mut refused = Vec::new();
+        let done = self.subscribe(&uris, &mut followed, &mut refused, call).await;
+        self.followed().send_replace(followed);
+        done.map(|()| refused)
+    }
+
+    async fn subscribe(
+        &self,
+        uris: &Followed,
+        followed: &mut Followed,
+        refused: &mut Vec<(Box<str>, RpcError)>,
+        call: &Call,
+    ) -> Result<(), McpError> {
+        let gone: Vec<_> = followed.difference(uris).cloned().collect();
+        let new: Vec<_> = uris.difference(followed).cloned().collect();
+        for uri in gone {
+            // What it thinks of that is no matter: nobody listens any more.
+            drop(self.about_resource("resources/unsubscribe", &uri, call).await?);
+            followed.remove(&uri);
+        }
+        for uri in new {
+            match self.about_resource("resources/subscribe", &uri, call).await? {
+                Answer::Result(_) => {}
+                Answer::Error(error) => refused.push((uri.clone(), error)),
+            }
+            followed.insert(uri);
         }
         Ok(())
+    }
+
+    async fn about_resource(
+        &self,
+        method: &str,
+        uri: &str,
+        call: &Call,
+    ) -> Result<Answer, McpError> {
+        let mut params = Map::from_iter([("uri".to_owned(), json!(uri))]);
+        self.run(method, &mut params, call, Whose::Ours).await
     }
 }

@@ -15,4 +15,5 @@ mod server;
 mod stdio;
 mod supervised;
 mod support;
+mod tasks;
 mod two_endpoints;

@@ -1,6 +1,7 @@
 //! Streamable HTTP before the modern era: sessions, and a stream for what the server says by itself.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
@@ -282,6 +283,38 @@ async fn a_server_that_wants_a_credential_is_not_asked_in_other_ways() {
     assert!(matches!(error, McpError::Unauthorized { status: 401, .. }));
     assert!(!error.to_string().contains("of-the-source"));
     assert_eq!(server.story(), ["POST server/discover"]);
+}
+
+#[tokio::test]
+async fn resources_are_followed_again_in_a_session_that_knows_nothing_of_them() {
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let gone = Arc::clone(&is_gone);
+    let (server, connection) = older(move |asked| match asked.method() {
+        "tools/call" if gone.swap(false, Ordering::Relaxed) => Reply::status(404),
+        "resources/subscribe" if asked.body["params"]["uri"] == "test://no" => {
+            Reply::error(asked, 200, -32002)
+        }
+        "" => Reply::status(405),
+        _ => Reply::result(asked, json!({})),
+    })
+    .await;
+    let follow = async || {
+        let uris = ["test://a".into(), "test://no".into()].into();
+        connection.follow(uris, &within(5.0)).await.unwrap()
+    };
+    let count = || server.story().iter().filter(|it| *it == "POST resources/subscribe").count();
+    let refused = follow().await;
+    assert!(
+        matches!(&refused[..], [(uri, error)] if &**uri == "test://no" && error.code == -32002)
+    );
+    assert!(follow().await.is_empty());
+    assert_eq!(count(), 2);
+    let session = connection.session();
+    is_gone.store(true, Ordering::Relaxed);
+    connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
+    assert!(session < connection.session());
+    follow().await;
+    assert_eq!(count(), 4);
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ pub enum Heard {
     Progress(Map<String, Value>),
     /// A log line: the parameters of `notifications/message`.
     Log(Map<String, Value>),
+    /// It became a task of the server, which goes on and is waited for.
+    GoesOn,
     /// Something else the server tells.
     Told {
         /// Which notification.

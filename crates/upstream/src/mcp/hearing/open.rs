@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::{Counts, Heard, Stream};
+use super::{Counts, Heard, Stream, Whose};
 use crate::mcp::McpError;
 use crate::mcp::message::Answer;
 
@@ -31,38 +31,59 @@ pub(super) struct Entry {
     /// None where the answer comes on a stream of its own.
     pub(super) answer: Option<oneshot::Sender<Result<Answer, McpError>>>,
     pub(super) heard: Option<mpsc::Sender<Heard>>,
-    /// Ours are nobody's: they neither hear nor stand in the way.
-    pub(super) owner: Option<u64>,
+    pub(super) whose: Whose,
+    pub(super) owner: u64,
+    /// What the server calls the task that it became.
+    pub(super) task: Option<Box<str>>,
     pub(super) asked: Vec<(Value, AbortHandle)>,
 }
 
 impl Open {
-    pub(super) fn uses(&mut self, owner: u64) {
-        if self.last.replace(owner).is_some_and(|before| before != owner) {
+    /// A call begins, or is over.
+    pub(super) fn used_by(&mut self, entry: &Entry) {
+        let is_callers = entry.whose == Whose::Callers;
+        if is_callers && self.last.replace(entry.owner).is_some_and(|before| before != entry.owner)
+        {
             self.unclear_until = Some(Instant::now() + LATE);
         }
     }
 
-    pub(super) fn is_used_by_one(&self) -> bool {
-        self.unclear_until.is_none_or(|until| until <= Instant::now())
+    /// What is only told may be about a call that is over.
+    pub(super) fn who_is_told(&mut self, on: Stream, task: Option<&str>) -> Option<u64> {
+        let is_clear = self.unclear_until.is_none_or(|until| until <= Instant::now());
+        match (on, task) {
+            (Stream::Shared, None) if !is_clear => None,
+            _ => self.whose_task(on, task),
+        }
     }
 
     pub(super) fn whose(&mut self, on: Stream) -> Option<u64> {
         match on {
-            Stream::Of(call) => Some(call),
+            Stream::Of(call) => match self.calls.get(&call).map(|entry| entry.whose) {
+                Some(Whose::PartOf(whole)) => Some(whole),
+                _ => Some(call),
+            },
             Stream::Shared => {
                 let now = Instant::now();
                 self.given_up.retain(|(_, until)| now < *until);
                 if !self.given_up.is_empty() {
                     return None;
                 }
-                let mut theirs = self.calls.iter().filter(|(_, entry)| entry.owner.is_some());
+                let mut theirs =
+                    self.calls.iter().filter(|(_, entry)| entry.whose == Whose::Callers);
                 match (theirs.next(), theirs.next()) {
                     (Some((id, _)), None) => Some(*id),
                     _ => None,
                 }
             }
         }
+    }
+
+    /// Whose a message is that may say which task it is about. If it does, it is nobody else's.
+    pub(super) fn whose_task(&mut self, on: Stream, task: Option<&str>) -> Option<u64> {
+        let Some(task) = task else { return self.whose(on) };
+        let mut calls = self.calls.iter();
+        calls.find(|(_, entry)| entry.task.as_deref() == Some(task)).map(|(id, _)| *id)
     }
 
     /// The server no longer wants the answer.

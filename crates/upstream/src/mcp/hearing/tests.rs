@@ -23,12 +23,12 @@ fn question() -> Incoming {
 fn what_is_said_on_a_shared_stream_is_heard_by_the_only_call_of_a_caller() {
     let hearing = Hearing::default();
     let (heard, mut hears) = mpsc::channel(8);
-    let (ours, _answer) = hearing.begin(&Call::default(), true).unwrap();
-    let (first, _answer) = hearing.begin(&by(heard), false).unwrap();
+    let (ours, _answer) = hearing.begin(&Call::default(), Whose::Ours).unwrap();
+    let (first, _answer) = hearing.begin(&by(heard), Whose::Callers).unwrap();
     let log = || notification("notifications/message", json!({"data": 1}));
     hearing.hear(log(), Stream::Shared);
     assert!(matches!(hears.try_recv(), Ok(Heard::Log(_))));
-    let (second, _answer) = hearing.begin(&Call::default(), false).unwrap();
+    let (second, _answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
     hearing.hear(log(), Stream::Shared);
     assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Reply(_)));
     assert!(hears.try_recv().is_err());
@@ -43,10 +43,10 @@ fn what_is_said_on_a_shared_stream_is_heard_by_the_only_call_of_a_caller() {
 async fn what_a_call_that_was_given_up_asks_late_is_not_asked_of_the_next_one() {
     for is_answered in [true, false] {
         let hearing = Hearing::default();
-        let (first, _answer) = hearing.begin(&Call::default(), false).unwrap();
+        let (first, _answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
         hearing.give_up(first);
         let (heard, _hears) = mpsc::channel(8);
-        let (_, _answer) = hearing.begin(&by(heard), false).unwrap();
+        let (_, _answer) = hearing.begin(&by(heard), Whose::Callers).unwrap();
         assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Reply(_)));
         if is_answered {
             let answer = Answer::Result(Map::new());
@@ -65,13 +65,13 @@ async fn what_is_told_late_about_a_call_is_not_told_to_somebody_else() {
     let (heard, mut hears) = mpsc::channel(8);
     for (owner, is_told) in [(1, true), (1, true), (2, false), (2, false), (1, false)] {
         let call = Call { owner, ..by(heard.clone()) };
-        let (id, _answer) = hearing.begin(&call, false).unwrap();
+        let (id, _answer) = hearing.begin(&call, Whose::Callers).unwrap();
         hearing.hear(log(), Stream::Shared);
         assert_eq!(hears.try_recv().is_ok(), is_told, "{owner}");
         hearing.end(id);
     }
     tokio::time::sleep(GIVEN_UP).await;
-    let (_, _answer) = hearing.begin(&Call { owner: 1, ..by(heard) }, false).unwrap();
+    let (_, _answer) = hearing.begin(&Call { owner: 1, ..by(heard) }, Whose::Callers).unwrap();
     hearing.hear(log(), Stream::Shared);
     assert!(hears.try_recv().is_ok());
 }
@@ -81,7 +81,7 @@ async fn a_question_ends_with_its_call_and_when_the_server_takes_it_back() {
     let hearing = Hearing::default();
     for takes_back in [true, false] {
         let (heard, mut hears) = mpsc::channel(8);
-        let call = hearing.begin_alone(&by(heard), false).unwrap();
+        let call = hearing.begin_alone(&by(heard), Whose::Callers).unwrap();
         let Next::Ask(asked) = hearing.hear(question(), Stream::Of(call)) else {
             panic!("nobody was asked")
         };
@@ -103,11 +103,11 @@ async fn a_question_ends_with_its_call_and_when_the_server_takes_it_back() {
 #[test]
 fn the_end_is_told_to_every_call_and_to_those_who_come_later() {
     let hearing = Hearing::default();
-    let (_, mut answer) = hearing.begin(&Call::default(), false).unwrap();
+    let (_, mut answer) = hearing.begin(&Call::default(), Whose::Callers).unwrap();
     hearing.fail(McpError::NotReading);
     hearing.fail(McpError::Closed);
     assert!(matches!(answer.try_recv(), Ok(Err(McpError::NotReading))));
-    assert!(matches!(hearing.begin(&Call::default(), false), Err(McpError::NotReading)));
+    assert!(matches!(hearing.begin(&Call::default(), Whose::Callers), Err(McpError::NotReading)));
 }
 
 proptest! {
@@ -115,7 +115,7 @@ proptest! {
     #[test]
     fn no_call_gets_the_answer_of_another(ids in prop::collection::vec(0u64..8, 0..40)) {
         let hearing = Hearing::default();
-        let mut calls: Vec<_> = (0..5).map(|_| hearing.begin(&Call::default(), false).unwrap()).collect();
+        let mut calls: Vec<_> = (0..5).map(|_| hearing.begin(&Call::default(), Whose::Callers).unwrap()).collect();
         for id in &ids {
             let answer = Answer::Result(Map::from_iter([("id".to_owned(), json!(id))]));
             hearing.hear(Incoming::Answer { id: json!(id), answer }, Stream::Shared);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{ASIDE, HttpLink};
 use crate::http::header::{HeaderMap, HeaderValue};
 use crate::http::{Limits, Method, Request};
+use crate::mcp::hearing::Whose;
 use crate::mcp::meta::{self, MODERN};
 use crate::mcp::settings::{Call, Era};
 use crate::mcp::{McpError, open};
@@ -35,6 +36,10 @@ impl HttpLink {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(crate) fn generation(&self) -> u64 {
+        self.session().generation
+    }
+
     pub(crate) fn has_session(&self) -> bool {
         self.session().id.is_some()
     }
@@ -51,7 +56,7 @@ impl HttpLink {
         let fresh = Session { is_modern: false, version: None, id: None, generation };
         let mut params = meta::introduction(&self.settings);
         let call = Call { deadline: Some(self.settings.limits.opening), ..Call::default() };
-        let exchanged = self.exchange(fresh, "initialize", &mut params, &call, true).await;
+        let exchanged = self.exchange(fresh, "initialize", &mut params, &call, Whose::Ours).await;
         let (answer, id) = exchanged.map_err(|failure| failure.at(&self.url))?;
         let result = open::accepted("initialize", answer)?;
         let version = Some(meta::chosen(&result)?);

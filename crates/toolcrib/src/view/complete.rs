@@ -1,0 +1,140 @@
+//! Proposals for what somebody fills in: of the server whose prompt or template it is, or of a provider.
+
+use serde_json::{Map, Value, json};
+
+use super::AgentView;
+use super::offers::{Offer, OfferKind};
+use super::primitives::{Got, got_of_server};
+use crate::call::CallContext;
+use crate::provider::{Unfinished, UnfinishedOf};
+use crate::upstreams::bridge::{Asking, Bridged, Wanted};
+
+/// The most proposals in one answer, as the protocol says.
+const MOST: usize = 100;
+/// Method not found.
+const NO_METHOD: i64 = -32601;
+
+impl AgentView {
+    /// Proposals for something unfinished, as the result of `completion/complete`.
+    pub async fn complete(&self, unfinished: &Unfinished, call: &CallContext) -> Got {
+        if let Some(offer) = self.unfinished_offer(&unfinished.of) {
+            return self.complete_at_server(&offer, unfinished, call).await;
+        }
+        let proposals = self.providers().find_map(|provider| provider.complete(unfinished));
+        let proposals = proposals.or_else(|| self.knows(&unfinished.of).then(Vec::new));
+        match proposals {
+            Some(values) => Got::Result(completion(values)),
+            None => Got::Missing,
+        }
+    }
+
+    fn unfinished_offer(&self, of: &UnfinishedOf) -> Option<Offer> {
+        let (kind, key) = match of {
+            UnfinishedOf::Prompt(name) => (OfferKind::Prompt, name),
+            UnfinishedOf::Template(uri) => (OfferKind::Template, uri),
+        };
+        self.offers(kind).into_iter().find(|offer| offer.key == *key)
+    }
+
+    fn knows(&self, of: &UnfinishedOf) -> bool {
+        match of {
+            UnfinishedOf::Prompt(name) => self.prompts().iter().any(|prompt| prompt.key == *name),
+            UnfinishedOf::Template(uri) => {
+                let mut offers = self.resource_templates().into_iter().chain(self.resources());
+                offers.any(|offer| offer.key == *uri)
+            }
+        }
+    }
+
+    /// A server that proposes nothing is not asked: that is no error of whoever types.
+    async fn complete_at_server(
+        &self,
+        offer: &Offer,
+        unfinished: &Unfinished,
+        call: &CallContext,
+    ) -> Got {
+        let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
+            return Got::Missing;
+        };
+        let upstream = match self.upstream(&source.source).await {
+            Ok(upstream) => upstream,
+            Err((failure, _)) => return Got::Failed(failure.message),
+        };
+        if !upstream.connection.about().can("completions") {
+            return Got::Result(completion(Vec::new()));
+        }
+        let params = params(offer, unfinished);
+        let wanted = Wanted { params, what: Asking::Other("completion/complete") };
+        match self.ask(upstream, wanted, call).await {
+            Bridged::Error(error) if error.code == NO_METHOD => Got::Result(completion(Vec::new())),
+            bridged => match got_of_server(call, bridged) {
+                Got::Result(result) => within_bounds(result),
+                other => other,
+            },
+        }
+    }
+}
+
+/// As its server calls it.
+fn params(offer: &Offer, unfinished: &Unfinished) -> Map<String, Value> {
+    let of = match unfinished.of {
+        UnfinishedOf::Prompt(_) => json!({"type": "ref/prompt", "name": offer.own}),
+        UnfinishedOf::Template(_) => json!({"type": "ref/resource", "uri": offer.own}),
+    };
+    let argument = json!({"name": unfinished.argument, "value": unfinished.value});
+    let mut params = Map::from_iter([("ref".to_owned(), of), ("argument".to_owned(), argument)]);
+    if !unfinished.known.is_empty() {
+        params.insert("context".to_owned(), json!({"arguments": unfinished.known}));
+    }
+    params
+}
+
+fn completion(mut values: Vec<String>) -> Map<String, Value> {
+    let total = values.len();
+    values.truncate(MOST);
+    let completion = json!({"values": values, "total": total, "hasMore": MOST < total});
+    Map::from_iter([("completion".to_owned(), completion)])
+}
+
+/// As it came, but for texts beyond those that clients take.
+fn within_bounds(mut result: Map<String, Value>) -> Got {
+    let completion = result.get_mut("completion").and_then(Value::as_object_mut);
+    let values = completion.as_ref().and_then(|it| it.get("values")?.as_array());
+    let (Some(values), Some(completion)) = (values.cloned(), completion) else { return unusable() };
+    if !values.iter().all(Value::is_string) {
+        return unusable();
+    }
+    if MOST < values.len() {
+        completion.insert("values".to_owned(), values.into_iter().take(MOST).collect());
+        completion.insert("hasMore".to_owned(), true.into());
+    }
+    Got::Result(result)
+}
+
+fn unusable() -> Got {
+    Got::Failed("the server's proposals are not what MCP says".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounded(result: Value) -> Got {
+        within_bounds(result.as_object().cloned().unwrap())
+    }
+
+    #[test]
+    fn proposals_of_a_server_go_through_as_they_came_but_not_too_many() {
+        let few = json!({"completion": {"values": ["a"], "total": 7, "x": 1}, "_meta": {"y": 2}});
+        assert!(matches!(bounded(few.clone()), Got::Result(result) if json!(result) == few));
+        let many: Vec<String> = (0..=MOST).map(|number| number.to_string()).collect();
+        let Got::Result(result) = bounded(json!({"completion": {"values": many}})) else {
+            panic!("they are texts")
+        };
+        assert_eq!(result["completion"]["values"].as_array().unwrap().len(), MOST);
+        assert_eq!(result["completion"]["hasMore"], true);
+        for odd in [json!({}), json!({"completion": []}), json!({"completion": {"values": [1]}})] {
+            assert!(matches!(bounded(odd), Got::Failed(_)));
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Hearing of changes of resources: of those of MCP servers that the agent has, and of what providers offer.
+
+use model::SourceId;
+
+use super::AgentView;
+use super::offers;
+use crate::upstreams::followers::{Following, NotFollowed};
+
+impl AgentView {
+    /// From now on it is told when this resource changes. Providers tell of theirs without being asked.
+    pub async fn follow(&self, uri: &str, following: &Following) -> Result<(), NotFollowed> {
+        let Some((offer, own)) = self.resource_of_server(uri) else {
+            return if self.is_provided(uri) { Ok(()) } else { Err(NotFollowed::Missing) };
+        };
+        let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
+        let upstream = self.upstream(&source.source).await;
+        let upstream = upstream.map_err(|(failure, _)| NotFollowed::Failed(failure.message))?;
+        if !upstream.connection.tells_of_resources() {
+            return Err(NotFollowed::Silent);
+        }
+        following.add(&self.crib, &self.agent, &upstream, uri, &own).await
+    }
+
+    /// Ends what the agent follows and no longer has.
+    pub fn keep_following(&self, following: &Following) {
+        following.keep(|uri| self.source_of(uri));
+    }
+
+    fn source_of(&self, uri: &str) -> Option<SourceId> {
+        self.resource_of_server(uri).map(|(offer, _)| offer.entry.tool.source.clone())
+    }
+
+    fn is_provided(&self, uri: &str) -> bool {
+        self.providers().any(|provider| {
+            let templates = provider.list_resource_templates();
+            provider.list_resources().iter().any(|one| *one.key == *uri)
+                || templates.iter().any(|one| offers::is_like(uri, &one.key))
+        })
+    }
+}

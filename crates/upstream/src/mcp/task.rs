@@ -1,0 +1,220 @@
+//! Calls of tools that become tasks of their server: looked after until they are done, so that whoever called just waits.
+//!
+//! In 2025-11-25 whoever calls asks for a task (`basic/utilities/tasks`); in 2026-07-28 the server makes one if it likes
+//! (the extension `io.modelcontextprotocol/tasks`). A task that nobody waits for any more is cancelled.
+
+mod look;
+mod questions;
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::{sleep, timeout};
+
+use self::look::{Status, Task};
+use super::connection::Connection;
+use super::hearing::{Heard, Whose, take_related};
+use super::message::{Answer, RpcError};
+use super::settings::{Call, Era};
+use super::{About, McpError};
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// For one look, and for what nobody waits for.
+const LOOK: Duration = Duration::from_secs(30);
+const ASIDE: Duration = Duration::from_secs(10);
+/// How often in a row a server may not be reached while its task goes on.
+const MAX_MISSED: u32 = 5;
+
+/// How a tool is called that may take long.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsTask {
+    /// Its server wants it to be called as a task (`execution.taskSupport` is `required`).
+    pub is_needed: bool,
+    /// How long a task may take; as long as the call if not said.
+    pub patience: Option<Duration>,
+}
+
+/// How the server does tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// It is asked for one, and for its result.
+    Asked,
+    /// It makes one by itself, and the result comes with a look.
+    Given,
+}
+
+impl Connection {
+    /// Calls a tool. If that becomes a task, it is waited for; dropping the future cancels the task.
+    pub async fn call_tool(
+        &self,
+        mut params: Map<String, Value>,
+        as_task: AsTask,
+        mut call: Call,
+    ) -> Result<Answer, McpError> {
+        let Some(form) = form(self.about(), as_task) else {
+            return self.request("tools/call", params, call).await;
+        };
+        let patience = as_task.patience.unwrap_or(call.time());
+        match form {
+            Form::Given => call.capabilities = Some(self.with_tasks(&call)),
+            Form::Asked => {
+                let ttl = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+                params.insert("task".to_owned(), json!({"ttl": ttl}));
+            }
+        }
+        let _use = self.in_use();
+        let mut whole = self.hold(&call)?;
+        let part = Whose::PartOf(whole.id);
+        let answer = self.run("tools/call", &mut params, &call, part).await?;
+        let Some(task) = begun(form, &answer) else {
+            whole.is_over = true;
+            return Ok(answer);
+        };
+        whole.becomes(&task.id);
+        if let Some(heard) = &call.heard {
+            // Who does not listen need not know.
+            drop(heard.try_send(Heard::GoesOn));
+        }
+        let mut begun =
+            Begun { connection: self, form, call, part, patience, task, is_over: false };
+        let late = |_| McpError::Timeout { method: "tools/call".into(), deadline: patience };
+        let answer = timeout(patience, begun.wait()).await.map_err(late)??;
+        whole.is_over = true;
+        Ok(answer)
+    }
+
+    /// What the caller can do, and that a task will be waited for.
+    fn with_tasks(&self, call: &Call) -> Map<String, Value> {
+        let mut all = self.capabilities_of(call).clone();
+        let extensions = all.entry("extensions").or_insert_with(|| json!({}));
+        if let Some(extensions) = extensions.as_object_mut() {
+            extensions.insert(EXTENSION.to_owned(), json!({}));
+        }
+        all
+    }
+}
+
+/// None if the call becomes no task.
+fn form(about: &About, as_task: AsTask) -> Option<Form> {
+    match about.era {
+        Era::Modern => about.says(&["extensions", EXTENSION]).then_some(Form::Given),
+        // Whoever does not say so must not be asked for a task, whatever its tools say.
+        Era::Initialize | Era::HttpSse => {
+            let takes = about.says(&["tasks", "requests", "tools", "call"]);
+            (as_task.is_needed && takes).then_some(Form::Asked)
+        }
+    }
+}
+
+fn begun(form: Form, answer: &Answer) -> Option<Task> {
+    let Answer::Result(result) = answer else { return None };
+    match form {
+        Form::Asked => Task::read(result.get("task")?.as_object()?),
+        Form::Given => {
+            let is_task = result.get("resultType").is_some_and(|kind| kind == "task");
+            is_task.then(|| Task::read(result)).flatten()
+        }
+    }
+}
+
+/// A task of the server. Dropping it before it is over cancels it.
+struct Begun<'a> {
+    connection: &'a Connection,
+    form: Form,
+    call: Call,
+    part: Whose,
+    patience: Duration,
+    task: Task,
+    is_over: bool,
+}
+
+impl Begun<'_> {
+    async fn wait(&mut self) -> Result<Answer, McpError> {
+        let mut asked = questions::Asked::default();
+        loop {
+            if self.task.status == Status::Working {
+                sleep(self.task.pause).await;
+            }
+            if let Some(error) = self.look().await? {
+                return Ok(Answer::Error(error));
+            }
+            match (self.form, self.task.status) {
+                (_, Status::Working) => {}
+                // It blocks until the end, and takes what is asked on the way.
+                (Form::Asked, _) => return self.result().await,
+                (Form::Given, Status::InputRequired) => {
+                    if let Some(refused) = self.answer(&mut asked).await? {
+                        return Ok(Answer::Error(refused));
+                    }
+                    sleep(self.task.pause).await;
+                }
+                (Form::Given, _) => {
+                    self.is_over = true;
+                    return self.task.take_answer();
+                }
+            }
+        }
+    }
+
+    /// How it is now; or the server's word that it does not know.
+    async fn look(&mut self) -> Result<Option<RpcError>, McpError> {
+        let mut missed = 0;
+        loop {
+            match self.ask("tasks/get", Map::new(), LOOK).await {
+                Ok(Answer::Error(error)) => return Ok(Some(error)),
+                Ok(Answer::Result(result)) => {
+                    let unreadable = || McpError::unreadable("tasks/get", "it is no task");
+                    self.task = Task::read(&result).ok_or_else(unreadable)?;
+                    return Ok(None);
+                }
+                Err(McpError::Http(_) | McpError::Timeout { .. }) if missed < MAX_MISSED => {
+                    missed += 1;
+                    sleep(self.task.pause).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Its result, where that is asked for.
+    async fn result(&mut self) -> Result<Answer, McpError> {
+        let mut answer = self.ask("tasks/result", Map::new(), self.patience).await?;
+        self.is_over = true;
+        if let Answer::Result(result) = &mut answer {
+            take_related(result);
+        }
+        Ok(answer)
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        mut params: Map<String, Value>,
+        deadline: Duration,
+    ) -> Result<Answer, McpError> {
+        params.insert("taskId".to_owned(), json!(self.task.id));
+        let call = part_of(&self.call, deadline);
+        self.connection.run(method, &mut params, &call, self.part).await
+    }
+}
+
+/// The same caller, who has said already what is to be heard.
+fn part_of(call: &Call, deadline: Duration) -> Call {
+    let (headers, capabilities) = (call.headers.clone(), call.capabilities.clone());
+    Call { deadline: Some(deadline), headers, capabilities, ..Call::default() }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        let can = self.form == Form::Given || self.connection.about().says(&["tasks", "cancel"]);
+        let runtime = tokio::runtime::Handle::try_current();
+        if let (false, true, Ok(runtime)) = (self.is_over, can, runtime) {
+            let (connection, call) = (self.connection.clone(), part_of(&self.call, ASIDE));
+            let mut params = Map::from_iter([("taskId".to_owned(), json!(self.task.id))]);
+            runtime.spawn(async move {
+                // Whether it stops is up to the server.
+                drop(connection.run("tasks/cancel", &mut params, &call, Whose::Ours).await);
+            });
+        }
+    }
+}

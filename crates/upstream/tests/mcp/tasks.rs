@@ -1,0 +1,287 @@
+//! Tools whose calls become tasks of their server: whoever calls waits as for any other.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use upstream::mcp::{Answer, AsTask, Call, Connection, Heard, McpError};
+
+use crate::server::{Asked, Piece, Reply, Server};
+use crate::support::*;
+
+const TASKS: &str = "io.modelcontextprotocol/tasks";
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+const NEEDED: AsTask = AsTask { is_needed: true, patience: None };
+
+/// A server of the older era that says this of its tasks.
+async fn older(
+    tasks: Value,
+    then: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+) -> (Server, Connection) {
+    let server = Server::start(move |asked| match asked.method() {
+        "server/discover" => Reply::error(asked, 400, -32000),
+        "initialize" => {
+            let capabilities = json!({"tools": {}, "tasks": tasks});
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities});
+            Reply::result(asked, result)
+        }
+        method if method.starts_with("notifications/") => Reply::status(202),
+        "" if asked.verb == "GET" => Reply::status(405),
+        "" => Reply::status(202),
+        _ => then(asked),
+    })
+    .await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    (server, connection)
+}
+
+async fn modern(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Server, Connection) {
+    let server = Server::start(move |asked| match asked.method() {
+        "server/discover" => {
+            let capabilities = json!({"tools": {}, "extensions": {TASKS: {}}});
+            let versions = ["2026-07-28"];
+            let result = json!({"supportedVersions": versions, "capabilities": capabilities});
+            Reply::result(asked, result)
+        }
+        _ => then(asked),
+    })
+    .await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    (server, connection)
+}
+
+fn can_all() -> Value {
+    json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
+}
+
+fn task(status: &str) -> Value {
+    json!({"taskId": "t1", "status": status, "ttl": 60_000, "pollInterval": 100, "pollIntervalMs": 100})
+}
+
+/// A task with something beside it.
+fn task_with(status: &str, name: &str, value: Value) -> Value {
+    let mut task = task(status);
+    task[name] = value;
+    task
+}
+
+fn methods(server: &Server) -> Vec<String> {
+    let story = server.story().into_iter();
+    story.filter_map(|told| Some(told.strip_prefix("POST ")?.to_owned())).skip(1).collect()
+}
+
+#[tokio::test]
+async fn a_tool_that_must_be_a_task_is_called_as_one_and_waited_for() {
+    let looks = AtomicUsize::new(0);
+    let (server, connection) = older(can_all(), move |asked| match asked.method() {
+        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+        "tasks/get" => {
+            let is_first = looks.fetch_add(1, Ordering::Relaxed) == 0;
+            Reply::result(asked, task(if is_first { "working" } else { "completed" }))
+        }
+        _ => {
+            let meta = json!({RELATED: {"taskId": "t1"}, "vendor": 1});
+            Reply::result(asked, json!({"content": [], "_meta": meta}))
+        }
+    })
+    .await;
+    let (call, mut hears) = heard();
+    let answer = connection.call_tool(tool("x", json!({"a": 1})), NEEDED, call).await.unwrap();
+    assert_eq!(result(answer), json!({"content": [], "_meta": {"vendor": 1}}));
+    assert!(matches!(hears.try_recv(), Ok(Heard::GoesOn)));
+    let asked = server.asked();
+    let params = |method: &str| {
+        asked.iter().find(|asked| asked.method() == method).unwrap().body["params"].clone()
+    };
+    assert_eq!(params("tools/call")["task"], json!({"ttl": 20_000}));
+    assert_eq!(
+        (params("tasks/get"), params("tasks/result")),
+        (json!({"taskId": "t1"}), json!({"taskId": "t1"}))
+    );
+    let told = ["tools/call", "tasks/get", "tasks/get", "tasks/result"];
+    assert!(methods(&server).ends_with(&told.map(str::to_owned)), "{:?}", methods(&server));
+}
+
+#[tokio::test]
+async fn no_task_is_asked_for_where_none_is_needed_or_none_are_made() {
+    for (tasks, needed) in [(can_all(), false), (json!({"requests": {}}), true)] {
+        let (server, connection) =
+            older(tasks, |asked| Reply::result(asked, json!({"content": []}))).await;
+        let as_task = AsTask { is_needed: needed, patience: None };
+        connection.call_tool(tool("x", json!({})), as_task, within(5.0)).await.unwrap();
+        let asked = server.asked();
+        let called = asked.iter().find(|asked| asked.method() == "tools/call").unwrap();
+        assert_eq!(called.body["params"]["task"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn what_a_task_asks_and_says_on_the_way_to_its_result_reaches_its_caller() {
+    let (server, connection) = older(can_all(), |asked| match asked.method() {
+        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+        "tasks/get" => Reply::result(asked, task("input_required")),
+        _ => {
+            let message = |mut message: Value| {
+                message["jsonrpc"] = json!("2.0");
+                Piece::Message(message)
+            };
+            let meta = json!({RELATED: {"taskId": "t1"}});
+            let log = json!({"level": "info", "data": 3, "_meta": meta});
+            let other = json!({"message": "whose?", "_meta": {RELATED: {"taskId": "t2"}}});
+            let params = json!({"message": "name?", "_meta": meta});
+            let progress = json!({"progressToken": 3, "progress": 1});
+            Reply::Stream(vec![
+                message(json!({"method": "notifications/progress", "params": progress})),
+                message(json!({"method": "notifications/message", "params": log})),
+                message(json!({"id": "o", "method": "elicitation/create", "params": other})),
+                message(json!({"id": "q", "method": "elicitation/create", "params": params})),
+                Piece::Text(": beat\n\n".to_owned()),
+                Piece::Message(asked.result(json!({"content": []}))),
+            ])
+        }
+    })
+    .await;
+    let (call, mut hears) = heard();
+    let calling = connection.call_tool(tool("x", json!({})), NEEDED, call);
+    let answering = async {
+        assert!(matches!(hears.recv().await, Some(Heard::GoesOn)));
+        let Some(Heard::Progress(progress)) = hears.recv().await else { panic!("no progress") };
+        assert_eq!(progress["progress"], 1);
+        let Some(Heard::Log(log)) = hears.recv().await else { panic!("no log") };
+        assert_eq!(json!(log), json!({"level": "info", "data": 3}));
+        let Some(Heard::Asks { params, reply, .. }) = hears.recv().await else {
+            panic!("it did not ask")
+        };
+        assert_eq!(json!(params), json!({"message": "name?"}));
+        drop(reply.send(Ok(object(json!({"action": "accept"})))));
+    };
+    let (answer, ()) = tokio::join!(calling, answering);
+    assert_eq!(result(answer.unwrap()), json!({"content": []}));
+    let token = |asked: &Asked| asked.body["params"]["_meta"]["progressToken"].clone();
+    let called = server.asked().into_iter().find(|asked| asked.method() == "tools/call").unwrap();
+    assert_eq!(token(&called), json!(3), "the progress above was of another call");
+    eventually("it is answered", || {
+        let replies = server.asked().into_iter().filter(|asked| asked.method().is_empty());
+        let replies: Vec<Value> = replies.map(|asked| asked.body).collect();
+        // Whose question names another task is nobody's.
+        replies.iter().any(|reply| reply["id"] == "o" && reply["error"].is_object())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_task_that_nobody_waits_for_any_more_is_cancelled() {
+    let reply = |asked: &Asked| match asked.method() {
+        "tools/call" => {
+            let mut begun = task_with("working", "resultType", json!("task"));
+            begun["task"] = task("working");
+            Reply::result(asked, begun)
+        }
+        _ => Reply::result(asked, task("working")),
+    };
+    let late = AsTask { patience: Some(Duration::from_millis(300)), ..NEEDED };
+    for (server, connection) in [older(can_all(), reply).await, modern(reply).await] {
+        let cancels = || methods(&server).iter().filter(|it| *it == "tasks/cancel").count();
+        let waits = connection.call_tool(tool("x", json!({})), NEEDED, within(20.0));
+        assert!(tokio::time::timeout(Duration::from_millis(300), waits).await.is_err());
+        eventually("it is cancelled", || cancels() == 1).await;
+        let answer = connection.call_tool(tool("x", json!({})), late, within(20.0)).await;
+        assert!(matches!(answer, Err(McpError::Timeout { .. })), "{answer:?}");
+        eventually("it is cancelled too", || cancels() == 2).await;
+        assert_eq!(connection.calls(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_cancel_is_not_told_to() {
+    let tasks = json!({"requests": {"tools": {"call": {}}}});
+    let (server, connection) = older(tasks, |asked| match asked.method() {
+        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+        "ping" => Reply::result(asked, json!({})),
+        _ => Reply::error(asked, 200, -32602),
+    })
+    .await;
+    let answer = connection.call_tool(tool("x", json!({})), NEEDED, within(5.0)).await.unwrap();
+    assert!(matches!(answer, Answer::Error(error) if error.code == -32602));
+    connection.request("ping", object(json!({})), Call::default()).await.unwrap();
+    assert!(!methods(&server).contains(&"tasks/cancel".to_owned()));
+}
+
+#[tokio::test]
+async fn a_modern_server_that_makes_a_task_is_looked_at_and_answered() {
+    let looks = AtomicUsize::new(0);
+    let (server, connection) = modern(move |asked| match asked.method() {
+        "tools/call" => Reply::result(asked, task_with("working", "resultType", json!("task"))),
+        "tasks/update" => Reply::result(asked, json!({"resultType": "complete"})),
+        _ => Reply::result(
+            asked,
+            match looks.fetch_add(1, Ordering::Relaxed) {
+                // What was answered may stand there once more.
+                0 | 1 => {
+                    let name =
+                        json!({"method": "elicitation/create", "params": {"message": "name?"}});
+                    task_with("input_required", "inputRequests", json!({"name": name}))
+                }
+                2 => task("working"),
+                _ => task_with(
+                    "completed",
+                    "result",
+                    json!({"content": [{"type": "text", "text": "Hi"}]}),
+                ),
+            },
+        ),
+    })
+    .await;
+    let (mut call, mut hears) = heard();
+    call.capabilities = Some(object(json!({"elicitation": {}})));
+    let calling = connection.call_tool(tool("x", json!({})), AsTask::default(), call);
+    let answering = async {
+        let mut asked = 0;
+        while let Some(heard) = hears.recv().await {
+            if let Heard::Asks { reply, .. } = heard {
+                asked += 1;
+                drop(
+                    reply.send(Ok(object(json!({"action": "accept", "content": {"name": "Ada"}})))),
+                );
+            }
+        }
+        asked
+    };
+    let (answer, asked) = tokio::join!(calling, answering);
+    assert_eq!(asked, 1);
+    assert_eq!(result(answer.unwrap())["content"][0]["text"], "Hi");
+    let asked = server.asked();
+    let of = |method: &str| asked.iter().filter(|it| it.method() == method).collect::<Vec<_>>();
+    let capabilities = json!({"elicitation": {}, "extensions": {TASKS: {}}});
+    for asked in of("tools/call").into_iter().chain(of("tasks/get")).chain(of("tasks/update")) {
+        let meta = &asked.body["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], capabilities);
+        let name = if asked.method() == "tools/call" { "x" } else { "t1" };
+        assert_eq!(asked.header("mcp-name"), Some(name));
+    }
+    let [update] = of("tasks/update")[..] else { panic!("{asked:?}") };
+    let responses = &update.body["params"]["inputResponses"];
+    assert_eq!(responses["name"]["content"], json!({"name": "Ada"}));
+}
+
+#[tokio::test]
+async fn how_a_modern_task_ends_is_how_the_call_ends() {
+    let error = json!({"code": -32603, "message": "broke off", "data": [1]});
+    for (end, expected) in [
+        (task_with("failed", "error", error.clone()), Some(-32603)),
+        (task("cancelled"), Some(-32000)),
+        (task("completed"), None),
+    ] {
+        let (_server, connection) = modern(move |asked| match asked.method() {
+            "tools/call" => Reply::result(asked, task_with("working", "resultType", json!("task"))),
+            _ => Reply::result(asked, end.clone()),
+        })
+        .await;
+        let answer =
+            connection.call_tool(tool("x", json!({})), AsTask::default(), within(5.0)).await;
+        match expected {
+            Some(code) => assert!(matches!(answer, Ok(Answer::Error(error)) if error.code == code)),
+            None => assert!(matches!(answer, Err(McpError::Unreadable { .. })), "{answer:?}"),
+        }
+    }
+}
