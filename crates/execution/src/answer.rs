@@ -104,7 +104,7 @@ fn failure(asked: &Asked<'_>, answer: &Answer<'_>, details: String) -> Failure {
         false => format!("the upstream answered with status {status}: {details}"),
     };
     let retryable = is_retryable(asked.method, status);
-    Failure { code: ErrorCode::UpstreamError, message, retryable }
+    Failure::new(ErrorCode::UpstreamError, message, retryable)
 }
 
 /// Whether the same call may well succeed later, and does no harm if the first was carried out after all.

@@ -174,7 +174,7 @@ impl HttpTool {
     ) -> Result<Request, Failure> {
         let arguments = self.arguments.checked(arguments);
         let arguments = arguments.map_err(|problems| failure::wrong_arguments(&problems))?;
-        let refused = |code, message| Failure { code, message, retryable: false };
+        let refused = |code, message| Failure::new(code, message, false);
         let mut request =
             self.request(&arguments).map_err(|error| refused(error.code(), error.to_string()))?;
         self.authorise(&mut request, credentials, origin)

@@ -121,6 +121,16 @@ pub struct Failure {
     pub message: String,
     /// Whether the same call may succeed later.
     pub retryable: bool,
+    /// In how many seconds, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+}
+
+impl Failure {
+    /// Without a time to come again.
+    pub fn new(code: ErrorCode, message: impl Into<String>, retryable: bool) -> Self {
+        Self { code, message: message.into(), retryable, retry_after: None }
+    }
 }
 
 /// Why a call failed, in one stable word.

@@ -138,6 +138,11 @@ impl Problem {
         Self { reasons, ..Self::new(Code::NotReady, "ask another node, or again later") }.retry()
     }
 
+    /// What may succeed in so many seconds.
+    pub(crate) fn later(code: Code, detail: impl Into<String>, seconds: Option<u64>) -> Self {
+        Self::new(code, detail).with(RETRY_AFTER, HeaderValue::from(seconds.unwrap_or(1)))
+    }
+
     /// A bug, or worse. The cause is for our log only.
     pub(crate) fn internal(cause: &str) -> Self {
         Self::new(Code::InternalError, "something went wrong inside; the server's log says what")

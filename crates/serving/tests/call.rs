@@ -446,8 +446,8 @@ fn a_tool_of_an_http_manifest_is_called_below_its_url() {
         folder.run(&format!("call tools.json {arguments} {base}")).output()
     };
     insta::assert_snapshot!(dry("get_weather city=São"), @"GET https://travel.example/api/weather?unit=c&city=S%C3%A3o");
-    insta::assert_snapshot!(dry("find b=x a=1 c=y"), @"GET https://travel.example/api/tools/find?a=1&b=x&c=y");
-    insta::assert_snapshot!(dry("find"), @"GET https://travel.example/api/tools/find");
+    insta::assert_snapshot!(dry("find b=x a=1 c=y"), @"GET https://travel.example/api/find?a=1&b=x&c=y");
+    insta::assert_snapshot!(dry("find"), @"GET https://travel.example/api/find");
     insta::assert_snapshot!(dry("say word=hi"), @r#"
     POST https://travel.example/api/say
     Content-Type: application/json

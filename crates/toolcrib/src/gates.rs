@@ -213,25 +213,33 @@ pub(crate) fn verdict(error: Option<&Failure>, status: Option<u16>) -> Verdict {
 }
 
 fn left_alone(wait: Duration) -> Failure {
-    let seconds = wait.as_secs().max(1);
+    let seconds = wait.as_secs() + 1;
     let message =
         format!("the source failed again and again and is left alone: try again in {seconds} s");
-    Failure { code: ErrorCode::CircuitOpen, message, retryable: true }
+    later(ErrorCode::CircuitOpen, message, seconds)
 }
 
 fn too_many(what: &str, exceeded: Exceeded) -> Failure {
-    let message = match exceeded {
+    match exceeded {
         Exceeded::Rate(wait) => {
-            format!("there are too many of {what}: try again in {} s", wait.as_secs() + 1)
+            let seconds = wait.as_secs() + 1;
+            let message = format!("there are too many of {what}: try again in {seconds} s");
+            later(ErrorCode::RateLimited, message, seconds)
         }
-        Exceeded::Concurrent => format!("too many of {what} are under way: try again in a moment"),
-    };
-    Failure { code: ErrorCode::RateLimited, message, retryable: true }
+        Exceeded::Concurrent => {
+            let message = format!("too many of {what} are under way: try again in a moment");
+            later(ErrorCode::RateLimited, message, 1)
+        }
+    }
 }
 
 fn full() -> Failure {
-    let message = "too many calls to the source are under way: try again in a moment".to_owned();
-    Failure { code: ErrorCode::RateLimited, message, retryable: true }
+    let message = "too many calls to the source are under way: try again in a moment";
+    later(ErrorCode::RateLimited, message.to_owned(), 1)
+}
+
+fn later(code: ErrorCode, message: String, seconds: u64) -> Failure {
+    Failure { retry_after: Some(seconds), ..Failure::new(code, message, true) }
 }
 
 #[cfg(test)]

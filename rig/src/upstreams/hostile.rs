@@ -254,8 +254,8 @@ async fn refresh_until_dropped(address: SocketAddr, refresh: Vec<u8>, seen: Arc<
     loop {
         if let Ok(mut connection) = Connection::open(address).await {
             // One that failed was refreshed too. What is odd about a list is told as a warning.
-            let answer = connection.ask(&refresh).await.unwrap_or_default();
-            if contains(answer, b"\"code\"") {
+            let answer = connection.ask(&refresh).await;
+            if answer.map_or(true, |answer| contains(answer, b"\"code\"")) {
                 seen.failed.fetch_add(1, Ordering::Relaxed);
             }
             seen.refreshed.fetch_add(1, Ordering::Relaxed);

@@ -11,8 +11,7 @@ pub fn outcome_of_server(
     result: Result<Map<String, Value>, String>,
     execution_time: Duration,
 ) -> Outcome {
-    let failed =
-        |message| Some(Failure { code: ErrorCode::UpstreamError, message, retryable: false });
+    let failed = |message| Some(Failure::new(ErrorCode::UpstreamError, message, false));
     let (result, content, error) = match result {
         Err(message) => (None, Vec::new(), failed(message)),
         Ok(mut result) => {

@@ -146,7 +146,7 @@ mod from_an_api {
         let failure = failed(404, "application/json", br#"{"error": "no such pet \u001b"}"#);
         let message = r#"the upstream answered with status 404: {"error":"no such pet \u001b"}"#;
         let code = ErrorCode::UpstreamError;
-        assert_eq!(failure, Failure { code, message: message.to_owned(), retryable: false });
+        assert_eq!(failure, Failure::new(code, message.to_owned(), false));
         let failure = failed(500, "text/html", "ü".repeat(10_000).as_bytes());
         assert!(failure.message.ends_with("ü …") && failure.message.chars().count() < 2_100);
         assert_eq!(
@@ -257,7 +257,7 @@ mod from_an_http_manifest {
         assert_eq!((outcome.status, outcome.result), (CallStatus::Failed, None));
         let message = "no such \\u{1b}pet\ntry 7".to_owned();
         let code = ErrorCode::UpstreamError;
-        assert_eq!(outcome.error, Some(Failure { code, message, retryable: false }));
+        assert_eq!(outcome.error, Some(Failure::new(code, message, false)));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(super) fn read(asked: &Asked<'_>, answer: &Value) -> Option<Result<Read, Fai
     let content: Vec<Content> = blocks.map(block).collect();
     if result.get("isError") == Some(&Value::Bool(true)) {
         let message = beginning(asked, &reason(&content, structured));
-        return Some(Err(Failure { code: ErrorCode::UpstreamError, message, retryable: false }));
+        return Some(Err(Failure::new(ErrorCode::UpstreamError, message, false)));
     }
     Some(Ok(Read { result: structured.cloned(), content }))
 }

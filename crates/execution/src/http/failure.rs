@@ -11,7 +11,7 @@ use crate::Problem;
 
 pub(super) fn of(error: &HttpError) -> Failure {
     let (code, retryable) = code_of(error);
-    Failure { code, message: with_cause(error), retryable }
+    Failure::new(code, with_cause(error), retryable)
 }
 
 /// The code, and whether it can be tried again.
@@ -32,12 +32,12 @@ pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
 
 pub(super) fn wrong_arguments(problems: &[Problem]) -> Failure {
     let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
-    Failure { code: ErrorCode::ValidationError, message: lines.join("\n"), retryable: false }
+    Failure::new(ErrorCode::ValidationError, lines.join("\n"), false)
 }
 
 pub(super) fn unsendable() -> Failure {
     let message = "the request has a header or a method that cannot be sent".to_owned();
-    Failure { code: ErrorCode::InternalError, message, retryable: false }
+    Failure::new(ErrorCode::InternalError, message, false)
 }
 
 /// The innermost cause says most: `Connection refused`, `certificate has expired`.

@@ -62,6 +62,10 @@ pub(crate) fn routes() -> Vec<Route> {
         Route::post("disable_source", "/api/sources/{id}/disable", disable)
             .admin("sources", "Do not serve the tools of a source")
             .answers::<SeenSource>(),
+        Route::post("reset_source", "/api/sources/{id}/reset", reset)
+            .admin("sources", "Call a source again that was left alone after failures, on this node")
+            .without_key()
+            .answers::<SeenSource>(),
         Route::post("refresh_source", "/api/sources/{id}/refresh", refresh)
             .admin("sources", "Ask a source what it offers, and take that in")
             .may_take::<Force>()
@@ -105,7 +109,7 @@ fn seen(app: &App, id: &SourceId) -> Result<Seen<SeenSource>, Problem> {
     let snapshot = app.snapshot();
     let entry = snapshot.source(id).ok_or_else(|| Problem::not_found("source", id.as_str()))?;
     let stderr = app.crib.stderr_of(id);
-    let body = SeenSource::of(&snapshot, entry, stderr.as_deref());
+    let body = SeenSource::of(&snapshot, entry, stderr.as_deref(), app.crib.gate_of(id));
     Ok(Seen { tag: tag(&entry.source), body })
 }
 
@@ -218,6 +222,15 @@ async fn enable(
     change: Change,
 ) -> Result<Seen<SeenSource>, Problem> {
     changed(&app, &identity, &change, &id, SourceCommand::Enable).await
+}
+
+async fn reset(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Id(id): Id<SourceId>,
+) -> Result<Seen<SeenSource>, Problem> {
+    app.crib.reset_gate(&id);
+    seen(&app, &id)
 }
 
 async fn disable(

@@ -14,7 +14,7 @@ use crate::answer::Named;
 use crate::app::App;
 use crate::body::Exact;
 use crate::caller::Caller;
-use crate::problem::{FieldError, Problem};
+use crate::problem::{Code, FieldError, Problem};
 use crate::route::Route;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -90,12 +90,19 @@ async fn call_id(
     answer(view.call_id(&id, arguments).await?)
 }
 
-/// Arguments that do not fit were never sent anywhere: that is a mistake in the request.
+/// Arguments that do not fit were never sent anywhere: that is a mistake in the request. Neither was what came too often,
+/// or is for a source that is left alone.
 fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     match outcome.error {
         Some(error) if error.code == ErrorCode::ValidationError => {
             let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };
             Err(Problem::fields(error.message.lines().map(field).collect()))
+        }
+        Some(error) if error.code == ErrorCode::RateLimited => {
+            Err(Problem::later(Code::RateLimited, error.message, error.retry_after))
+        }
+        Some(error) if error.code == ErrorCode::CircuitOpen => {
+            Err(Problem::later(Code::CircuitOpen, error.message, error.retry_after))
         }
         Some(_) | None => Ok(Json(outcome)),
     }

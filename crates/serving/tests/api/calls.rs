@@ -113,6 +113,44 @@ fn a_tool_that_fails_was_called_all_the_same() {
 }
 
 #[test]
+fn a_source_that_fails_again_and_again_is_left_alone_until_somebody_mends_it() {
+    let shop = Shop::open();
+    for _ in 0..5 {
+        assert_eq!(shop.call(json!({"name": "break_pet"})).status, 200);
+    }
+    let before = shop.upstream.requests().len();
+    let refused = shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
+    assert!(refused.problem().starts_with("503 circuit_open"), "{refused:?}");
+    let seconds: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=31).contains(&seconds), "{seconds}");
+    assert_eq!(shop.upstream.requests().len(), before);
+    assert_eq!(shop.server.get("/api/sources/pets").ok()["calls"]["breaker"], "open");
+    let reset = shop.server.post("/api/sources/pets/reset", &json!(null)).ok();
+    assert_eq!(reset["calls"]["breaker"], "closed");
+    let called = shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
+    assert_eq!(called.ok()["status"], "completed");
+}
+
+#[test]
+fn calls_beyond_the_limits_of_a_source_are_refused_with_a_time_to_come_again() {
+    let shop = Shop::open();
+    let mut source = shop.server.get("/api/sources/pets").ok();
+    let limits = json!({"per_agent": {"per_minute": 1, "burst": 2}});
+    let profile = json!({"name": "pets", "settings": source["settings"].take(),
+        "allow": ["127.0.0.1"], "limits": limits});
+    shop.server.put("/api/sources/pets", &profile).ok();
+    let call = || shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
+    assert_eq!((call().status, call().status), (200, 200));
+    let refused = call();
+    assert!(refused.problem().starts_with("429 rate_limited"), "{refused:?}");
+    let seconds: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((30..=61).contains(&seconds), "{seconds}");
+    assert_eq!(shop.upstream.requests().len(), 2);
+    let wrong = json!({"name": "pets", "settings": {"kind": "openapi"}, "limits": {"all": {"per_hour": 1}}});
+    assert!(shop.server.put("/api/sources/pets", &wrong).problem().starts_with("422"));
+}
+
+#[test]
 fn what_is_unknown_and_what_is_not_granted_look_the_same() {
     let shop = Shop::open();
     for name in ["delete_pet", "no_pet", "pets__delete_pet", "tool_search", ""] {

@@ -52,6 +52,7 @@ fn these_are_the_operations() {
     DELETE /api/sources/{id} remove_source (admins)
     POST /api/sources/{id}/enable enable_source (admins)
     POST /api/sources/{id}/disable disable_source (admins)
+    POST /api/sources/{id}/reset reset_source (admins)
     POST /api/sources/{id}/refresh refresh_source (admins)
     GET /api/tools list_tools (admins)
     GET /api/tools/{id} get_tool (admins)
@@ -191,7 +192,8 @@ fn every_answer_has_the_headers_that_the_document_says() {
     let source = json!({"name": "s", "trust": "review", "settings": {"kind": "openapi", "specification": {"text": text}}});
     send("register_source", "", source.clone());
     server.wait_for("/api/sources/s", |source| !source["inventory"].is_null());
-    for name in ["get_source", "refresh_source", "disable_source", "enable_source"] {
+    for name in ["get_source", "refresh_source", "reset_source", "disable_source", "enable_source"]
+    {
         send(name, "s", none.clone());
     }
     send("update_source", "s", source);

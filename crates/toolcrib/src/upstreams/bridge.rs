@@ -463,7 +463,7 @@ pub(crate) fn failure(error: &McpError) -> Failure {
         McpError::Busy { .. } => (ErrorCode::RateLimited, true),
         _ => (ErrorCode::UpstreamError, false),
     };
-    Failure { code, message: model::sentence(error), retryable }
+    Failure::new(code, model::sentence(error), retryable)
 }
 
 fn gone() -> Failure {
@@ -476,5 +476,5 @@ fn unreadable(why: &str) -> Failure {
 }
 
 fn of_upstream(message: String, retryable: bool) -> Failure {
-    Failure { code: ErrorCode::UpstreamError, message, retryable }
+    Failure::new(ErrorCode::UpstreamError, message, retryable)
 }

@@ -161,11 +161,11 @@ impl AgentView {
                         Ok(_) => DoneBy::Nobody(failure_of_tool(format!(
                             "`{name}` is not called by way of execute_tool"
                         ))),
-                        Err(missing) => DoneBy::Nobody(Failure {
-                            code: ErrorCode::NotGranted,
-                            message: missing.to_string(),
-                            retryable: false,
-                        }),
+                        Err(missing) => DoneBy::Nobody(Failure::new(
+                            ErrorCode::NotGranted,
+                            missing.to_string(),
+                            false,
+                        )),
                     }
                 }
             }
@@ -371,7 +371,7 @@ fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failu
     schema.check(arguments).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let (code, message) = (ErrorCode::ValidationError, problems.join("\n"));
-        Failure { code, message, retryable: false }
+        Failure::new(code, message, false)
     })
 }
 
@@ -420,11 +420,11 @@ fn elapsed(start: Instant) -> u64 {
 }
 
 fn failure_of_tool(message: String) -> Failure {
-    Failure { code: ErrorCode::BuiltinError, message, retryable: false }
+    Failure::new(ErrorCode::BuiltinError, message, false)
 }
 
 pub(super) fn refused(message: &str) -> Failure {
-    Failure { code: ErrorCode::InternalError, message: message.to_owned(), retryable: false }
+    Failure::new(ErrorCode::InternalError, message.to_owned(), false)
 }
 
 /// The cause is for our log: it may name files, variables and addresses that are nothing for an agent.

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use model::{Finding, Health, Kind, Name, SourceId, SourceProfile, SourceUrl, ToolId, Warning};
 use schemars::JsonSchema;
 use serde::Serialize;
+use toolcrib::GateState;
 
 use crate::etag::Tag;
 use crate::out;
@@ -44,6 +45,9 @@ pub(super) struct SeenSource {
     warnings: Vec<Warning>,
     /// What a person cannot see or should not trust in the texts of its tools, the worst first.
     findings: Vec<ToolFinding>,
+    /// How calls to it are doing on this node, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    calls: Option<Calls>,
     /// The last that its program wrote to its standard error, on this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
@@ -60,6 +64,26 @@ struct ToolFinding {
 
 /// How many findings are shown with their source; `GET /api/tools` has the rest.
 const FINDINGS: usize = 100;
+
+/// How calls to a source are doing.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SourceCalls")]
+struct Calls {
+    /// `closed` if calls go through, `open` if the source failed again and again and is left alone, `half_open` while one
+    /// call finds out whether it works again.
+    breaker: Box<str>,
+    /// Under way.
+    running: usize,
+    /// Waiting for a place.
+    waiting: usize,
+}
+
+impl Calls {
+    fn of(state: GateState) -> Self {
+        let GateState { breaker, calls, waiting } = state;
+        Self { breaker: breaker.into(), running: calls, waiting }
+    }
+}
 
 /// How a source is doing.
 #[derive(Serialize, JsonSchema)]
@@ -136,10 +160,16 @@ impl Listed {
 }
 
 impl SeenSource {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedSource, stderr: Option<&str>) -> Self {
+    pub(super) fn of(
+        snapshot: &Snapshot,
+        entry: &CataloguedSource,
+        stderr: Option<&str>,
+        calls: Option<GateState>,
+    ) -> Self {
         let source = &entry.source;
         Self {
             id: source.id.clone(),
+            calls: calls.map(Calls::of),
             profile: source.profile.clone(),
             state: State::of(snapshot, entry),
             findings: findings(snapshot, entry),
