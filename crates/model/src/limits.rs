@@ -1,6 +1,7 @@
 //! How much a source is given to do (requirement E5).
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,12 +19,17 @@ pub struct SourceLimits {
     /// Those of each tool.
     #[serde(default, skip_serializing_if = "Limit::is_none")]
     pub per_tool: Limit,
-    /// Seconds that a call may take; 30 if not said, and for MCP servers 120.
+    /// Seconds that a call may take; 30 if not said, and for MCP servers 120, or 900 if they can ask on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<NonZeroU32>,
 }
 
 impl SourceLimits {
+    /// How long a call may take, if that is said.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout.map(|seconds| Duration::from_secs(seconds.get().into()))
+    }
+
     /// Whether nothing is said.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

@@ -149,6 +149,11 @@ impl Upstream {
         is_kept(&self.kept.profile)
     }
 
+    /// How long a call may take, if its source says so.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.kept.profile.limits.timeout()
+    }
+
     /// Whether it may ask for the roots of a caller.
     pub(crate) fn may_see_roots(&self) -> bool {
         may_see_roots(&self.kept.profile)

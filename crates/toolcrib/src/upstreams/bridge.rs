@@ -277,7 +277,8 @@ impl Running {
             || abilities.elicitation_by_url
             || abilities.sampling
             || abilities.roots;
-        let deadline = if can_be_asked { WITH_QUESTIONS } else { DEADLINE };
+        let deadline = upstream.timeout().unwrap_or(DEADLINE);
+        let deadline = if can_be_asked { deadline.max(WITH_QUESTIONS) } else { deadline };
         let schema = match &wanted.what {
             Asking::Tool { schema, .. } => Some(Arc::clone(schema)),
             Asking::Other(_) => None,

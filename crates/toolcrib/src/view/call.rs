@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
@@ -377,8 +377,7 @@ fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failu
 
 fn limits(of: &SourceLimits) -> Limits {
     let limits = Limits::default();
-    let deadline = of.timeout.map(|seconds| Duration::from_secs(seconds.get().into()));
-    Limits { deadline: deadline.unwrap_or(limits.deadline), ..limits }
+    Limits { deadline: of.timeout().unwrap_or(limits.deadline), ..limits }
 }
 
 /// A tool that is not in the catalog stands in records under this id.
