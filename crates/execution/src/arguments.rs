@@ -7,6 +7,7 @@
 mod names;
 mod patterns;
 mod top;
+mod unevaluated;
 mod visits;
 
 use std::fmt;
@@ -59,7 +60,7 @@ pub struct Problem {
 impl Arguments {
     /// Compiles any schema, as well as it can be.
     pub fn compile(schema: &Value, others: Others) -> Self {
-        let schema = patterns::without_unusable(schema);
+        let schema = unevaluated::without_costly(patterns::without_unusable(schema));
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(false)

@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use toolcrib::{
     Catalog, Command, CommandError, Context, JournalPlace, Refusal, Secrets, SystemClock,
 };
+use url::Url;
 
 use crate::cli::{Ended, ImportServers};
 use crate::config::Config;
@@ -171,6 +172,9 @@ async fn profile(
             if let Some(problem) = started.problems().into_iter().chain(variables).next() {
                 return Ok(Err(problem.to_string()));
             }
+            if let Some(why) = arguments.iter().find_map(|argument| objection(argument)) {
+                return Ok(Err(why));
+            }
             for (name, value) in environment {
                 match store.keep(&format!("{id}/{name}"), value).await? {
                     Ok(reference) => {
@@ -254,6 +258,23 @@ impl Store {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Why an argument cannot stand in a source as it is.
+fn objection(argument: &str) -> Option<String> {
+    if argument.contains("${") {
+        let shown = plain(argument);
+        return Some(format!(
+            "nobody fills in its argument `{shown}` here: write what it stands for"
+        ));
+    }
+    let value = argument.split_once('=').map_or("", |(_, value)| value);
+    let mut urls = [argument, value].into_iter().filter_map(|text| text.parse::<Url>().ok());
+    urls.any(|url| url.password().is_some()).then(|| {
+        "one of its arguments holds a password, and arguments stand in the journal as they are: \
+         give it to the program by its environment"
+            .to_owned()
+    })
 }
 
 /// The variable that a value stands for: `${NAME}`, `${env:NAME}`.

@@ -54,3 +54,23 @@ fn a_file_that_is_not_json_is_named() {
     exit code: 1
     ");
 }
+
+#[test]
+fn what_only_a_client_knows_and_passwords_are_no_arguments() {
+    let folder = Folder::empty();
+    let servers = json!({"servers": {
+        "files": {"command": "npx", "args": ["-y", "server", "${workspaceFolder}"]},
+        "rows": {"command": "rows", "args": ["--database=postgres://me:hunter2@db.example/x?a=b"]},
+        "same": {"command": "rows", "args": ["postgres://me:hunter2@db.example/x"]},
+        "fine": {"command": "rows", "args": ["--url=https://db.example/?a=b", "a=b", "x://y"]},
+    }});
+    folder.write("mcp.json", servers.to_string());
+    insta::assert_snapshot!(folder.run("import mcp.json").seen(), @"
+    fine: registered as `fine`: rows --url=https://db.example/?a=b a=b x://y
+    stderr: files was not taken: nobody fills in its argument `${workspaceFolder}` here: write what it stands for
+    stderr: rows was not taken: one of its arguments holds a password, and arguments stand in the journal as they are: give it to the program by its environment
+    stderr: same was not taken: one of its arguments holds a password, and arguments stand in the journal as they are: give it to the program by its environment
+    stderr: a server refreshes new sources by itself; programs need `toolcrib serve --allow-stdio`
+    exit code: 3
+    ");
+}

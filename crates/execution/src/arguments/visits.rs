@@ -90,7 +90,7 @@ impl<'a> Count<'a> {
 
     fn keyword(&mut self, keyword: &str, value: &'a Value, instance: &'a Value) -> u64 {
         match keyword {
-            "$ref" => match self.target(value) {
+            "$ref" => match target(self.root, value) {
                 Some(target) => self.visits(target, instance),
                 None => u64::MAX,
             },
@@ -128,16 +128,16 @@ impl<'a> Count<'a> {
         }
         total
     }
+}
 
-    /// Where a reference within the schema leads: `#/$defs/Pet`.
-    fn target(&self, reference: &Value) -> Option<&'a Value> {
-        let pointer = reference.as_str()?.strip_prefix('#')?;
-        self.root.pointer(&percent_decode_str(pointer).decode_utf8().ok()?)
-    }
+/// Where a reference within the schema leads: `#/$defs/Pet`.
+pub(super) fn target<'a>(root: &'a Value, reference: &Value) -> Option<&'a Value> {
+    let pointer = reference.as_str()?.strip_prefix('#')?;
+    root.pointer(&percent_decode_str(pointer).decode_utf8().ok()?)
 }
 
 /// The members of an object, or the items of a list.
-fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+pub(super) fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     match value {
         Value::Object(members) => Box::new(members.values()),
         Value::Array(items) => Box::new(items.iter()),

@@ -1,0 +1,123 @@
+//! `unevaluatedProperties` and `unevaluatedItems` are about everything else that is said of the same value, through all
+//! references. The validator writes that out when it is compiled: two references in an `allOf`, 25 levels deep, are 2 KB
+//! of schema and more memory than there is. Where that would be much, they are not checked.
+
+use std::collections::HashMap;
+use std::ptr;
+
+use serde_json::Value;
+
+use super::visits::{children, target};
+
+/// How many schemas may be written out.
+const MOST: u64 = 10_000;
+/// How far in we go.
+const DEPTH: usize = 300;
+const KEYWORDS: [&str; 2] = ["unevaluatedItems", "unevaluatedProperties"];
+
+pub(super) fn without_costly(mut schema: Value) -> Value {
+    let mut count = Count { root: &schema, known: HashMap::new(), depth: 0 };
+    if MOST < count.everywhere(&schema) {
+        remove(&mut schema);
+    }
+    schema
+}
+
+fn remove(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            KEYWORDS.iter().for_each(|keyword| drop(members.shift_remove(*keyword)));
+            members.values_mut().for_each(remove);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove),
+        _ => {}
+    }
+}
+
+struct Count<'a> {
+    root: &'a Value,
+    known: HashMap<*const Value, u64>,
+    depth: usize,
+}
+
+impl<'a> Count<'a> {
+    /// What all of these keywords take together.
+    fn everywhere(&mut self, schema: &'a Value) -> u64 {
+        let below = children(schema).map(|child| self.everywhere(child));
+        let below = below.fold(0, u64::saturating_add);
+        let is_one = KEYWORDS.iter().any(|keyword| schema.get(keyword).is_some());
+        if is_one { below.saturating_add(self.about_the_same(schema)) } else { below }
+    }
+
+    /// How many schemas are about the same value, each as often as there are ways to it.
+    fn about_the_same(&mut self, schema: &'a Value) -> u64 {
+        let Some(keywords) = schema.as_object() else { return 1 };
+        if let Some(known) = self.known.get(&ptr::from_ref(schema)) {
+            return *known;
+        }
+        if DEPTH < self.depth {
+            return u64::MAX;
+        }
+        // Stands until it is counted: what leads back to itself has no end.
+        self.known.insert(ptr::from_ref(schema), u64::MAX);
+        self.depth += 1;
+        let mut total: u64 = 1;
+        for (keyword, value) in keywords {
+            let more = match keyword.as_str() {
+                "$ref" => match target(self.root, value) {
+                    Some(target) => self.about_the_same(target),
+                    None => u64::MAX,
+                },
+                "$dynamicRef" | "$recursiveRef" => u64::MAX,
+                "not" | "if" | "then" | "else" => self.about_the_same(value),
+                "allOf" | "anyOf" | "oneOf" | "dependentSchemas" => children(value)
+                    .map(|schema| self.about_the_same(schema))
+                    .fold(0, u64::saturating_add),
+                _ => 0,
+            };
+            total = total.saturating_add(more);
+        }
+        self.depth -= 1;
+        self.known.insert(ptr::from_ref(schema), total);
+        total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ladder(steps: usize) -> Value {
+        let step = |step: usize| {
+            let next = json!({"$ref": format!("#/$defs/{}", step + 1)});
+            (step.to_string(), json!({"allOf": [next, next], "unevaluatedProperties": false}))
+        };
+        let mut all: serde_json::Map<String, Value> = (0..steps).map(step).collect();
+        all.insert(steps.to_string(), json!({"properties": {"x": {}}}));
+        json!({"$ref": "#/$defs/0", "$defs": all, "unevaluatedProperties": false})
+    }
+
+    #[test]
+    fn what_is_little_stays_and_what_explodes_goes() {
+        let few = ladder(4);
+        assert_eq!(without_costly(few.clone()), few);
+        for costly in [
+            ladder(25),
+            json!({"$ref": "#", "unevaluatedProperties": false}),
+            json!({"$dynamicRef": "#a", "unevaluatedItems": false}),
+        ] {
+            let left = without_costly(costly);
+            assert!(!left.to_string().contains("unevaluated"), "{left}");
+        }
+        let without = json!({"allOf": [{"$ref": "#"}]});
+        assert_eq!(without_costly(without.clone()), without);
+    }
+
+    #[test]
+    fn a_schema_that_explodes_is_compiled_all_the_same() {
+        let arguments = super::super::Arguments::compile(&ladder(25), super::super::Others::Sent);
+        assert!(arguments.check(&serde_json::Map::new()).is_ok());
+    }
+}
