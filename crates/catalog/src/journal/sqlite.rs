@@ -221,7 +221,7 @@ impl Journal for SqliteJournal {
 }
 
 /// What a failed SQLite call means to the reader of the message.
-fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
+pub(crate) fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
     let place = path.display().to_string();
     let cause = error.to_string();
     match error.sqlite_error_code() {
