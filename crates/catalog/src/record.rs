@@ -12,6 +12,8 @@ mod sqlite;
 mod usage;
 mod verify;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use model::Digest;
 use serde::Serialize;
@@ -32,7 +34,7 @@ const STEP: usize = 10_000;
 /// Every call of a tool. Three implementations: memory, SQLite, PostgreSQL.
 pub trait Records: Send + Sync {
     /// Stores calls in one atomic step, in their order, and counts them.
-    fn store(&self, calls: Vec<CallRecord>) -> Answering<'_, ()>;
+    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()>;
 
     /// The rows that are wanted.
     fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>>;

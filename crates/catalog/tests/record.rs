@@ -100,8 +100,12 @@ fn failed(tool: &str, minute: u32, why: &str) -> CallRecord {
 #[tokio::test]
 async fn a_row_says_what_was_stored_and_follows_the_one_before() {
     for store in stores("rows").await {
-        store.records.store(vec![call("a:x", 1), failed("b:y", 2, "no \u{1F37A}")]).await.unwrap();
-        store.records.store(vec![call("a:x", 3)]).await.unwrap();
+        store
+            .records
+            .store([call("a:x", 1), failed("b:y", 2, "no \u{1F37A}")].into())
+            .await
+            .unwrap();
+        store.records.store([call("a:x", 3)].into()).await.unwrap();
         let rows = store.records.read(CallFilter { limit: 9, ..Default::default() }).await.unwrap();
         let calls: Vec<RecordedCall> = rows.iter().rev().map(|row| row.call().unwrap()).collect();
         assert_eq!(calls[1].call, failed("b:y", 2, "no \u{1F37A}"));
@@ -126,7 +130,7 @@ async fn calls_are_found_by_what_they_say() {
         let cancelled = CallRecord { status: CallEnd::Cancelled, ..call("b:y", 4) };
         let by_eve = CallRecord { subject: "eve".into(), ..call("a:x", 5) };
         let all = vec![call("a:x", 1), failed("a:z", 2, "no"), call("b:y", 3), cancelled, by_eve];
-        store.records.store(all).await.unwrap();
+        store.records.store(all.into()).await.unwrap();
         let text = |text: &str| Some(text.to_owned());
         let none = CallFilter::default;
         assert_eq!(store.ids(none()).await, [5, 4, 3, 2, 1]);
@@ -164,7 +168,11 @@ async fn what_was_changed_or_removed_shows() {
     ];
     for (attempt, (sql, expected)) in attempts.into_iter().enumerate() {
         for store in stores(&format!("tamper_{attempt}")).await {
-            store.records.store((1..=5).map(|minute| call("a:x", minute)).collect()).await.unwrap();
+            store
+                .records
+                .store((1..=5).map(|minute| call("a:x", minute)).collect::<Vec<_>>().into())
+                .await
+                .unwrap();
             assert_eq!(store.problems().await, Vec::<String>::new());
             if store.tamper(sql).await {
                 let problems = store.problems().await;
@@ -178,8 +186,8 @@ async fn what_was_changed_or_removed_shows() {
 async fn totals_follow_the_rows_and_stay_when_they_go() {
     for store in stores("usage").await {
         let calls = vec![call("a:x", 5), failed("a:x", 2, "first"), failed("a:x", 3, "last")];
-        store.records.store(calls).await.unwrap();
-        store.records.store(vec![call("a:x", 4), call("b:y", 6)]).await.unwrap();
+        store.records.store(calls.into()).await.unwrap();
+        store.records.store([call("a:x", 4), call("b:y", 6)].into()).await.unwrap();
         assert_eq!(store.records.forget_before(time(50)).await.unwrap(), 5);
         let names = vec!["a:x".to_owned(), "never".to_owned()];
         let usage = store.records.usage(UsageOf::Tool, names).await.unwrap();
@@ -196,12 +204,12 @@ async fn totals_follow_the_rows_and_stay_when_they_go() {
 async fn old_rows_go_and_the_chain_goes_on() {
     for store in stores("retention").await {
         let calls = [1, 2, 9, 3, 10].map(|minute| call("a:x", minute));
-        store.records.store(calls.to_vec()).await.unwrap();
+        store.records.store(calls.to_vec().into()).await.unwrap();
         // The fourth is old too, but not before the third.
         assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 2);
         assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 0);
         assert_eq!(store.ids(CallFilter::default()).await, [5, 4, 3]);
-        store.records.store(vec![call("a:x", 11)]).await.unwrap();
+        store.records.store([call("a:x", 11)].into()).await.unwrap();
         let verified = verify_records(&*store.records, |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.removed, verified.head.id), (4, 2, 6));
         assert_eq!(verified.problems, Vec::<String>::new());
@@ -225,7 +233,7 @@ async fn several_who_store_at_once_add_to_one_chain() {
         let mut storing = tokio::task::JoinSet::new();
         for minute in 0..20 {
             let records = Arc::clone(&all[minute as usize % all.len()]);
-            storing.spawn(async move { records.store(vec![call("a:x", minute); 3]).await });
+            storing.spawn(async move { records.store(vec![call("a:x", minute); 3].into()).await });
         }
         storing.join_all().await.into_iter().for_each(|stored| stored.unwrap());
         let verified = verify_records(&*store.records, |_| {}).await.unwrap();
@@ -239,10 +247,10 @@ async fn a_record_is_read_again_and_a_foreign_file_is_left_alone() {
     let path = SqliteRecords::beside(&folder.path().join("crib.db"));
     assert!(path.ends_with("crib.db.record"));
     assert!(SqliteRecords::open_read_only(&path).is_err());
-    SqliteRecords::open(&path).unwrap().store(vec![call("a:x", 1)]).await.unwrap();
+    SqliteRecords::open(&path).unwrap().store([call("a:x", 1)].into()).await.unwrap();
     let records = SqliteRecords::open_read_only(&path).unwrap();
     assert_eq!(verify_records(&records, |_| {}).await.unwrap().rows, 1);
-    assert!(records.store(vec![call("a:x", 1)]).await.is_err());
+    assert!(records.store([call("a:x", 1)].into()).await.is_err());
     let foreign = folder.path().join("other.db");
     rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
     assert!(SqliteRecords::open(&foreign).is_err());

@@ -12,6 +12,7 @@ mod call;
 mod caller;
 mod change;
 mod cli;
+mod coming;
 mod config;
 mod deadline;
 mod discover;

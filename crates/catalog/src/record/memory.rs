@@ -1,7 +1,7 @@
 //! A record in memory: for tests and for embedding without a database. Only the last calls are kept.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use jiff::Timestamp;
 
@@ -51,14 +51,14 @@ impl MemoryRecords {
 }
 
 impl Records for MemoryRecords {
-    fn store(&self, calls: Vec<CallRecord>) -> Answering<'_, ()> {
+    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
         let mut kept = self.kept();
         let rows = chained(kept.head(), &calls);
         kept.rows.extend(rows);
         while KEPT < kept.rows.len() {
             kept.forget_first();
         }
-        for call in &calls {
+        for call in &*calls {
             let tool = call.tool_id.as_deref().unwrap_or_default().to_owned();
             kept.usage.entry((UsageOf::Tool, tool)).or_default().add(call);
             let subject = (UsageOf::Subject, call.subject.to_string());

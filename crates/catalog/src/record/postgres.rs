@@ -3,6 +3,8 @@
 //! A group of calls is stored under one advisory lock, so that all nodes add to one chain. If the connection is lost
 //! while a group is committed, nobody knows whether it is stored: the next attempt looks for its last row first.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use model::Digest;
 use tokio::sync::Mutex;
@@ -129,7 +131,7 @@ impl PostgresRecords {
 }
 
 impl Records for PostgresRecords {
-    fn store(&self, calls: Vec<CallRecord>) -> Answering<'_, ()> {
+    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
         Box::pin(async move {
             let mut sent = None;
             for _ in 1..ATTEMPTS {

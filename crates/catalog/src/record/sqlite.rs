@@ -118,7 +118,7 @@ impl SqliteRecords {
 }
 
 impl Records for SqliteRecords {
-    fn store(&self, calls: Vec<CallRecord>) -> Answering<'_, ()> {
+    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
         self.run(move |connection| {
             let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let rows = chained(head(&step)?, &calls);
