@@ -39,6 +39,7 @@ mod program;
 mod progress;
 mod protected_resource;
 mod query;
+mod record;
 mod route;
 mod router;
 mod schemas;
