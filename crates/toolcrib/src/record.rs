@@ -125,10 +125,13 @@ impl Recorder {
         };
         if let Err(mpsc::error::TrySendError::Full(job)) =
             self.queue.try_send(Job::Row(row, stored))
-            && tokio::time::timeout(ROOM, self.queue.send(job)).await.is_err()
         {
-            self.state.give_up(1, "the queue is full");
-            return Err(NotRecorded);
+            // While nothing can be stored, there will be no room.
+            let is_hopeless = self.state.failing.load(Ordering::Relaxed);
+            if is_hopeless || tokio::time::timeout(ROOM, self.queue.send(job)).await.is_err() {
+                self.state.give_up(1, "the queue is full");
+                return Err(NotRecorded);
+            }
         }
         match done {
             None => Ok(()),

@@ -243,7 +243,7 @@ pub(crate) fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
     }
 }
 
-fn is_shm_growth(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_shm_growth(error: &rusqlite::Error) -> bool {
     error
         .sqlite_error()
         .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)

@@ -5,18 +5,18 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use model::Digest;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, TransactionBehavior};
 
 use super::usage::added;
 use super::{
     CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
 };
-use crate::journal::{Answering, JournalError, sqlite_failure};
+use crate::journal::{Answering, JournalError, is_shm_growth, sqlite_failure};
 
 /// `crec`: says that a database file is a record of ours.
 const APPLICATION_ID: i64 = 0x6372_6563;
@@ -50,6 +50,8 @@ const MIGRATIONS: &[&str] = &["
 pub struct SqliteRecords {
     path: Arc<Path>,
     connection: Arc<Mutex<Connection>>,
+    /// Why nothing is written any more: after a failed flush, the next one could only seem to succeed.
+    stopped: Arc<OnceLock<String>>,
 }
 
 impl SqliteRecords {
@@ -92,7 +94,11 @@ impl SqliteRecords {
     }
 
     fn over(path: &Path, connection: Connection) -> Self {
-        Self { path: path.into(), connection: Arc::new(Mutex::new(connection)) }
+        Self {
+            path: path.into(),
+            connection: Arc::new(Mutex::new(connection)),
+            stopped: Arc::default(),
+        }
     }
 
     /// Works on the connection, off the async threads.
@@ -119,17 +125,19 @@ impl SqliteRecords {
 
 impl Records for SqliteRecords {
     fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
+        if let Some(cause) = self.stopped.get() {
+            let (place, cause) = (self.path.display().to_string(), cause.clone());
+            return Box::pin(std::future::ready(Err(JournalError::Stopped { place, cause })));
+        }
+        let stopped = Arc::clone(&self.stopped);
         self.run(move |connection| {
-            let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let rows = chained(head(&step)?, &calls);
-            let mut insert =
-                step.prepare_cached("INSERT INTO calls (id, text, hash) VALUES (?1, ?2, ?3)")?;
-            for row in &rows {
-                insert.execute((row.id, &*row.text, &row.hash.as_bytes()[..]))?;
-            }
-            drop(insert);
-            count(&step, &calls)?;
-            step.commit()
+            store(connection, &calls).inspect_err(|error| {
+                if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+                    && !is_shm_growth(error)
+                {
+                    stopped.get_or_init(|| error.to_string());
+                }
+            })
         })
     }
 
@@ -200,6 +208,19 @@ impl Records for SqliteRecords {
             Ok(removed)
         })
     }
+}
+
+fn store(connection: &mut Connection, calls: &[CallRecord]) -> rusqlite::Result<()> {
+    let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let rows = chained(head(&step)?, calls);
+    let mut insert =
+        step.prepare_cached("INSERT INTO calls (id, text, hash) VALUES (?1, ?2, ?3)")?;
+    for row in &rows {
+        insert.execute((row.id, &*row.text, &row.hash.as_bytes()[..]))?;
+    }
+    drop(insert);
+    count(&step, calls)?;
+    step.commit()
 }
 
 fn count(connection: &Connection, calls: &[CallRecord]) -> rusqlite::Result<()> {

@@ -1,3 +1,5 @@
+//! The queue and its one task: what waits, what does not, what is given up, and that nothing is lost without a word.
+
 use std::sync::Mutex;
 
 use catalog::journal::Answering;
