@@ -7,6 +7,7 @@ mod journal;
 pub(crate) mod openapi;
 pub(crate) mod opened;
 mod peers;
+mod record;
 mod report;
 mod synthetic;
 mod tokens;
@@ -18,7 +19,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, openapi, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, openapi, record, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -32,7 +33,7 @@ pub(crate) struct Orders {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["access", "doors", "journal", "openapi", "upstreams"];
+    let all = ["access", "doors", "journal", "openapi", "record", "upstreams"];
     let (names, folders): (Vec<&String>, Vec<&String>) =
         orders.names.iter().partition(|name| all.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
@@ -82,6 +83,14 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         openapi::run(&mut report, folder)?;
         report.print()?;
         if folder.is_some() && !orders.quick {
+            report.keep()?;
+        }
+    }
+    if asked("record") {
+        let mut report = Report::new("record");
+        record::run(&mut report, &orders).await?;
+        report.print()?;
+        if !orders.quick {
             report.keep()?;
         }
     }

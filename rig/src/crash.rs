@@ -1,6 +1,7 @@
 //! Kills a writing process again and again, at any moment, and counts what is lost; or the programs behind sources.
 
 mod children;
+mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,11 +19,14 @@ use crate::random::Random;
 #[derive(clap::Args)]
 pub(crate) struct Orders {
     /// sqlite or postgres
-    #[arg(long, required_unless_present = "children")]
+    #[arg(long, required_unless_present_any = ["children", "record"])]
     store: Option<Store>,
     /// Kills the program behind a source instead, while agents call its tools.
     #[arg(long, conflicts_with = "store")]
     children: bool,
+    /// Kills and stops a server instead, while agents call a tool, and looks for the calls in its record.
+    #[arg(long, conflicts_with_all = ["store", "children"])]
+    record: bool,
     /// How often to kill.
     #[arg(long, default_value_t = 200)]
     kills: u32,
@@ -52,6 +56,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let random = Random::new(seed);
     match orders.store {
         Some(store) => writers(store, orders.kills, random).await,
+        None if orders.record => record::run(orders.kills, random).await,
         None => children::run(orders.kills, random).await,
     }
 }

@@ -47,7 +47,7 @@ Commands:
         Exit code 1 if they differ; then --seed S --worlds 1 repeats the world.
   bench [NAME…] [DIR] [OPTION…]
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `doors`, `journal`, which
-        has a PostgreSQL of its own, `openapi` or `upstreams`; without one, all. DIR has the specifications that `openapi`
+        has a PostgreSQL of its own, `openapi`, `record` or `upstreams`; without one, all. DIR has the specifications that `openapi`
         measures; without it, `openapi` makes two of its own and writes nothing.
   clients [--try [--only NAME]]
         Installs the foreign MCP clients that `rig/clients` pins, and prints where they are: Node.js, its packages,
@@ -72,6 +72,9 @@ Commands:
   crash --children --kills K [OPTION…]
         Kills the program behind a source K times while agents call its tools, then a node with 50 programs. Exit
         code 1 if anybody waited, was told what was not meant for them, or if anything of the programs is left.
+  crash --record --kills K [OPTION…]
+        Kills a server with a strict record K times while agents call a tool, and stops one with the usual record a
+        quarter as often. Exit code 1 if a call that was answered is not in the record.
   durability [OPTION…]
         Shows with `strace` that every acknowledged append came after its fsync.
   fixture [--port PORT]

@@ -51,7 +51,8 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     match name {
         // Without a name, all benchmarks run.
         "bench" => {
-            says("journal") || !["access", "doors", "openapi", "upstreams"].into_iter().any(says)
+            let others = ["access", "doors", "openapi", "record", "upstreams"];
+            says("journal") || !others.into_iter().any(says)
         }
         "crash" => says("postgres") || says("--store=postgres"),
         _ => false,
@@ -83,11 +84,13 @@ mod tests {
         assert!(!needs("bench access"));
         assert!(!needs("bench doors --part speed"));
         assert!(!needs("bench upstreams --part hostile"));
+        assert!(!needs("bench record"));
         assert!(!needs("bench openapi folder --quick"));
         assert!(needs("crash --kills 200 --store postgres"));
         assert!(needs("crash --store=postgres"));
         assert!(!needs("crash --store sqlite --kills 200"));
         assert!(!needs("crash --children --kills 200"));
+        assert!(!needs("crash --record --kills 200"));
         assert!(!needs("durability"));
         assert!(!needs("corpus folder"));
         assert!(!needs("agreement --worlds 10"));

@@ -22,8 +22,10 @@ pub use envelope::{Answer, Context, NewEvent, Once, Position, Recorded, StreamNa
 pub use error::JournalError;
 pub use lease::Lease;
 pub use memory::MemoryJournal;
+pub(crate) use postgres::Link as PostgresLink;
 pub use postgres::{PostgresJournal, PostgresUrl};
 pub use sqlite::SqliteJournal;
+pub(crate) use sqlite::{failure as sqlite_failure, is_shm_growth};
 
 /// What every method of a [`Journal`] returns.
 pub type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;

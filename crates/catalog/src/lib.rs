@@ -1,5 +1,5 @@
 //! The catalog: commands → events → snapshot. It decides without input or output, and touches the outside only through
-//! the [`Journal`](journal::Journal).
+//! the [`Journal`](journal::Journal). Beside it stands the [record](record::Records) of calls, which decides nothing.
 
 mod catalog;
 mod checkpoint;
@@ -14,6 +14,7 @@ pub mod key;
 pub mod label;
 mod names;
 pub mod policy;
+pub mod record;
 mod refusal;
 #[cfg(test)]
 mod samples;

@@ -37,6 +37,7 @@ pub struct Arguments {
     is_closed: bool,
     /// Whether no value is looked at more than once, however it is checked.
     looks_once: bool,
+    pattern_bytes: usize,
 }
 
 /// What happens to an argument that the schema neither names nor forbids.
@@ -60,7 +61,8 @@ pub struct Problem {
 impl Arguments {
     /// Compiles any schema, as well as it can be.
     pub fn compile(schema: &Value, others: Others) -> Self {
-        let schema = unevaluated::without_costly(patterns::without_unusable(schema));
+        let (schema, pattern_bytes) = patterns::without_unusable(schema);
+        let schema = unevaluated::without_costly(schema);
         let validator = jsonschema::options()
             .offline()
             .should_validate_formats(false)
@@ -69,7 +71,12 @@ impl Arguments {
             .ok();
         let is_closed = names::is_closed(&schema, others);
         let looks_once = visits::looks_once(&schema);
-        Self { schema, validator, is_closed, looks_once }
+        Self { schema, validator, is_closed, looks_once, pattern_bytes }
+    }
+
+    /// About how much memory it takes, against that of a small one. What patterns take is many times their text.
+    pub fn weight(&self) -> u32 {
+        u32::try_from(1 + self.pattern_bytes / 64).unwrap_or(u32::MAX)
     }
 
     /// All that is wrong with these arguments, up to a sensible number.

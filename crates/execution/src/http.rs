@@ -70,6 +70,11 @@ impl HttpTool {
         Ok(Self { id, arguments, template, security, answers })
     }
 
+    /// About how much memory it takes, against that of a small one.
+    pub fn weight(&self) -> u32 {
+        self.arguments.weight()
+    }
+
     /// All that is wrong with these arguments.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), Vec<Problem>> {
         self.arguments.check(arguments)

@@ -13,7 +13,7 @@ use crate::journal::show::At;
 use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
 use crate::sight;
-use crate::{call, discover, explain, import, journal, secret, serve, stdio};
+use crate::{call, discover, explain, import, journal, record, secret, serve, stdio};
 
 /// How a verb ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +163,12 @@ Examples:
     /// Look into the journal, check it, move it
     #[command(subcommand)]
     Journal(JournalVerb),
+    /// Look at the record of calls, check it, write it out
+    #[command(after_help = "\
+Calls are recorded beside the journal: in FILE.record, or in the same PostgreSQL database. A server
+may be running.")]
+    #[command(subcommand)]
+    Record(RecordVerb),
     /// Keep the secrets that sources need
     #[command(after_help = "\
 A source refers to a secret as `sealed:NAME`. The value is encrypted and lies beside the journal,
@@ -223,6 +229,50 @@ Examples:
 Documents are the large parts of tools, such as schemas; they are stored beside the events. Events
 are never removed.")]
     Collect(Json),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RecordVerb {
+    /// Print the last calls
+    #[command(after_help = "\
+Examples:
+  toolcrib record list
+  toolcrib record list -n 100 --tool pets:get_pet
+  toolcrib record list --subject key:ada --json | jq .status")]
+    List(ListCalls),
+    /// Check that every recorded call is there, and as it was recorded
+    #[command(after_help = "\
+Each row holds the hash of the row before. Whoever can write the whole database can also make up
+another chain: keep the head that is printed somewhere else, and look later whether that row still
+has that hash. The exit code is 0 if all is well and 3 if there are problems.
+
+Examples:
+  toolcrib record verify
+  toolcrib record verify --json | jq -r '.head.hash'")]
+    Verify(Json),
+    /// Write all recorded calls as JSON Lines, the oldest first
+    #[command(after_help = "\
+The hash of a line is the SHA-256 of the line without its last member.
+
+Examples:
+  toolcrib record export | gzip > calls.jsonl.gz")]
+    Export,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListCalls {
+    /// How many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub(crate) lines: u32,
+    /// Only calls of the tool with this id
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) tool: Option<String>,
+    /// Only calls of this caller
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) subject: Option<String>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
@@ -412,6 +462,9 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Journal(JournalVerb::Collect(format)) => {
             journal::collect::collect(place, &format).await
         }
+        Verb::Record(RecordVerb::List(arguments)) => record::list::list(place, &arguments).await,
+        Verb::Record(RecordVerb::Verify(format)) => record::verify::verify(place, &format).await,
+        Verb::Record(RecordVerb::Export) => record::export::export(place).await,
         Verb::Secret(SecretVerb::Set(arguments)) => {
             let key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
             secret::set(place, &arguments.name, key).await

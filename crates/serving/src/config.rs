@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
 
+use catalog::record::SqliteRecords;
 use secrecy::SecretString;
 use toolcrib::{JournalPlace, ProgramHost, SealingKey};
 use tracing_subscriber::EnvFilter;
@@ -64,7 +65,8 @@ impl Config {
             JournalPlace::File(path) => Some(path.as_path()),
             JournalPlace::Memory | JournalPlace::Postgres(_) => None,
         };
-        let files = keys.into_iter().chain([journal]).flatten();
+        let record = journal.map(SqliteRecords::beside);
+        let files = keys.into_iter().chain([journal, record.as_deref()]).flatten();
         let hidden = if is_open { hidden(files) } else { Vec::new() };
         ProgramHost { hidden, ..programs(is_open) }
     }

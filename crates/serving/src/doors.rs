@@ -45,8 +45,13 @@ impl Service<Request> for Doors {
         }
         let app = self.app.clone();
         Box::pin(async move {
-            Ok(around(&app, mcp::PATH, request, |request, _| mcp::http::message(&app, request))
-                .await)
+            let answered = around(&app, mcp::PATH, request, |mut request, id| {
+                if app.crib.recorder().is_some() {
+                    request.extensions_mut().insert(id.clone());
+                }
+                mcp::http::message(&app, request)
+            });
+            Ok(answered.await)
         })
     }
 }

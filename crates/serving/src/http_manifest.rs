@@ -8,12 +8,13 @@ use axum::response::Response;
 use model::{Content, ToolResult};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
-use toolcrib::{CallContext, Called, ToolAnswer};
+use toolcrib::{CallContext, CallDoor, Called, ToolAnswer};
 
 use crate::answer::Named;
 use crate::app::App;
 use crate::body::Exact;
 use crate::caller::Caller;
+use crate::coming::Coming;
 use crate::format::Format;
 use crate::problem::Problem;
 use crate::route::Route;
@@ -64,11 +65,13 @@ async fn list(Caller(identity): Caller, State(app): State<App>, headers: HeaderM
 async fn call(
     Caller(identity): Caller,
     State(app): State<App>,
+    coming: Coming,
     Named(name): Named,
     Exact(arguments): Exact<Map<String, Value>>,
 ) -> Result<Json<Map<String, Value>>, Problem> {
-    let view = app.crib.view(&identity.agent);
-    let called = view.call_with(&view.find(&name)?, arguments, &CallContext::silent()).await;
+    let view = app.crib.view(&identity.agent).via(coming.via(CallDoor::Manifest, &identity));
+    let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
+    let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {
         Called::Done(done) => done.into_answer(),
         Called::Error { message, .. } => failed(message),

@@ -7,7 +7,7 @@ use crate::route::{Answer, Route, Who};
 use crate::schemas::{Schemas, Shape};
 
 /// The tags, in the order they are shown.
-const TAGS: [(&str, &str); 11] = [
+const TAGS: [(&str, &str); 12] = [
     ("about", "This API, and who is calling."),
     ("agents", "What an agent has, and calling it."),
     ("mcp", "The same over the Model Context Protocol, in all its versions."),
@@ -19,6 +19,7 @@ const TAGS: [(&str, &str); 11] = [
     ("keys", "API keys: claims for whoever presents one."),
     ("issuers", "Whose tokens are taken."),
     ("access", "Who has which tool and why, and what a change would do."),
+    ("executions", "The record of calls: who called what, when, and how it ended."),
 ];
 
 const DESCRIPTION: &str = "Everything in the catalog can be read, made, changed and removed here. \

@@ -8,7 +8,7 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use toolcrib::Toolcrib;
 
-use crate::admin::{access, groups, issuers, keys, labels, policies, sources, tools};
+use crate::admin::{access, executions, groups, issuers, keys, labels, policies, sources, tools};
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
 use crate::doors::Doors;
@@ -39,6 +39,7 @@ fn table() -> Vec<Route> {
         keys::routes(),
         issuers::routes(),
         access::routes(),
+        executions::routes(),
     ]
     .into_iter()
     .flatten()

@@ -21,7 +21,7 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use tokio::signal::unix::{SignalKind, signal};
 use toolcrib::{
-    Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, SealingKey, Secrets,
+    Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Recorder, SealingKey, Secrets,
     SystemClock, Timing, Toolcrib,
 };
 use upstream::egress::Egress;
@@ -62,7 +62,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-    let (cache, limits) = (settings.cache(), settings.limits());
+    let (cache, limits, record) = (settings.cache(), settings.limits(), settings.record());
     let (hosts, origins) = (settings.allowed_hosts, settings.allowed_origins);
     let names = Names::new(hosts, origins, settings.public_url.as_ref());
     let resource = ProtectedResource {
@@ -78,6 +78,10 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
+    let recorder = match record {
+        Some(options) => Some(Recorder::start(config.journal.open_record().await?, options)),
+        None => None,
+    };
     let keys = [arguments.sealing_key_file.as_deref(), arguments.tls_key.as_deref()];
     let behaviour = toolcrib::Options {
         anonymous,
@@ -86,6 +90,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         secrets,
         programs: config.programs(arguments.allow_stdio, keys),
         providers: Vec::new(),
+        recorder: recorder.clone(),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
     let options = Options {
@@ -103,6 +108,9 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
     let crib = app.crib.clone();
     app.later(async move { crib.keep_fresh().await });
+    if let Some(recorder) = recorder.clone() {
+        app.later(async move { recorder.keep_tidy(&SystemClock).await });
+    }
     let limits = Limits { places: descriptors::places(limits.places), ..limits };
     let drained = async {
         stopped.await;
@@ -112,6 +120,10 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     connections::serve(listener, doors, limits, drained).await;
     app.stop().await;
     drop(app);
+    // What was dropped is recorded too.
+    if let Some(recorder) = recorder {
+        recorder.close().await;
+    }
     // Nothing holds it any more: what could not be finished was dropped.
     match Arc::into_inner(catalog) {
         Some(catalog) => catalog.close().await,

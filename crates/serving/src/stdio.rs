@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use model::{Agent, Claims};
-use toolcrib::{Catalog, Identity, Means, SealingKey, Secrets, SystemClock, Toolcrib};
+use toolcrib::{
+    CallDoor, Catalog, Identity, Means, RecordOptions, Recorder, SealingKey, Secrets, SystemClock,
+    Toolcrib,
+};
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
 use crate::app::Options;
 use crate::cli::{Ended, Stdio};
+use crate::coming::Coming;
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::mcp::{self, Peer};
@@ -30,7 +34,9 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let catalog = Arc::new(Catalog::open(journal).await?);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+    let recorder = recorder(config).await;
     let behaviour = toolcrib::Options {
+        recorder,
         anonymous: true,
         secrets: Some(Arc::new(secrets)),
         programs: config
@@ -44,15 +50,32 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
         (None, Some(key)) => Standing::shown(&app, key).await.map_err(Failure::KeyOfAgent)?,
         (None, None) => Standing::here(Identity::anonymous()),
     };
+    let crib = app.crib.clone();
     let peer = Peer::new(app, who, arguments.group.clone(), arguments.mode);
+    let peer = peer.coming(CallDoor::Stdio, &Coming::default());
     if peer.view().is_err() {
         return Err(Failure::NoSuchGroup(
             arguments.group.iter().map(ToString::to_string).collect(),
         ));
     }
     let input = tokio::io::BufReader::new(tokio::io::stdin());
-    mcp::stdio::speak(peer, input, tokio::io::stdout()).await.map_err(Failure::Output)?;
+    let spoken = mcp::stdio::speak(peer, input, tokio::io::stdout()).await;
+    if let Some(recorder) = crib.recorder() {
+        recorder.close().await;
+    }
+    spoken.map_err(Failure::Output)?;
     Ok(Ended::Fine)
+}
+
+/// Records calls beside the server's, if that can be written here: the journal itself is only read.
+async fn recorder(config: &Config) -> Option<Arc<Recorder>> {
+    match config.journal.open_record().await {
+        Ok(records) => Some(Recorder::start(records, RecordOptions::default())),
+        Err(error) => {
+            tracing::warn!(%error, "calls are not recorded: {error}");
+            None
+        }
+    }
 }
 
 /// Whoever can start us with this journal could read it as well: the claims are taken as they are.

@@ -5,6 +5,7 @@ mod agents;
 mod calls;
 mod documents;
 mod drain;
+mod executions;
 mod findings;
 mod formats;
 mod groups;

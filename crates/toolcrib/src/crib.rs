@@ -7,6 +7,7 @@ use catalog::clock::Clock;
 use catalog::journal::{JournalError, Position};
 use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
 use execution::Arguments;
+use jiff::Timestamp;
 use model::{Agent, Failure, GroupId, SourceId};
 use upstream::http::HttpClient;
 
@@ -17,6 +18,7 @@ use crate::identity::{Identity, Means, NotIdentified};
 use crate::provider::{ProvidedTool, ToolProvider};
 use crate::ready::ReadyTools;
 use crate::recent::Recent;
+use crate::record::Recorder;
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
@@ -78,6 +80,8 @@ pub struct Options {
     pub programs: ProgramHost,
     /// Code whose tools, prompts and resources every agent has, whatever it was granted.
     pub providers: Vec<Arc<dyn ToolProvider>>,
+    /// Records calls; without it, none is.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 impl Toolcrib {
@@ -177,6 +181,24 @@ impl Toolcrib {
     /// The issuers whose tokens are taken, if there are any.
     pub fn authenticator(&self) -> Option<&Authenticator> {
         self.0.options.authenticator.as_deref()
+    }
+
+    /// Records calls, if that is wanted.
+    pub fn recorder(&self) -> Option<&Arc<Recorder>> {
+        self.0.options.recorder.as_ref()
+    }
+
+    /// Whether nothing may be called, since it could not be recorded.
+    pub(crate) fn refuses_calls(&self) -> bool {
+        self.recorder().is_some_and(|recorder| recorder.refuses())
+    }
+
+    pub(crate) fn records_strictly(&self) -> bool {
+        self.recorder().is_some_and(|recorder| recorder.is_strict())
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.clock.now()
     }
 
     pub(crate) fn gates(&self) -> &Gates {

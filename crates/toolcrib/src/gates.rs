@@ -103,7 +103,7 @@ impl Gates {
             Err(_) => gate.wait(places).await?,
         };
         // After the wait: what came of the others decides.
-        gate.breaker().enter(Instant::now()).map_err(left_alone)?;
+        gate.breaker().enter(agent, Instant::now()).map_err(left_alone)?;
         Ok(Pass { gate, agent, verdict: Verdict::Nothing, _counted: counted, _place: place })
     }
 
@@ -293,7 +293,7 @@ mod tests {
         for _ in 0..breaker::FAILURES {
             enter(&gates, "a", 1).await.unwrap().end(Verdict::Fails);
         }
-        let refused = enter(&gates, "a", 2).await.err().unwrap();
+        let refused = enter(&gates, "a", 1).await.err().unwrap();
         assert_eq!((refused.code, refused.retryable), (ErrorCode::CircuitOpen, true));
         assert_eq!(gates.state(&id("a")).unwrap().breaker, "open");
         gates.reset(&id("a"));
@@ -302,7 +302,7 @@ mod tests {
             enter(&gates, "a", 1).await.unwrap().end(Verdict::Fails);
         }
         tokio::time::sleep(breaker::REST).await;
-        enter(&gates, "a", 2).await.unwrap().end(Verdict::Works);
+        enter(&gates, "a", 1).await.unwrap().end(Verdict::Works);
         assert_eq!(gates.state(&id("a")).unwrap().breaker, "closed");
     }
 

@@ -25,6 +25,7 @@ mod place;
 mod provider;
 mod ready;
 mod recent;
+mod record;
 mod refresh;
 mod resolver;
 mod seal;
@@ -43,6 +44,10 @@ pub use call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Quest
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
 pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,
+};
+pub use catalog::record::{
+    CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, RecordVerification, RecordedCall,
+    Records, ShownBy, Usage, UsageOf, verify_records,
 };
 pub use catalog::{
     Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
@@ -64,6 +69,7 @@ pub use provider::{
     Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
     UnfinishedOf,
 };
+pub use record::{RecordOptions, Recorder, Via};
 pub use refresh::{FindingCounts, RefreshResult, RefreshedTool, Refresher, next_refresh};
 pub use resolver::CacheLimits;
 pub use seal::{Seal, random};

@@ -9,6 +9,7 @@ use catalog::clock::Clock;
 use catalog::journal::{
     Journal, JournalError, MemoryJournal, PostgresJournal, PostgresUrl, SqliteJournal,
 };
+use catalog::record::{MemoryRecords, PostgresRecords, Records, SqliteRecords};
 
 /// Where the journal is.
 #[derive(Clone, Debug)]
@@ -96,6 +97,26 @@ impl JournalPlace {
                 Ok(Arc::new(PostgresJournal::connect_to_read(url.clone()).await?))
             }
             Self::Memory => self.open(clock).await,
+        }
+    }
+
+    /// Opens the record of calls that belongs to the journal; makes it if there is none.
+    pub async fn open_record(&self) -> Result<Arc<dyn Records>, JournalError> {
+        Ok(match self {
+            Self::Memory => Arc::new(MemoryRecords::default()),
+            Self::File(path) => Arc::new(SqliteRecords::open(&SqliteRecords::beside(path))?),
+            Self::Postgres(url) => Arc::new(PostgresRecords::connect(url.clone()).await?),
+        })
+    }
+
+    /// Opens the record of calls to look at it.
+    pub async fn open_record_to_read(&self) -> Result<Arc<dyn Records>, JournalError> {
+        match self {
+            Self::File(path) => {
+                Ok(Arc::new(SqliteRecords::open_read_only(&SqliteRecords::beside(path))?))
+            }
+            Self::Postgres(url) => Ok(Arc::new(PostgresRecords::connect_to_read(url.clone())?)),
+            Self::Memory => self.open_record().await,
         }
     }
 }

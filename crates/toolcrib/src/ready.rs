@@ -15,7 +15,7 @@ use upstream::http::HttpClient;
 use crate::provider::ProvidedTool;
 use crate::view::Ready;
 
-/// How many tools stay compiled.
+/// How many tools stay compiled, if they are small.
 const KEPT: u64 = 2_000;
 
 type Catalogued = (Arc<CataloguedTool>, Arc<CataloguedSource>, Arc<Ready>);
@@ -27,7 +27,9 @@ pub(crate) struct ReadyTools {
 
 impl ReadyTools {
     pub(crate) fn new() -> Self {
-        Self { catalogued: Cache::new(KEPT), provided: Cache::new(KEPT) }
+        let catalogued = Cache::builder().max_capacity(KEPT);
+        let catalogued = catalogued.weigher(|_, kept: &Arc<Catalogued>| kept.2.weight()).build();
+        Self { catalogued, provided: Cache::new(KEPT) }
     }
 
     pub(crate) fn catalogued(

@@ -22,6 +22,7 @@ use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 
 use crate::crib::{Provided, Toolcrib};
 use crate::provider::ToolProvider;
+use crate::record::Via;
 use crate::toolset::Toolset;
 
 pub use call::{Called, Done, ToolAnswer};
@@ -48,6 +49,8 @@ pub struct AgentView {
     is_narrowed: bool,
     /// The list has only `tool_search` and `execute_tool`.
     by_search: bool,
+    /// By which way the agent comes, for the record.
+    via: Via,
 }
 
 /// Names what an agent sees.
@@ -85,8 +88,22 @@ impl AgentView {
         toolset: Arc<Toolset>,
     ) -> Self {
         let (provided, own_providers) = (crib.provided(), Vec::new());
-        let (is_narrowed, by_search) = (false, false);
-        Self { crib, snapshot, agent, toolset, provided, own_providers, is_narrowed, by_search }
+        Self {
+            crib,
+            snapshot,
+            agent,
+            toolset,
+            provided,
+            own_providers,
+            is_narrowed: false,
+            by_search: false,
+            via: Via::default(),
+        }
+    }
+
+    /// Says by which way the agent comes, for the record of its calls.
+    pub fn via(self, via: Via) -> Self {
+        Self { via, ..self }
     }
 
     /// With the tools of a provider, for this request only.

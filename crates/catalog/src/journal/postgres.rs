@@ -28,7 +28,7 @@ use super::{
     StreamName, Version,
 };
 pub(super) use lease::Lock;
-use link::Link;
+pub(crate) use link::Link;
 pub use link::PostgresUrl;
 use writer::Writer;
 

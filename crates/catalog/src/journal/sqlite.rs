@@ -221,7 +221,7 @@ impl Journal for SqliteJournal {
 }
 
 /// What a failed SQLite call means to the reader of the message.
-fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
+pub(crate) fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
     let place = path.display().to_string();
     let cause = error.to_string();
     match error.sqlite_error_code() {
@@ -243,7 +243,7 @@ fn failure(path: &Path, error: &rusqlite::Error) -> JournalError {
     }
 }
 
-fn is_shm_growth(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_shm_growth(error: &rusqlite::Error) -> bool {
     error
         .sqlite_error()
         .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)

@@ -5,6 +5,9 @@ use serde_json::{Map, Value, json};
 
 /// How large a compiled pattern may be, in bytes.
 const LIMIT: usize = 256 * 1024;
+/// How long one may be, and all of a schema together, in bytes: to compile one takes a time that grows with its square.
+const LENGTH: usize = 1024;
+const LENGTHS: usize = 32 * 1024;
 /// Members that hold values and not schemas.
 const VALUES: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 
@@ -12,32 +15,41 @@ pub(super) fn options() -> PatternOptions<Regex> {
     PatternOptions::regex().size_limit(LIMIT)
 }
 
-/// The schema without patterns that look ahead or back, refer back, are too large, or are no patterns.
-pub(super) fn without_unusable(schema: &Value) -> Value {
+/// The schema without patterns that look ahead or back, refer back, are too large or too many, or are no patterns; and how
+/// long those are that stay.
+pub(super) fn without_unusable(schema: &Value) -> (Value, usize) {
+    let mut left = LENGTHS;
+    (usable(schema, &mut left), LENGTHS - left)
+}
+
+fn usable(schema: &Value, left: &mut usize) -> Value {
     match schema {
-        Value::Object(members) => Value::Object(object(members)),
-        Value::Array(items) => items.iter().map(without_unusable).collect(),
+        Value::Object(members) => Value::Object(object(members, left)),
+        Value::Array(items) => items.iter().map(|item| usable(item, left)).collect(),
         other => other.clone(),
     }
 }
 
-fn object(members: &Map<String, Value>) -> Map<String, Value> {
+fn object(members: &Map<String, Value>, left: &mut usize) -> Map<String, Value> {
     let mut kept = Map::new();
     let mut lost_names = false;
     for (name, value) in members {
         match (name.as_str(), value) {
-            ("pattern", Value::String(pattern)) if !is_usable(pattern) => {}
+            ("pattern", Value::String(pattern)) if !is_usable(pattern, left) => {}
             ("patternProperties", Value::Object(patterns)) => {
-                let usable = patterns.iter().filter(|(pattern, _)| is_usable(pattern));
-                let usable: Map<_, _> =
-                    usable.map(|(name, value)| (name.clone(), without_unusable(value))).collect();
-                lost_names |= usable.len() < patterns.len();
-                kept.insert(name.clone(), Value::Object(usable));
+                let mut some = Map::new();
+                for (pattern, value) in patterns {
+                    if is_usable(pattern, left) {
+                        some.insert(pattern.clone(), usable(value, left));
+                    }
+                }
+                lost_names |= some.len() < patterns.len();
+                kept.insert(name.clone(), Value::Object(some));
             }
             (name, value) if VALUES.contains(&name) => {
                 drop(kept.insert(name.into(), value.clone()))
             }
-            (name, value) => drop(kept.insert(name.into(), without_unusable(value))),
+            (name, value) => drop(kept.insert(name.into(), usable(value, left))),
         }
     }
     if lost_names {
@@ -47,9 +59,29 @@ fn object(members: &Map<String, Value>) -> Map<String, Value> {
     kept
 }
 
-fn is_usable(pattern: &str) -> bool {
+fn is_usable(pattern: &str, left: &mut usize) -> bool {
+    if LENGTH < pattern.len() || *left < pattern.len() {
+        return false;
+    }
+    *left -= pattern.len();
     jsonschema::options()
         .with_pattern_options(options())
         .build(&json!({"pattern": pattern}))
         .is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_patterns_and_too_many_are_not_checked() {
+        let long = json!({"properties": {"x": {"pattern": "(a|b|ab|\\w)*".repeat(1500)}}});
+        assert_eq!(without_unusable(&long), (json!({"properties": {"x": {}}}), 0));
+        let many: Map<_, _> =
+            (0..10_000).map(|number| (format!("^a{number}$"), json!(1))).collect();
+        let (left, length) = without_unusable(&json!({"patternProperties": many}));
+        let count = left["patternProperties"].as_object().map(Map::len);
+        assert!(length <= LENGTHS && count.is_some_and(|count| 1_000 < count), "{count:?}");
+    }
 }

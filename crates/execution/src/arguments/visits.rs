@@ -12,6 +12,8 @@ use serde_json::Value;
 
 /// How many pairs are counted before we give up.
 const PAIRS: usize = 50_000;
+/// So many are too many: counting on would take long itself.
+const ENOUGH: u64 = 1_000_000;
 /// How far in we go: counting and checking use the stack.
 const DEPTH: usize = 300;
 
@@ -125,6 +127,9 @@ impl<'a> Count<'a> {
         let mut total: u64 = 0;
         for (schema, instance) in pairs {
             total = total.saturating_add(self.visits(schema, instance));
+            if ENOUGH < total {
+                return u64::MAX;
+            }
         }
         total
     }

@@ -19,6 +19,7 @@ use toolcrib::{Command, Identity, Snapshot};
 
 use self::diff::Diff;
 use self::shown::{Listed, Patch, SeenTool, tag};
+use super::executions;
 use crate::answer::{Id, Seen};
 use crate::app::App;
 use crate::body::Body;
@@ -135,10 +136,11 @@ fn find(snapshot: &Snapshot, id: &ToolId) -> Result<Arc<CataloguedTool>, Problem
     snapshot.tool(id).cloned().ok_or_else(|| Problem::not_found("tool", id.as_str()))
 }
 
-fn seen(app: &App, id: &ToolId) -> Result<Seen<SeenTool>, Problem> {
+async fn seen(app: &App, id: &ToolId) -> Result<Seen<SeenTool>, Problem> {
     let snapshot = app.snapshot();
     let entry = find(&snapshot, id)?;
-    Ok(Seen { tag: tag(&entry.tool), body: SeenTool::of(&snapshot, &entry) })
+    let usage = executions::usage_of_tool(app, id.as_str()).await;
+    Ok(Seen { tag: tag(&entry.tool), body: SeenTool::of(&snapshot, &entry, usage) })
 }
 
 /// Gives one command and shows what has become of the tool.
@@ -150,7 +152,7 @@ async fn changed(
     command: ToolCommand,
 ) -> Result<Seen<SeenTool>, Problem> {
     change.make(app, identity, Command::Tool(id.clone(), command), tag_in(id)).await?;
-    seen(app, id)
+    seen(app, id).await
 }
 
 async fn list(
@@ -184,7 +186,7 @@ async fn get(
     State(app): State<App>,
     Id(id): Id<ToolId>,
 ) -> Result<Seen<SeenTool>, Problem> {
-    seen(&app, &id)
+    seen(&app, &id).await
 }
 
 async fn patch(

@@ -8,12 +8,13 @@ use model::{ErrorCode, Outcome, ToolId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use toolcrib::{AgentView, NotFound};
+use toolcrib::{AgentView, CallDoor, NotFound};
 
 use crate::answer::Named;
 use crate::app::App;
 use crate::body::Exact;
 use crate::caller::Caller;
+use crate::coming::Coming;
 use crate::problem::{Code, FieldError, Problem};
 use crate::route::Route;
 
@@ -59,9 +60,11 @@ struct Execute {
 async fn call(
     Caller(identity): Caller,
     State(app): State<App>,
+    coming: Coming,
     Exact(call): Exact<Call>,
 ) -> Result<Json<Outcome>, Problem> {
-    let (view, arguments) = (app.crib.view(&identity.agent), call.arguments.unwrap_or_default());
+    let view = app.crib.view(&identity.agent).via(coming.via(CallDoor::Rest, &identity));
+    let arguments = call.arguments.unwrap_or_default();
     match (call.name, call.tool_id) {
         (Some(name), None) => answer(view.call(&name, arguments).await?),
         (None, Some(id)) => call_id(&view, &id, arguments).await,
@@ -73,10 +76,11 @@ async fn call(
 async fn execute(
     Caller(identity): Caller,
     State(app): State<App>,
+    coming: Coming,
     Named(id): Named,
     Exact(call): Exact<Execute>,
 ) -> Result<Json<Outcome>, Problem> {
-    let view = app.crib.view(&identity.agent);
+    let view = app.crib.view(&identity.agent).via(coming.via(CallDoor::Rest, &identity));
     call_id(&view, &id, call.arguments.unwrap_or_default()).await
 }
 
@@ -86,7 +90,11 @@ async fn call_id(
     id: &str,
     arguments: Map<String, Value>,
 ) -> Result<Json<Outcome>, Problem> {
-    let id: ToolId = id.parse().map_err(|_| NotFound::NoSuchTool { name: id.into() })?;
+    let id: ToolId = id.parse().map_err(|_| {
+        let missing = NotFound::NoSuchTool { name: id.into() };
+        view.record_missing(&missing);
+        missing
+    })?;
     answer(view.call_id(&id, arguments).await?)
 }
 

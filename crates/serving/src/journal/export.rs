@@ -50,11 +50,13 @@ async fn write_to(journal: &dyn Journal, writer: &mut (impl Write + Send)) -> Re
 
 /// Whether a file is the journal or one of those that SQLite and we keep beside it.
 fn is_part_of(journal: &Path, file: &Path) -> bool {
-    ["", "-wal", "-shm", "-journal", ".lock"].iter().any(|end| {
-        let mut name = journal.as_os_str().to_owned();
-        name.push(end);
-        name == file.as_os_str()
-    })
+    ["", "-wal", "-shm", "-journal", ".lock", ".record", ".record-wal", ".record-shm"].iter().any(
+        |end| {
+            let mut name = journal.as_os_str().to_owned();
+            name.push(end);
+            name == file.as_os_str()
+        },
+    )
 }
 
 /// The file an export goes to.

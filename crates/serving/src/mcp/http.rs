@@ -29,8 +29,11 @@ use super::methods::Answer;
 use super::peer::Peer;
 use super::sessions::Session;
 use super::{Mcp, PATH, headers, legacy, modern};
+use toolcrib::CallDoor;
+
 use crate::app::App;
 use crate::body;
+use crate::coming::Coming;
 use crate::problem::{Code, Problem};
 use crate::query::Asked;
 use crate::route::Route;
@@ -111,7 +114,8 @@ async fn post(
     request: extract::Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    answer(&app, peer(&app, who, place, &wish)?, &parts.headers, body).await
+    let peer = peer(&app, who, place, &wish)?.coming(CallDoor::Mcp, &Coming::of(&parts));
+    answer(&app, peer, &parts.headers, body).await
 }
 
 /// A message to `/mcp` itself, with nothing in its query.
@@ -120,6 +124,7 @@ pub(crate) async fn message(app: &App, request: extract::Request) -> Response {
     let answered = async {
         let who = Standing::from_request_parts(&mut parts, app).await?;
         let peer = Peer::new(app.clone(), who, None, Mode::default());
+        let peer = peer.coming(CallDoor::Mcp, &Coming::of(&parts));
         answer(app, peer, &parts.headers, body).await
     };
     answered.await.unwrap_or_else(Problem::into_response)

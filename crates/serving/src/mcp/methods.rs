@@ -125,7 +125,7 @@ impl Asking {
         let view = self.view()?;
         let name = params.get("name").and_then(Value::as_str);
         let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a text"))?;
-        let tool = view.find(name);
+        let tool = view.find(name).inspect_err(|missing| view.record_missing(missing));
         let tool = tool.map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
         let may_speak = tool.may_speak();
         // What asks is made again, and known again by what it was asked for.

@@ -1,10 +1,11 @@
 //! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
 
 use model::GroupId;
-use toolcrib::AgentView;
+use toolcrib::{AgentView, CallDoor, Via};
 
 use super::error::RpcError;
 use crate::app::App;
+use crate::coming::Coming;
 use crate::sight::{Mode, Sight};
 use crate::watching::{Standing, Watching};
 
@@ -14,11 +15,19 @@ pub(crate) struct Peer {
     pub(crate) app: App,
     who: Standing,
     pub(crate) sight: Sight,
+    /// By which way it comes, if calls are recorded.
+    via: Option<Via>,
 }
 
 impl Peer {
     pub(crate) fn new(app: App, who: Standing, group: Option<GroupId>, mode: Mode) -> Self {
-        Self { app, who, sight: Sight::of_mcp(group, mode) }
+        Self { app, who, sight: Sight::of_mcp(group, mode), via: None }
+    }
+
+    /// Says by which way it comes, for the record of its calls.
+    pub(crate) fn coming(mut self, door: CallDoor, coming: &Coming) -> Self {
+        self.via = self.app.crib.recorder().map(|_| coming.via(door, &self.who.identity));
+        self
     }
 
     /// Whoever it is: what is handed out to one is no good for another.
@@ -29,7 +38,11 @@ impl Peer {
     /// What it sees now.
     pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
         let view = self.sight.of(&self.app, &self.who.identity.agent);
-        view.ok_or_else(|| RpcError::invalid_params("there is no such group"))
+        let view = view.ok_or_else(|| RpcError::invalid_params("there is no such group"))?;
+        Ok(match &self.via {
+            Some(via) => view.via(via.clone()),
+            None => view,
+        })
     }
 
     /// Whether what it showed is still good; a long conversation asks for each message.

@@ -4,9 +4,10 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolcrib::{CacheLimits, IssuerConfig};
+use toolcrib::{CacheLimits, IssuerConfig, RecordOptions};
 
 use super::connections::Limits;
 use crate::failure::Failure;
@@ -16,6 +17,8 @@ use crate::target;
 
 /// More than any configuration has.
 const LIMIT: u64 = 1 << 20;
+/// How long calls are kept in the record.
+const USUAL_DAYS: u32 = 90;
 
 /// What the file says; YAML or JSON.
 #[derive(Debug, Default, Deserialize)]
@@ -39,6 +42,34 @@ pub(super) struct Settings {
     limits: LimitSettings,
     #[serde(default)]
     cache: Cache,
+    /// How calls are recorded.
+    #[serde(default)]
+    record: Record,
+}
+
+/// How calls are recorded, and for how long.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    #[serde(default)]
+    mode: RecordMode,
+    /// Days; 90 if it is left out, for ever if it is 0.
+    keep_days: Option<u32>,
+    /// Whether arguments are recorded, without what looks like a secret.
+    #[serde(default)]
+    arguments: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum RecordMode {
+    /// Calls are stored a moment after they were answered.
+    #[default]
+    Default,
+    /// An answer waits until its call is on the disk.
+    Strict,
+    /// Nothing is recorded.
+    Off,
 }
 
 /// What connections may take; times are in seconds.
@@ -113,6 +144,17 @@ impl Settings {
         }
     }
 
+    /// How calls are recorded, if they are.
+    pub(super) fn record(&self) -> Option<RecordOptions> {
+        let Record { mode, keep_days, arguments } = self.record;
+        let keep = match keep_days.unwrap_or(USUAL_DAYS) {
+            0 => None,
+            days => Some(SignedDuration::from_hours(i64::from(days) * 24)),
+        };
+        let strict = mode == RecordMode::Strict;
+        (mode != RecordMode::Off).then_some(RecordOptions { strict, arguments, keep })
+    }
+
     pub(super) fn cache(&self) -> CacheLimits {
         let usual = CacheLimits::default();
         let seconds = self.cache.toolsets_for.map(|seconds| Duration::from_secs(seconds.into()));
@@ -153,6 +195,19 @@ mod tests {
         assert_eq!((limits.places, limits.idle), (7, Duration::from_secs(60)));
         assert_eq!(limits.streams, Limits::default().streams);
         assert!(read(r#"{"issuers": []}"#).unwrap().issuers.is_empty());
+    }
+
+    #[test]
+    fn calls_are_recorded_for_ninety_days_unless_something_else_is_said() {
+        let record = |text: &str| read(text).unwrap().record();
+        let days = |days: i64| Some(SignedDuration::from_hours(24 * days));
+        let usual = RecordOptions { strict: false, arguments: false, keep: days(90) };
+        assert_eq!(record("{}"), Some(usual));
+        assert_eq!(record("record: {mode: \"off\"}"), None);
+        let strict = RecordOptions { strict: true, arguments: true, keep: days(7) };
+        assert_eq!(record("record: {mode: strict, keep_days: 7, arguments: true}"), Some(strict));
+        assert_eq!(record("record: {keep_days: 0}").unwrap().keep, None);
+        assert!(read("record: {mode: loose}").unwrap_err().contains("at `record.mode`"));
     }
 
     #[test]

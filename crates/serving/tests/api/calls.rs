@@ -38,11 +38,15 @@ fn specification(url: &str) -> Value {
 
 impl Shop {
     pub(super) fn open() -> Self {
+        Self::at(Server::start())
+    }
+
+    /// Over a server that has nothing yet.
+    pub(super) fn at(server: Server) -> Self {
         let upstream = Upstream::replying(|request| match request {
             broken if broken.starts_with("GET /broken") => answer("500 No", "", b"out of pets"),
             _ => ok("application/json", r#"{"name":"Rex"}"#),
         });
-        let server = Server::start();
         let text = specification(&upstream.url("")).to_string();
         let settings = json!({"kind": "openapi", "specification": {"text": text}});
         let source = json!({"name": "pets", "settings": settings, "allow": ["127.0.0.1"]});

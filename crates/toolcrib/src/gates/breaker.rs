@@ -1,13 +1,13 @@
 //! A circuit breaker: a source that fails again and again is left alone for a while, and its callers are told at once.
 //!
 //! What counts is whether the source works, not whether a caller is pleased: a refused token or wrong arguments say nothing
-//! about it. Nobody can break it for others: what fails for one caller alone counts only while nothing succeeds.
+//! about it. Nobody can break it for others: while one caller alone sees failures, that one alone is not let through.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many failures in a row, or at least so many calls in a while of which half failed, for more than one caller.
+/// So many failures in a row, or half of at least so many calls in a while, for more than one caller.
 pub(super) const FAILURES: u32 = 5;
 const FEWEST: u32 = 20;
 const WHILE: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
 pub(super) struct Breaker {
     state: State,
     /// Failures since something last succeeded.
-    in_a_row: u32,
+    row: Row,
     seen: Seen,
 }
 
@@ -40,11 +40,45 @@ enum State {
     Closed,
     Open {
         until: Instant,
+        whom: Whom,
     },
     /// One call at a time finds out; when it began.
     HalfOpen {
         probe: Option<Instant>,
+        whom: Whom,
     },
+}
+
+/// Who is not let through. Where one caller alone sees failures, all others go on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Whom {
+    All,
+    Only(u64),
+}
+
+impl Whom {
+    fn is(self, whose: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(one) => one == whose,
+        }
+    }
+}
+
+/// Failures, and whose.
+#[derive(Debug, Default)]
+struct Row {
+    failures: u32,
+    /// Who failed first, and whether somebody else did too.
+    first: Option<u64>,
+    is_many: bool,
+}
+
+impl Row {
+    fn add(&mut self, whose: u64) {
+        self.failures = self.failures.saturating_add(1);
+        self.is_many |= *self.first.get_or_insert(whose) != whose;
+    }
 }
 
 /// What happened in a while.
@@ -52,60 +86,72 @@ enum State {
 struct Seen {
     since: Instant,
     calls: u32,
-    failures: u32,
-    /// Who failed first, and whether somebody else did too.
-    first: Option<u64>,
-    is_many: bool,
+    failed: Row,
 }
 
 impl Seen {
     fn new(now: Instant) -> Self {
-        Self { since: now, calls: 0, failures: 0, first: None, is_many: false }
+        Self { since: now, calls: 0, failed: Row::default() }
     }
 }
 
 impl Breaker {
     pub(super) fn new(now: Instant) -> Self {
-        Self { state: State::Closed, in_a_row: 0, seen: Seen::new(now) }
+        Self { state: State::Closed, row: Row::default(), seen: Seen::new(now) }
     }
 
-    /// Whether a call may go through, or how long nobody may.
-    pub(super) fn enter(&mut self, now: Instant) -> Result<(), Duration> {
-        match self.state {
+    /// Whether a call may go through, or how long this caller may not.
+    pub(super) fn enter(&mut self, whose: u64, now: Instant) -> Result<(), Duration> {
+        let whom = match self.state {
             State::Closed => return Ok(()),
-            State::Open { until } if now < until => return Err(until - now),
-            State::HalfOpen { probe: Some(since) } if now - since < PROBE => {
+            State::Open { whom, .. } | State::HalfOpen { whom, .. } if !whom.is(whose) => {
+                return Ok(());
+            }
+            State::Open { until, .. } if now < until => return Err(until - now),
+            State::HalfOpen { probe: Some(since), .. } if now - since < PROBE => {
                 return Err(PROBE - (now - since));
             }
-            State::Open { .. } | State::HalfOpen { .. } => {}
-        }
-        self.state = State::HalfOpen { probe: Some(now) };
+            State::Open { whom, .. } | State::HalfOpen { whom, .. } => whom,
+        };
+        self.state = State::HalfOpen { probe: Some(now), whom };
         Ok(())
     }
 
     /// Takes what a call says. `whose` tells callers apart.
     pub(super) fn end(&mut self, verdict: Verdict, whose: u64, now: Instant) {
-        let is_half_open = matches!(self.state, State::HalfOpen { .. });
+        let finds_out = matches!(self.state, State::HalfOpen { whom, .. } if whom.is(whose));
         match verdict {
-            Verdict::Nothing if is_half_open => self.state = State::HalfOpen { probe: None },
-            Verdict::Nothing => {}
+            Verdict::Nothing => {
+                if let State::HalfOpen { probe, whom } = &mut self.state
+                    && whom.is(whose)
+                {
+                    *probe = None;
+                }
+            }
             Verdict::Works => {
-                self.in_a_row = 0;
+                self.row = Row::default();
                 self.seen_one(false, whose, now);
-                if is_half_open {
+                if finds_out {
                     *self = Self::new(now);
                 }
             }
             Verdict::Fails => {
-                self.in_a_row = self.in_a_row.saturating_add(1);
+                self.row.add(whose);
                 self.seen_one(true, whose, now);
-                let Seen { calls, failures, is_many, .. } = self.seen;
-                let often = FEWEST <= calls && calls <= failures * 2 && is_many;
-                let breaks = is_half_open || FAILURES <= self.in_a_row || often;
-                // Calls that were let through before do not prolong it.
-                if breaks && !matches!(self.state, State::Open { .. }) {
-                    self.state = State::Open { until: now + REST };
-                    self.seen = Seen::new(now);
+                let Seen { calls, failed, .. } = &self.seen;
+                let often = FEWEST <= *calls && *calls <= failed.failures * 2 && failed.is_many;
+                if !(finds_out || FAILURES <= self.row.failures || often) {
+                    return;
+                }
+                let is_many = self.row.is_many || often;
+                let whom = if is_many { Whom::All } else { Whom::Only(whose) };
+                match self.state {
+                    // Calls that were let through before do not prolong it.
+                    State::Open { whom: before, .. } if before == whom || before == Whom::All => {}
+                    _ => {
+                        self.state = State::Open { until: now + REST, whom };
+                        self.seen = Seen::new(now);
+                    }
                 }
             }
         }
@@ -115,11 +161,9 @@ impl Breaker {
         if WHILE <= now - self.seen.since {
             self.seen = Seen::new(now);
         }
-        let seen = &mut self.seen;
-        seen.calls = seen.calls.saturating_add(1);
+        self.seen.calls = self.seen.calls.saturating_add(1);
         if fails {
-            seen.failures = seen.failures.saturating_add(1);
-            seen.is_many |= *seen.first.get_or_insert(whose) != whose;
+            self.seen.failed.add(whose);
         }
     }
 
@@ -127,7 +171,7 @@ impl Breaker {
     pub(super) fn word(&self, now: Instant) -> &'static str {
         match self.state {
             State::Closed => "closed",
-            State::Open { until } if now < until => "open",
+            State::Open { until, .. } if now < until => "open",
             State::Open { .. } | State::HalfOpen { .. } => "half_open",
         }
     }
@@ -149,9 +193,9 @@ mod tests {
         let mut breaker = Breaker::new(now);
         told(&mut breaker, &[Fails, Fails, Fails, Fails, Works, Fails, Fails, Fails, Fails], now);
         told(&mut breaker, &[Nothing; 50], now);
-        assert_eq!(breaker.enter(now), Ok(()));
+        assert_eq!(breaker.enter(1, now), Ok(()));
         told(&mut breaker, &[Fails], now);
-        assert_eq!(breaker.enter(now), Err(REST));
+        assert_eq!(breaker.enter(1, now), Err(REST));
         assert_eq!(breaker.word(now), "open");
     }
 
@@ -161,21 +205,21 @@ mod tests {
         let mut breaker = Breaker::new(now);
         told(&mut breaker, &[Fails; 5], now);
         let later = now + REST;
-        assert_eq!(breaker.enter(later), Ok(()));
-        assert_eq!(breaker.enter(later), Err(PROBE));
+        assert_eq!(breaker.enter(1, later), Ok(()));
+        assert_eq!(breaker.enter(1, later), Err(PROBE));
         // It said nothing: the next one finds out.
         told(&mut breaker, &[Nothing], later);
-        assert_eq!((breaker.enter(later), breaker.word(later)), (Ok(()), "half_open"));
+        assert_eq!((breaker.enter(1, later), breaker.word(later)), (Ok(()), "half_open"));
         told(&mut breaker, &[Fails], later);
-        assert_eq!(breaker.enter(later), Err(REST));
+        assert_eq!(breaker.enter(1, later), Err(REST));
         let later = later + REST;
-        assert_eq!(breaker.enter(later), Ok(()));
+        assert_eq!(breaker.enter(1, later), Ok(()));
         // One that hangs does not stand in the way for ever.
-        assert_eq!(breaker.enter(later + PROBE), Ok(()));
+        assert_eq!(breaker.enter(1, later + PROBE), Ok(()));
         told(&mut breaker, &[Works], later + PROBE);
         assert_eq!(breaker.word(later + PROBE), "closed");
         told(&mut breaker, &[Fails; 4], later + PROBE);
-        assert_eq!(breaker.enter(later + PROBE), Ok(()));
+        assert_eq!(breaker.enter(1, later + PROBE), Ok(()));
     }
 
     #[tokio::test]
@@ -188,7 +232,7 @@ mod tests {
                 breaker.end(Works, 3, now);
             }
             breaker.end(Fails, other, now);
-            assert_eq!(breaker.enter(now).is_err(), is_broken, "{other}");
+            assert_eq!(breaker.enter(3, now).is_err(), is_broken, "{other}");
         }
     }
 
@@ -202,6 +246,30 @@ mod tests {
             breaker.end(Works, round, now);
             breaker.end(Works, round, now);
         }
-        assert_eq!(breaker.enter(now), Ok(()));
+        assert_eq!(breaker.enter(1, now), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn who_alone_sees_failures_is_alone_left_out() {
+        let mut now = Instant::now();
+        let mut breaker = Breaker::new(now);
+        for _ in 0..3 {
+            assert_eq!(breaker.enter(1, now), Ok(()));
+            (0..FAILURES).for_each(|_| breaker.end(Fails, 1, now));
+            assert_eq!(breaker.enter(1, now), Err(REST));
+            assert_eq!(breaker.enter(2, now), Ok(()));
+            breaker.end(Works, 2, now);
+            assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
+            // Whoever finds out for itself alone stands in nobody's way.
+            now += REST;
+            assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Ok(()), Ok(())));
+            breaker.end(Fails, 1, now);
+            assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
+            now += REST;
+        }
+        // What fails for somebody else too fails for all.
+        breaker.end(Fails, 2, now);
+        (0..FAILURES).for_each(|_| breaker.end(Fails, 1, now));
+        assert_eq!(breaker.enter(3, now), Err(REST));
     }
 }

@@ -78,7 +78,7 @@ impl Refresher {
                     going.push(self.try_to_refresh(source));
                 }
             }
-            memory.rests.forget(now);
+            memory.rests.forget(now, |source| memory.going.contains_key(source));
             let changed = async {
                 // The catalog is held here, so it goes on.
                 changes.changed().await.ok();
@@ -205,7 +205,7 @@ impl Memory {
     fn end(&mut self, source: &SourceId, tried: &Tried, now: Instant) {
         self.going.remove(source);
         match tried {
-            Tried::Done => {}
+            Tried::Done => self.rests.end(source, now),
             Tried::NotNow => self.rests.put_off(source, now),
             Tried::NoJournal => self.paused_until = Some(now + PAUSE),
         }

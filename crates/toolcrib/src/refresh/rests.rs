@@ -20,7 +20,7 @@ pub(super) struct Rests(HashMap<SourceId, Rest>);
 
 struct Rest {
     until: Instant,
-    /// The last refresh that was begun because somebody wanted it, and how long the next must wait.
+    /// When the last refresh began or ended that somebody wanted, and how long the next must wait.
     woken: Option<(Instant, Duration)>,
 }
 
@@ -40,6 +40,13 @@ impl Rests {
         self.0.insert(source.clone(), Rest { until: now + SPACING, woken });
     }
 
+    /// It was carried through. Whoever takes long to answer does not get to be asked more often for that.
+    pub(super) fn end(&mut self, source: &SourceId, now: Instant) {
+        if let Some((at, _)) = self.0.get_mut(source).and_then(|rest| rest.woken.as_mut()) {
+            *at = now;
+        }
+    }
+
     /// It could not be done.
     pub(super) fn put_off(&mut self, source: &SourceId, now: Instant) {
         let woken = self.0.get(source).and_then(|rest| rest.woken);
@@ -47,10 +54,10 @@ impl Rests {
     }
 
     /// Forgets what is over, so that no source that is gone is remembered.
-    pub(super) fn forget(&mut self, now: Instant) {
-        self.0.retain(|_, rest| {
+    pub(super) fn forget(&mut self, now: Instant, is_going: impl Fn(&SourceId) -> bool) {
+        self.0.retain(|source, rest| {
             let woken = rest.woken.is_some_and(|(at, pause)| now < at + 2 * pause);
-            woken || now < rest.until
+            woken || now < rest.until || is_going(source)
         });
     }
 }
@@ -83,12 +90,27 @@ mod tests {
             let (_, left) = rests.left(&pets(), now);
             pauses.push(left.as_secs());
             now += left;
-            rests.forget(now);
+            rests.forget(now, |_| false);
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         // It kept quiet.
         rests.begin(&pets(), true, now + seconds(121));
         assert_eq!(rests.left(&pets(), now + seconds(121)).1, SPACING);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_takes_long_is_not_asked_more_often_for_that() {
+        let (mut rests, mut now, mut pauses) = (Rests::default(), Instant::now(), Vec::new());
+        for _ in 0..4 {
+            rests.begin(&pets(), true, now);
+            rests.forget(now + seconds(100), |_| true);
+            now += seconds(100);
+            rests.end(&pets(), now);
+            let (_, left) = rests.left(&pets(), now);
+            pauses.push(left.as_secs());
+            now += left;
+        }
+        assert_eq!(pauses, [1, 2, 4, 8]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -100,7 +122,7 @@ mod tests {
         rests.begin(&pets(), false, now + seconds(2));
         rests.put_off(&pets(), now + seconds(2));
         assert_eq!(rests.left(&pets(), now + seconds(2)), (LATER, LATER));
-        rests.forget(now + seconds(8));
+        rests.forget(now + seconds(8), |_| false);
         assert!(rests.0.is_empty());
     }
 }

@@ -1,5 +1,7 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
+mod recorded;
+
 use std::error::Error;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -93,7 +95,7 @@ impl AgentView {
         name: &str,
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
-        let tool = self.find(name)?;
+        let tool = self.find(name).inspect_err(|missing| self.record_missing(missing))?;
         Ok(self.call_quietly(&tool, arguments).await)
     }
 
@@ -103,7 +105,7 @@ impl AgentView {
         id: &ToolId,
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
-        let tool = self.find_id(id)?;
+        let tool = self.find_id(id).inspect_err(|missing| self.record_missing(missing))?;
         Ok(self.call_quietly(&tool, arguments).await)
     }
 
@@ -128,7 +130,40 @@ impl AgentView {
         failed(id, start, failure_of_tool(why))
     }
 
+    /// Carries out a call, and records it.
     async fn execute(
+        &self,
+        tool: &ViewedTool,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Called {
+        // What it calls is recorded, and not the way to it.
+        if let Some(inner) = self.meant(tool, &arguments) {
+            let (_, arguments) = meta::execution(arguments);
+            return Box::pin(self.execute(&inner, arguments, call)).await;
+        }
+        let Some(recording) = self.recording(tool, &arguments) else {
+            return self.carry_out(tool, arguments, call).await;
+        };
+        if self.crib.refuses_calls() {
+            recording.forget();
+            let (tool_id, start) = (id_of(tool), Instant::now());
+            let by = DoneBy::Nobody(recorded::unrecordable());
+            return Called::Done(Box::new(Done { tool_id, start, by }));
+        }
+        let called = self.carry_out(tool, arguments, call).await;
+        self.ended(recording, called).await
+    }
+
+    /// The tool that `execute_tool` is to call, if that can be said.
+    fn meant(&self, tool: &ViewedTool, arguments: &Map<String, Value>) -> Option<ViewedTool> {
+        let Origin::Meta(MetaTool::Execute) = tool.origin() else { return None };
+        check(&ready::arguments(&MetaTool::Execute.input_schema()), arguments).ok()?;
+        let name = arguments.get("name").and_then(Value::as_str)?;
+        self.find(name).ok().filter(|tool| !matches!(tool.origin(), Origin::Meta(_)))
+    }
+
+    async fn carry_out(
         &self,
         tool: &ViewedTool,
         arguments: Map<String, Value>,
@@ -153,11 +188,8 @@ impl AgentView {
                 } else if *tool == MetaTool::Search {
                     DoneBy::Here(meta::search(self, &arguments))
                 } else {
-                    let (name, inner) = meta::execution(arguments);
+                    let (name, _) = meta::execution(arguments);
                     match self.find(&name) {
-                        Ok(tool) if !matches!(tool.origin(), Origin::Meta(_)) => {
-                            return Box::pin(self.execute(&tool, inner, call)).await;
-                        }
                         Ok(_) => DoneBy::Nobody(failure_of_tool(format!(
                             "`{name}` is not called by way of execute_tool"
                         ))),

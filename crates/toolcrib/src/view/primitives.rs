@@ -3,13 +3,18 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use model::{ErrorCode, Primitive};
 use serde_json::{Map, Value};
 
 use super::AgentView;
 use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
+use crate::record::{Fate, Recording, Subject, size};
 use crate::upstreams::bridge::{Asking, Bridged, Wanted};
+
+/// Where every call has to be recorded, and one could not be.
+const UNRECORDABLE: &str = "calls cannot be recorded just now, and nothing is handed out without";
 
 /// What came of asking for a prompt or a resource.
 #[derive(Debug)]
@@ -54,6 +59,21 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Got {
+        let offer = || self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
+        if self.crib.refuses_calls() {
+            return Got::Failed(UNRECORDABLE.to_owned());
+        }
+        let recording = self.record_offer(Primitive::Prompt, offer, Some(&arguments));
+        let got = self.get_prompt(name, arguments, call).await;
+        self.got_recorded(recording, got).await
+    }
+
+    async fn get_prompt(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Got {
         let offers = self.offers(OfferKind::Prompt);
         if let Some(offer) = offers.into_iter().find(|offer| *offer.key == *name) {
             let params = Map::from_iter([
@@ -73,6 +93,52 @@ impl AgentView {
 
     /// What a resource holds.
     pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
+        let offer = || self.resource_of_server(uri).map(|(offer, _)| offer);
+        if self.crib.refuses_calls() {
+            return Got::Failed(UNRECORDABLE.to_owned());
+        }
+        let recording = self.record_offer(Primitive::Resource, offer, None);
+        let got = self.read_resource(uri, call).await;
+        self.got_recorded(recording, got).await
+    }
+
+    /// Begins to record that a prompt or a resource is asked for; none if nothing is recorded.
+    fn record_offer(
+        &self,
+        kind: Primitive,
+        offer: impl FnOnce() -> Option<Offer>,
+        arguments: Option<&Map<String, Value>>,
+    ) -> Option<Recording> {
+        self.crib.recorder()?;
+        let offer = offer();
+        let tool = offer.as_ref().map(|offer| &offer.entry.tool);
+        let tool_id = tool.map(|tool| tool.id.as_str());
+        let source_id = tool.map(|tool| tool.source.as_str());
+        self.begin(&Subject { kind, tool_id, source_id }, arguments)
+    }
+
+    async fn got_recorded(&self, recording: Option<Recording>, got: Got) -> Got {
+        let Some(recording) = recording else { return got };
+        let fate = match &got {
+            Got::Asks(_) => {
+                recording.forget();
+                return got;
+            }
+            Got::Result(result) => Fate::completed(size(result)),
+            Got::Unable(ability) => {
+                Fate::failed(ErrorCode::BuiltinError, &NoAnswer::Unable(*ability).to_string())
+            }
+            Got::Missing => Fate::failed(ErrorCode::NotGranted, "there is none of that name"),
+            Got::Invalid(why) => Fate::failed(ErrorCode::ValidationError, why),
+            Got::Failed(why) => Fate::failed(ErrorCode::UpstreamError, why),
+        };
+        match recording.end(fate, self.crib.secrets()).await {
+            Err(_) if self.crib.records_strictly() => Got::Failed(UNRECORDABLE.to_owned()),
+            _ => got,
+        }
+    }
+
+    async fn read_resource(&self, uri: &str, call: &CallContext) -> Got {
         if let Some((offer, own)) = self.resource_of_server(uri) {
             let params = Map::from_iter([("uri".to_owned(), Value::from(own))]);
             return self.get_offer(&offer, "resources/read", params, call).await;

@@ -75,6 +75,16 @@ impl Ready {
         Ok(Self::Http(Box::new(HttpReady { tool, output, client, origin: origin(source) })))
     }
 
+    /// About how much memory it takes, against that of a small one.
+    pub(crate) fn weight(&self) -> u32 {
+        match self {
+            Self::Http(http) => {
+                http.tool.weight() + http.output.as_ref().map_or(0, Arguments::weight)
+            }
+            Self::Mcp(mcp) => mcp.arguments.weight(),
+        }
+    }
+
     /// What it promises of its results, where we are the ones who keep the promise.
     pub(super) fn output(&self) -> Option<&Arguments> {
         match self {

@@ -3,6 +3,7 @@
 
 mod explain;
 mod identity;
+mod record;
 #[path = "../../../upstream/tests/support/upstream.rs"]
 mod server;
 mod since;

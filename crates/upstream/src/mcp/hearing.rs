@@ -2,8 +2,8 @@
 //!
 //! A question or a log line on a stream of its own call belongs to that call. On a stream that all calls share nothing
 //! says whose it is; it is handed over if one call is under way and no other, not even one that was given up a moment
-//! ago, and refused otherwise. So nobody is asked in the name of somebody else's call. What is only told may come late:
-//! nobody hears it who was not the only one for a while.
+//! ago, and if nobody else used the connection for a while: it may come late. So nobody is asked in the name of somebody
+//! else's call.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -285,7 +285,7 @@ impl Hearing {
         let has_questions = !self.has_no_questions.load(Ordering::Relaxed);
         let mut open = self.open();
         let task = take_related(&mut params);
-        let whose = open.whose_task(on, task.as_deref());
+        let whose = open.who_is_told(on, task.as_deref());
         let asked = whose.filter(|_| has_questions).and_then(|call| {
             let entry = open.calls.get(&call)?;
             let hears = entry.heard.as_ref().filter(|_| entry.asked.len() < MAX_QUESTIONS)?;

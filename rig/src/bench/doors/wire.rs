@@ -45,6 +45,12 @@ pub(crate) fn admin(key: &str, path: &str) -> Vec<u8> {
     post(path, key, "", "")
 }
 
+/// A call over REST without arguments, under an id of its own.
+pub(crate) fn execute(key: &str, tool: &str, id: &str) -> Vec<u8> {
+    let more = format!("X-Request-Id: {id}\r\n");
+    post(&format!("/api/tools/{tool}/execute"), key, &more, "{}")
+}
+
 fn post(path: &str, key: &str, more: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(

@@ -71,7 +71,7 @@ impl fmt::Debug for PostgresUrl {
 const SILENCE: Duration = Duration::from_secs(35);
 
 /// A connection that comes back.
-pub(super) struct Link {
+pub(crate) struct Link {
     url: PostgresUrl,
     tls: MakeRustlsConnect,
     session: Mutex<Connected>,
@@ -124,7 +124,7 @@ impl Session {
 pub(super) type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 impl Link {
-    pub(super) fn new(url: PostgresUrl) -> Result<Self, JournalError> {
+    pub(crate) fn new(url: PostgresUrl) -> Result<Self, JournalError> {
         let tls = MakeRustlsConnect::new(trust(&url)?);
         let schema = Arc::default();
         Ok(Self { url, tls, session: Mutex::default(), schema, process: AtomicI32::new(0) })
@@ -147,7 +147,7 @@ impl Link {
     }
 
     /// A fresh connection with our settings, driven in the background.
-    pub(super) async fn fresh(&self) -> Result<Client, JournalError> {
+    pub(crate) async fn fresh(&self) -> Result<Client, JournalError> {
         let (client, wire) = self.connect().await?;
         // The client says what went wrong; the driver only ends.
         tokio::spawn(async move { drop(wire.await) });
@@ -212,7 +212,7 @@ impl Link {
     }
 
     /// Runs a query that changes nothing; once more if the connection turns out to be gone.
-    pub(super) async fn query(
+    pub(crate) async fn query(
         &self,
         sql: &str,
         parameters: &[&(dyn ToSql + Sync)],
@@ -272,7 +272,7 @@ impl Link {
     }
 
     /// What a failed call means to the reader of the message. `writing`: whether it may have been stored.
-    pub(super) fn failure(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
+    pub(crate) fn failure(&self, error: &tokio_postgres::Error, writing: bool) -> JournalError {
         let (place, cause) = (self.place(), chain(error));
         let Some(code) = error.code() else {
             return JournalError::Unavailable { place, cause, maybe_stored: writing };

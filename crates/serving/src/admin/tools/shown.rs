@@ -9,6 +9,7 @@ use model::{Digest, Execution, Finding, LabelId, Primitive, SourceId, ToolId, Vi
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use toolcrib::Usage;
 
 use crate::etag::Tag;
 
@@ -99,10 +100,13 @@ pub(super) struct SeenTool {
     updated_at: Timestamp,
     /// When it was last seen at its source.
     last_seen_at: Timestamp,
+    /// How often it was called; left out if calls are not recorded.
+    #[serde(flatten)]
+    usage: Option<Usage>,
 }
 
 impl SeenTool {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool) -> Self {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool, usage: Option<Usage>) -> Self {
         let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
         Self {
             listed: Listed::of(snapshot, entry),
@@ -116,6 +120,7 @@ impl SeenTool {
             created_at: tool.created_at,
             updated_at: tool.updated_at,
             last_seen_at: snapshot.last_seen_at(tool),
+            usage,
         }
     }
 }

@@ -48,7 +48,7 @@ impl Open {
         }
     }
 
-    /// What is only told may be about a call that is over.
+    /// What is told or asked may be about a call that is over.
     pub(super) fn who_is_told(&mut self, on: Stream, task: Option<&str>) -> Option<u64> {
         let is_clear = self.unclear_until.is_none_or(|until| until <= Instant::now());
         match (on, task) {

@@ -59,7 +59,7 @@ async fn what_a_call_that_was_given_up_asks_late_is_not_asked_of_the_next_one() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_told_late_about_a_call_is_not_told_to_somebody_else() {
+async fn what_is_told_or_asked_late_about_a_call_does_not_reach_somebody_else() {
     let hearing = Hearing::default();
     let log = || notification("notifications/message", json!({"data": 1}));
     let (heard, mut hears) = mpsc::channel(8);
@@ -68,6 +68,8 @@ async fn what_is_told_late_about_a_call_is_not_told_to_somebody_else() {
         let (id, _answer) = hearing.begin(&call, Whose::Callers).unwrap();
         hearing.hear(log(), Stream::Shared);
         assert_eq!(hears.try_recv().is_ok(), is_told, "{owner}");
+        let is_asked = matches!(hearing.hear(question(), Stream::Shared), Next::Ask(_));
+        assert_eq!((is_asked, hears.try_recv().is_ok()), (is_told, is_told), "{owner}");
         hearing.end(id);
     }
     tokio::time::sleep(GIVEN_UP).await;

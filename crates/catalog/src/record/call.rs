@@ -1,0 +1,146 @@
+//! One call, as it is recorded: who, what, when, how it went. No arguments unless the operator asks for them.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{Digest, ErrorCode, Primitive};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A call that was carried out, refused or given up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CallRecord {
+    /// When it began.
+    #[serde(serialize_with = "six_digits")]
+    pub time: Timestamp,
+    /// The process that carried it out; each start has another name.
+    pub node: Arc<str>,
+    /// Who called.
+    pub subject: Arc<str>,
+    /// Whose token was shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<Box<str>>,
+    /// The program that the token was issued to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<Box<str>>,
+    /// What was shown.
+    pub means: ShownBy,
+    /// By which way the call came.
+    pub door: CallDoor,
+    /// What was called.
+    pub kind: Primitive,
+    /// Which; none if there is none that the caller may use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_id: Option<Box<str>>,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_id: Option<Box<str>>,
+    /// How it ended.
+    pub status: CallEnd,
+    /// Why it failed, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+    /// Why it failed, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Box<str>>,
+    /// The upstream's HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream_status: Option<u16>,
+    /// How long it took, in microseconds.
+    pub duration_us: u64,
+    /// The size of the arguments as JSON.
+    pub argument_bytes: u64,
+    /// The size of the result as JSON.
+    pub result_bytes: u64,
+    /// Names the request, in the log and in its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<Box<str>>,
+    /// The trace that the call is part of (W3C Trace Context).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_id: Option<Box<str>>,
+    /// The arguments as JSON without what looks like a secret, if the operator wants them; cut off at 4 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Box<str>>,
+}
+
+/// A call with its place in the chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedCall {
+    /// Counts from one, without gaps.
+    pub id: u64,
+    /// The hash of the row before.
+    pub previous: Digest,
+    #[expect(missing_docs, reason = "its members are documented")]
+    #[serde(flatten)]
+    pub call: CallRecord,
+    /// Of everything above, as it stands in an export.
+    pub hash: Digest,
+}
+
+/// The text that is hashed.
+#[derive(Serialize)]
+pub(super) struct Linked<'a> {
+    pub(super) id: u64,
+    pub(super) previous: Digest,
+    #[serde(flatten)]
+    pub(super) call: &'a CallRecord,
+}
+
+/// What a caller showed of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShownBy {
+    /// A token of a known issuer.
+    Token,
+    /// An API key.
+    Key,
+    /// Nothing, where that is allowed.
+    Anonymous,
+    /// Whoever embeds us knows.
+    #[default]
+    Unknown,
+}
+
+/// By which way a call came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallDoor {
+    /// MCP over HTTP.
+    Mcp,
+    /// MCP over standard input and output.
+    Stdio,
+    /// The API for agents.
+    Rest,
+    /// The convention of http manifests.
+    Manifest,
+    /// Code that embeds us.
+    #[default]
+    Library,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallEnd {
+    /// There is a result.
+    Completed,
+    /// It failed or was refused.
+    Failed,
+    /// The caller went away before it was done.
+    Cancelled,
+}
+
+impl CallEnd {
+    /// The word in rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+fn six_digits<S: Serializer>(time: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&super::written(*time))
+}

@@ -1,0 +1,313 @@
+//! A record in a SQLite file of its own, beside the journal's.
+//!
+//! The journal's file has one writer for good; this one is written by whoever calls tools, a server and programs beside
+//! it: the head of the chain is read in the transaction that adds to it.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::Digest;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, TransactionBehavior};
+
+use super::usage::added;
+use super::{
+    CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
+};
+use crate::journal::{Answering, JournalError, is_shm_growth, sqlite_failure};
+
+/// `crec`: says that a database file is a record of ours.
+const APPLICATION_ID: i64 = 0x6372_6563;
+/// How long to wait for somebody else who writes.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// The tables, one step for each format. A step is never changed after a release; a new one is added.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE calls (
+        id INTEGER PRIMARY KEY,
+        text TEXT NOT NULL,
+        hash BLOB NOT NULL,
+        time TEXT AS (text ->> 'time'),
+        tool TEXT AS (text ->> 'tool_id'),
+        source TEXT AS (text ->> 'source_id'),
+        subject TEXT AS (text ->> 'subject'),
+        status TEXT AS (text ->> 'status'),
+        code TEXT AS (text ->> 'code')
+    ) STRICT;
+    CREATE INDEX calls_of_tool ON calls (tool, id);
+    CREATE INDEX calls_of_subject ON calls (subject, id);
+    CREATE INDEX failed_calls ON calls (code, id) WHERE code IS NOT NULL;
+    CREATE TABLE usage (
+        of TEXT NOT NULL, name TEXT NOT NULL, executions INTEGER NOT NULL, last_at TEXT,
+        errors INTEGER NOT NULL, last_error TEXT, PRIMARY KEY (of, name)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE anchor (one INTEGER PRIMARY KEY CHECK (one = 1), id INTEGER NOT NULL, hash BLOB NOT NULL) STRICT;
+"];
+
+/// A record in a SQLite file.
+pub struct SqliteRecords {
+    path: Arc<Path>,
+    connection: Arc<Mutex<Connection>>,
+    /// Why nothing is written any more: after a failed flush, the next one could only seem to succeed.
+    stopped: Arc<OnceLock<String>>,
+}
+
+impl SqliteRecords {
+    /// The file of the record that belongs to a journal.
+    pub fn beside(journal: &Path) -> PathBuf {
+        let mut name = journal.as_os_str().to_owned();
+        name.push(".record");
+        name.into()
+    }
+
+    /// Opens a record for reading and writing and makes it if there is none.
+    pub fn open(path: &Path) -> Result<Self, JournalError> {
+        make_private(path)?;
+        let sql = |error: rusqlite::Error| sqlite_failure(path, &error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(sql)?;
+        connection.busy_timeout(BUSY).map_err(sql)?;
+        check(&connection, path)?;
+        connection
+            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))
+            .map_err(sql)?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
+        connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(sql)?;
+        migrate(&mut connection).map_err(sql)?;
+        Ok(Self::over(path, connection))
+    }
+
+    /// Opens a record to look at it.
+    pub fn open_read_only(path: &Path) -> Result<Self, JournalError> {
+        if !path.is_file() {
+            let cause = "there is no such file: no call was recorded yet".to_owned();
+            return Err(JournalError::CannotOpen { place: path.display().to_string(), cause });
+        }
+        let sql = |error: rusqlite::Error| sqlite_failure(path, &error);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
+        connection.busy_timeout(BUSY).map_err(sql)?;
+        check(&connection, path)?;
+        Ok(Self::over(path, connection))
+    }
+
+    fn over(path: &Path, connection: Connection) -> Self {
+        Self {
+            path: path.into(),
+            connection: Arc::new(Mutex::new(connection)),
+            stopped: Arc::default(),
+        }
+    }
+
+    /// Works on the connection, off the async threads.
+    fn run<T, F>(&self, work: F) -> Answering<'_, T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        let (path, connection) = (Arc::clone(&self.path), Arc::clone(&self.connection));
+        let work = move || {
+            let mut connection = connection.lock().expect("no one panics while holding it");
+            work(&mut connection).map_err(|error| sqlite_failure(&path, &error))
+        };
+        Box::pin(async move {
+            let gone = |error: tokio::task::JoinError| JournalError::Unavailable {
+                place: self.path.display().to_string(),
+                cause: error.to_string(),
+                maybe_stored: false,
+            };
+            tokio::task::spawn_blocking(work).await.map_err(gone)?
+        })
+    }
+}
+
+impl Records for SqliteRecords {
+    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
+        if let Some(cause) = self.stopped.get() {
+            let (place, cause) = (self.path.display().to_string(), cause.clone());
+            return Box::pin(std::future::ready(Err(JournalError::Stopped { place, cause })));
+        }
+        let stopped = Arc::clone(&self.stopped);
+        self.run(move |connection| {
+            store(connection, &calls).inspect_err(|error| {
+                if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
+                    && !is_shm_growth(error)
+                {
+                    stopped.get_or_init(|| error.to_string());
+                }
+            })
+        })
+    }
+
+    fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
+        self.run(move |connection| {
+            let (wanted, values) = filter.to_sql('?');
+            let sql = format!("SELECT id, text, hash FROM calls {wanted}");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(rusqlite::params_from_iter(values), |row| {
+                Ok(Row { id: row.get(0)?, text: row.get(1)?, hash: hash(row, 2)? })
+            })?;
+            rows.collect()
+        })
+    }
+
+    fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
+        self.run(move |connection| {
+            let sql = "SELECT executions, last_at, errors, last_error FROM usage WHERE of = ?1 AND name = ?2";
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut found = Vec::new();
+            for name in names {
+                let usage = statement.query_row((of.as_str(), &name), |row| {
+                    let last_at: Option<String> = row.get(1)?;
+                    Ok(Usage {
+                        execution_count: row.get(0)?,
+                        last_executed_at: last_at.and_then(|time| time.parse().ok()),
+                        error_count: row.get(2)?,
+                        last_error: row.get(3)?,
+                    })
+                });
+                found.extend(usage.optional()?.map(|usage| (name, usage)));
+            }
+            Ok(found)
+        })
+    }
+
+    fn chain(&self) -> Answering<'_, Chain> {
+        self.run(|connection| {
+            let step = connection.transaction()?;
+            let sql = "SELECT coalesce(sum(executions), 0) FROM usage WHERE of = 'tool'";
+            let counted = step.query_row(sql, [], |row| row.get(0))?;
+            Ok(Chain { anchor: anchor(&step)?, head: head(&step)?, counted })
+        })
+    }
+
+    fn forget_before(&self, time: Timestamp) -> Answering<'_, u64> {
+        self.run(move |connection| {
+            let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let (sql, before) =
+                ("SELECT id, time, hash FROM calls ORDER BY id LIMIT ?1", written(time));
+            let mut statement = step.prepare_cached(sql)?;
+            let mut rows = statement.query([STEP])?;
+            let (mut last, mut removed) = (None, 0);
+            while let Some(row) = rows.next()?
+                && row.get::<_, Option<String>>(1)?.is_none_or(|time| time < before)
+            {
+                last = Some(Link { id: row.get(0)?, hash: hash(row, 2)? });
+                removed += 1;
+            }
+            drop(rows);
+            drop(statement);
+            if let Some(last) = last {
+                let sql = "INSERT OR REPLACE INTO anchor (one, id, hash) VALUES (1, ?1, ?2)";
+                step.execute(sql, (last.id, &last.hash.as_bytes()[..]))?;
+                step.execute("DELETE FROM calls WHERE id <= ?1", [last.id])?;
+            }
+            step.commit()?;
+            Ok(removed)
+        })
+    }
+}
+
+fn store(connection: &mut Connection, calls: &[CallRecord]) -> rusqlite::Result<()> {
+    let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let rows = chained(head(&step)?, calls);
+    let mut insert =
+        step.prepare_cached("INSERT INTO calls (id, text, hash) VALUES (?1, ?2, ?3)")?;
+    for row in &rows {
+        insert.execute((row.id, &*row.text, &row.hash.as_bytes()[..]))?;
+    }
+    drop(insert);
+    count(&step, calls)?;
+    step.commit()
+}
+
+fn count(connection: &Connection, calls: &[CallRecord]) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO usage (of, name, executions, last_at, errors, last_error)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+        ON CONFLICT (of, name) DO UPDATE SET
+            executions = executions + excluded.executions,
+            last_at = max(coalesce(last_at, ''), excluded.last_at),
+            errors = errors + excluded.errors,
+            last_error = coalesce(excluded.last_error, last_error)";
+    let mut statement = connection.prepare_cached(sql)?;
+    for ((of, name), usage) in added(calls) {
+        let last_at = usage.last_executed_at.map(written);
+        let (calls, errors) = (usage.execution_count, usage.error_count);
+        statement.execute((of.as_str(), name, calls, last_at, errors, usage.last_error))?;
+    }
+    Ok(())
+}
+
+fn head(connection: &Connection) -> rusqlite::Result<Link> {
+    let sql = "SELECT id, hash FROM calls ORDER BY id DESC LIMIT 1";
+    let mut statement = connection.prepare_cached(sql)?;
+    match statement.query_row([], |row| Ok(Link { id: row.get(0)?, hash: hash(row, 1)? })) {
+        Err(rusqlite::Error::QueryReturnedNoRows) => anchor(connection),
+        other => other,
+    }
+}
+
+fn anchor(connection: &Connection) -> rusqlite::Result<Link> {
+    let mut statement = connection.prepare_cached("SELECT id, hash FROM anchor")?;
+    let found = statement.query_row([], |row| Ok(Link { id: row.get(0)?, hash: hash(row, 1)? }));
+    Ok(found.optional()?.unwrap_or_else(Link::start))
+}
+
+/// A hash that is none of ours is no hash of any text.
+fn hash(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<Digest> {
+    let bytes: Vec<u8> = row.get(column)?;
+    Ok(Digest::from_bytes(&bytes).unwrap_or_else(|_| Digest::of("no hash")))
+}
+
+/// The file says who called what: nobody else may read it.
+fn make_private(path: &Path) -> Result<(), JournalError> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path).map(drop).map_err(|error| {
+        let (place, cause) = (path.display().to_string(), error.to_string());
+        match error.kind() {
+            std::io::ErrorKind::StorageFull => JournalError::Full { place },
+            _ => JournalError::ReadOnly { place, cause },
+        }
+    })
+}
+
+/// Refuses what is not ours.
+fn check(connection: &Connection, path: &Path) -> Result<(), JournalError> {
+    let sql = |error: rusqlite::Error| sqlite_failure(path, &error);
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+    let application = number("PRAGMA application_id").map_err(sql)?;
+    let found = number("PRAGMA user_version").map_err(sql)?;
+    let tables = number("SELECT count(*) FROM sqlite_schema").map_err(sql)?;
+    let (place, known) = (path.display().to_string(), MIGRATIONS.len() as i64);
+    if application != APPLICATION_ID && (application != 0 || tables != 0) {
+        let cause = "it is a database of another program".to_owned();
+        return Err(JournalError::NotAJournal { place, cause });
+    }
+    if known < found {
+        return Err(JournalError::Newer { place, found, known });
+    }
+    Ok(())
+}
+
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let format: i64 = step.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let done = usize::try_from(format).unwrap_or(0);
+    if done == MIGRATIONS.len() {
+        return Ok(());
+    }
+    for migration in MIGRATIONS.iter().skip(done) {
+        step.execute_batch(migration)?;
+    }
+    step.pragma_update(None, "application_id", APPLICATION_ID)?;
+    step.pragma_update(None, "user_version", MIGRATIONS.len() as i64)?;
+    step.commit()
+}

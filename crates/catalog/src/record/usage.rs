@@ -1,0 +1,62 @@
+//! How often tools and callers were used: running totals, kept in the same step as the rows, that stay when rows go.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{CallEnd, CallRecord};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UsageOf {
+    /// A tool, a prompt or a resource, by its id. What nobody has goes by the empty id.
+    Tool,
+    /// A caller, by its subject.
+    Subject,
+}
+
+/// How often something was used.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Usage {
+    /// How often.
+    pub execution_count: u64,
+    /// When the last of them began.
+    pub last_executed_at: Option<Timestamp>,
+    /// How often it failed.
+    pub error_count: u64,
+    /// Why it last failed.
+    pub last_error: Option<Box<str>>,
+}
+
+impl UsageOf {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Subject => "subject",
+        }
+    }
+}
+
+impl Usage {
+    pub(super) fn add(&mut self, call: &CallRecord) {
+        self.execution_count += 1;
+        self.last_executed_at = self.last_executed_at.max(Some(call.time));
+        if call.status == CallEnd::Failed {
+            self.error_count += 1;
+            self.last_error.clone_from(&call.error);
+        }
+    }
+}
+
+/// What these calls add to the totals, in one order for everybody: whoever stores beside us takes them in the same.
+pub(super) fn added(calls: &[CallRecord]) -> BTreeMap<(UsageOf, &str), Usage> {
+    let mut totals: BTreeMap<(UsageOf, &str), Usage> = BTreeMap::new();
+    for call in calls {
+        let tool = call.tool_id.as_deref().unwrap_or_default();
+        totals.entry((UsageOf::Tool, tool)).or_default().add(call);
+        totals.entry((UsageOf::Subject, &*call.subject)).or_default().add(call);
+    }
+    totals
+}

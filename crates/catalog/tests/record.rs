@@ -1,0 +1,258 @@
+//! The record of calls, over every store: rows are chained, found, counted, and go in order.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use model::{ErrorCode, Primitive};
+use tokio_postgres::NoTls;
+use toolcrib_catalog::record::{
+    CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, PostgresRecords, RecordedCall,
+    Records, Row, ShownBy, SqliteRecords, UsageOf, verify_records,
+};
+
+struct Store {
+    records: Arc<dyn Records>,
+    folder: Option<tempfile::TempDir>,
+    url: Option<String>,
+}
+
+async fn stores(name: &str) -> [Store; 3] {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = SqliteRecords::open(&folder.path().join("crib.db.record")).unwrap();
+    let url = database(&format!("record_{name}")).await;
+    let postgres = PostgresRecords::connect(url.parse().unwrap()).await.unwrap();
+    [
+        Store { records: Arc::new(MemoryRecords::default()), folder: None, url: None },
+        Store { records: Arc::new(sqlite), folder: Some(folder), url: None },
+        Store { records: Arc::new(postgres), folder: None, url: Some(url) },
+    ]
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
+async fn database(name: &str) -> String {
+    let server = std::env::var("TOOLCRIB_TEST_POSTGRES").expect("run `cargo xtask test`");
+    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
+    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
+    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
+}
+
+impl Store {
+    /// Changes a database behind our back; memory cannot be.
+    async fn tamper(&self, sql: &str) -> bool {
+        if let Some(folder) = &self.folder {
+            let sql = sql.replace("toolcrib_calls", "calls");
+            let path = folder.path().join("crib.db.record");
+            rusqlite::Connection::open(path).unwrap().execute_batch(&sql).unwrap();
+        } else if let Some(url) = &self.url {
+            let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+            tokio::spawn(connection);
+            client.batch_execute(sql).await.unwrap();
+        }
+        self.folder.is_some() || self.url.is_some()
+    }
+
+    async fn problems(&self) -> Vec<String> {
+        verify_records(&*self.records, |_| {}).await.unwrap().problems
+    }
+
+    async fn ids(&self, filter: CallFilter) -> Vec<u64> {
+        let rows = self.records.read(CallFilter { limit: 100, ..filter }).await.unwrap();
+        rows.iter().map(|row| row.id).collect()
+    }
+}
+
+fn time(minute: u32) -> Timestamp {
+    format!("2026-05-01T09:{minute:02}:00.5Z").parse().unwrap()
+}
+
+fn call(tool: &str, minute: u32) -> CallRecord {
+    CallRecord {
+        time: time(minute),
+        node: "n1".into(),
+        subject: "ada".into(),
+        issuer: Some("https://id.example".into()),
+        client: None,
+        means: ShownBy::Token,
+        door: CallDoor::Mcp,
+        kind: Primitive::Tool,
+        tool_id: Some(tool.into()),
+        source_id: tool.split(':').next().map(Into::into),
+        status: CallEnd::Completed,
+        code: None,
+        error: None,
+        upstream_status: Some(200),
+        duration_us: 1_500,
+        argument_bytes: 2,
+        result_bytes: 17,
+        correlation_id: Some("r1".into()),
+        trace_id: None,
+        arguments: None,
+    }
+}
+
+fn failed(tool: &str, minute: u32, why: &str) -> CallRecord {
+    let (status, code) = (CallEnd::Failed, Some(ErrorCode::RateLimited));
+    CallRecord { status, code, error: Some(why.into()), ..call(tool, minute) }
+}
+
+#[tokio::test]
+async fn a_row_says_what_was_stored_and_follows_the_one_before() {
+    for store in stores("rows").await {
+        store
+            .records
+            .store([call("a:x", 1), failed("b:y", 2, "no \u{1F37A}")].into())
+            .await
+            .unwrap();
+        store.records.store([call("a:x", 3)].into()).await.unwrap();
+        let rows = store.records.read(CallFilter { limit: 9, ..Default::default() }).await.unwrap();
+        let calls: Vec<RecordedCall> = rows.iter().rev().map(|row| row.call().unwrap()).collect();
+        assert_eq!(calls[1].call, failed("b:y", 2, "no \u{1F37A}"));
+        for (one, two) in calls.iter().zip(&calls[1..]) {
+            assert_eq!((two.previous, two.id), (one.hash, one.id + 1));
+        }
+        let verified = verify_records(&*store.records, |_| {}).await.unwrap();
+        assert_eq!((verified.rows, verified.removed, verified.head.id), (3, 0, 3));
+        assert_eq!(verified.problems, Vec::<String>::new());
+    }
+}
+
+#[test]
+fn the_hash_of_an_exported_line_is_that_of_the_line_without_it() {
+    let row = Row { id: 1, text: r#"{"id":1,"a":"b"}"#.into(), hash: model::Digest::of("x") };
+    assert_eq!(row.to_line(), format!(r#"{{"id":1,"a":"b","hash":"{}"}}"#, row.hash));
+}
+
+#[tokio::test]
+async fn calls_are_found_by_what_they_say() {
+    for store in stores("filters").await {
+        let cancelled = CallRecord { status: CallEnd::Cancelled, ..call("b:y", 4) };
+        let by_eve = CallRecord { subject: "eve".into(), ..call("a:x", 5) };
+        let all = vec![call("a:x", 1), failed("a:z", 2, "no"), call("b:y", 3), cancelled, by_eve];
+        store.records.store(all.into()).await.unwrap();
+        let text = |text: &str| Some(text.to_owned());
+        let none = CallFilter::default;
+        assert_eq!(store.ids(none()).await, [5, 4, 3, 2, 1]);
+        assert_eq!(store.ids(CallFilter { tool: text("a:x"), ..none() }).await, [5, 1]);
+        assert_eq!(store.ids(CallFilter { source: text("a"), ..none() }).await, [5, 2, 1]);
+        assert_eq!(store.ids(CallFilter { subject: text("eve"), ..none() }).await, [5]);
+        assert_eq!(store.ids(CallFilter { subject: text("e\0e"), ..none() }).await, [0; 0]);
+        let status = Some(CallEnd::Cancelled);
+        assert_eq!(store.ids(CallFilter { status, ..none() }).await, [4]);
+        assert_eq!(store.ids(CallFilter { code: text("rate_limited"), ..none() }).await, [2]);
+        let (since, until) = (Some(time(2)), Some(time(4)));
+        assert_eq!(store.ids(CallFilter { since, until, ..none() }).await, [3, 2]);
+        assert_eq!(store.ids(CallFilter { before: Some(3), ..none() }).await, [2, 1]);
+        let (after, oldest_first) = (Some(3), true);
+        assert_eq!(store.ids(CallFilter { after, oldest_first, ..none() }).await, [4, 5]);
+    }
+}
+
+#[tokio::test]
+async fn what_was_changed_or_removed_shows() {
+    let attempts = [
+        ("UPDATE toolcrib_calls SET text = replace(text, 'ada', 'eve') WHERE id = 2", "row 2"),
+        ("DELETE FROM toolcrib_calls WHERE id = 3", "row 3 is missing"),
+        ("DELETE FROM toolcrib_calls WHERE id < 3", "rows 1 to 2 are missing"),
+        ("DELETE FROM toolcrib_calls WHERE id > 3", "rows at the end were removed"),
+        ("DELETE FROM toolcrib_calls", "5 calls were counted"),
+        (
+            "UPDATE toolcrib_calls SET hash = (SELECT hash FROM toolcrib_calls WHERE id = 1) WHERE id = 4",
+            "row 4",
+        ),
+        (
+            "DELETE FROM toolcrib_calls WHERE id = 1; INSERT INTO toolcrib_calls (id, text, hash) SELECT 1, text, hash FROM toolcrib_calls WHERE id = 2",
+            "row 1 was replaced",
+        ),
+    ];
+    for (attempt, (sql, expected)) in attempts.into_iter().enumerate() {
+        for store in stores(&format!("tamper_{attempt}")).await {
+            store
+                .records
+                .store((1..=5).map(|minute| call("a:x", minute)).collect::<Vec<_>>().into())
+                .await
+                .unwrap();
+            assert_eq!(store.problems().await, Vec::<String>::new());
+            if store.tamper(sql).await {
+                let problems = store.problems().await;
+                assert!(problems.iter().any(|text| text.contains(expected)), "{sql}: {problems:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn totals_follow_the_rows_and_stay_when_they_go() {
+    for store in stores("usage").await {
+        let calls = vec![call("a:x", 5), failed("a:x", 2, "first"), failed("a:x", 3, "last")];
+        store.records.store(calls.into()).await.unwrap();
+        store.records.store([call("a:x", 4), call("b:y", 6)].into()).await.unwrap();
+        assert_eq!(store.records.forget_before(time(50)).await.unwrap(), 5);
+        let names = vec!["a:x".to_owned(), "never".to_owned()];
+        let usage = store.records.usage(UsageOf::Tool, names).await.unwrap();
+        let [(name, usage)] = &usage[..] else { panic!("{usage:?}") };
+        assert_eq!((&**name, usage.execution_count, usage.error_count), ("a:x", 4, 2));
+        assert_eq!(usage.last_error.as_deref(), Some("last"));
+        assert_eq!(usage.last_executed_at, Some(time(5)));
+        let agents = store.records.usage(UsageOf::Subject, vec!["ada".to_owned()]).await.unwrap();
+        assert_eq!(agents[0].1.execution_count, 5);
+    }
+}
+
+#[tokio::test]
+async fn old_rows_go_and_the_chain_goes_on() {
+    for store in stores("retention").await {
+        let calls = [1, 2, 9, 3, 10].map(|minute| call("a:x", minute));
+        store.records.store(calls.to_vec().into()).await.unwrap();
+        // The fourth is old too, but not before the third.
+        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 2);
+        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 0);
+        assert_eq!(store.ids(CallFilter::default()).await, [5, 4, 3]);
+        store.records.store([call("a:x", 11)].into()).await.unwrap();
+        let verified = verify_records(&*store.records, |_| {}).await.unwrap();
+        assert_eq!((verified.rows, verified.removed, verified.head.id), (4, 2, 6));
+        assert_eq!(verified.problems, Vec::<String>::new());
+        if store.tamper("DELETE FROM toolcrib_calls WHERE id = 3").await {
+            assert_eq!(store.problems().await, ["row 3 is missing"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn several_who_store_at_once_add_to_one_chain() {
+    for store in stores("nodes").await {
+        let mut all: Vec<Arc<dyn Records>> = vec![Arc::clone(&store.records)];
+        if let Some(folder) = &store.folder {
+            let path = folder.path().join("crib.db.record");
+            all.push(Arc::new(SqliteRecords::open(&path).unwrap()));
+        }
+        if let Some(url) = &store.url {
+            all.push(Arc::new(PostgresRecords::connect(url.parse().unwrap()).await.unwrap()));
+        }
+        let mut storing = tokio::task::JoinSet::new();
+        for minute in 0..20 {
+            let records = Arc::clone(&all[minute as usize % all.len()]);
+            storing.spawn(async move { records.store(vec![call("a:x", minute); 3].into()).await });
+        }
+        storing.join_all().await.into_iter().for_each(|stored| stored.unwrap());
+        let verified = verify_records(&*store.records, |_| {}).await.unwrap();
+        assert_eq!((verified.rows, verified.problems), (60, Vec::new()));
+    }
+}
+
+#[tokio::test]
+async fn a_record_is_read_again_and_a_foreign_file_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = SqliteRecords::beside(&folder.path().join("crib.db"));
+    assert!(path.ends_with("crib.db.record"));
+    assert!(SqliteRecords::open_read_only(&path).is_err());
+    SqliteRecords::open(&path).unwrap().store([call("a:x", 1)].into()).await.unwrap();
+    let records = SqliteRecords::open_read_only(&path).unwrap();
+    assert_eq!(verify_records(&records, |_| {}).await.unwrap().rows, 1);
+    assert!(records.store([call("a:x", 1)].into()).await.is_err());
+    let foreign = folder.path().join("other.db");
+    rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
+    assert!(SqliteRecords::open(&foreign).is_err());
+}

@@ -1,0 +1,227 @@
+//! `/api/executions`: the record of calls. Nothing is changed here.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream::unfold;
+use jiff::Timestamp;
+use model::ErrorCode;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use toolcrib::{CallEnd, CallFilter, RecordedCall, Recorder, Usage, UsageOf};
+
+use crate::answer::Named;
+use crate::app::App;
+use crate::caller::Admin;
+use crate::page::Page;
+use crate::problem::{Code, Problem};
+use crate::query::Asked;
+use crate::route::Route;
+
+const LINES: &str = "application/x-ndjson";
+const USUAL: usize = 50;
+/// How many rows of an export are read at once.
+const PIECE: usize = 1_000;
+/// How long to wait for calls of a moment ago.
+const MOMENT: Duration = Duration::from_secs(1);
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("list_executions", "/api/executions", list)
+            .admin("executions", "List recorded calls, the newest first")
+            .asks::<Filter>()
+            .answers_plain::<Page<RecordedCall>>(),
+        Route::get("export_executions", "/api/executions.jsonl", export)
+            .admin("executions", "Write recorded calls as JSON Lines, the oldest first")
+            .asks::<Which>()
+            .shows(LINES),
+        Route::get("get_usage", "/api/executions/usage", usage)
+            .admin("executions", "Say how often a tool was called, or somebody called")
+            .asks::<Whose>()
+            .answers_plain::<Usage>(),
+        Route::get("get_execution", "/api/executions/{id}", get)
+            .admin("executions", "Show a recorded call")
+            .answers_plain::<RecordedCall>(),
+    ]
+}
+
+/// Which calls.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ExecutionFilter")]
+struct Which {
+    /// Only calls of the tool, prompt or resource with this id.
+    #[serde(default)]
+    tool: Option<String>,
+    /// Only calls of tools of this source.
+    #[serde(default)]
+    source: Option<String>,
+    /// Only calls of this caller.
+    #[serde(default)]
+    subject: Option<String>,
+    /// Only calls that ended so.
+    #[serde(default)]
+    status: Option<CallEnd>,
+    /// Only calls that failed for this reason.
+    #[serde(default)]
+    code: Option<ErrorCode>,
+    /// Only calls that began then or later.
+    #[serde(default)]
+    since: Option<Timestamp>,
+    /// Only calls that began earlier.
+    #[serde(default)]
+    until: Option<Timestamp>,
+}
+
+/// Which calls, and how many.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "ExecutionPage")]
+struct Filter {
+    #[serde(flatten)]
+    which: Which,
+    /// How many at most; 50 if it is left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 200))]
+    limit: Option<usize>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+/// Of what or whom: one of the two.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[schemars(rename = "UsageQuery")]
+struct Whose {
+    /// The id of a tool, a prompt or a resource.
+    #[serde(default)]
+    tool: Option<String>,
+    /// A caller.
+    #[serde(default)]
+    subject: Option<String>,
+}
+
+impl Which {
+    fn filter(self) -> CallFilter {
+        let code = self.code.and_then(|code| serde_json::to_value(code).ok());
+        CallFilter {
+            tool: self.tool,
+            source: self.source,
+            subject: self.subject,
+            status: self.status,
+            code: code.and_then(|code| Some(code.as_str()?.to_owned())),
+            since: self.since,
+            until: self.until,
+            ..CallFilter::default()
+        }
+    }
+}
+
+/// The record, with what was called until now as far as it can be stored.
+async fn recorder(app: &App) -> Result<&Recorder, Problem> {
+    let off = || Problem::new(Code::NotFound, "calls are not recorded here: `record` is off");
+    let recorder = app.crib.recorder().ok_or_else(off)?;
+    // In time or not, what is stored is shown.
+    tokio::time::timeout(MOMENT, recorder.flush()).await.ok();
+    Ok(recorder)
+}
+
+async fn list(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Asked(filter): Asked<Filter>,
+) -> Result<Json<Page<RecordedCall>>, Problem> {
+    let before = filter.cursor.map(|cursor| {
+        let none = |_| Problem::field("cursor", "is none of ours: take `next_cursor` as it is");
+        cursor.parse::<u64>().map_err(none)
+    });
+    let (before, limit) = (before.transpose()?, filter.limit.unwrap_or(USUAL));
+    let filter = CallFilter { before, limit: limit + 1, ..filter.which.filter() };
+    let mut rows = recorder(&app).await?.records().read(filter).await?;
+    let has_more = limit < rows.len();
+    rows.truncate(limit);
+    let next_cursor = rows.last().filter(|_| has_more).map(|row| row.id.to_string());
+    let data = rows.iter().filter_map(|row| row.call()).collect();
+    Ok(Json(Page { data, next_cursor }))
+}
+
+async fn get(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Named(id): Named,
+) -> Result<Json<RecordedCall>, Problem> {
+    let unknown = || Problem::not_found("execution", &id);
+    let number: u64 = id.parse().map_err(|_| unknown())?;
+    let after = number.checked_sub(1).ok_or_else(unknown)?;
+    let (after, limit) = (Some(after), 1);
+    let filter = CallFilter { after, limit, oldest_first: true, ..CallFilter::default() };
+    let rows = recorder(&app).await?.records().read(filter).await?;
+    let found = rows.first().filter(|row| row.id == number).and_then(|row| row.call());
+    found.map(Json).ok_or_else(unknown)
+}
+
+async fn usage(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Asked(whose): Asked<Whose>,
+) -> Result<Json<Usage>, Problem> {
+    let (of, name) = match (whose.tool, whose.subject) {
+        (Some(tool), None) => (UsageOf::Tool, tool),
+        (None, Some(subject)) => (UsageOf::Subject, subject),
+        _ => return Err(Problem::field("tool", "or `subject`: send one of them")),
+    };
+    let found = recorder(&app).await?.records().usage(of, vec![name]).await?;
+    Ok(Json(found.into_iter().next().map(|(_, usage)| usage).unwrap_or_default()))
+}
+
+async fn export(
+    Admin(_): Admin,
+    State(app): State<App>,
+    Asked(which): Asked<Which>,
+) -> Result<Response, Problem> {
+    let records = recorder(&app).await?.records().clone();
+    // What is called while the export is read is not part of it.
+    let before = Some(records.chain().await?.head.id + 1);
+    let (limit, after) = (PIECE, Some(0));
+    let start = CallFilter { before, limit, after, oldest_first: true, ..which.filter() };
+    let pieces = unfold(Some(start), move |filter| {
+        let records = records.clone();
+        async move {
+            let filter = filter?;
+            let rows = match records.read(filter.clone()).await {
+                Ok(rows) => rows,
+                // The answer breaks off: nobody takes a part for the whole.
+                Err(error) => {
+                    tracing::warn!(%error, "an export of calls breaks off: {error}");
+                    return Some((Err(std::io::Error::other("the record cannot be read")), None));
+                }
+            };
+            let last = rows.last()?.id;
+            let next = (rows.len() == PIECE).then_some(CallFilter { after: Some(last), ..filter });
+            let lines: String = rows.iter().map(|row| row.to_line() + "\n").collect();
+            Some((Ok(Bytes::from(lines)), next))
+        }
+    });
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(LINES)),
+        (
+            CONTENT_DISPOSITION,
+            HeaderValue::from_static("attachment; filename=\"executions.jsonl\""),
+        ),
+    ];
+    Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// Of one tool; none if nothing is recorded, or nobody can say.
+pub(super) async fn usage_of_tool(app: &App, id: &str) -> Option<Usage> {
+    let records = app.crib.recorder()?.records();
+    match records.usage(UsageOf::Tool, vec![id.to_owned()]).await {
+        Ok(found) => Some(found.into_iter().next().map(|(_, usage)| usage).unwrap_or_default()),
+        Err(error) => {
+            tracing::warn!(%error, "how often tools are used cannot be said: {error}");
+            None
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The record of calls from the outside: what it says, and that nothing is missing when a server stops or is killed.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::calls::Shop;
+use super::server::{Ask, Server};
+use crate::support::Folder;
+
+fn shop(record: &str) -> Shop {
+    let folder = Folder::empty();
+    folder.write("crib.yaml", format!("record: {record}"));
+    Shop::at(Server::on(folder, "--config crib.yaml"))
+}
+
+/// Some calls by every door: 1 and 2 over REST, 3 as a manifest, 4 and 5 over MCP, 6 for nobody.
+fn calls(shop: &Shop) {
+    let path = "/api/agents/tools/call";
+    let body = json!({"name": "get_pet", "arguments": {"id": 7}});
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let ask = Ask::new("POST", path).bearer(&shop.key).header("x-request-id", "first");
+    shop.server.send(&ask.header("traceparent", trace).json(&body)).ok();
+    shop.post("/api/tools/pets:break_pet/execute", &json!({})).ok();
+    shop.post("/tools/get_pet", &json!({"id": 7})).ok();
+    for name in ["get_pet", "delete_pet"] {
+        let params = json!({"name": name, "arguments": {"id": "seven"}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let ask = Ask::new("POST", "/mcp").bearer(&shop.key).json(&call);
+        shop.server.send(&ask.header("accept", "application/json, text/event-stream"));
+    }
+    shop.post(path, &json!({"name": "delete_pet"}));
+}
+
+#[test]
+fn every_door_records_its_calls() {
+    let shop = Shop::open();
+    calls(&shop);
+    let rows = shop.server.get("/api/executions").ok();
+    let rows: Vec<&Value> = rows["data"].as_array().unwrap().iter().rev().collect();
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|row| {
+            let word = |name: &str| row[name].as_str().unwrap_or("-").to_owned();
+            let words = ["door", "means", "tool_id", "status", "code"].map(word);
+            format!("{} {}", row["id"], words.join(" "))
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"), @"
+    1 rest key pets:get_pet completed -
+    2 rest key pets:break_pet failed upstream_error
+    3 manifest key pets:get_pet completed -
+    4 mcp key pets:get_pet failed validation_error
+    5 mcp key - failed not_granted
+    6 rest key - failed not_granted
+    ");
+    let first = rows[0];
+    assert_eq!(first["correlation_id"], "first");
+    assert_eq!(first["trace_id"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!((&first["argument_bytes"], &first["result_bytes"]), (&json!(8), &json!(14)));
+    assert_eq!((&first["upstream_status"], &first["source_id"]), (&json!(200), &json!("pets")));
+    assert_eq!(first["subject"], "key:bot");
+    assert!(rows.iter().all(|row| row.get("arguments").is_none()));
+    assert!(rows[3]["correlation_id"].is_string());
+    let one = shop.server.get("/api/executions/1").ok();
+    assert_eq!(&one, first);
+    for path in ["/api/executions/0", "/api/executions/7", "/api/executions/x"] {
+        assert_eq!(shop.server.get(path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn calls_are_filtered_paged_exported_and_counted() {
+    let shop = Shop::open();
+    calls(&shop);
+    let ids = |query: &str| -> String {
+        let page = shop.server.get(&format!("/api/executions?{query}")).ok();
+        let rows = page["data"].as_array().unwrap().iter();
+        rows.map(|row| row["id"].to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(ids("tool=pets:get_pet"), "4 3 1");
+    assert_eq!(ids("source=pets&status=failed"), "4 2");
+    assert_eq!(ids("code=not_granted&subject=key:bot"), "6 5");
+    assert_eq!(ids("subject=nobody"), "");
+    assert_eq!(ids("until=2020-01-01T00:00:00Z"), "");
+    assert_eq!(ids("since=2020-01-01T00:00:00Z&limit=2"), "6 5");
+    let page = shop.server.get("/api/executions?limit=4").ok();
+    let cursor = page["next_cursor"].as_str().unwrap();
+    assert_eq!(ids(&format!("cursor={cursor}&limit=2")), "2 1");
+    for bad in ["status=odd", "cursor=odd", "since=yesterday", "tol=x", "limit=0"] {
+        assert_eq!(shop.server.get(&format!("/api/executions?{bad}")).status, 422, "{bad}");
+    }
+    let export = shop.server.get("/api/executions.jsonl?tool=pets:get_pet");
+    assert_eq!(export.header("content-type"), "application/x-ndjson");
+    // What is written piece by piece says between them how long each is.
+    let exported = || export.body.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<Value> = exported().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: Vec<_> = lines.iter().map(|line| line["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, [1, 3, 4]);
+    for line in exported() {
+        let (text, hash) = line.rsplit_once(",\"hash\":\"").unwrap();
+        let digest = model::Digest::of(format!("{text}}}")).to_string();
+        assert_eq!(hash.trim_end_matches("\"}"), digest);
+    }
+    let tool = shop.server.get("/api/tools/pets:get_pet").ok();
+    assert_eq!((&tool["execution_count"], &tool["error_count"]), (&json!(3), &json!(1)));
+    assert_eq!(tool["last_error"], "the arguments do not fit the schema");
+    assert!(tool["last_executed_at"].is_string());
+    let unused = shop.server.get("/api/tools/pets:add_pet").ok();
+    assert_eq!((&unused["execution_count"], &unused["last_error"]), (&json!(0), &Value::Null));
+    let usage = shop.server.get("/api/executions/usage?subject=key:bot").ok();
+    assert_eq!((&usage["execution_count"], &usage["error_count"]), (&json!(6), &json!(4)));
+    assert_eq!(shop.server.get("/api/executions/usage").status, 422);
+}
+
+#[test]
+fn the_command_line_lists_checks_and_exports_beside_the_server() {
+    let shop = shop("{arguments: true}");
+    let secret = json!({"id": 7, "password": "hunter2"});
+    shop.post("/api/tools/pets:get_pet/execute", &json!({"arguments": secret}));
+    calls(&shop);
+    shop.server.get("/api/executions").ok();
+    let run = |arguments: &str| shop.server.folder.run(arguments);
+    let listed = run("record list -n 3 --tool pets:get_pet").output();
+    assert!(listed.contains("key:bot") && listed.contains("failed (validation_error)"), "{listed}");
+    let verified = run("record verify").output();
+    assert!(verified.contains("calls    7\n") && verified.ends_with("ok\n"), "{verified}");
+    let exported = run("record export").output();
+    assert_eq!(exported.lines().filter(|line| line.starts_with('{')).count(), 7);
+    assert!(exported.contains(r#"{\"id\":7,\"password\":\"[redacted]\"}"#), "{exported}");
+    let all = shop.server.folder.files();
+    let bytes: Vec<u8> =
+        all.iter().flat_map(|file| std::fs::read(shop.server.folder.path(file)).unwrap()).collect();
+    assert!(!String::from_utf8_lossy(&bytes).contains("hunter2"));
+    let path = shop.server.folder.path("toolcrib.db.record");
+    let record = rusqlite::Connection::open(path).unwrap();
+    record.execute("DELETE FROM calls WHERE id = 3", []).unwrap();
+    let seen = run("record verify").seen();
+    assert!(seen.contains("row 3 is missing"), "{seen}");
+}
+
+#[test]
+fn a_record_that_is_off_says_so() {
+    let shop = shop("{mode: off}");
+    calls(&shop);
+    assert_eq!(shop.server.get("/api/executions").status, 404);
+    assert!(shop.server.get("/api/tools/pets:get_pet").ok().get("execution_count").is_none());
+    assert!(!shop.server.folder.path("toolcrib.db.record").exists());
+}
+
+/// Calls from several connections until the server is gone; says how many were answered.
+fn load(shop: &Shop, answered: &Arc<AtomicU64>) -> Vec<thread::JoinHandle<()>> {
+    let address = shop.server.url("").replace("http://", "");
+    let body = r#"{"arguments":{"id":7}}"#;
+    let request = format!(
+        "POST /api/tools/pets:get_pet/execute HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        shop.key,
+        body.len()
+    );
+    let call = move |answered: &AtomicU64, address: &str, request: &str| -> Option<()> {
+        let mut stream = BufReader::new(TcpStream::connect(address).ok()?);
+        stream.get_mut().set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        loop {
+            stream.get_mut().write_all(request.as_bytes()).ok()?;
+            let (mut length, mut status) = (0, String::new());
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).ok()? == 0 {
+                    return None;
+                }
+                match line.trim_end().split_once(": ") {
+                    None if line == "\r\n" => break,
+                    None => status = line,
+                    Some(("content-length", value)) => length = value.parse().unwrap(),
+                    Some(_) => {}
+                }
+            }
+            stream.read_exact(&mut vec![0; length]).ok()?;
+            assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+            answered.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let start = |_| {
+        let (answered, address, request) = (answered.clone(), address.clone(), request.clone());
+        thread::spawn(move || {
+            call(&answered, &address, &request);
+        })
+    };
+    (0..4).map(start).collect()
+}
+
+/// Ends a server under load; says how many calls were answered, and how many are recorded.
+fn ended_under_load(record: &str, signal: &str) -> (u64, u64) {
+    let mut shop = shop(record);
+    let answered = Arc::new(AtomicU64::new(0));
+    let clients = load(&shop, &answered);
+    while answered.load(Ordering::SeqCst) < 100 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    shop.server.tell(signal);
+    shop.server.ended();
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    let report = shop.server.folder.run("record verify --json").output();
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["ok"], true, "{report}");
+    (answered.load(Ordering::SeqCst), report["rows"].as_u64().unwrap())
+}
+
+#[test]
+fn a_server_that_stops_leaves_every_call_in_the_record() {
+    let (answered, recorded) = ended_under_load("{}", "TERM");
+    assert!(answered <= recorded && recorded <= answered + 4, "{answered} {recorded}");
+}
+
+#[test]
+fn a_strict_server_that_is_killed_has_recorded_every_call_that_was_answered() {
+    let (answered, recorded) = ended_under_load("{mode: strict}", "KILL");
+    assert!(answered <= recorded && recorded <= answered + 4, "{answered} {recorded}");
+}

@@ -1,0 +1,291 @@
+//! The record of calls: a bounded queue, and one task that stores what is in it, many rows with one commit.
+//!
+//! Whoever calls a tool only puts a row into the queue. In the strict mode the answer waits until the row is on the disk,
+//! and nothing is called while rows cannot be stored.
+
+mod recording;
+mod redact;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use catalog::clock::Clock;
+use catalog::journal::JournalError;
+use catalog::record::{CallRecord, Records};
+use jiff::SignedDuration;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::seal::random;
+
+pub use recording::Via;
+pub(crate) use recording::{Fate, Recording, Subject, size};
+
+/// How many rows may wait to be stored.
+const QUEUE: usize = 64 << 10;
+/// How long rows are collected before they are stored.
+const COLLECTED: Duration = Duration::from_millis(100);
+/// The most rows in one step.
+const GROUP: usize = 4_096;
+/// How long a call waits for room in the queue, before its row is given up.
+const ROOM: Duration = Duration::from_secs(1);
+/// How long an answer waits for its row, in the strict mode.
+const STORED: Duration = Duration::from_secs(10);
+/// How long to wait after rows could not be stored.
+const AGAIN: Duration = Duration::from_millis(500);
+/// How long the end waits for what is still in the queue.
+const LAST: Duration = Duration::from_secs(10);
+/// How often old rows are looked for.
+const TIDY: Duration = Duration::from_secs(60 * 60);
+
+/// How calls are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordOptions {
+    /// An answer waits until its call is on the disk.
+    pub strict: bool,
+    /// Arguments are recorded too, without what looks like a secret.
+    pub arguments: bool,
+    /// How long rows are kept; for ever if it is left out.
+    pub keep: Option<SignedDuration>,
+}
+
+/// Records calls. They are stored until the last handle of it is gone.
+pub struct Recorder {
+    records: Arc<dyn Records>,
+    options: RecordOptions,
+    /// Of this process; another after each start.
+    node: Arc<str>,
+    queue: mpsc::Sender<Job>,
+    state: Arc<State>,
+}
+
+/// What the queue's two ends tell each other.
+#[derive(Default)]
+struct State {
+    /// Rows cannot be stored just now.
+    failing: AtomicBool,
+    /// How many rows were given up.
+    lost: AtomicU64,
+    /// What is in the queue is to be stored at once, and not for ever.
+    closing: AtomicBool,
+    hurry: Notify,
+}
+
+enum Job {
+    Row(Box<CallRecord>, Option<oneshot::Sender<()>>),
+    Flush(oneshot::Sender<()>),
+}
+
+/// A row that is not on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotRecorded;
+
+impl Recorder {
+    /// Records calls there. Needs a runtime of tokio.
+    pub fn start(records: Arc<dyn Records>, options: RecordOptions) -> Arc<Self> {
+        let (queue, jobs) = mpsc::channel(QUEUE);
+        let state = Arc::new(State::default());
+        let writer = Writer {
+            records: Arc::clone(&records),
+            collected: if options.strict { Duration::ZERO } else { COLLECTED },
+            state: Arc::clone(&state),
+        };
+        tokio::spawn(writer.work(jobs));
+        let node = random().chars().take(12).collect::<String>().into();
+        Arc::new(Self { records, options, node, queue, state })
+    }
+
+    /// What is recorded.
+    pub fn records(&self) -> &Arc<dyn Records> {
+        &self.records
+    }
+
+    /// How many rows were given up, because there was no room for them or the store refused them.
+    pub fn lost(&self) -> u64 {
+        self.state.lost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_strict(&self) -> bool {
+        self.options.strict
+    }
+
+    /// Whether nothing may be called now.
+    pub(crate) fn refuses(&self) -> bool {
+        self.options.strict && self.state.failing.load(Ordering::Relaxed)
+    }
+
+    /// Takes a row; waits for the disk in the strict mode, and for room in the queue if there is none.
+    async fn take(&self, row: Box<CallRecord>) -> Result<(), NotRecorded> {
+        let (stored, done) = match self.options.strict {
+            true => {
+                let (stored, done) = oneshot::channel();
+                (Some(stored), Some(done))
+            }
+            false => (None, None),
+        };
+        if let Err(mpsc::error::TrySendError::Full(job)) =
+            self.queue.try_send(Job::Row(row, stored))
+        {
+            // While nothing can be stored, there will be no room.
+            let is_hopeless = self.state.failing.load(Ordering::Relaxed);
+            if is_hopeless || tokio::time::timeout(ROOM, self.queue.send(job)).await.is_err() {
+                self.state.give_up(1, "the queue is full");
+                return Err(NotRecorded);
+            }
+        }
+        match done {
+            None => Ok(()),
+            Some(done) => match tokio::time::timeout(STORED, done).await {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(_)) | Err(_) => Err(NotRecorded),
+            },
+        }
+    }
+
+    /// Takes a row from somebody who cannot wait.
+    fn take_now(&self, row: Box<CallRecord>) {
+        if self.queue.try_send(Job::Row(row, None)).is_err() {
+            self.state.give_up(1, "the queue is full");
+        }
+    }
+
+    /// Returns when everything that was taken so far is stored, or given up.
+    pub async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        if self.queue.send(Job::Flush(done)).await.is_ok() {
+            self.state.hurry.notify_one();
+            flushed.await.ok();
+        }
+    }
+
+    /// Stores what is still in the queue, within seconds. What comes later is stored too, as far as there is time.
+    pub async fn close(&self) {
+        self.state.closing.store(true, Ordering::Release);
+        self.state.hurry.notify_one();
+        if tokio::time::timeout(LAST, self.flush()).await.is_err() {
+            tracing::error!("calls could not be recorded in time: some rows are lost");
+        }
+    }
+
+    /// Removes rows that are too old, for as long as it is polled.
+    pub async fn keep_tidy(&self, clock: &dyn Clock) {
+        let Some(keep) = self.options.keep else { return };
+        loop {
+            if let Ok(before) = clock.now().checked_sub(keep) {
+                self.forget_before(before).await;
+            }
+            tokio::time::sleep(TIDY).await;
+        }
+    }
+
+    async fn forget_before(&self, time: jiff::Timestamp) {
+        loop {
+            match self.records.forget_before(time).await {
+                Ok(0) => return,
+                Ok(removed) => tracing::debug!(removed, "old calls were removed from the record"),
+                Err(error) => {
+                    return tracing::warn!(%error, "old calls stay in the record: {error}");
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// Nothing is lost without a word.
+    fn give_up(&self, rows: usize, why: &str) {
+        let before = self.lost.fetch_add(rows as u64, Ordering::Relaxed);
+        // One word for a thousand of them is enough.
+        if before == 0 || before / 1_000 != (before + rows as u64) / 1_000 {
+            let lost = before + rows as u64;
+            tracing::error!(lost, "calls are not recorded ({why}): {lost} so far");
+        }
+    }
+}
+
+/// The task that stores.
+struct Writer {
+    records: Arc<dyn Records>,
+    collected: Duration,
+    state: Arc<State>,
+}
+
+impl Writer {
+    async fn work(self, mut jobs: mpsc::Receiver<Job>) {
+        let mut taken = Vec::new();
+        while 0 < jobs.recv_many(&mut taken, GROUP).await {
+            // Whoever adds to the queue meanwhile wakes nobody.
+            if !self.collected.is_zero() && !self.state.closing.load(Ordering::Acquire) {
+                tokio::select! {
+                    () = tokio::time::sleep(self.collected) => {}
+                    () = self.state.hurry.notified() => {}
+                }
+            }
+            while taken.len() < GROUP
+                && let Ok(job) = jobs.try_recv()
+            {
+                taken.push(job);
+            }
+            let (mut rows, mut stored, mut flushed) = (Vec::new(), Vec::new(), Vec::new());
+            for job in taken.drain(..) {
+                match job {
+                    Job::Row(row, waits) => {
+                        rows.push(*row);
+                        stored.extend(waits);
+                    }
+                    Job::Flush(waits) => flushed.push(waits),
+                }
+            }
+            if rows.is_empty() || self.store(rows.into()).await {
+                tell(stored);
+            }
+            tell(flushed);
+        }
+    }
+
+    /// Stores rows, as often as it takes; says whether all of them are stored.
+    async fn store(&self, rows: Arc<[CallRecord]>) -> bool {
+        loop {
+            let error = match self.records.store(Arc::clone(&rows)).await {
+                Ok(()) => {
+                    self.state.failing.store(false, Ordering::Relaxed);
+                    return true;
+                }
+                Err(error) => error,
+            };
+            // One of them cannot be stored at all: each on its own.
+            if let JournalError::Refused { .. } = error {
+                if let [_] = &*rows {
+                    self.state.give_up(1, &error.to_string());
+                    return false;
+                }
+                let mut all = true;
+                for row in &*rows {
+                    all &= Box::pin(self.store(Arc::new([row.clone()]))).await;
+                }
+                return all;
+            }
+            if !self.state.failing.swap(true, Ordering::Relaxed) {
+                tracing::error!(%error, "calls cannot be recorded: {error}");
+            }
+            if self.state.closing.load(Ordering::Acquire) {
+                self.state.give_up(rows.len(), "the server stops");
+                return false;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(AGAIN) => {}
+                () = self.state.hurry.notified() => {}
+            }
+        }
+    }
+}
+
+/// Whoever went away does not want to know.
+fn tell(waiting: Vec<oneshot::Sender<()>>) {
+    for waits in waiting {
+        waits.send(()).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests;

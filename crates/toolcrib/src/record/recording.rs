@@ -1,0 +1,199 @@
+//! One call while it is recorded: begun before anything is done, ended once. What is dropped before was cancelled.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use catalog::record::{CallDoor, CallEnd, CallRecord, ShownBy};
+use jiff::Timestamp;
+use model::{Actor, Agent, ErrorCode, Primitive};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{NotRecorded, Recorder, redact};
+use crate::secrets::Secrets;
+
+/// The longest subject that is recorded as it is, in bytes.
+const SUBJECT: usize = 200;
+/// The longest message that is recorded, in characters.
+const MESSAGE: usize = 200;
+
+/// By which way somebody comes, for the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Via {
+    /// The door.
+    pub door: CallDoor,
+    /// What was shown.
+    pub means: ShownBy,
+    /// Names the request.
+    pub correlation_id: Option<Box<str>>,
+    /// The trace it is part of (W3C Trace Context).
+    pub trace_id: Option<Box<str>>,
+}
+
+/// What is called.
+pub(crate) struct Subject<'a> {
+    pub(crate) kind: Primitive,
+    pub(crate) tool_id: Option<&'a str>,
+    pub(crate) source_id: Option<&'a str>,
+}
+
+/// How a call ended.
+pub(crate) struct Fate {
+    pub(crate) status: CallEnd,
+    pub(crate) code: Option<ErrorCode>,
+    pub(crate) message: Option<String>,
+    pub(crate) upstream_status: Option<u16>,
+    pub(crate) result_bytes: u64,
+}
+
+impl Fate {
+    pub(crate) fn completed(result_bytes: u64) -> Self {
+        let status = CallEnd::Completed;
+        Self { status, code: None, message: None, upstream_status: None, result_bytes }
+    }
+
+    pub(crate) fn failed(code: ErrorCode, message: &str) -> Self {
+        // What does not fit may say what was sent.
+        let message = match code {
+            ErrorCode::ValidationError => "the arguments do not fit the schema",
+            _ => message,
+        };
+        let (status, message) = (CallEnd::Failed, Some(message.to_owned()));
+        Self { status, code: Some(code), message, upstream_status: None, result_bytes: 0 }
+    }
+}
+
+/// A call while it is recorded.
+pub(crate) struct Recording {
+    recorder: Arc<Recorder>,
+    start: Instant,
+    /// None once it is in the queue.
+    row: Option<Box<CallRecord>>,
+}
+
+impl Recording {
+    pub(crate) fn begin(
+        recorder: &Arc<Recorder>,
+        time: Timestamp,
+        agent: &Agent,
+        via: &Via,
+        what: &Subject<'_>,
+        arguments: Option<(&Map<String, Value>, Option<&Secrets>)>,
+    ) -> Self {
+        let claim = |name: &str| {
+            let claim = agent.claims.get(name).and_then(Value::as_str);
+            claim.filter(|_| via.means == ShownBy::Token).map(short)
+        };
+        let kept = arguments.filter(|_| recorder.options.arguments);
+        let row = CallRecord {
+            time,
+            node: Arc::clone(&recorder.node),
+            subject: subject(&agent.subject),
+            issuer: claim("iss"),
+            client: claim("client_id").or_else(|| claim("azp")),
+            means: via.means,
+            door: via.door,
+            kind: what.kind,
+            tool_id: what.tool_id.map(Into::into),
+            source_id: what.source_id.map(Into::into),
+            status: CallEnd::Cancelled,
+            code: None,
+            error: None,
+            upstream_status: None,
+            duration_us: 0,
+            argument_bytes: arguments.map_or(0, |(arguments, _)| size(arguments)),
+            result_bytes: 0,
+            correlation_id: via.correlation_id.clone(),
+            trace_id: via.trace_id.clone(),
+            arguments: kept.map(|(arguments, secrets)| redact::arguments(arguments, secrets)),
+        };
+        Self { recorder: Arc::clone(recorder), start: Instant::now(), row: Some(Box::new(row)) }
+    }
+
+    /// The call is done.
+    pub(crate) async fn end(
+        mut self,
+        fate: Fate,
+        secrets: Option<&Secrets>,
+    ) -> Result<(), NotRecorded> {
+        match self.done(fate, secrets) {
+            Some(row) => self.recorder.take(row).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The same from where nobody can wait.
+    pub(crate) fn end_now(mut self, fate: Fate, secrets: Option<&Secrets>) {
+        if let Some(row) = self.done(fate, secrets) {
+            self.recorder.take_now(row);
+        }
+    }
+
+    /// The call is made again, and recorded then.
+    pub(crate) fn forget(mut self) {
+        self.row = None;
+    }
+
+    fn done(&mut self, fate: Fate, secrets: Option<&Secrets>) -> Option<Box<CallRecord>> {
+        let mut row = self.row.take()?;
+        row.status = fate.status;
+        row.code = fate.code;
+        row.error = fate.message.map(|message| {
+            short(&secrets.map_or_else(|| message.clone(), |secrets| secrets.redact(&message)))
+        });
+        row.upstream_status = fate.upstream_status;
+        row.result_bytes = fate.result_bytes;
+        row.duration_us = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Some(row)
+    }
+}
+
+impl Drop for Recording {
+    /// Whoever called is gone, or what was called has panicked.
+    fn drop(&mut self) {
+        let fate = match std::thread::panicking() {
+            true => Fate::failed(ErrorCode::InternalError, "the tool panicked"),
+            false => Fate { status: CallEnd::Cancelled, ..Fate::completed(0) },
+        };
+        if let Some(row) = self.done(fate, None) {
+            self.recorder.take_now(row);
+        }
+    }
+}
+
+/// Two that differ stay different, however long they are.
+fn subject(subject: &Arc<str>) -> Arc<str> {
+    match subject.len() <= SUBJECT && !subject.contains(char::is_control) {
+        true => Arc::clone(subject),
+        false => Actor::new(subject).as_str().into(),
+    }
+}
+
+/// The first line, not at any length. PostgreSQL keeps no NUL.
+fn short(text: &str) -> Box<str> {
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().take(MESSAGE).filter(|c| *c != '\0').collect::<String>().into()
+}
+
+/// How many bytes it takes as JSON.
+pub(crate) fn size(value: &impl Serialize) -> u64 {
+    let mut count = Count(0);
+    match serde_json::to_writer(&mut count, value) {
+        Ok(()) => count.0,
+        Err(_) => 0,
+    }
+}
+
+struct Count(u64);
+
+impl io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

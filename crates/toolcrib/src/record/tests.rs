@@ -1,0 +1,191 @@
+//! The queue and its one task: what waits, what does not, what is given up, and that nothing is lost without a word.
+
+use std::sync::Mutex;
+
+use catalog::journal::Answering;
+use catalog::record::{CallEnd, CallFilter, Chain, MemoryRecords, Row, Usage, UsageOf};
+use jiff::Timestamp;
+use model::{Agent, Claims, Primitive};
+use serde_json::Map;
+
+use super::*;
+
+/// A record that can be made to fail, and counts its steps.
+#[derive(Default)]
+struct Moody {
+    inner: MemoryRecords,
+    fails: AtomicBool,
+    steps: AtomicU64,
+    held: tokio::sync::Mutex<()>,
+}
+
+impl Records for Moody {
+    fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
+        Box::pin(async move {
+            let _turn = self.held.lock().await;
+            self.steps.fetch_add(1, Ordering::Relaxed);
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(JournalError::Full { place: "here".to_owned() });
+            }
+            self.inner.store(calls).await
+        })
+    }
+
+    fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
+        self.inner.read(filter)
+    }
+
+    fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
+        self.inner.usage(of, names)
+    }
+
+    fn chain(&self) -> Answering<'_, Chain> {
+        self.inner.chain()
+    }
+
+    fn forget_before(&self, time: Timestamp) -> Answering<'_, u64> {
+        self.inner.forget_before(time)
+    }
+}
+
+fn started(strict: bool) -> (Arc<Moody>, Arc<Recorder>) {
+    let records = Arc::new(Moody::default());
+    let options = RecordOptions { strict, ..RecordOptions::default() };
+    (Arc::clone(&records), Recorder::start(records, options))
+}
+
+fn begun(recorder: &Arc<Recorder>) -> Recording {
+    let claims = Arc::new(Claims::from(Map::new()));
+    let agent = Agent { subject: "ada".into(), claims };
+    let what = Subject { kind: Primitive::Tool, tool_id: Some("a:x"), source_id: Some("a") };
+    let time = "2026-05-01T09:00:00Z".parse().unwrap();
+    Recording::begin(recorder, time, &agent, &Via::default(), &what, None)
+}
+
+async fn rows(records: &Moody) -> Vec<CallRecord> {
+    let filter = CallFilter { limit: 100_000, oldest_first: true, ..CallFilter::default() };
+    let rows = records.read(filter).await.unwrap();
+    rows.iter().map(|row| row.call().unwrap().call).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_calls_share_a_commit_and_none_waits_for_it() {
+    let (records, recorder) = started(false);
+    let held = records.held.lock().await;
+    for _ in 0..1_000 {
+        begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+    }
+    drop(held);
+    recorder.flush().await;
+    assert_eq!(rows(&records).await.len(), 1_000);
+    assert!(records.steps.load(Ordering::Relaxed) <= 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_strict_mode_an_answer_waits_for_the_disk() {
+    let (records, recorder) = started(true);
+    let held = records.held.lock().await;
+    let ending = begun(&recorder).end(Fate::completed(1), None);
+    let mut ending = std::pin::pin!(ending);
+    let soon = Duration::from_secs(1);
+    assert!(tokio::time::timeout(soon, ending.as_mut()).await.is_err());
+    drop(held);
+    ending.await.unwrap();
+    assert_eq!(rows(&records).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strict_recorder_refuses_calls_while_it_cannot_store_and_goes_on_by_itself() {
+    let (records, recorder) = started(true);
+    records.fails.store(true, Ordering::Relaxed);
+    assert!(!recorder.refuses());
+    assert_eq!(begun(&recorder).end(Fate::completed(1), None).await, Err(NotRecorded));
+    assert!(recorder.refuses());
+    records.fails.store(false, Ordering::Relaxed);
+    recorder.flush().await;
+    assert!(!recorder.refuses());
+    assert_eq!((rows(&records).await.len(), recorder.lost()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_dropped_was_cancelled_and_what_asks_is_recorded_later() {
+    let (records, recorder) = started(false);
+    drop(begun(&recorder));
+    begun(&recorder).forget();
+    recorder.flush().await;
+    let rows = rows(&records).await;
+    assert_eq!(rows.iter().map(|row| row.status).collect::<Vec<_>>(), [CallEnd::Cancelled]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_no_room_is_counted_and_no_call_waits_for_ever() {
+    let (records, recorder) = started(false);
+    records.fails.store(true, Ordering::Relaxed);
+    let mut given_up = 0;
+    for _ in 0..QUEUE + GROUP + 3 {
+        given_up += u64::from(begun(&recorder).end(Fate::completed(1), None).await.is_err());
+        if given_up == 2 {
+            break;
+        }
+    }
+    assert_eq!((given_up, recorder.lost()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_stores_what_is_left_and_does_not_wait_for_a_broken_disk() {
+    let (records, recorder) = started(false);
+    begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+    recorder.close().await;
+    assert_eq!(rows(&records).await.len(), 1);
+    records.fails.store(true, Ordering::Relaxed);
+    begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+    recorder.close().await;
+    assert_eq!(recorder.lost(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_rows_go_by_themselves() {
+    let records = Arc::new(Moody::default());
+    let keep = Some(SignedDuration::from_hours(24));
+    let options = RecordOptions { keep, ..RecordOptions::default() };
+    let recorder = Recorder::start(records.clone(), options);
+    begun(&recorder).end(Fate::completed(1), None).await.unwrap();
+    recorder.flush().await;
+    let now = Mutex::new("2026-05-02T08:59:00Z".parse::<Timestamp>().unwrap());
+    let clock = At(&now);
+    let tidy = recorder.keep_tidy(&clock);
+    let mut tidy = std::pin::pin!(tidy);
+    let soon = Duration::from_secs(60);
+    assert!(tokio::time::timeout(soon, tidy.as_mut()).await.is_err());
+    assert_eq!(rows(&records).await.len(), 1);
+    *now.lock().unwrap() = "2026-05-02T09:00:01Z".parse().unwrap();
+    assert!(tokio::time::timeout(TIDY, tidy.as_mut()).await.is_err());
+    assert_eq!(rows(&records).await.len(), 0);
+}
+
+struct At<'a>(&'a Mutex<Timestamp>);
+
+impl Clock for At<'_> {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn long_subjects_stay_different_and_messages_are_short() {
+    let (records, recorder) = started(false);
+    let what = Subject { kind: Primitive::Tool, tool_id: None, source_id: None };
+    for end in ["a", "b"] {
+        let claims = Arc::new(Claims::from(Map::new()));
+        let agent = Agent { subject: format!("{}{end}", "x".repeat(9_000)).into(), claims };
+        let time = "2026-05-01T09:00:00Z".parse().unwrap();
+        let begun = Recording::begin(&recorder, time, &agent, &Via::default(), &what, None);
+        let fate = Fate::failed(model::ErrorCode::UpstreamError, &"no\0\n".repeat(500));
+        begun.end(fate, None).await.unwrap();
+    }
+    recorder.flush().await;
+    let rows = rows(&records).await;
+    assert_ne!(rows[0].subject, rows[1].subject);
+    assert!(rows[0].subject.len() <= 200);
+    assert_eq!(rows[0].error.as_deref(), Some("no"));
+}

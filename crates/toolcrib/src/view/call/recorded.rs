@@ -1,0 +1,143 @@
+//! What the record says of a call: who, what, and how it ended.
+
+use catalog::record::CallEnd;
+use model::{CallStatus, Content, ErrorCode, Failure, Primitive, ToolResult};
+use serde_json::{Map, Value};
+
+use super::{Called, Done, DoneBy, id_of, said};
+use crate::call::NoAnswer;
+use crate::record::{Fate, Recording, Subject, size};
+use crate::view::tool::Origin;
+use crate::view::{AgentView, NotFound, ViewedTool};
+
+impl AgentView {
+    /// Begins to record the call of a tool; none if nothing is recorded.
+    pub(super) fn recording(
+        &self,
+        tool: &ViewedTool,
+        arguments: &Map<String, Value>,
+    ) -> Option<Recording> {
+        self.crib.recorder()?;
+        let of_provider;
+        let (id, source) = match tool.origin() {
+            Origin::Catalog(entry) => (entry.tool.id.as_str(), entry.tool.source.as_str()),
+            Origin::Provider(..) => {
+                of_provider = id_of(tool);
+                (of_provider.as_str(), "provider")
+            }
+            Origin::Meta(_) => {
+                of_provider = id_of(tool);
+                (of_provider.as_str(), "toolcrib")
+            }
+        };
+        let (tool_id, source_id) = (Some(id), Some(source));
+        self.begin(&Subject { kind: Primitive::Tool, tool_id, source_id }, Some(arguments))
+    }
+
+    /// Begins to record anything; none if nothing is recorded.
+    pub(in crate::view) fn begin(
+        &self,
+        what: &Subject<'_>,
+        arguments: Option<&Map<String, Value>>,
+    ) -> Option<Recording> {
+        let recorder = self.crib.recorder()?;
+        let arguments = arguments.map(|arguments| (arguments, self.crib.secrets()));
+        let now = self.crib.now();
+        Some(Recording::begin(recorder, now, &self.agent, &self.via, what, arguments))
+    }
+
+    /// Records that a tool was called which this agent does not have.
+    pub fn record_missing(&self, missing: &NotFound) {
+        let what = Subject { kind: Primitive::Tool, tool_id: None, source_id: None };
+        if let Some(recording) = self.begin(&what, None) {
+            let fate = Fate::failed(ErrorCode::NotGranted, &missing.to_string());
+            recording.end_now(fate, self.crib.secrets());
+        }
+    }
+
+    /// Ends a recording. Where every call has to be recorded, what is not is not handed out.
+    pub(super) async fn ended(&self, recording: Recording, called: Called) -> Called {
+        let (fate, tool_id, start) = match &called {
+            // It is made again with the answers.
+            Called::Asks(_) => {
+                recording.forget();
+                return called;
+            }
+            Called::Done(done) => (fate(done), Some(done.tool_id.clone()), Some(done.start)),
+            Called::Unable(ability) => {
+                let why = NoAnswer::Unable(*ability).to_string();
+                (Fate::failed(ErrorCode::BuiltinError, &why), None, None)
+            }
+            Called::Error { message, .. } => {
+                (Fate::failed(ErrorCode::BuiltinError, message), None, None)
+            }
+        };
+        match recording.end(fate, self.crib.secrets()).await {
+            Ok(()) => called,
+            // In the default mode, that is told in the log.
+            Err(_) if !self.crib.records_strictly() => called,
+            Err(_) => {
+                let message = "the tool was called, and that could not be recorded: what came of it is held back";
+                match (tool_id, start) {
+                    (Some(tool_id), Some(start)) => {
+                        let by = DoneBy::Nobody(super::refused(message));
+                        Called::Done(Box::new(Done { tool_id, start, by }))
+                    }
+                    _ => called,
+                }
+            }
+        }
+    }
+}
+
+/// Nothing may be called that cannot be recorded.
+pub(super) fn unrecordable() -> Failure {
+    let message = "calls cannot be recorded just now, and nothing is called without".to_owned();
+    Failure::new(ErrorCode::InternalError, message, true)
+}
+
+fn fate(done: &Done) -> Fate {
+    match &done.by {
+        DoneBy::Nobody(failure) => Fate::failed(failure.code, &failure.message),
+        DoneBy::Upstream(outcome, _) => {
+            let result = outcome.result.as_ref().map_or(0, size);
+            let content = if outcome.content.is_empty() { 0 } else { size(&outcome.content) };
+            let fate = match (&outcome.error, outcome.status) {
+                (Some(failure), _) => Fate::failed(failure.code, &failure.message),
+                (None, CallStatus::Completed) => Fate::completed(0),
+                (None, CallStatus::Failed) => {
+                    Fate { status: CallEnd::Failed, ..Fate::completed(0) }
+                }
+            };
+            let upstream_status = outcome.upstream_status;
+            Fate { upstream_status, result_bytes: result + content, ..fate }
+        }
+        DoneBy::Here(result) => {
+            let fate = match result.is_error {
+                true => Fate::failed(ErrorCode::BuiltinError, &text_of(result)),
+                false => Fate::completed(0),
+            };
+            Fate { result_bytes: size(result), ..fate }
+        }
+        DoneBy::Mcp(result) => {
+            let content = result.get("content").and_then(Value::as_array);
+            let text = || {
+                content.and_then(|parts| parts.iter().find_map(|part| part.get("text")?.as_str()))
+            };
+            let fate = match result.get("isError") {
+                Some(Value::Bool(true)) => {
+                    Fate::failed(ErrorCode::UpstreamError, &said(text().map(str::to_owned)))
+                }
+                _ => Fate::completed(0),
+            };
+            Fate { result_bytes: size(result), ..fate }
+        }
+    }
+}
+
+fn text_of(result: &ToolResult) -> String {
+    said(result.content.iter().find_map(|content| match content {
+        Content::Text { text } => Some(text.clone()),
+        _ => None,
+    }))
+}

@@ -1,0 +1,156 @@
+//! What the record adds to a call: the same call of a tool in this process, without a record, with one, and with one that
+//! is waited for. They take turns; the median of all rounds counts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use catalog::record::SqliteRecords;
+use model::{CallStatus, Content, ToolResult};
+use serde_json::{Map, Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{
+    AgentView, CallContext, Calling, Catalog, Identity, JournalPlace, Options, ProvidedTool,
+    RecordOptions, Recorder, SystemClock, ToolProvider, Toolcrib,
+};
+
+use super::Orders;
+use super::report::{Bound, Report};
+
+const ROUNDS: usize = 9;
+/// What may be added, in µs.
+const ADDED: f64 = 10.0;
+/// As much as a tool often says.
+const SAID: usize = 1_000;
+
+/// One way to call.
+struct Way {
+    name: &'static str,
+    view: AgentView,
+    recorder: Option<Arc<Recorder>>,
+    /// What a call took in each round, in µs: at the median, and on average.
+    rounds: Vec<(f64, f64)>,
+    calls: u64,
+}
+
+pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+    let time = Duration::from_millis(if orders.quick { 100 } else { 1_000 });
+    // On a thread of the runtime, as the tasks of a server are.
+    let [off, on, strict] = tokio::spawn(measure(time)).await??;
+    for way in [&off, &on, &strict] {
+        let (p50, mean) = way.median();
+        eprintln!("  {}: p50 {p50:.1} µs, mean {mean:.1} µs, {} calls", way.name, way.calls);
+    }
+    let ((off, off_mean), (on, on_mean)) = (off.median(), on.median());
+    let what = |what: &str| format!("a call of a tool in process: {what}");
+    let added = format!("added by the record to the median ({off:.1} µs), against 10 µs");
+    report.add(what(&added), on - off, ADDED, "µs", Bound::AtMost(1.0));
+    let added = format!("added by the record to the average ({off_mean:.1} µs), against 10 µs");
+    report.add(what(&added), on_mean - off_mean, ADDED, "µs", Bound::None);
+    report.add(what("p50, with a record against without"), on, off, "µs", Bound::None);
+    let (strict, _) = strict.median();
+    report.add(what("p50, `strict` against without"), strict, off, "µs", Bound::None);
+    Ok(())
+}
+
+async fn measure(time: Duration) -> anyhow::Result<[Way; 3]> {
+    let folder = tempfile::tempdir()?;
+    let recorder = |name: &str, strict: bool| -> anyhow::Result<Arc<Recorder>> {
+        let records = SqliteRecords::open(&folder.path().join(name))?;
+        let options = RecordOptions { strict, ..RecordOptions::default() };
+        Ok(Recorder::start(Arc::new(records), options))
+    };
+    let mut ways = [
+        Way::open("without a record", None).await?,
+        Way::open("with a record", Some(recorder("default", false)?)).await?,
+        Way::open("with one that is waited for", Some(recorder("strict", true)?)).await?,
+    ];
+    for _ in 0..ROUNDS {
+        for way in &mut ways {
+            way.round(time).await?;
+        }
+    }
+    for way in &ways {
+        let Some(recorder) = &way.recorder else { continue };
+        recorder.flush().await;
+        let stored = recorder.records().chain().await?.head.id;
+        ensure!(stored == way.calls && recorder.lost() == 0, "{stored} of {} rows", way.calls);
+    }
+    Ok(ways)
+}
+
+impl Way {
+    async fn open(name: &'static str, recorder: Option<Arc<Recorder>>) -> anyhow::Result<Self> {
+        let journal = JournalPlace::Memory.open(SystemClock).await?;
+        let catalog = Arc::new(Catalog::open(journal).await?);
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let providers: Vec<Arc<dyn ToolProvider>> = vec![Arc::new(Talker::new())];
+        let options = Options { recorder: recorder.clone(), providers, ..Options::default() };
+        let crib = Toolcrib::new(catalog, client, SystemClock, options);
+        let view = crib.view(&Identity::anonymous().agent);
+        Ok(Self { name, view, recorder, rounds: Vec::new(), calls: 0 })
+    }
+
+    async fn round(&mut self, time: Duration) -> anyhow::Result<()> {
+        let (start, mut times) = (Instant::now(), Vec::new());
+        while start.elapsed() < time {
+            let arguments = Map::from_iter([("to".to_owned(), json!("somebody who listens"))]);
+            let begin = Instant::now();
+            let outcome = self.view.call("talk", arguments).await?;
+            times.push(begin.elapsed().as_secs_f64() * 1e6);
+            ensure!(outcome.status == CallStatus::Completed, "{outcome:?}");
+        }
+        // What is left to store is not the next one's burden.
+        if let Some(recorder) = &self.recorder {
+            recorder.flush().await;
+        }
+        self.calls += times.len() as u64;
+        times.sort_by(f64::total_cmp);
+        let p50 = *times.get(times.len() / 2).context("nothing was called")?;
+        self.rounds.push((p50, times.iter().sum::<f64>() / times.len() as f64));
+        Ok(())
+    }
+
+    fn median(&self) -> (f64, f64) {
+        let of = |mut all: Vec<f64>| {
+            all.sort_by(f64::total_cmp);
+            all[all.len() / 2]
+        };
+        let p50 = of(self.rounds.iter().map(|(p50, _)| *p50).collect());
+        (p50, of(self.rounds.iter().map(|(_, mean)| *mean).collect()))
+    }
+}
+
+/// A tool that takes no time.
+struct Talker(Arc<ProvidedTool>);
+
+impl Talker {
+    fn new() -> Self {
+        let input_schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
+        let tool = ProvidedTool { name: "talk".into(), input_schema, ..ProvidedTool::default() };
+        Self(Arc::new(tool))
+    }
+}
+
+impl ToolProvider for Talker {
+    fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+        vec![Arc::clone(&self.0)]
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Arc<ProvidedTool>> {
+        (name == &*self.0.name).then(|| Arc::clone(&self.0))
+    }
+
+    fn call_tool<'a>(
+        &'a self,
+        _: &'a str,
+        _: Map<String, Value>,
+        _: &'a CallContext,
+    ) -> Calling<'a> {
+        let content = vec![Content::Text { text: "a word ".repeat(SAID / 7) }];
+        let (structured_content, meta) = (None, Map::new());
+        let result = ToolResult { content, structured_content, is_error: false, meta };
+        Box::pin(std::future::ready(Ok(result)))
+    }
+}

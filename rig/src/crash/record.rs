@@ -1,0 +1,141 @@
+//! Kills a server again and again, or tells it to stop, while agents call a tool, and counts the calls that were answered
+//! and are not in the record.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::ensure;
+use catalog::record::{CallFilter, Records, SqliteRecords, verify_records};
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::bench::doors::wire::{self, Connection};
+use crate::random::Random;
+use crate::served::Served;
+
+/// The ids of the calls that were answered.
+type Answered = Arc<Mutex<Vec<String>>>;
+
+const CALLERS: usize = 8;
+/// The longest that a server runs, in milliseconds.
+const LIFE: u64 = 400;
+
+/// What is known of all rounds.
+#[derive(Default)]
+struct Seen {
+    answered: u64,
+    recorded: u64,
+    lost: u64,
+    problems: usize,
+}
+
+pub(super) async fn run(kills: u32, mut random: Random) -> anyhow::Result<()> {
+    // Killed, an answer has to wait for the disk; told to stop, it need not.
+    let killed = rounds(kills, "strict", Signal::KILL, &mut random).await?;
+    let stopped = rounds(kills.div_ceil(4), "default", Signal::TERM, &mut random).await?;
+    for (what, seen) in [("killed, strict", &killed), ("stopped, default", &stopped)] {
+        let Seen { answered, recorded, lost, problems } = seen;
+        println!("{what}: answered {answered} recorded {recorded} lost {lost} problems {problems}");
+    }
+    ensure!(0 < killed.answered && 0 < stopped.answered, "no call was answered");
+    if 0 < killed.lost + stopped.lost || 0 < killed.problems + stopped.problems {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+async fn rounds(
+    kills: u32,
+    mode: &str,
+    signal: Signal,
+    random: &mut Random,
+) -> anyhow::Result<Seen> {
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("crib.yaml");
+    std::fs::write(&config, format!("record: {{mode: {mode}}}"))?;
+    let config = config.display().to_string();
+    let options = ["--config", config.as_str()];
+    let mut served = Served::open(&options).await?;
+    let key = prepared(&served).await?;
+    let mut seen = Seen::default();
+    for number in 1..=kills {
+        let answered = Answered::default();
+        let callers = callers(&served.url, &key, number, &answered)?;
+        sleep(Duration::from_millis(random.below(LIFE))).await;
+        served.server.end(signal).await?;
+        // Their connections are gone, and they with them.
+        timeout(Duration::from_secs(30), callers.join_all()).await?;
+        let answered =
+            std::mem::take(&mut *answered.lock().unwrap_or_else(PoisonError::into_inner));
+        let records = SqliteRecords::open(&SqliteRecords::beside(&served.journal))?;
+        let verified = verify_records(&records, |_| {}).await?;
+        let recorded = recorded(&records, seen.recorded).await?;
+        seen.answered += answered.len() as u64;
+        seen.lost += answered.iter().filter(|id| !recorded.contains(*id)).count() as u64;
+        seen.recorded = verified.head.id;
+        seen.problems += verified.problems.len();
+        drop(records);
+        if number.is_multiple_of(20) {
+            eprintln!("{mode}: {number} times, {} answered", seen.answered);
+        }
+        served.again(&options).await?;
+    }
+    Ok(seen)
+}
+
+/// A tool whose upstream is not there: that it was called is all that counts. Says the key of an agent.
+async fn prepared(served: &Served) -> anyhow::Result<String> {
+    let done = json!({"200": {"description": "ok"}});
+    let specification = json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "http://127.0.0.1:9"}],
+        "paths": {"/x": {"get": {"operationId": "x", "responses": done}}},
+    });
+    let settings = json!({"kind": "openapi", "specification": {"text": specification.to_string()}});
+    served.admin.post("sources", json!({"name": "s", "settings": settings})).await?;
+    served.admin.wait_for("s").await?;
+    served.admin.post("groups", json!({"name": "all", "selectors": [{"name": "*"}]})).await?;
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+    let policy = json!({"name": "staff", "matchers": matchers, "groups": ["all"]});
+    served.admin.post("policies", policy).await?;
+    let key = json!({"name": "bot", "claims": {"role": "staff"}});
+    let key = served.admin.post("keys", key).await?;
+    Ok(key["key"].as_str().unwrap_or_default().to_owned())
+}
+
+/// The ids of the calls that are recorded after this row.
+async fn recorded(records: &dyn Records, mut after: u64) -> anyhow::Result<HashSet<String>> {
+    let mut ids = HashSet::new();
+    loop {
+        let (limit, oldest_first) = (1_000, true);
+        let filter =
+            CallFilter { after: Some(after), limit, oldest_first, ..CallFilter::default() };
+        let rows = records.read(filter).await?;
+        let Some(last) = rows.last() else { return Ok(ids) };
+        after = last.id;
+        let calls = rows.iter().filter_map(|row| row.call());
+        ids.extend(calls.filter_map(|row| row.call.correlation_id.map(String::from)));
+    }
+}
+
+fn callers(url: &str, key: &str, round: u32, answered: &Answered) -> anyhow::Result<JoinSet<()>> {
+    let address: std::net::SocketAddr =
+        url.trim_start_matches("http://").trim_end_matches("/mcp").parse()?;
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let (key, answered) = (key.to_owned(), Arc::clone(answered));
+        callers.spawn(async move {
+            let Ok(mut connection) = Connection::open(address).await else { return };
+            for number in 0_u64.. {
+                let id = format!("{round}-{caller}-{number}");
+                if connection.ask(&wire::execute(&key, "s:x", &id)).await.is_err() {
+                    return;
+                }
+                answered.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+            }
+        });
+    }
+    Ok(callers)
+}
