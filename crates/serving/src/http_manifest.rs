@@ -67,7 +67,7 @@ async fn call(
     Named(name): Named,
     Exact(arguments): Exact<Map<String, Value>>,
 ) -> Result<Json<Map<String, Value>>, Problem> {
-    let view = app.crib.view(&identity.agent);
+    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
     let called = view.call_with(&view.find(&name)?, arguments, &CallContext::silent()).await;
     let answer = match called {
         Called::Done(done) => done.into_answer(),

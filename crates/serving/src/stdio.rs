@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::{Agent, Claims};
-use toolcrib::{Catalog, Identity, Means, SealingKey, Secrets, SystemClock, Toolcrib};
+use toolcrib::{CameWith, Catalog, Identity, Means, SealingKey, Secrets, SystemClock, Toolcrib};
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
@@ -58,5 +58,5 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
 /// Whoever can start us with this journal could read it as well: the claims are taken as they are.
 fn of_claims(claims: Claims) -> Identity {
     let agent = Agent { subject: "stdio".into(), claims: Arc::new(claims) };
-    Identity { agent, means: Means::Nothing }
+    Identity { agent, means: Means::Nothing, came_with: CameWith::default() }
 }

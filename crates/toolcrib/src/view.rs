@@ -10,6 +10,7 @@ mod meta;
 mod offers;
 mod primitives;
 mod ready;
+mod scopes;
 mod search;
 mod since;
 mod tool;
@@ -21,13 +22,14 @@ use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 
 use crate::crib::{Provided, Toolcrib};
+use crate::identity::CameWith;
 use crate::provider::ToolProvider;
 use crate::toolset::Toolset;
 
 pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
-pub(crate) use ready::Ready;
+pub(crate) use ready::{Ready, origin};
 pub use search::Hit;
 pub use since::Changed;
 pub use tool::ViewedTool;
@@ -48,6 +50,8 @@ pub struct AgentView {
     is_narrowed: bool,
     /// The list has only `tool_search` and `execute_tool`.
     by_search: bool,
+    /// For upstreams that are called.
+    came_with: CameWith,
 }
 
 /// Names what an agent sees.
@@ -85,8 +89,23 @@ impl AgentView {
         toolset: Arc<Toolset>,
     ) -> Self {
         let (provided, own_providers) = (crib.provided(), Vec::new());
-        let (is_narrowed, by_search) = (false, false);
-        Self { crib, snapshot, agent, toolset, provided, own_providers, is_narrowed, by_search }
+        Self {
+            crib,
+            snapshot,
+            agent,
+            toolset,
+            provided,
+            own_providers,
+            is_narrowed: false,
+            by_search: false,
+            came_with: CameWith::default(),
+        }
+    }
+
+    /// With what came with the request. Without it, upstreams that want the agent's own rights are not called.
+    pub fn came_with(mut self, came_with: &CameWith) -> Self {
+        self.came_with = came_with.clone();
+        self
     }
 
     /// With the tools of a provider, for this request only.

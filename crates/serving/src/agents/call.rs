@@ -14,7 +14,7 @@ use crate::answer::Named;
 use crate::app::App;
 use crate::body::Exact;
 use crate::caller::Caller;
-use crate::problem::{FieldError, Problem};
+use crate::problem::{Code, FieldError, Problem};
 use crate::route::Route;
 
 pub(crate) fn routes() -> Vec<Route> {
@@ -61,7 +61,8 @@ async fn call(
     State(app): State<App>,
     Exact(call): Exact<Call>,
 ) -> Result<Json<Outcome>, Problem> {
-    let (view, arguments) = (app.crib.view(&identity.agent), call.arguments.unwrap_or_default());
+    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
+    let arguments = call.arguments.unwrap_or_default();
     match (call.name, call.tool_id) {
         (Some(name), None) => answer(view.call(&name, arguments).await?),
         (None, Some(id)) => call_id(&view, &id, arguments).await,
@@ -76,7 +77,7 @@ async fn execute(
     Named(id): Named,
     Exact(call): Exact<Execute>,
 ) -> Result<Json<Outcome>, Problem> {
-    let view = app.crib.view(&identity.agent);
+    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
     call_id(&view, &id, call.arguments.unwrap_or_default()).await
 }
 
@@ -90,12 +91,16 @@ async fn call_id(
     answer(view.call_id(&id, arguments).await?)
 }
 
-/// Arguments that do not fit were never sent anywhere: that is a mistake in the request.
+/// Arguments that do not fit were never sent anywhere, nor was what the caller's token does not allow: that is a mistake in
+/// the request.
 fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     match outcome.error {
         Some(error) if error.code == ErrorCode::ValidationError => {
             let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };
             Err(Problem::fields(error.message.lines().map(field).collect()))
+        }
+        Some(error) if error.code == ErrorCode::InsufficientScope => {
+            Err(Problem::new(Code::InsufficientScope, error.message))
         }
         Some(_) | None => Ok(Json(outcome)),
     }
