@@ -155,7 +155,11 @@ impl Keyring {
         let trusts = |url: &Url| allowed.iter().any(|allowed| allowed.names(url));
         let grants = Grants {
             trusts_plain_http: named.as_ref().is_some_and(trusts),
-            client: self.client.allowing(allowed),
+            // What cannot be read is refused when the source is called.
+            client: self
+                .client
+                .allowing_texts(&profile.allow)
+                .unwrap_or_else(|_| self.client.clone()),
             limits: OAuthLimits::default(),
         };
         let place = match (wish.token_url, wish.issuer) {
