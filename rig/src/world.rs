@@ -21,6 +21,7 @@ pub(crate) fn profile(name: &str) -> SourceProfile {
         auth: model::Auth::None,
         allow: Vec::new(),
         forward_headers: Default::default(),
+        required_scopes: None,
         trust: Trust::Auto,
         visibility: Visibility::Listed,
         limits: Default::default(),

@@ -254,6 +254,7 @@ fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
         auth,
         allow,
         forward_headers: _,
+        required_scopes: _,
         limits: _,
         trust: _,
         visibility: _,

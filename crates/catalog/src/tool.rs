@@ -102,6 +102,9 @@ pub struct Override {
     /// Another place to be met.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visibility: Option<Visibility>,
+    /// What an agent's token must allow, instead of what the source or its specification says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_scopes: Option<BTreeSet<Box<str>>>,
 }
 
 impl Override {
@@ -119,6 +122,8 @@ pub struct Amendment {
     pub description: Option<Option<Box<str>>>,
     /// Another place to be met.
     pub visibility: Option<Option<Visibility>>,
+    /// What an agent's token must allow.
+    pub required_scopes: Option<Option<BTreeSet<Box<str>>>>,
 }
 
 impl Amendment {
@@ -127,6 +132,7 @@ impl Amendment {
             name: self.name.unwrap_or_else(|| before.name.clone()),
             description: self.description.unwrap_or_else(|| before.description.clone()),
             visibility: self.visibility.unwrap_or(before.visibility),
+            required_scopes: self.required_scopes.unwrap_or_else(|| before.required_scopes.clone()),
         }
     }
 }

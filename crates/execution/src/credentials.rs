@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use model::RawJson;
 use model::header::is_token;
+use model::{ApiKeyLocation, RawJson};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use upstream::http::Shown;
+use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Origin;
 
 use crate::Request;
@@ -42,6 +44,105 @@ enum Location {
     Header,
     Query,
     Cookie,
+}
+
+/// The credential of a source itself: in every request to it, whatever its operations ask for.
+#[derive(Clone)]
+pub struct Own {
+    scheme: Scheme,
+    secret: SecretString,
+}
+
+/// What a request is given besides what its template says.
+#[derive(Clone, Default)]
+pub struct Given {
+    /// For what operations ask for.
+    pub credentials: Credentials,
+    /// The source's own.
+    pub own: Option<Own>,
+    /// Headers of the agent's request that are passed on.
+    pub headers: Vec<(String, String)>,
+}
+
+/// What the own credential is called where it stands beside others. No scheme is named so: that would be no text.
+const OWN: &str = "\0auth";
+
+impl Own {
+    /// A key, in a place of this name.
+    pub fn api_key(location: ApiKeyLocation, name: &str, key: SecretString) -> Self {
+        let r#in = match location {
+            ApiKeyLocation::Header => Location::Header,
+            ApiKeyLocation::Query => Location::Query,
+            ApiKeyLocation::Cookie => Location::Cookie,
+        };
+        Self { scheme: Scheme::ApiKey { r#in, name: name.to_owned() }, secret: key }
+    }
+
+    /// HTTP Basic.
+    pub fn basic(username: &str, password: &SecretString) -> Self {
+        let secret = format!("{username}:{}", password.expose_secret()).into();
+        Self { scheme: Scheme::Http { scheme: "basic".to_owned() }, secret }
+    }
+
+    /// A bearer token.
+    pub fn bearer(token: SecretString) -> Self {
+        Self { scheme: Scheme::Token, secret: token }
+    }
+
+    /// Puts it into a request, which goes to the origin it is for, if there is one.
+    pub fn apply(
+        &self,
+        origin: Option<&Origin>,
+        request: &mut Request,
+    ) -> Result<(), CredentialError> {
+        let to = request.url.origin();
+        if let Some(origin) = origin.filter(|origin| **origin != to) {
+            let from = origin.ascii_serialization();
+            return Err(CredentialError::Origin { to: to.ascii_serialization(), from });
+        }
+        self.scheme.place("auth", self.secret.expose_secret(), request)
+    }
+}
+
+impl Own {
+    /// For the documents of an origin; none if it cannot be sent.
+    pub fn shown(&self, origin: Origin) -> Option<Shown> {
+        let url = format!("{}/", origin.ascii_serialization()).parse().ok()?;
+        let mut request =
+            Request { method: "GET".to_owned(), url, headers: Vec::new(), body: None };
+        let query = match &self.scheme {
+            Scheme::ApiKey { r#in: Location::Query, name } => {
+                Some((name.clone(), self.secret.expose_secret().to_owned()))
+            }
+            scheme => {
+                scheme.place("auth", self.secret.expose_secret(), &mut request).ok()?;
+                None
+            }
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in request.headers {
+            let mut value = HeaderValue::try_from(value).ok()?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::try_from(name).ok()?, value);
+        }
+        Some(Shown { origin, headers, query })
+    }
+}
+
+impl Given {
+    /// All that must not be repeated.
+    pub(crate) fn hidden(&self) -> Credentials {
+        let mut hidden = self.credentials.clone();
+        let Some(own) = &self.own else { return hidden };
+        hidden.insert(OWN.to_owned(), own.secret.clone());
+        // The password alone is as bad as both.
+        if let (Scheme::Http { .. }, Some((_, password))) =
+            (&own.scheme, own.secret.expose_secret().split_once(':'))
+        {
+            hidden.insert(format!("{OWN} password"), password.into());
+        }
+        hidden
+    }
 }
 
 /// Why credentials cannot be used. Never repeats them.

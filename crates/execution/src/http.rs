@@ -12,8 +12,9 @@ use model::{CallStatus, ErrorCode, Execution, Failure, Manifest, Outcome, Schema
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
 
+use crate::template::is_header_text;
 use crate::{
-    Answer, Arguments, Asked, CredentialError, Credentials, Others, Problem, Request,
+    Answer, Arguments, Asked, CredentialError, Credentials, Given, Others, Problem, Request,
     RequestTemplate, Security, TemplateError, outcome, outcome_of_tool_result, without_credentials,
 };
 
@@ -155,35 +156,50 @@ impl HttpTool {
         }
     }
 
-    /// All steps at once. Without the credentials it asks for, it is sent as it is: many an API says more than it means.
+    /// The arguments as they are sent, or all that is wrong with them.
+    pub fn checked(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
+        let arguments = self.arguments.checked(arguments);
+        arguments.map_err(|problems| failure::wrong_arguments(&problems))
+    }
+
+    /// The steps that are left for arguments that were checked. Without the credentials it asks for, it is sent as it is:
+    /// many an API says more than it means.
     pub async fn call(
         &self,
         client: &HttpClient,
         limits: Limits,
-        arguments: Map<String, Value>,
-        credentials: &Credentials,
+        arguments: &Map<String, Value>,
+        given: &Given,
         origin: Option<&Origin>,
     ) -> Outcome {
         let start = Instant::now();
-        match self.authorised(arguments, credentials, origin) {
-            Ok(request) => self.send(client, limits, request, credentials).await,
+        match self.authorised(arguments, given, origin) {
+            Ok(request) => self.send(client, limits, request, &given.hidden()).await,
             Err(failure) => self.failed(start, failure),
         }
     }
 
     fn authorised(
         &self,
-        arguments: Map<String, Value>,
-        credentials: &Credentials,
+        arguments: &Map<String, Value>,
+        given: &Given,
         origin: Option<&Origin>,
     ) -> Result<Request, Failure> {
-        let arguments = self.arguments.checked(arguments);
-        let arguments = arguments.map_err(|problems| failure::wrong_arguments(&problems))?;
         let refused = |code, message| Failure::new(code, message, false);
         let mut request =
-            self.request(&arguments).map_err(|error| refused(error.code(), error.to_string()))?;
-        self.authorise(&mut request, credentials, origin)
-            .map_err(|error| refused(ErrorCode::InternalError, error.to_string()))?;
+            self.request(arguments).map_err(|error| refused(error.code(), error.to_string()))?;
+        // What the tool itself says in a header, and credentials, come before what is passed on.
+        for (name, value) in &given.headers {
+            if request.header(name).is_none() && is_header_text(value) {
+                request.set_header(name, value.clone());
+            }
+        }
+        let authorised = self.authorise(&mut request, &given.credentials, origin);
+        let authorised = authorised.and_then(|_| match &given.own {
+            Some(own) => own.apply(origin, &mut request),
+            None => Ok(()),
+        });
+        authorised.map_err(|error| refused(ErrorCode::InternalError, error.to_string()))?;
         Ok(request)
     }
 

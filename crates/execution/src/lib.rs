@@ -25,7 +25,7 @@ pub use answer::{
     tool_result,
 };
 pub use arguments::{Arguments, Others, Problem, distance};
-pub use credentials::{CredentialError, Credentials, Security, without_credentials};
+pub use credentials::{CredentialError, Credentials, Given, Own, Security, without_credentials};
 pub use http::{Answers, HttpTool, HttpToolError, code_of};
 pub use request::Request;
 pub use template::{RequestTemplate, TemplateError};

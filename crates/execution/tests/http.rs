@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::{CallStatus, ErrorCode, Failure, Manifest, Outcome, SchemaRef};
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
-use toolcrib_execution::{Answers, Credentials, HttpTool, HttpToolError};
+use toolcrib_execution::{Answers, Credentials, Given, HttpTool, HttpToolError};
 use upstream::egress::Egress;
 use upstream::http::{HttpClient, Limits, Origin};
 
@@ -33,7 +33,12 @@ fn client() -> HttpClient {
 
 async fn call(tool: &HttpTool, arguments: Value) -> Outcome {
     let limits = Limits { deadline: Duration::from_millis(300), max_bytes: 10_000 };
-    tool.call(&client(), limits, arguments.as_object().unwrap().clone(), &credentials(), None).await
+    let arguments = tool.checked(arguments.as_object().unwrap().clone()).unwrap();
+    tool.call(&client(), limits, &arguments, &given(&credentials()), None).await
+}
+
+fn given(credentials: &Credentials) -> Given {
+    Given { credentials: credentials.clone(), ..Given::default() }
 }
 
 fn credentials() -> Credentials {
@@ -69,7 +74,8 @@ async fn arguments_and_credentials_are_sent_and_the_answer_is_the_result() {
 async fn wrong_arguments_are_not_sent() {
     let server = Upstream::replying(|_| Vec::new());
     let tool = tool("POST", &server.url(""), Answers::Api);
-    let error = call(&tool, json!({"count": "x", "other": 1})).await.error.unwrap();
+    let arguments = json!({"count": "x", "other": 1}).as_object().unwrap().clone();
+    let error = tool.checked(arguments).unwrap_err();
     assert_eq!((error.code, error.retryable), (ErrorCode::ValidationError, false));
     assert_eq!(
         error.message,
@@ -129,7 +135,7 @@ async fn failures_have_codes_and_say_whether_to_try_again() {
     assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamConnectionError, true));
     let limits = Limits::default();
     let shut = HttpClient::new(Egress::default());
-    let refused = nobody.call(&shut, limits, Map::new(), &Credentials::new(), None).await;
+    let refused = nobody.call(&shut, limits, &Map::new(), &Given::default(), None).await;
     let error = refused.error.unwrap();
     assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamConnectionError, false));
 }
@@ -148,7 +154,7 @@ async fn credentials_go_to_the_origin_of_the_source_only() {
     let origin = |url: &str| url.parse::<upstream::http::Url>().unwrap().origin();
     let call = async |credentials: &Credentials, origin: Origin| {
         let limits = Limits::default();
-        tool.call(&client(), limits, Map::new(), credentials, Some(&origin)).await
+        tool.call(&client(), limits, &Map::new(), &given(credentials), Some(&origin)).await
     };
     let refused = call(&credentials(), origin("http://127.0.0.1:1/openapi.json")).await;
     let expected = format!(

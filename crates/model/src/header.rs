@@ -24,8 +24,49 @@ pub fn is_ours(name: &str) -> bool {
     OURS.contains(&name.as_str()) || name.starts_with("x-forwarded-") || name.starts_with("proxy-")
 }
 
+/// Whether a header of an agent's request may be passed on to an upstream, if an admin says so: none that opens a door, says
+/// who is asking or how a message is sent, and none of ours.
+pub fn may_be_forwarded(name: &str) -> bool {
+    const NEVER: [&str; 6] =
+        ["accept-encoding", "content-encoding", "content-type", "cookie", "origin", "referer"];
+    const OURS: [&str; 3] = ["mcp-", "x-toolcrib-", "x-mcp-"];
+    let lower = name.to_ascii_lowercase();
+    is_token(name)
+        && !is_ours(name)
+        && !NEVER.contains(&lower.as_str())
+        && !OURS.iter().any(|ours| lower.starts_with(ours))
+}
+
 /// Whether a text can be the name of a header (RFC 9110, 5.6.2).
 pub fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_opens_doors_or_frames_messages_is_never_passed_on() {
+        for name in ["X-Request-Id", "traceparent", "X-Tenant", "Accept-Language", "X-API-Key"] {
+            assert!(may_be_forwarded(name), "{name}");
+        }
+        for name in [
+            "Authorization",
+            "Cookie",
+            "Host",
+            "Proxy-Authorization",
+            "X-Forwarded-For",
+            "Connection",
+            "Transfer-Encoding",
+            "Mcp-Session-Id",
+            "X-Toolcrib-Group",
+            "X-MCP-Auth",
+            "a b",
+            "",
+        ] {
+            assert!(!may_be_forwarded(name), "{name}");
+        }
+    }
 }

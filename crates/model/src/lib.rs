@@ -54,7 +54,7 @@ pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
 pub use sentence::sentence;
 pub use source::{
-    ApiKeyLocation, Auth, Health, InvalidCommand, InvalidKind, InvalidUrl, Isolation, Kind,
-    Lifecycle, NewSource, Sandbox, Settings, SourceProfile, SourceUrl, StdioCommand, Trust,
-    Visibility,
+    ApiKeyLocation, Auth, AuthProblem, ClientProof, Health, InvalidCommand, InvalidKind,
+    InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings, SourceProfile, SourceUrl,
+    StdioCommand, Trust, Visibility, is_scope,
 };

@@ -1,5 +1,6 @@
 //! A source: something registered that offers tools.
 
+mod auth;
 mod command;
 
 use std::collections::BTreeSet;
@@ -10,8 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+pub use self::auth::{ApiKeyLocation, Auth, AuthProblem, ClientProof, is_scope};
 pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
-use crate::{Name, OpenapiSettings, SecretRef, SourceId, SourceLimits};
+use crate::{Name, OpenapiSettings, SourceId, SourceLimits};
 
 /// A source to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +46,10 @@ pub struct SourceProfile {
     /// Request headers of an agent that are passed on; never the one that opened toolcrib.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub forward_headers: BTreeSet<Box<str>>,
+    /// What an agent's token must allow (its `scope` or `scp`) for its tools to be called, instead of what the
+    /// specification says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required_scopes: Option<BTreeSet<Box<str>>>,
     /// Whether new and changed tools wait for an admin.
     #[serde(default)]
     pub trust: Trust,
@@ -197,77 +203,6 @@ impl Isolation {
     }
 }
 
-/// How toolcrib shows itself to an upstream. Secrets are references.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Auth {
-    /// Not at all.
-    #[default]
-    None,
-    /// A key in a header, the query or a cookie.
-    ApiKey {
-        /// Where the key goes.
-        location: ApiKeyLocation,
-        /// The name of the header, parameter or cookie.
-        name: Box<str>,
-        /// The key.
-        value: SecretRef,
-    },
-    /// HTTP Basic.
-    Basic {
-        /// Not secret.
-        username: Box<str>,
-        /// The password.
-        password: SecretRef,
-    },
-    /// A fixed bearer token.
-    Bearer {
-        /// The token.
-        token: SecretRef,
-    },
-    /// OAuth 2 client credentials.
-    ClientCredentials {
-        /// Where tokens come from.
-        token_url: SourceUrl,
-        /// Who toolcrib is there.
-        client_id: Box<str>,
-        /// How it proves that.
-        client_secret: SecretRef,
-        /// For whom the token is.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        audience: Option<Box<str>>,
-        /// What the token may do.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        scopes: Vec<Box<str>>,
-    },
-    /// RFC 8693: the agent's token is exchanged for one that names the upstream.
-    TokenExchange {
-        /// Where tokens are exchanged.
-        token_url: SourceUrl,
-        /// Who toolcrib is there.
-        client_id: Box<str>,
-        /// How it proves that.
-        client_secret: SecretRef,
-        /// For whom the token is. Required: a token without an audience could be used anywhere.
-        audience: Name,
-        /// What the token may do.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        scopes: Vec<Box<str>>,
-    },
-}
-
-/// Where an API key goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApiKeyLocation {
-    /// A request header.
-    Header,
-    /// A query parameter.
-    Query,
-    /// A cookie.
-    Cookie,
-}
-
 /// Whether new and changed tools wait for an admin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -393,13 +328,6 @@ mod tests {
             assert!(!format!("{error} {error:?}").contains("hunter2"));
         }
         assert!("https://example.com/openapi.json".parse::<SourceUrl>().is_ok());
-    }
-
-    #[test]
-    fn token_exchange_without_an_audience_is_refused() {
-        let text = r#"{"kind":"token_exchange","token_url":"https://id.example","client_id":"t","client_secret":"env:S"}"#;
-        let error = serde_json::from_str::<Auth>(text).unwrap_err().to_string();
-        assert!(error.contains("audience"), "{error}");
     }
 
     #[test]

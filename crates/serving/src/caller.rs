@@ -42,7 +42,7 @@ impl Caller {
         if identity.means == Means::Nothing && app.options.anonymous_is_local {
             refuse_strangers(parts, &app.options.names)?;
         }
-        Ok(Self(identity))
+        Ok(Self(identity.with_headers(&parts.headers)))
     }
 }
 

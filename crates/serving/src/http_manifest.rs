@@ -69,7 +69,8 @@ async fn call(
     Named(name): Named,
     Exact(arguments): Exact<Map<String, Value>>,
 ) -> Result<Json<Map<String, Value>>, Problem> {
-    let view = app.crib.view(&identity.agent).via(coming.via(CallDoor::Manifest, &identity));
+    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
+    let view = view.via(coming.via(CallDoor::Manifest, &identity));
     let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
     let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {

@@ -57,7 +57,7 @@ impl Standing {
 
     /// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
     pub(crate) fn principal(&self) -> String {
-        let Identity { agent, means } = &self.identity;
+        let Identity { agent, means, came_with: _ } = &self.identity;
         let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
         let issuer = agent.claims.get("iss");
         match means {

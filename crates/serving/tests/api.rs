@@ -3,6 +3,7 @@
 mod access;
 mod agents;
 mod calls;
+mod credentials;
 mod documents;
 mod drain;
 mod executions;

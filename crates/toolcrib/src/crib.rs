@@ -13,6 +13,7 @@ use upstream::http::HttpClient;
 
 use crate::api_key;
 use crate::authenticate::Authenticator;
+use crate::credentials::Keyring;
 use crate::gates::{GateState, Gates};
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::provider::{ProvidedTool, ToolProvider};
@@ -50,6 +51,7 @@ struct Inner {
     ready: ReadyTools,
     upstreams: Arc<Upstreams>,
     gates: Gates,
+    keyring: Arc<Keyring>,
     clock: Arc<dyn Clock>,
     options: Options,
     provided: ArcSwapOption<Provided>,
@@ -94,11 +96,12 @@ impl Toolcrib {
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let upstreams = Arc::new(Upstreams::new(client.clone(), options.programs.clone()));
+        let keyring = Arc::new(Keyring::new(client.clone(), Arc::clone(&clock)));
         let refresher = Refresher::over(
             Arc::clone(&catalog),
             client.clone(),
             Arc::clone(&upstreams),
-            options.secrets.clone(),
+            (Arc::clone(&keyring), options.secrets.clone()),
             Arc::clone(&clock),
         );
         let resolver = Resolver::new(options.cache);
@@ -112,6 +115,7 @@ impl Toolcrib {
             ready,
             upstreams,
             gates: Gates::new(),
+            keyring,
             clock,
             options,
             provided,
@@ -181,6 +185,10 @@ impl Toolcrib {
     /// The issuers whose tokens are taken, if there are any.
     pub fn authenticator(&self) -> Option<&Authenticator> {
         self.0.options.authenticator.as_deref()
+    }
+
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.0.keyring
     }
 
     /// Records calls, if that is wanted.
@@ -296,7 +304,9 @@ impl Toolcrib {
                 key.map(Identity::of_key).ok_or(NotIdentified::Key)
             }
             Some(bearer) => match &self.0.options.authenticator {
-                Some(authenticator) => Ok(Identity::of_token(authenticator.token(bearer).await?)),
+                Some(authenticator) => {
+                    Ok(Identity::of_token(authenticator.token(bearer).await?, bearer))
+                }
                 None => Err(NotIdentified::NoIssuer),
             },
         }

@@ -1,11 +1,15 @@
 //! Who is calling: a verified token, an API key, or nobody where that is allowed.
 
+use std::fmt;
 use std::sync::Arc;
 
 use access::TokenError;
 use catalog::key::Key;
+use model::header::may_be_forwarded;
 use model::{Agent, Claims, KeyId};
+use secrecy::SecretString;
 use serde_json::{Map, Value};
+use upstream::http::header::HeaderMap;
 
 /// An authenticated caller, and what it showed.
 #[derive(Clone, Debug)]
@@ -14,6 +18,45 @@ pub struct Identity {
     pub agent: Agent,
     /// What was shown.
     pub means: Means,
+    /// What else came, for upstreams.
+    pub came_with: CameWith,
+}
+
+/// What came with a request that may matter to upstreams: the agent's own token, to be exchanged for others, and headers that
+/// may be passed on. It can neither be printed nor written down, and the token does not leave this crate but for the
+/// exchange.
+#[derive(Clone, Default)]
+pub struct CameWith {
+    token: Option<SecretString>,
+    headers: Arc<HeaderMap>,
+}
+
+impl CameWith {
+    /// A token that was verified.
+    pub fn token_of(text: &str) -> Self {
+        Self { token: Some(text.into()), headers: Arc::default() }
+    }
+
+    /// Headers of the request. Those that may never be passed on are left out.
+    pub fn with_headers(self, headers: &HeaderMap) -> Self {
+        let may_pass = headers.iter().filter(|(name, _)| may_be_forwarded(name.as_str()));
+        let headers = may_pass.map(|(name, value)| (name.clone(), value.clone())).collect();
+        Self { headers: Arc::new(headers), ..self }
+    }
+
+    pub(crate) fn token(&self) -> Option<&SecretString> {
+        self.token.as_ref()
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+}
+
+impl fmt::Debug for CameWith {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CameWith").finish_non_exhaustive()
+    }
 }
 
 /// What a caller showed of itself.
@@ -54,19 +97,25 @@ impl Identity {
     pub fn anonymous() -> Self {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
         let agent = Agent { subject: "anonymous".into(), claims: Arc::new(Claims::from(claims)) };
-        Self { agent, means: Means::Nothing }
+        Self { agent, means: Means::Nothing, came_with: CameWith::default() }
     }
 
     /// Whoever the token speaks of.
-    pub(crate) fn of_token(agent: Agent) -> Self {
-        Self { agent, means: Means::Token }
+    pub(crate) fn of_token(agent: Agent, token: &str) -> Self {
+        Self { agent, means: Means::Token, came_with: CameWith::token_of(token) }
     }
 
     /// Whoever holds this key.
     pub(crate) fn of_key(key: &Key) -> Self {
         let claims = Arc::clone(&key.profile.claims);
         let agent = Agent { subject: format!("key:{}", key.id).into(), claims };
-        Self { agent, means: Means::Key { id: key.id.clone(), admin: key.profile.admin } }
+        let means = Means::Key { id: key.id.clone(), admin: key.profile.admin };
+        Self { agent, means, came_with: CameWith::default() }
+    }
+
+    /// With headers of the request.
+    pub fn with_headers(self, headers: &HeaderMap) -> Self {
+        Self { came_with: self.came_with.with_headers(headers), ..self }
     }
 
     /// The name under which the journal records what the caller changes.

@@ -16,6 +16,7 @@
 mod api_key;
 mod authenticate;
 mod call;
+mod credentials;
 mod crib;
 mod explain;
 mod findings;
@@ -61,7 +62,7 @@ pub use explain::{
 };
 pub use findings::findings;
 pub use gates::GateState;
-pub use identity::{Identity, Means, NotIdentified};
+pub use identity::{CameWith, Identity, Means, NotIdentified};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};

@@ -18,12 +18,14 @@ use catalog::journal::{Context, JournalError, Lease};
 use catalog::source::{SourceCommand, SyncError};
 use catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
 use discovery::{DiscoveryError, Found};
-use model::{Inventory, Kind, SourceId, SourceProfile};
+use model::{ErrorCode, Failure, Inventory, Kind, SourceId, SourceProfile};
 use upstream::http::HttpClient;
 
 use self::wakes::Wakes;
+use crate::credentials::{Keyring, Whose};
 use crate::secrets::Secrets;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
+use crate::view::origin;
 
 pub use due::due as next_refresh;
 pub use result::{FindingCounts, RefreshResult, RefreshedTool};
@@ -40,6 +42,7 @@ pub struct Refresher {
     catalog: Arc<Catalog>,
     client: HttpClient,
     upstreams: Arc<Upstreams>,
+    keyring: Arc<Keyring>,
     secrets: Option<Arc<Secrets>>,
     clock: Arc<dyn Clock>,
     turns: Mutex<HashMap<SourceId, Turn>>,
@@ -53,18 +56,19 @@ impl Refresher {
     /// Over a catalog; everything is fetched through this client.
     pub fn new(catalog: Arc<Catalog>, client: HttpClient, clock: Arc<dyn Clock>) -> Self {
         let upstreams = Upstreams::new(client.clone(), ProgramHost::default());
-        Self::over(catalog, client, Arc::new(upstreams), None, clock)
+        let keyring = Arc::new(Keyring::new(client.clone(), Arc::clone(&clock)));
+        Self::over(catalog, client, Arc::new(upstreams), (keyring, None), clock)
     }
 
     pub(crate) fn over(
         catalog: Arc<Catalog>,
         client: HttpClient,
         upstreams: Arc<Upstreams>,
-        secrets: Option<Arc<Secrets>>,
+        (keyring, secrets): (Arc<Keyring>, Option<Arc<Secrets>>),
         clock: Arc<dyn Clock>,
     ) -> Self {
         let (turns, wakes) = (Mutex::default(), Wakes::default());
-        Self { catalog, client, upstreams, secrets, clock, turns, wakes }
+        Self { catalog, client, upstreams, keyring, secrets, clock, turns, wakes }
     }
 
     /// Refreshes a source. With `force` nothing is skipped and nothing held back.
@@ -145,12 +149,33 @@ impl Refresher {
         source: &SourceId,
         profile: &SourceProfile,
     ) -> Result<Found, NotDiscovered> {
-        if profile.settings.kind() != Kind::Mcp {
-            return Ok(discovery::discover(source, profile, &self.client).await?);
-        }
         let secrets = self.secrets.as_deref();
-        let upstream = self.upstreams.for_discovery(source, profile, secrets).await?;
+        if profile.settings.kind() != Kind::Mcp {
+            let client = self.showing(source, profile).await?;
+            return Ok(discovery::discover(source, profile, &client).await?);
+        }
+        let carried = self.keyring.carried(source, profile, Whose::Ours, secrets).await;
+        let carried = carried.map_err(NotDiscovered::Credential)?;
+        let upstream = self.upstreams.for_discovery(source, profile, secrets, carried).await?;
         Ok(discovery::mcp::discover(source, &upstream.connection).await?)
+    }
+
+    /// Documents are asked for with the credential of the source, if it is the same for all agents, where the source is.
+    async fn showing(
+        &self,
+        source: &SourceId,
+        profile: &SourceProfile,
+    ) -> Result<HttpClient, NotDiscovered> {
+        let (Some(origin), false) = (origin(profile), profile.auth.is_per_agent()) else {
+            return Ok(self.client.clone());
+        };
+        let secrets = self.secrets.as_deref();
+        let given = self.keyring.given(source, profile, Whose::Ours, secrets).await;
+        let (given, _) = given.map_err(NotDiscovered::Credential)?;
+        match given.own.and_then(|own| own.shown(origin)) {
+            Some(shown) => Ok(self.client.showing(shown)),
+            None => Ok(self.client.clone()),
+        }
     }
 
     async fn ingest(
@@ -251,6 +276,8 @@ enum NotDiscovered {
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+    #[error("{}", .0.message)]
+    Credential(Failure),
 }
 
 /// The error and its causes in one sentence. None of them holds a secret; what they repeat of an upstream's words is made
@@ -259,6 +286,10 @@ fn failure(error: &NotDiscovered) -> SyncError {
     let code = match error {
         NotDiscovered::Discovery(error) => error.code(),
         NotDiscovered::Upstream(_) => "mcp_connect_failed",
+        NotDiscovered::Credential(failure) => match failure.code {
+            ErrorCode::ClientCredentialsFailed => "client_credentials_failed",
+            _ => "credential_unusable",
+        },
     };
     let message = model::plain_line(&model::sentence(error)).into();
     SyncError { code: code.into(), message }

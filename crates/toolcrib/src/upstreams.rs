@@ -14,19 +14,22 @@ use std::time::Duration;
 
 use catalog::Snapshot;
 use catalog::source::Source;
-use model::{Agent, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
+use model::{Agent, Auth, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
 use moka::sync::Cache;
+use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use upstream::egress::InvalidAllowed;
 use upstream::http::HttpClient;
+use upstream::mcp::oauth::Authorization;
 use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised, Target};
 
 use self::bridge::ParkedRequests;
 use self::followers::Followers;
 use self::target::Shown;
+use crate::credentials::Carried;
 use crate::secrets::{SecretError, Secrets};
 
 /// How many connections are kept, and for how long without use.
@@ -127,6 +130,8 @@ struct Kept {
     shown: Shown,
     shown_at: Instant,
     supervised: Supervised,
+    /// The token that was used last, where one is asked for: to connect, and to hear what the server says by itself.
+    authorization: Option<Authorization>,
     /// For connections that are not kept.
     places: Arc<Semaphore>,
     /// Hears what the server says by itself, while it is connected.
@@ -140,6 +145,8 @@ pub(crate) struct Upstream {
     key: Key,
     /// It ends with the last that keeps it.
     kept: Arc<Kept>,
+    /// With each request of this use.
+    pub(crate) carried: Carried,
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -175,8 +182,9 @@ impl Upstreams {
         source: &SourceId,
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
+        carried: Carried,
     ) -> Result<Upstream, UpstreamError> {
-        self.open((source.clone(), None), profile, secrets).await
+        self.open((source.clone(), None), profile, secrets, carried).await
     }
 
     /// A connection for a call of this agent.
@@ -185,23 +193,27 @@ impl Upstreams {
         source: &Source,
         agent: &Agent,
         secrets: Option<&Secrets>,
+        carried: Carried,
     ) -> Result<Upstream, UpstreamError> {
         let (id, profile) = (source.id.clone(), &source.profile);
         match isolation(profile) {
-            Isolation::Shared => self.open((id, None), profile, secrets).await,
-            Isolation::PerAgent => self.open((id, Some(whose(agent))), profile, secrets).await,
+            Isolation::Shared => self.open((id, None), profile, secrets, carried).await,
+            Isolation::PerAgent => {
+                self.open((id, Some(whose(agent))), profile, secrets, carried).await
+            }
             Isolation::Auto if profile.url.is_none() => {
-                self.open((id, None), profile, secrets).await
+                self.open((id, None), profile, secrets, carried).await
             }
             Isolation::Auto => {
                 // A session may remember something, and what the server asks in it has no address.
                 if self.era(&id, profile).is_none_or(|era| era == Era::Modern) {
-                    let shared = self.open((id.clone(), None), profile, secrets).await?;
+                    let shared =
+                        self.open((id.clone(), None), profile, secrets, carried.clone()).await?;
                     if shared.connection.about().era == Era::Modern {
                         return Ok(shared);
                     }
                 }
-                self.open((id, Some(whose(agent))), profile, secrets).await
+                self.open((id, Some(whose(agent))), profile, secrets, carried).await
             }
         }
     }
@@ -246,6 +258,7 @@ impl Upstreams {
         key: Key,
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
+        carried: Carried,
     ) -> Result<Upstream, UpstreamError> {
         let (whole, source) = (key.clone(), key.0.clone());
         let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
@@ -255,15 +268,18 @@ impl Upstreams {
                 self.keep(key, profile, Shown::of(profile, secrets).await?)?
             }
         };
+        if let (Some(authorization), Some(held)) = (&kept.authorization, &carried.token) {
+            authorization.give(held.token().expose_secret());
+        }
         if is_kept(profile) {
             let connection = kept.supervised.connection().await?;
             kept.hear(source, &connection, &self.news);
-            return Ok(Upstream { connection, key: whole, kept, _place: None });
+            return Ok(Upstream { connection, key: whole, kept, carried, _place: None });
         }
         let place = Arc::clone(&kept.places).acquire_owned().await;
         let place = Some(place.map_err(|_| McpError::Closed)?);
         let connection = kept.supervised.connection().await?;
-        Ok(Upstream { connection, key: whole, kept, _place: place })
+        Ok(Upstream { connection, key: whole, kept, carried, _place: place })
     }
 
     /// One for all who come at the same time.
@@ -302,7 +318,14 @@ impl Upstreams {
     fn supervised(&self, profile: &SourceProfile, shown: Shown) -> Result<Kept, UpstreamError> {
         let target = target::target(profile, &shown, &self.client, &self.host)?;
         let capabilities = abilities(may_see_roots(profile));
-        let mut settings = mcp::Settings { capabilities, ..mcp::Settings::default() };
+        let is_asked_for =
+            matches!(profile.auth, Auth::ClientCredentials { .. } | Auth::TokenExchange { .. });
+        let authorization = is_asked_for.then(Authorization::given);
+        let mut settings = mcp::Settings {
+            capabilities,
+            authorization: authorization.clone(),
+            ..mcp::Settings::default()
+        };
         if let Target::Program(_) = target {
             settings.limits.probe = PROGRAM_STARTS;
         }
@@ -310,7 +333,8 @@ impl Upstreams {
         let supervised = Supervised::new(target, settings, keeping);
         let (shown_at, hearing) = (Instant::now(), Arc::default());
         let places = Arc::new(Semaphore::new(TRANSIENT));
-        Ok(Kept { profile: profile.clone(), shown, shown_at, supervised, places, hearing })
+        let profile = profile.clone();
+        Ok(Kept { profile, shown, shown_at, supervised, authorization, places, hearing })
     }
 }
 
@@ -322,6 +346,7 @@ impl Kept {
             shown: self.shown.clone(),
             shown_at: Instant::now(),
             supervised: self.supervised.clone(),
+            authorization: self.authorization.clone(),
             places: Arc::clone(&self.places),
             hearing: Arc::clone(&self.hearing),
         }
@@ -363,15 +388,17 @@ fn is_kept(profile: &SourceProfile) -> bool {
     matches!(&profile.settings, Settings::Mcp { lifecycle: Lifecycle::Persistent, .. })
 }
 
+/// A credential of each agent's own is for a connection of its own, whatever is said.
 fn isolation(profile: &SourceProfile) -> Isolation {
     match &profile.settings {
+        _ if profile.auth.is_per_agent() => Isolation::PerAgent,
         Settings::Mcp { isolation, .. } => *isolation,
         _ => Isolation::Shared,
     }
 }
 
 /// Who an agent is, in one word that nobody else has.
-fn whose(agent: &Agent) -> Box<str> {
+pub(crate) fn whose(agent: &Agent) -> Box<str> {
     let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
     json!([agent.claims.get("iss"), agent.subject, client]).to_string().into()
 }

@@ -10,6 +10,7 @@ mod meta;
 mod offers;
 mod primitives;
 mod ready;
+mod scopes;
 mod search;
 mod since;
 mod tool;
@@ -21,6 +22,7 @@ use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 
 use crate::crib::{Provided, Toolcrib};
+use crate::identity::CameWith;
 use crate::provider::ToolProvider;
 use crate::record::Via;
 use crate::toolset::Toolset;
@@ -28,7 +30,7 @@ use crate::toolset::Toolset;
 pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
-pub(crate) use ready::Ready;
+pub(crate) use ready::{Ready, origin};
 pub use search::Hit;
 pub use since::Changed;
 pub use tool::ViewedTool;
@@ -51,6 +53,8 @@ pub struct AgentView {
     by_search: bool,
     /// By which way the agent comes, for the record.
     via: Via,
+    /// For upstreams that are called.
+    came_with: CameWith,
 }
 
 /// Names what an agent sees.
@@ -98,12 +102,19 @@ impl AgentView {
             is_narrowed: false,
             by_search: false,
             via: Via::default(),
+            came_with: CameWith::default(),
         }
     }
 
     /// Says by which way the agent comes, for the record of its calls.
     pub fn via(self, via: Via) -> Self {
         Self { via, ..self }
+    }
+
+    /// With what came with the request. Without it, upstreams that want the agent's own rights are not called.
+    pub fn came_with(mut self, came_with: &CameWith) -> Self {
+        self.came_with = came_with.clone();
+        self
     }
 
     /// With the tools of a provider, for this request only.

@@ -29,6 +29,17 @@ mod watched;
 pub struct HttpClient {
     egress: Arc<Egress>,
     connections: Connections,
+    shown: Option<Arc<Shown>>,
+}
+
+/// A credential for the documents of one origin. It cannot be printed.
+pub struct Shown {
+    /// Nobody else is shown it.
+    pub origin: Origin,
+    /// Sent with each request.
+    pub headers: HeaderMap,
+    /// A name and a value that are added to the query.
+    pub query: Option<(String, String)>,
 }
 
 /// What to ask. It cannot be printed: headers and body hold secrets.
@@ -79,13 +90,15 @@ impl HttpClient {
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), resolver::ask_the_system);
-        Self { egress, connections }
+        Self { egress, connections, shown: None }
     }
 
     /// The same for another policy.
     pub fn with_egress(&self, egress: Egress) -> Self {
         let egress = Arc::new(egress);
-        Self { connections: self.connections.with_egress(egress.clone()), egress }
+        let (connections, shown) =
+            (self.connections.with_egress(egress.clone()), self.shown.clone());
+        Self { egress, connections, shown }
     }
 
     /// The same, with what a source says it may reach: addresses, networks, host names.
@@ -106,7 +119,13 @@ impl HttpClient {
 
     /// The same through a proxy, which may be anywhere. Proxies in the environment are never used.
     pub fn with_proxy(&self, proxy: &Url) -> Result<Self, HttpError> {
-        Ok(Self { egress: self.egress.clone(), connections: self.connections.with_proxy(proxy)? })
+        Ok(Self { connections: self.connections.with_proxy(proxy)?, ..self.clone() })
+    }
+
+    /// The same, with a credential for [documents](Self::get_document) of one origin. What is [sent](Self::send) says for
+    /// itself what it shows.
+    pub fn showing(&self, shown: Shown) -> Self {
+        Self { shown: Some(Arc::new(shown)), ..self.clone() }
     }
 
     /// Whether a url may be asked, as far as that can be said without asking for the addresses of its name.
@@ -142,9 +161,12 @@ impl HttpClient {
     async fn follow(&self, url: &Url, max_bytes: u64) -> Result<Answer, HttpError> {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
-            let request = Request::get(url.clone());
-            let answer = self.exchange(request, max_bytes, &Arc::default()).await?;
+            let request = self.document(&url);
+            let mut answer = self.exchange(request, max_bytes, &Arc::default()).await?;
+            // Without the credential that was added: addresses are kept and shown.
+            answer.url = url.clone();
             let Some(next) = answer.redirect() else { return Ok(answer) };
+            let next = self.without_shown(next);
             self.egress.check_url(&next)?;
             if next.origin() != url.origin() {
                 return Err(HttpError::Redirected { to: origin(&next) });
@@ -152,6 +174,30 @@ impl HttpClient {
             url = next;
         }
         Err(HttpError::TooManyRedirects { limit: MAX_REDIRECTS })
+    }
+
+    fn document(&self, url: &Url) -> Request {
+        let mut request = Request::get(url.clone());
+        if let Some(shown) = self.shown.as_ref().filter(|shown| shown.origin == url.origin()) {
+            request.headers.extend(shown.headers.clone());
+            if let Some((name, value)) = &shown.query {
+                request.url.query_pairs_mut().append_pair(name, value);
+            }
+        }
+        request
+    }
+
+    /// A redirect may repeat what was added to the query.
+    fn without_shown(&self, mut url: Url) -> Url {
+        let name = self.shown.as_ref().and_then(|shown| Some(&shown.query.as_ref()?.0));
+        if let Some(name) = name.filter(|name| url.query_pairs().any(|(other, _)| other == **name))
+        {
+            let others = url.query_pairs().filter(|(other, _)| *other != **name);
+            let others: Vec<_> =
+                others.map(|(one, two)| (one.into_owned(), two.into_owned())).collect();
+            url.query_pairs_mut().clear().extend_pairs(others);
+        }
+        url
     }
 
     async fn exchange(

@@ -9,7 +9,9 @@ use axum::Json;
 use axum::extract::State;
 use catalog::CataloguedSource;
 use catalog::source::SourceCommand;
-use model::{Health, Kind, Settings, SourceId, SourceProfile, header};
+use model::{
+    ApiKeyLocation, Auth, Health, Kind, Settings, SourceId, SourceProfile, header, is_scope,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{Command, CommandError, Context, Identity, RefreshResult, Snapshot};
@@ -147,6 +149,20 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         }
         _ => {}
     }
+    errors.extend(profile.auth.problems().into_iter().map(|problem| FieldError {
+        field: format!("auth.{}", problem.member),
+        message: problem.why.to_owned(),
+    }));
+    if let (Auth::ApiKey { location: ApiKeyLocation::Query, .. }, Settings::Mcp { .. }) =
+        (&profile.auth, &profile.settings)
+    {
+        let message = "an MCP server is shown no key in the query".to_owned();
+        errors.push(FieldError { field: "auth.location".to_owned(), message });
+    }
+    if profile.required_scopes.iter().flatten().any(|scope| !is_scope(scope)) {
+        let message = "has one with characters that no scope has".to_owned();
+        errors.push(FieldError { field: "required_scopes".to_owned(), message });
+    }
     for (number, text) in profile.allow.iter().enumerate() {
         if let Err(error) = text.parse::<Allowed>() {
             let field = format!("allow[{number}]");
@@ -154,7 +170,7 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         }
     }
     for name in &profile.forward_headers {
-        if !header::is_token(name) || header::is_ours(name) || name.eq_ignore_ascii_case("cookie") {
+        if !header::may_be_forwarded(name) {
             let message = format!("`{}` is no header that can be passed on", name.escape_default());
             errors.push(FieldError { field: "forward_headers".to_owned(), message });
         }

@@ -63,7 +63,8 @@ async fn call(
     coming: Coming,
     Exact(call): Exact<Call>,
 ) -> Result<Json<Outcome>, Problem> {
-    let view = app.crib.view(&identity.agent).via(coming.via(CallDoor::Rest, &identity));
+    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
+    let view = view.via(coming.via(CallDoor::Rest, &identity));
     let arguments = call.arguments.unwrap_or_default();
     match (call.name, call.tool_id) {
         (Some(name), None) => answer(view.call(&name, arguments).await?),
@@ -80,7 +81,8 @@ async fn execute(
     Named(id): Named,
     Exact(call): Exact<Execute>,
 ) -> Result<Json<Outcome>, Problem> {
-    let view = app.crib.view(&identity.agent).via(coming.via(CallDoor::Rest, &identity));
+    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
+    let view = view.via(coming.via(CallDoor::Rest, &identity));
     call_id(&view, &id, call.arguments.unwrap_or_default()).await
 }
 
@@ -98,13 +100,16 @@ async fn call_id(
     answer(view.call_id(&id, arguments).await?)
 }
 
-/// Arguments that do not fit were never sent anywhere: that is a mistake in the request. Neither was what came too often,
-/// or is for a source that is left alone.
+/// Arguments that do not fit were never sent anywhere, nor was what the caller's token does not allow: that is a mistake in
+/// the request. Neither was what came too often, or is for a source that is left alone.
 fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     match outcome.error {
         Some(error) if error.code == ErrorCode::ValidationError => {
             let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };
             Err(Problem::fields(error.message.lines().map(field).collect()))
+        }
+        Some(error) if error.code == ErrorCode::InsufficientScope => {
+            Err(Problem::new(Code::InsufficientScope, error.message))
         }
         Some(error) if error.code == ErrorCode::RateLimited => {
             Err(Problem::later(Code::RateLimited, error.message, error.retry_after))

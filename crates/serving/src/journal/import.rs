@@ -257,8 +257,12 @@ fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
         | Auth::ClientCredentials { client_secret: secret, .. }
         | Auth::TokenExchange { client_secret: secret, .. } => vec![secret],
     };
-    if let Settings::Mcp { command: Some(command), .. } = &profile.settings {
-        secrets.extend(command.environment.values());
+    match &profile.settings {
+        Settings::Mcp { command: Some(command), .. } => {
+            secrets.extend(command.environment.values());
+        }
+        Settings::Openapi(settings) => secrets.extend(settings.credentials.values()),
+        _ => {}
     }
     secrets
 }

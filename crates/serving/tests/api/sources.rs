@@ -260,6 +260,25 @@ fn what_is_wrong_with_a_source_names_the_member_and_repeats_no_secret() {
     forward_headers: `Authorization` is no header that can be passed on
     shrink_limit: is more than 100 per cent
     ");
+    let exchange = |more: Value| {
+        let mut auth = json!({"kind": "token_exchange", "token_url": "https://id.example/token",
+            "client_id": "t", "client_secret": "env:S", "audience": "a"});
+        auth.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        auth.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+        wrong(json!({"auth": auth}))
+    };
+    insta::assert_snapshot!(exchange(json!({"audience": null})), @"auth.audience: is missing");
+    insta::assert_snapshot!(exchange(json!({"token_url": null})), @"auth.token_url: is missing, and so is `issuer`: give one");
+    insta::assert_snapshot!(exchange(json!({"issuer": "https://me:hunter2@id.example", "scopes": ["a b"]})), @"
+    auth.issuer: stands beside `token_url`: give one
+    auth.issuer: is no `http` or `https` URL without credentials and query
+    auth.scopes: has one with characters that no scope has
+    ");
+    for name in ["Cookie", "HOST", "Transfer-Encoding", "Mcp-Session-Id", "X-Toolcrib-A", "a b"] {
+        let refused = wrong(json!({"forward_headers": [name], "required_scopes": ["\""]}));
+        assert!(refused.contains("is no header that can be passed on"), "{name}: {refused}");
+        assert!(refused.contains("required_scopes: "), "{refused}");
+    }
     insta::assert_snapshot!(wrong(json!({"refresh_evry": 60})), @"refresh_evry: is not known here; did you mean `refresh_every`?");
 }
 

@@ -50,11 +50,14 @@ pub(crate) enum Bridged {
     /// The caller cannot do what the server needs.
     Unable(Ability),
     Failed(Failure),
+    /// The same: the server did not take the credential and has done nothing.
+    Refused(Failure),
     /// The same, and the server is at fault: it may not work for others either.
     Broken(Failure),
 }
 
 /// A request to a server.
+#[derive(Clone)]
 pub(crate) struct Wanted {
     pub(crate) params: Map<String, Value>,
     pub(crate) what: Asking,
@@ -167,7 +170,7 @@ pub(crate) async fn bridge(
     let (upstream, method) = (Arc::new(upstream), wanted.what.method());
     let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
     let begin = |again| Running::begin(&upstream, &wanted, again, call, number(agent));
-    let mut rounds = 0;
+    let (mut rounds, mut is_parked) = (0, false);
     let mut running = match memory {
         None => begin(None),
         Some(Memory::Asked { round, keys, state }) => {
@@ -178,13 +181,21 @@ pub(crate) async fn bridge(
             begin(Some(again(answers.collect(), state)))
         }
         Some(Memory::Parked(id)) => match parked.take(&id, &whose(agent), method) {
-            Some(parked) => parked.running,
+            Some(parked) => {
+                is_parked = true;
+                parked.running
+            }
             None => return Bridged::Failed(gone()),
         },
     };
     for round in rounds + 1..=rounds + ROUNDS {
         let answer = match running.next(call).await {
             Next::Answered(Ok(answer)) => answer,
+            Next::Answered(Err(error @ McpError::Unauthorized { status: 401, .. }))
+                if round == rounds + 1 && !is_parked =>
+            {
+                return Bridged::Refused(failure(&error));
+            }
             Next::Answered(Err(error)) if verdict(&error) == Verdict::Fails => {
                 return Bridged::Broken(failure(&error));
             }
@@ -290,7 +301,7 @@ impl Running {
             schema,
             owner,
             heard: Some(say),
-            ..Call::default()
+            headers: upstream.carried.headers.clone(),
         };
         // Who comes back for the result has more time than who waits for it.
         let patience = Some(if call.abilities().tasks { AS_TASK } else { deadline });

@@ -18,6 +18,7 @@ use upstream::mcp::{Call, Changes};
 
 pub use self::following::{Following, NotFollowed};
 use super::{Key, Upstream, whose};
+use crate::credentials::Carried;
 use crate::crib::{Toolcrib, WeakCrib};
 
 /// How many an agent follows, and how many are followed on one connection.
@@ -242,7 +243,8 @@ impl Follower {
         };
         let snapshot = crib.catalog().snapshot();
         let source = snapshot.source(&self.key.0).ok_or("the source is gone")?;
-        let opened = crib.upstreams().for_agent(&source.source, agent, crib.secrets()).await;
+        let (upstreams, carried) = (crib.upstreams(), Carried::default());
+        let opened = upstreams.for_agent(&source.source, agent, crib.secrets(), carried).await;
         let upstream = opened.map_err(|error| error.to_string())?;
         let was_there = asked.is_some();
         match asked {

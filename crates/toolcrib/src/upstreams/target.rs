@@ -67,7 +67,10 @@ async fn read(
 
 async fn headers(auth: &Auth, secrets: Option<&Secrets>) -> Result<HeaderMap, UpstreamError> {
     let (name, text) = match auth {
-        Auth::None => return Ok(HeaderMap::new()),
+        // A token that is asked for is given to the connection, and to each call.
+        Auth::None | Auth::ClientCredentials { .. } | Auth::TokenExchange { .. } => {
+            return Ok(HeaderMap::new());
+        }
         Auth::Bearer { token } => {
             let token = read(token, secrets).await?;
             ("authorization", format!("Bearer {}", token.expose_secret()))
@@ -86,12 +89,6 @@ async fn headers(auth: &Auth, secrets: Option<&Secrets>) -> Result<HeaderMap, Up
         }
         Auth::ApiKey { location: ApiKeyLocation::Query, .. } => {
             return Err(UpstreamError::NotThisAuth { kind: "api_key in the query" });
-        }
-        Auth::ClientCredentials { .. } => {
-            return Err(UpstreamError::NotThisAuth { kind: "client_credentials" });
-        }
-        Auth::TokenExchange { .. } => {
-            return Err(UpstreamError::NotThisAuth { kind: "token_exchange" });
         }
     };
     let odd = || UpstreamError::NotAHeader { name: name.into() };

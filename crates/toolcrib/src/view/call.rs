@@ -9,18 +9,19 @@ use std::time::Instant;
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
-use execution::{Arguments, Credentials};
+use execution::Arguments;
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Outcome, Settings, SourceId, SourceLimits, ToolId,
-    ToolResult,
+    CallStatus, Content, ErrorCode, Failure, Outcome, SourceId, SourceLimits, ToolId, ToolResult,
 };
 use serde_json::{Map, Value};
 use upstream::http::Limits;
+use upstream::mcp::McpError;
 
-use super::ready::Ready;
+use super::ready::{HttpReady, Ready};
 use super::tool::Origin;
-use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
+use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
+use crate::credentials::{Carried, Whose};
 use crate::gates::{Pass, Verdict, verdict};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::ready;
@@ -221,11 +222,14 @@ impl AgentView {
             Ready::Http(http) => http,
             Ready::Mcp(mcp) => {
                 check(&mcp.arguments, &arguments)?;
+                scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
                 let wanted = mcp.wanted(arguments);
                 let id = Some(&entry.tool.id);
                 return match self.ask_server(&source.source, id, wanted, call).await {
                     Bridged::Result(result) => Ok(DoneBy::Mcp(result)),
-                    Bridged::Failed(failure) | Bridged::Broken(failure) => Err(failure.into()),
+                    Bridged::Failed(failure)
+                    | Bridged::Refused(failure)
+                    | Bridged::Broken(failure) => Err(failure.into()),
                     Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
                     Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
                     Bridged::Error(mut error) => {
@@ -236,13 +240,40 @@ impl AgentView {
                 };
             }
         };
+        let arguments = http.tool.checked(arguments)?;
+        scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
         let pass = self.enter(&source.source, Some(&entry.tool.id)).await?;
-        let credentials = self.credentials(&source.source).await?;
-        let (limits, origin) = (limits(&source.source.profile.limits), http.origin.as_ref());
-        let outcome = http.tool.call(&http.client, limits, arguments, &credentials, origin).await;
+        let outcome = self.send(&source.source, http, &arguments).await?;
         pass.end(verdict(outcome.error.as_ref(), outcome.upstream_status));
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
+    }
+
+    /// Sends a request with what it is given. Only one that was refused because of a token from earlier is sent again,
+    /// once, with another.
+    async fn send(
+        &self,
+        source: &Source,
+        http: &HttpReady,
+        arguments: &Map<String, Value>,
+    ) -> Result<Outcome, Failure> {
+        let (limits, origin) = (limits(&source.profile.limits), http.origin.as_ref());
+        let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
+        let whose = Whose::Agent(&self.agent, &self.came_with);
+        let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
+        let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
+        let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) else {
+            return Ok(outcome);
+        };
+        if !keyring.refused(&held).await {
+            return Ok(outcome);
+        }
+        let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
+        let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
+        if let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) {
+            keyring.refused(&held).await;
+        }
+        Ok(outcome)
     }
 
     async fn enter(&self, source: &Source, tool: Option<&ToolId>) -> Result<Pass, Failure> {
@@ -258,12 +289,17 @@ impl AgentView {
         wanted: Wanted,
         call: &CallContext,
     ) -> Bridged {
+        if tool.is_none()
+            && let Err(failure) = scopes::check(&self.agent, source, None)
+        {
+            return Bridged::Failed(failure);
+        }
         let pass = match self.enter(source, tool).await {
             Ok(pass) => pass,
             Err(failure) => return Bridged::Failed(failure),
         };
-        let bridged = match self.upstream(source).await {
-            Ok(upstream) => self.ask(upstream, wanted, call).await,
+        let bridged = match self.ask_with_token(source, wanted, call).await {
+            Ok(bridged) => bridged,
             Err((failure, verdict)) => {
                 pass.end(verdict);
                 return Bridged::Failed(failure);
@@ -271,10 +307,32 @@ impl AgentView {
         };
         pass.end(match &bridged {
             Bridged::Broken(_) => Verdict::Fails,
-            Bridged::Failed(_) => Verdict::Nothing,
+            Bridged::Failed(_) | Bridged::Refused(_) => Verdict::Nothing,
             _ => Verdict::Works,
         });
         bridged
+    }
+
+    /// Asks again, once, if the server refuses a token from earlier.
+    async fn ask_with_token(
+        &self,
+        source: &Source,
+        wanted: Wanted,
+        call: &CallContext,
+    ) -> Result<Bridged, (Failure, Verdict)> {
+        let upstream = self.upstream(source).await?;
+        let held = upstream.carried.token.clone();
+        let bridged = self.ask(upstream, wanted.clone(), call).await;
+        match held {
+            Some(held) if matches!(bridged, Bridged::Refused(_)) => {
+                if !self.crib.keyring().refused(&held).await {
+                    return Ok(bridged);
+                }
+                let upstream = self.upstream(source).await?;
+                Ok(self.ask(upstream, wanted, call).await)
+            }
+            _ => Ok(bridged),
+        }
     }
 
     pub(super) async fn ask(
@@ -289,8 +347,17 @@ impl AgentView {
 
     /// A connection to the MCP server of a source, for this agent; or why there is none, and what that says about it.
     pub(super) async fn upstream(&self, source: &Source) -> Result<Upstream, (Failure, Verdict)> {
-        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
-        let opened = upstreams.for_agent(source, &self.agent, secrets).await;
+        let carried = self.carried(source).await?;
+        let held = carried.token.clone();
+        let opened = self.open(source, carried).await;
+        let opened = match (opened, held) {
+            (Err(UpstreamError::Mcp(McpError::Unauthorized { status: 401, .. })), Some(held))
+                if self.crib.keyring().refused(&held).await =>
+            {
+                self.open(source, self.carried(source).await?).await
+            }
+            (opened, _) => opened,
+        };
         opened.map_err(|error| match error {
             UpstreamError::Mcp(error) => (bridge::failure(&error), bridge::verdict(&error)),
             error => {
@@ -300,20 +367,16 @@ impl AgentView {
         })
     }
 
-    /// The credentials of the source, by the name of the scheme they are for.
-    async fn credentials(&self, source: &Source) -> Result<Credentials, Failure> {
-        let Settings::Openapi(settings) = &source.profile.settings else {
-            return Ok(Credentials::new());
-        };
-        let mut credentials = Credentials::new();
-        for (scheme, reference) in &settings.credentials {
-            let secrets =
-                self.crib.secrets().ok_or_else(|| refused("no secret can be read here"))?;
-            let value = secrets.read(reference).await;
-            let value = value.map_err(|error| refused(&error.to_string()))?;
-            credentials.insert(scheme.to_string(), value);
-        }
-        Ok(credentials)
+    async fn carried(&self, source: &Source) -> Result<Carried, (Failure, Verdict)> {
+        let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
+        let whose = Whose::Agent(&self.agent, &self.came_with);
+        let carried = keyring.carried(&source.id, &source.profile, whose, secrets).await;
+        carried.map_err(|failure| (failure, Verdict::Nothing))
+    }
+
+    async fn open(&self, source: &Source, carried: Carried) -> Result<Upstream, UpstreamError> {
+        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
+        upstreams.for_agent(source, &self.agent, secrets, carried).await
     }
 
     async fn provided_call(

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::AgentView;
 use super::offers::{Offer, OfferKind};
 use super::primitives::{Got, got_of_server};
+use super::{AgentView, scopes};
 use crate::call::CallContext;
 use crate::provider::{Unfinished, UnfinishedOf};
 use crate::upstreams::bridge::{Asking, Bridged, Wanted};
@@ -56,6 +56,9 @@ impl AgentView {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
             return Got::Missing;
         };
+        if let Err(failure) = scopes::check(&self.agent, &source.source, None) {
+            return Got::Failed(failure.message);
+        }
         let upstream = match self.upstream(&source.source).await {
             Ok(upstream) => upstream,
             Err((failure, _)) => return Got::Failed(failure.message),

@@ -3,7 +3,7 @@
 use model::SourceId;
 
 use super::AgentView;
-use super::offers;
+use super::{offers, scopes};
 use crate::upstreams::followers::{Following, NotFollowed};
 
 impl AgentView {
@@ -13,6 +13,8 @@ impl AgentView {
             return if self.is_provided(uri) { Ok(()) } else { Err(NotFollowed::Missing) };
         };
         let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
+        scopes::check(&self.agent, &source.source, None)
+            .map_err(|failure| NotFollowed::Failed(failure.message))?;
         let upstream = self.upstream(&source.source).await;
         let upstream = upstream.map_err(|(failure, _)| NotFollowed::Failed(failure.message))?;
         if !upstream.connection.tells_of_resources() {

@@ -198,7 +198,9 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         }
         Bridged::Asks => Got::Asks(call.take_open()),
         Bridged::Unable(ability) => Got::Unable(ability),
-        Bridged::Failed(failure) | Bridged::Broken(failure) => Got::Failed(failure.message),
+        Bridged::Failed(failure) | Bridged::Refused(failure) | Bridged::Broken(failure) => {
+            Got::Failed(failure.message)
+        }
         // Its own words for what is not there, or was asked for in a wrong way.
         Bridged::Error(error) => match error.code {
             -32602 | -32002 => Got::Invalid(error.message().to_owned()),

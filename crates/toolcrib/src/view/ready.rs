@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use catalog::source::Source;
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Answers, Arguments, HttpTool, Others};
-use model::{Execution, Failure, Kind, Settings, SpecificationPlace};
+use model::{Execution, Failure, Kind, Settings, SourceProfile, SpecificationPlace};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient};
 
@@ -72,7 +71,12 @@ impl Ready {
         let client = client
             .allowing_texts(&source.profile.allow)
             .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
-        Ok(Self::Http(Box::new(HttpReady { tool, output, client, origin: origin(source) })))
+        Ok(Self::Http(Box::new(HttpReady {
+            tool,
+            output,
+            client,
+            origin: origin(&source.profile),
+        })))
     }
 
     /// About how much memory it takes, against that of a small one.
@@ -106,12 +110,12 @@ impl McpReady {
 }
 
 /// Where credentials may go (requirement O7). A specification that an admin wrote down names its own servers.
-fn origin(source: &Source) -> Option<http::Origin> {
-    let specification = match &source.profile.settings {
+pub(crate) fn origin(profile: &SourceProfile) -> Option<http::Origin> {
+    let specification = match &profile.settings {
         Settings::Openapi(settings) => settings.specification.as_ref(),
         _ => None,
     };
-    match (&source.profile.url, specification) {
+    match (&profile.url, specification) {
         (Some(url), _) | (None, Some(SpecificationPlace::Url(url))) => Some(url.as_url().origin()),
         (None, _) => None,
     }

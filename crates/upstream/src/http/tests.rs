@@ -18,7 +18,7 @@ fn client() -> HttpClient {
 fn client_with(allowed: &str, lookup: Lookup) -> HttpClient {
     let allowed: Allowed = allowed.parse().unwrap();
     let egress = Arc::new(Egress { allow_private: false, allowed: vec![allowed] });
-    HttpClient { connections: Connections::new(egress.clone(), lookup), egress }
+    HttpClient { connections: Connections::new(egress.clone(), lookup), egress, shown: None }
 }
 
 fn url(text: &str) -> Url {

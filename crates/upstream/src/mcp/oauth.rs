@@ -33,7 +33,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use state::Shared;
 
@@ -47,6 +47,7 @@ mod client;
 mod consent;
 mod error;
 mod fetch;
+mod grant;
 mod obtain;
 mod resource;
 mod scope;
@@ -58,6 +59,7 @@ mod token;
 
 pub use assertion::SigningKey;
 pub use error::OAuthError;
+pub use grant::{ACCESS_TOKEN, Grant, Granted, Grants, Subject, TokenPlace};
 pub use settings::{Consent, Flow, OAuth, OAuthLimits, Registered};
 pub use store::{InMemory, Kept, Store};
 
@@ -67,46 +69,78 @@ pub type Coming<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// The right to use one server in the name of one principal. A copy is the same.
 #[derive(Clone)]
 pub struct Authorization {
-    shared: Arc<Shared>,
+    by: By,
+}
+
+/// Who sees to the token.
+#[derive(Clone)]
+enum By {
+    Us(Arc<Shared>),
+    Others(Arc<Mutex<Option<HeaderValue>>>),
 }
 
 impl Authorization {
     /// For the MCP server at `url`. Nothing is asked before the server wants a token.
     pub fn new(client: HttpClient, url: Url, oauth: OAuth) -> Self {
-        Self { shared: Arc::new(Shared::new(client, url, oauth)) }
+        Self { by: By::Us(Arc::new(Shared::new(client, url, oauth))) }
+    }
+
+    /// With a token that is [given](Self::give). What the server refuses comes back to whoever gave it.
+    pub fn given() -> Self {
+        Self { by: By::Others(Arc::default()) }
+    }
+
+    /// The token to be shown from now on. Says whether it could be one.
+    pub fn give(&self, token: &str) -> bool {
+        let (By::Others(given), Some(mut value)) =
+            (&self.by, HeaderValue::try_from(format!("Bearer {token}")).ok())
+        else {
+            return false;
+        };
+        value.set_sensitive(true);
+        *given.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        true
     }
 
     /// Sees to it that the token is one that still holds, as far as that can be done without asking anybody for consent.
     /// If it cannot, the server will say what it wants.
     pub(crate) async fn ready(&self) {
-        if !self.shared.is_loaded() {
-            obtain::load(&self.shared).await;
+        let By::Us(shared) = &self.by else { return };
+        if !shared.is_loaded() {
+            obtain::load(shared).await;
         }
-        if self.shared.is_expiring() {
+        if shared.is_expiring() {
             // The old one is shown then, and the refusal says more.
-            drop(obtain::refresh(&self.shared).await);
+            drop(obtain::refresh(shared).await);
         }
     }
 
     /// To be shown, if there is a token, and which one it is.
     pub(crate) fn shown(&self) -> (Option<HeaderValue>, u64) {
-        self.shared.shown()
+        match &self.by {
+            By::Us(shared) => shared.shown(),
+            By::Others(given) => (given.lock().unwrap_or_else(PoisonError::into_inner).clone(), 0),
+        }
     }
 
     /// The token of that number was accepted.
     pub(crate) fn worked(&self, generation: u64) {
-        self.shared.worked(generation);
+        if let By::Us(shared) = &self.by {
+            shared.worked(generation);
+        }
     }
 
     /// Does what a refusal asks for, so that the request can be made again. What cannot be helped is handed back.
     pub(crate) async fn answer(&self, generation: u64, refusal: McpError) -> Result<(), McpError> {
-        let McpError::Unauthorized { origin, status, challenge } = &refusal else {
+        let (By::Us(shared), McpError::Unauthorized { origin, status, challenge }) =
+            (&self.by, &refusal)
+        else {
             return Err(refusal);
         };
         let text = challenge.as_deref().unwrap_or_default();
         let Some(need) = challenge::need(*status, text) else { return Err(refusal) };
         let origin = origin.clone();
-        let done = obtain::obtain(&self.shared, generation, need).await;
+        let done = obtain::obtain(shared, generation, need).await;
         done.map_err(|source| McpError::Authorization { origin, source: Arc::new(source) })
     }
 }

@@ -146,6 +146,10 @@ pub(super) struct Patch {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<Visibility>")]
     visibility: Option<Option<Visibility>>,
+    /// What an agent's token must allow, instead of what the source or its specification says.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<BTreeSet<String>>")]
+    required_scopes: Option<Option<BTreeSet<Box<str>>>>,
 }
 
 /// A member that is there, be it null.
@@ -156,7 +160,12 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 impl Patch {
     pub(super) fn amendment(self) -> Amendment {
         let name = self.name.map(|name| name.map(|ToolName(name)| name));
-        Amendment { name, description: self.description, visibility: self.visibility }
+        Amendment {
+            name,
+            description: self.description,
+            visibility: self.visibility,
+            required_scopes: self.required_scopes,
+        }
     }
 }
 

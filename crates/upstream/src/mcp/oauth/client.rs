@@ -132,7 +132,7 @@ async fn register(fetch: Fetch<'_>, server: &Server) -> Result<Client, OAuthErro
     let unknown = || OAuthError::Unknown { origin: server.origin.clone() };
     let Flow::Code { redirect, .. } = &fetch.oauth.flow else { return Err(unknown()) };
     let place = server.metadata.registration_endpoint.as_deref().ok_or_else(unknown)?;
-    let place = fetch.place("the place for registrations", place)?;
+    let place = fetch.way().place("the place for registrations", place)?;
     let wished = with_secret(server).unwrap_or(Method::None);
     let wish = json!({
         "client_name": fetch.oauth.name,
@@ -142,8 +142,10 @@ async fn register(fetch: Fetch<'_>, server: &Server) -> Result<Client, OAuthErro
         "token_endpoint_auth_method": wished,
         "application_type": application_type(redirect),
     });
-    let answer =
-        fetch.post(WHAT, &place, HeaderMap::new(), "application/json", wish.to_string()).await?;
+    let answer = fetch
+        .way()
+        .post(WHAT, &place, HeaderMap::new(), "application/json", wish.to_string())
+        .await?;
     if !matches!(answer.status, 200 | 201) {
         return Err(unusable(WHAT, &place, "it was refused"));
     }

@@ -63,7 +63,7 @@ fn question(
     const WHAT: &str = "the place for consent";
     let place = server.metadata.authorization_endpoint.as_deref();
     let place = place.ok_or_else(|| unusable(WHAT, &server.token, "there is none"))?;
-    let mut url = fetch.place(WHAT, place)?;
+    let mut url = fetch.way().place(WHAT, place)?;
     let challenge = URL_SAFE_NO_PAD.encode(digest(&SHA256, verifier.as_bytes()));
     let scope = wish.scopes.join(" ");
     let mut parts = vec![
@@ -119,17 +119,17 @@ fn code_in(answer: &str, state: &str, server: &Server) -> Result<String, OAuthEr
         return Err(OAuthError::WrongIssuer { what: "the answer to the consent", origin });
     }
     if let Some(code) = only("error")? {
-        return Err(refused(server, code));
+        return Err(refused(&server.origin, code));
     }
     let code = only("code")?.filter(|code| !code.is_empty());
     code.map(str::to_owned).ok_or_else(|| refuse("there is no code in it"))
 }
 
 /// With the code if it looks like one: it comes from outside (RFC 6749, section 5.2).
-pub(super) fn refused(server: &Server, code: &str) -> OAuthError {
+pub(super) fn refused(origin: &str, code: &str) -> OAuthError {
     const LONGEST: usize = 64;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let is_code = !code.is_empty() && code.len() <= LONGEST && code.chars().all(is_plain);
     let code = if is_code { code } else { "an unknown error" };
-    OAuthError::Refused { origin: server.origin.clone(), code: code.into() }
+    OAuthError::Refused { origin: origin.to_owned(), code: code.into() }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::settings::OAuth;
+use super::settings::{OAuth, OAuthLimits};
 use super::{HttpClient, OAuthError, Url};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{Answer, Host, HttpError, Limits, Method, Request, origin};
@@ -16,7 +16,22 @@ pub(super) struct Fetch<'a> {
     pub(super) oauth: &'a OAuth,
 }
 
-impl Fetch<'_> {
+impl<'a> Fetch<'a> {
+    pub(super) fn way(&self) -> Way<'a> {
+        let OAuth { limits, trusts_plain_http, .. } = *self.oauth;
+        Way { client: self.client, limits, trusts_plain_http }
+    }
+}
+
+/// How authorization servers are asked, whoever asks.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) client: &'a HttpClient,
+    pub(super) limits: OAuthLimits,
+    pub(super) trusts_plain_http: bool,
+}
+
+impl Way<'_> {
     /// A document; nothing if there is none, or something that is not JSON. Redirects are followed a few times within the
     /// same origin: another one would have to be named by whoever is asked.
     pub(super) async fn document(
@@ -58,15 +73,14 @@ impl Fetch<'_> {
         if url.fragment().is_some() {
             return Err(unusable(what, &url, "its url has a fragment"));
         }
-        match url.scheme() == "https" || self.oauth.trusts_plain_http || is_here(&url) {
+        match url.scheme() == "https" || self.trusts_plain_http || is_here(&url) {
             true => Ok(url),
             false => Err(OAuthError::Plain { what, origin: origin(&url) }),
         }
     }
 
     fn limits(&self) -> Limits {
-        let limits = self.oauth.limits;
-        Limits { deadline: limits.request, max_bytes: limits.max_document }
+        Limits { deadline: self.limits.request, max_bytes: self.limits.max_document }
     }
 }
 

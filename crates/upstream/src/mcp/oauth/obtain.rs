@@ -126,7 +126,7 @@ async fn find(
     let known =
         known.into_iter().flatten().find(|issuer| resource.issuers.iter().any(|it| it == issuer));
     let issuer = known.or(resource.issuers.first().map(String::as_str)).unwrap_or_default();
-    let server = server::find(fetch, issuer).await?;
+    let server = server::find(fetch.way(), issuer).await?;
     Ok((resource, server))
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn find(
     };
     let is_named = named.is_some();
     for place in named.map_or_else(|| usual_places(server), |named| vec![named]) {
-        if let Some(document) = fetch.document(WHAT, &place).await? {
+        if let Some(document) = fetch.way().document(WHAT, &place).await? {
             return checked(server, parsed(WHAT, &place, document)?);
         }
     }

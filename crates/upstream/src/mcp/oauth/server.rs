@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::fetch::{Fetch, parsed, unusable};
+use super::fetch::{Way, parsed, unusable};
 use super::{OAuthError, Url};
 use crate::http::origin;
 
@@ -40,19 +40,19 @@ pub(super) struct Metadata {
 }
 
 /// Looks at all places where it may be, in the order that MCP says.
-pub(super) async fn find(fetch: Fetch<'_>, issuer: &str) -> Result<Server, OAuthError> {
-    let place = fetch.place("the authorization server", issuer)?;
+pub(super) async fn find(way: Way<'_>, issuer: &str) -> Result<Server, OAuthError> {
+    let place = way.place("the authorization server", issuer)?;
     if place.query().is_some() {
         return Err(unusable(WHAT, &place, "the issuer has a query"));
     }
     for well_known in places(&place) {
-        let Some(document) = fetch.document(WHAT, &well_known).await? else { continue };
+        let Some(document) = way.document(WHAT, &well_known).await? else { continue };
         let metadata: Metadata = parsed(WHAT, &well_known, document)?;
         // Letter by letter: what is nearly the same may be somebody else's.
         if metadata.issuer != issuer {
             return Err(OAuthError::WrongIssuer { what: WHAT, origin: origin(&place) });
         }
-        let token = fetch.place("the place for tokens", &metadata.token_endpoint)?;
+        let token = way.place("the place for tokens", &metadata.token_endpoint)?;
         return Ok(Server { issuer: issuer.to_owned(), origin: origin(&place), token, metadata });
     }
     Err(unusable(WHAT, &place, "there is none"))

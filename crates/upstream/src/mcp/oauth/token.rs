@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use super::OAuthError;
 use super::client::{Client, Method};
 use super::consent::{Code, Wish, refused};
-use super::fetch::{Fetch, parsed, unusable};
+use super::fetch::{Fetch, Way, parsed, unusable};
 use super::server::Server;
+use super::{OAuthError, Url};
 use crate::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
-const WHAT: &str = "a token";
+pub(super) const WHAT: &str = "a token";
 const MAX_TOKEN: usize = 16 * 1024;
 /// How long before its end a token is renewed, in seconds; sooner if it is a short one.
 const EARLY: u64 = 30;
@@ -49,7 +49,6 @@ pub(super) enum Given<'a> {
 struct Answer {
     access_token: String,
     token_type: String,
-    /// A number, which some write as a text.
     expires_in: Option<Value>,
     refresh_token: Option<String>,
 }
@@ -61,19 +60,30 @@ pub(super) async fn exchange(
     given: Given<'_>,
 ) -> Result<Tokens, OAuthError> {
     let (headers, form) = form(fetch, server, wish, &given)?;
-    let kind = "application/x-www-form-urlencoded";
-    let answer = fetch.post(WHAT, &server.token, headers, kind, form).await?;
-    let document: Option<Value> = serde_json::from_slice(&answer.body).ok();
-    if answer.status != 200 {
-        let code = document.as_ref().and_then(|it| it.get("error")?.as_str()).unwrap_or_default();
-        return Err(refused(server, code));
-    }
-    let document = document.ok_or_else(|| unusable(WHAT, &server.token, "it is no JSON"))?;
+    let document = post(fetch.way(), &server.token, &server.origin, headers, form).await?;
     let older = match given {
         Given::Refresh(token) => Some(token),
         Given::Code { .. } | Given::Nothing => None,
     };
     tokens(parsed(WHAT, &server.token, document)?, server, wish, (fetch.oauth.now)(), older)
+}
+
+/// Sends a form to a place for tokens. What comes back is a document, or why there is none.
+pub(super) async fn post(
+    way: Way<'_>,
+    place: &Url,
+    origin: &str,
+    headers: HeaderMap,
+    form: String,
+) -> Result<Value, OAuthError> {
+    let kind = "application/x-www-form-urlencoded";
+    let answer = way.post(WHAT, place, headers, kind, form).await?;
+    let document: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    if answer.status != 200 {
+        let code = document.as_ref().and_then(|it| it.get("error")?.as_str()).unwrap_or_default();
+        return Err(refused(origin, code));
+    }
+    document.ok_or_else(|| unusable(WHAT, place, "it is no JSON"))
 }
 
 fn form(
@@ -122,12 +132,7 @@ fn show(
             form.append_pair("client_id", &client.id).append_pair("client_secret", secret);
         }
         Method::Basic => {
-            // Both are encoded first (RFC 6749, section 2.3.1).
-            let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
-            let pair = STANDARD.encode(format!("{}:{}", encoded(&client.id), encoded(secret)));
-            let mut value = HeaderValue::try_from(format!("Basic {pair}")).map_err(|_| odd())?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
+            headers.insert(AUTHORIZATION, basic(&client.id, secret).ok_or_else(odd)?);
         }
         Method::Signed => {
             let registered = fetch.oauth.registered.as_ref();
@@ -139,6 +144,23 @@ fn show(
         }
     }
     Ok(headers)
+}
+
+/// A client and its secret in a header. Both are encoded first (RFC 6749, section 2.3.1).
+pub(super) fn basic(id: &str, secret: &str) -> Option<HeaderValue> {
+    let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+    let pair = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));
+    let mut value = HeaderValue::try_from(format!("Basic {pair}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// How long a token holds: a number, which some write as a text.
+pub(super) fn seconds(expires_in: &Value) -> Option<u64> {
+    match expires_in {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_u64().or_else(|| other.as_f64().map(|it| it.max(0.0) as u64)),
+    }
 }
 
 fn tokens(
@@ -156,10 +178,7 @@ fn tokens(
     if !is_token(&answer.access_token) {
         return Err(refuse("it has characters that no token has, or too many"));
     }
-    let seconds = answer.expires_in.as_ref().and_then(|seconds| match seconds {
-        Value::String(text) => text.parse().ok(),
-        other => other.as_u64().or_else(|| other.as_f64().map(|it| it.max(0.0) as u64)),
-    });
+    let seconds = answer.expires_in.as_ref().and_then(seconds);
     Ok(Tokens {
         issuer: server.issuer.clone(),
         access: answer.access_token,
@@ -177,6 +196,6 @@ fn tokens(
     })
 }
 
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_TOKEN && text.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -1,0 +1,248 @@
+//! How toolcrib shows itself to an upstream.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::SourceUrl;
+use crate::header::{is_ours, is_token};
+use crate::{Name, SecretRef};
+
+/// How toolcrib shows itself to an upstream. Secrets are references.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Auth {
+    /// Not at all.
+    #[default]
+    None,
+    /// A key in a header, the query or a cookie.
+    ApiKey {
+        /// Where the key goes.
+        location: ApiKeyLocation,
+        /// The name of the header, parameter or cookie.
+        name: Box<str>,
+        /// The key.
+        value: SecretRef,
+    },
+    /// HTTP Basic.
+    Basic {
+        /// Not secret.
+        username: Box<str>,
+        /// The password.
+        password: SecretRef,
+    },
+    /// A fixed bearer token.
+    Bearer {
+        /// The token.
+        token: SecretRef,
+    },
+    /// OAuth 2 client credentials.
+    ClientCredentials {
+        /// Where tokens come from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token_url: Option<SourceUrl>,
+        /// Whose metadata says where tokens come from, instead of `token_url`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        issuer: Option<Box<str>>,
+        /// Who toolcrib is there.
+        client_id: Box<str>,
+        /// How it proves that.
+        client_secret: SecretRef,
+        /// Where the proof stands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client_proof: Option<ClientProof>,
+        /// For whom the token is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        audience: Option<Box<str>>,
+        /// What the token may do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scopes: Vec<Box<str>>,
+    },
+    /// RFC 8693: the agent's token is exchanged for one that names the upstream.
+    TokenExchange {
+        /// Where tokens are exchanged.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token_url: Option<SourceUrl>,
+        /// Whose metadata says where tokens are exchanged, instead of `token_url`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        issuer: Option<Box<str>>,
+        /// Who toolcrib is there.
+        client_id: Box<str>,
+        /// How it proves that.
+        client_secret: SecretRef,
+        /// Where the proof stands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client_proof: Option<ClientProof>,
+        /// For whom the token is. Required: a token without an audience could be used anywhere.
+        audience: Name,
+        /// What the token may do.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        scopes: Vec<Box<str>>,
+        /// The kind of token that is asked for; an access token unless it is said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        requested_token_type: Option<Box<str>>,
+    },
+}
+
+/// Where an API key goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApiKeyLocation {
+    /// A request header.
+    Header,
+    /// A query parameter.
+    Query,
+    /// A cookie.
+    Cookie,
+}
+
+/// Where a client's secret stands when it asks for a token (RFC 6749, section 2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ClientProof {
+    /// In a header.
+    #[serde(rename = "client_secret_basic")]
+    Basic,
+    /// In the form.
+    #[serde(rename = "client_secret_post")]
+    Post,
+}
+
+/// Something that is said and cannot be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`auth.{member}` {why}")]
+pub struct AuthProblem {
+    /// Where.
+    pub member: &'static str,
+    /// Why.
+    pub why: &'static str,
+}
+
+impl Auth {
+    /// The word on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::ApiKey { .. } => "api_key",
+            Self::Basic { .. } => "basic",
+            Self::Bearer { .. } => "bearer",
+            Self::ClientCredentials { .. } => "client_credentials",
+            Self::TokenExchange { .. } => "token_exchange",
+        }
+    }
+
+    /// Whether each agent is shown as itself.
+    pub fn is_per_agent(&self) -> bool {
+        matches!(self, Self::TokenExchange { .. })
+    }
+
+    /// What cannot be done of what is said.
+    pub fn problems(&self) -> Vec<AuthProblem> {
+        let mut problems = Vec::new();
+        let mut say = |holds: bool, member, why| {
+            if !holds {
+                problems.push(AuthProblem { member, why });
+            }
+        };
+        match self {
+            Self::None | Self::Bearer { .. } => {}
+            Self::ApiKey { location, name, .. } => {
+                let fits = match location {
+                    ApiKeyLocation::Header => {
+                        is_token(name)
+                            && (!is_ours(name) || name.eq_ignore_ascii_case("authorization"))
+                    }
+                    ApiKeyLocation::Cookie => is_token(name),
+                    ApiKeyLocation::Query => !name.is_empty(),
+                };
+                say(fits, "name", "cannot hold a key");
+            }
+            Self::Basic { username, .. } => {
+                let fits = !username.contains(|c: char| c == ':' || c.is_control());
+                say(fits, "username", "has a colon or a control character");
+            }
+            Self::ClientCredentials { token_url, issuer, scopes, .. }
+            | Self::TokenExchange { token_url, issuer, scopes, .. } => {
+                let both = token_url.is_some() && issuer.is_some();
+                say(!both, "issuer", "stands beside `token_url`: give one");
+                let is_missing = token_url.is_none() && issuer.is_none();
+                say(!is_missing, "token_url", "is missing, and so is `issuer`: give one");
+                let fits = issuer.as_deref().is_none_or(is_issuer);
+                say(fits, "issuer", "is no `http` or `https` URL without credentials and query");
+                let fits = scopes.iter().all(|scope| is_scope(scope));
+                say(fits, "scopes", "has one with characters that no scope has");
+            }
+        }
+        problems
+    }
+}
+
+fn is_issuer(text: &str) -> bool {
+    let Ok(url) = Url::parse(text) else { return false };
+    matches!(url.scheme(), "http" | "https")
+        && url.username().is_empty()
+        && url.password().is_none()
+        && url.query().is_none()
+        && url.fragment().is_none()
+}
+
+/// Whether a text can be a scope (RFC 6749, section 3.3).
+pub fn is_scope(text: &str) -> bool {
+    let allowed = |byte: u8| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~');
+    !text.is_empty() && text.len() <= 256 && text.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn problems(auth: Value) -> Vec<String> {
+        let auth: Auth = serde_json::from_value(auth).unwrap();
+        auth.problems().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn token_exchange_without_an_audience_is_refused() {
+        let text = r#"{"kind":"token_exchange","token_url":"https://id.example","client_id":"t","client_secret":"env:S"}"#;
+        let error = serde_json::from_str::<Auth>(text).unwrap_err().to_string();
+        assert!(error.contains("audience"), "{error}");
+    }
+
+    #[test]
+    fn tokens_come_from_one_place() {
+        let exchange = |more: Value| {
+            let mut auth = json!({"kind": "token_exchange", "client_id": "t",
+                "client_secret": "env:S", "audience": "a"});
+            for (name, value) in more.as_object().unwrap() {
+                auth[name] = value.clone();
+            }
+            problems(auth)
+        };
+        let (url, issuer) = ("https://id.example/token", "https://id.example");
+        assert!(exchange(json!({"token_url": url})).is_empty());
+        assert!(exchange(json!({"issuer": issuer})).is_empty());
+        assert!(exchange(json!({}))[0].contains("`auth.token_url` is missing"));
+        assert!(exchange(json!({"token_url": url, "issuer": issuer}))[0].contains("beside"));
+        for odd in ["id.example", "ftp://id.example", "https://me:pw@id.example", "https://a?b"] {
+            assert_eq!(exchange(json!({"issuer": odd})).len(), 1, "{odd}");
+        }
+        assert_eq!(exchange(json!({"issuer": issuer, "scopes": ["a b"]})).len(), 1);
+    }
+
+    #[test]
+    fn keys_and_names_go_where_they_can() {
+        let key = |location: &str, name: &str| {
+            problems(
+                json!({"kind": "api_key", "location": location, "name": name, "value": "env:K"}),
+            )
+        };
+        assert!(key("header", "X-Key").is_empty() && key("header", "Authorization").is_empty());
+        assert!(key("query", "a key").is_empty() && key("cookie", "sid").is_empty());
+        for (location, name) in [("header", "Host"), ("header", "a b"), ("cookie", "a=b")] {
+            assert_eq!(key(location, name), ["`auth.name` cannot hold a key"], "{name}");
+        }
+        let basic = json!({"kind": "basic", "username": "a:b", "password": "env:P"});
+        assert_eq!(problems(basic).len(), 1);
+    }
+}

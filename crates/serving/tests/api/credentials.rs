@@ -1,0 +1,110 @@
+//! What agents bring to the doors and what upstreams get of it (OAU-04 to OAU-07).
+
+use serde_json::{Value, json};
+
+use super::issuer::World;
+use super::server::Ask;
+use crate::support::{Folder, ok};
+use crate::upstream::{Upstream, answer};
+
+/// Gives tokens at `/token`, and is an API with one tool.
+fn upstream() -> Upstream {
+    Upstream::replying(|request| match request.starts_with("POST /token") {
+        true if request.contains("grant-type%3Atoken-exchange") => ok(
+            "application/json",
+            r#"{"access_token": "exchanged", "token_type": "Bearer", "expires_in": 300,
+                "issued_token_type": "urn:ietf:params:oauth:token-type:access_token"}"#,
+        ),
+        true => answer("400 No", "", b"{}"),
+        false => ok("application/json", r#"{"name":"Rex"}"#),
+    })
+}
+
+fn world(upstream: &Upstream, scopes: &Value) -> World {
+    let folder = Folder::empty();
+    folder.write("secret", "s");
+    let secret = format!("file:{}", folder.path("secret").display());
+    let world = World::on(folder, "");
+    let text = json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+        "paths": {"/pets": {"get": {"operationId": "look", "responses": {"200": {"description": "ok"}}}}}});
+    let auth = json!({"kind": "token_exchange", "token_url": upstream.url("/token"),
+        "client_id": "t", "client_secret": secret, "audience": "pets"});
+    let source = json!({"name": "pets", "url": upstream.url(""), "allow": ["127.0.0.1"], "auth": auth,
+        "settings": {"kind": "openapi", "specification": {"text": text.to_string()}},
+        "forward_headers": ["x-tenant"], "required_scopes": scopes});
+    let server = &world.server;
+    server.post("/api/sources", &source).ok();
+    server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
+    server.post("/api/groups", &json!({"name": "all", "selectors": [{"source": "pets"}]})).ok();
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+    let policy = json!({"name": "staff", "matchers": matchers, "groups": ["all"]});
+    server.post("/api/policies", &policy).ok();
+    world
+}
+
+/// The same call through every door.
+fn calls() -> [Ask; 4] {
+    let rest = |path: &str, body: Value| Ask::new("POST", path).json(&body);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "look", "arguments": {}, "_meta": meta}});
+    let mcp = rest("/mcp", message)
+        .header("Accept", "application/json, text/event-stream")
+        .header("MCP-Protocol-Version", "2026-07-28")
+        .header("Mcp-Method", "tools/call")
+        .header("Mcp-Name", "look");
+    [
+        rest("/api/agents/tools/call", json!({"name": "look"})),
+        rest("/api/tools/pets:look/execute", json!({})),
+        rest("/tools/look", json!({})),
+        mcp,
+    ]
+}
+
+#[test]
+fn every_door_has_the_agents_token_exchanged_and_passes_on_what_is_named() {
+    let upstream = upstream();
+    let world = world(&upstream, &json!(["pets"]));
+    let token = world.token(json!({"role": "staff", "scope": "pets other"}));
+    for ask in calls() {
+        let ask = ask.bearer(&token).header("X-Tenant", "seven").header("X-Other", "o");
+        let answer = world.server.send(&ask);
+        assert!(answer.status == 200 && answer.body.contains("Rex"), "{answer:?}");
+        let last = upstream.requests().pop().unwrap();
+        assert!(last.starts_with("GET /pets"), "{last}");
+        assert!(last.contains("authorization: Bearer exchanged\r\n"), "{last}");
+        assert!(last.contains("x-tenant: seven\r\n") && !last.contains("x-other"), "{last}");
+    }
+    for request in upstream.requests() {
+        let exchanges = request.starts_with("POST /token");
+        assert_eq!(request.contains(&token), exchanges, "{request}");
+    }
+    let exchanges = upstream.requests().iter().filter(|it| it.starts_with("POST")).count();
+    assert_eq!(exchanges, 1, "one for all doors");
+}
+
+#[test]
+fn a_key_has_nothing_to_exchange_and_a_missing_scope_is_named() {
+    let upstream = upstream();
+    let world = world(&upstream, &json!(["pets"]));
+    let key = json!({"name": "bot", "claims": {"role": "staff", "scope": "pets"}});
+    let key = world.server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
+    let token = world.token(json!({"role": "staff", "scp": ["other"]}));
+    for (ask, number) in calls().into_iter().zip(0..) {
+        let answer = world.server.send(&ask.bearer(&token));
+        match number {
+            0 | 1 => assert_eq!(
+                answer.problem(),
+                "403 insufficient_scope: this takes a token with these scopes: `pets`"
+            ),
+            _ => assert!(answer.status == 200 && answer.body.contains("`pets`"), "{answer:?}"),
+        }
+    }
+    for ask in calls() {
+        let answer = world.server.send(&ask.bearer(&key));
+        assert!(answer.status == 200 && answer.body.contains("showed no token"), "{answer:?}");
+    }
+    assert!(upstream.requests().is_empty());
+}

@@ -1,0 +1,218 @@
+//! Tokens that were asked for, kept until shortly before they end. One at a time asks for each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::clock::Clock;
+use jiff::{SignedDuration, Timestamp};
+use model::Digest;
+use moka::sync::Cache;
+use secrecy::{ExposeSecret as _, SecretString};
+use tokio::sync::Mutex;
+use upstream::mcp::oauth::{Granted, Grants, OAuthError, TokenPlace};
+
+/// How many are kept, and for how long without use.
+const KEPT: u64 = 100_000;
+const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+/// How long before its end a token is no longer used.
+const EARLY: SignedDuration = SignedDuration::from_secs(60);
+/// How long one is used that does not say how long it holds.
+const UNSAID: SignedDuration = SignedDuration::from_mins(5);
+/// How long nobody asks again after a failure, so that those who wait do not ask one after the other.
+const REST: SignedDuration = SignedDuration::from_secs(1);
+/// How many issuers are known, and for how long it is believed where they give tokens.
+const PLACES: u64 = 1_000;
+const PLACES_FOR: Duration = Duration::from_secs(10 * 60);
+
+pub(super) struct Tokens {
+    kept: Cache<Digest, Arc<Mutex<Option<Known>>>>,
+    /// Of those that were found in the open, and the others.
+    places: Cache<(bool, Box<str>), TokenPlace>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What is known of one token, and until when.
+struct Known {
+    what: Result<SecretString, OAuthError>,
+    until: Timestamp,
+}
+
+/// A token for one use.
+#[derive(Clone)]
+pub(crate) struct Held {
+    key: Digest,
+    token: SecretString,
+    is_new: bool,
+}
+
+impl Held {
+    pub(crate) fn token(&self) -> &SecretString {
+        &self.token
+    }
+
+    /// Whether it was asked for just now.
+    pub(super) fn is_new(&self) -> bool {
+        self.is_new
+    }
+}
+
+impl Tokens {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            kept: Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build(),
+            places: Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build(),
+            clock,
+        }
+    }
+
+    /// The token under this key; if there is none that still holds, it is asked for. Whoever comes meanwhile waits.
+    pub(super) async fn get(
+        &self,
+        key: Digest,
+        ask: impl Future<Output = Result<Granted, OAuthError>>,
+    ) -> Result<Held, OAuthError> {
+        let place = self.kept.get_with(key, Arc::default);
+        let mut known = place.lock().await;
+        if let Some(Known { what, until }) = &*known
+            && self.clock.now() < *until
+        {
+            return what.clone().map(|token| Held { key, token, is_new: false });
+        }
+        let start = self.clock.now();
+        let (what, holds) = match ask.await {
+            Ok(granted) => {
+                let seconds = granted.expires_in.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
+                let holds = seconds.map_or(UNSAID, |it| SignedDuration::from_secs(it) - EARLY);
+                (Ok(SecretString::from(granted.token)), holds)
+            }
+            Err(error) => (Err(error), REST),
+        };
+        // A moment that has gone by already: such a token is for whoever asked, and nobody else.
+        let until = start.checked_add(holds).unwrap_or(Timestamp::MAX);
+        *known = Some(Known { what: what.clone(), until });
+        what.map(|token| Held { key, token, is_new: true })
+    }
+
+    /// An upstream does not take it. One that took its place meanwhile stays.
+    pub(super) async fn forget(&self, held: &Held) {
+        let Some(place) = self.kept.get(&held.key) else { return };
+        let mut known = place.lock().await;
+        let is_it = |known: &Known| {
+            let token = known.what.as_ref().ok();
+            token.is_some_and(|token| token.expose_secret() == held.token.expose_secret())
+        };
+        if known.as_ref().is_some_and(is_it) {
+            *known = None;
+        }
+    }
+
+    /// Where an issuer gives tokens.
+    pub(super) async fn place(
+        &self,
+        issuer: &str,
+        grants: &Grants,
+    ) -> Result<TokenPlace, OAuthError> {
+        let key = (grants.trusts_plain_http, issuer.into());
+        if let Some(place) = self.places.get(&key) {
+            return Ok(place);
+        }
+        let place = grants.find(issuer).await?;
+        self.places.insert(key, place.clone());
+        Ok(place)
+    }
+
+    /// It may have moved.
+    pub(super) fn look_again(&self, issuer: &str) {
+        for trusts in [false, true] {
+            self.places.invalidate(&(trusts, issuer.into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use catalog::clock::ManualClock;
+
+    use super::*;
+
+    struct World {
+        tokens: Tokens,
+        clock: Arc<ManualClock>,
+        asked: AtomicU32,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_000_000).unwrap()));
+            let tokens = Tokens::new(Arc::clone(&clock) as Arc<dyn Clock>);
+            Self { tokens, clock, asked: AtomicU32::new(0) }
+        }
+
+        async fn get(&self, key: &str, holds: Option<u64>) -> Held {
+            let ask = async {
+                tokio::task::yield_now().await;
+                let token = format!("token-{}", self.asked.fetch_add(1, Ordering::Relaxed));
+                Ok(Granted { token, expires_in: holds })
+            };
+            self.tokens.get(Digest::of(key), ask).await.unwrap()
+        }
+    }
+
+    fn text(held: &Held) -> &str {
+        held.token().expose_secret()
+    }
+
+    #[tokio::test]
+    async fn a_token_is_used_until_a_minute_before_its_end() {
+        let world = World::new();
+        assert_eq!(text(&world.get("a", Some(300)).await), "token-0");
+        world.clock.advance(SignedDuration::from_secs(239));
+        let again = world.get("a", Some(300)).await;
+        assert_eq!((text(&again), again.is_new()), ("token-0", false));
+        world.clock.advance(SignedDuration::from_secs(1));
+        assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
+        assert_eq!(text(&world.get("b", Some(60)).await), "token-2");
+        assert_eq!(text(&world.get("b", Some(60)).await), "token-3", "a short one is used once");
+        assert_eq!(text(&world.get("c", None).await), "token-4");
+        world.clock.advance(UNSAID);
+        assert_eq!(text(&world.get("c", Some(u64::MAX)).await), "token-5");
+        assert_eq!(text(&world.get("c", None).await), "token-5");
+    }
+
+    #[tokio::test]
+    async fn all_who_come_at_once_share_one_question() {
+        let world = World::new();
+        let (one, two, other) =
+            tokio::join!(world.get("a", Some(300)), world.get("a", None), world.get("b", None));
+        assert_eq!(text(&one), text(&two));
+        assert_ne!(text(&one), text(&other));
+        assert_eq!(world.asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn one_that_was_refused_is_forgotten_but_not_its_successor() {
+        let world = World::new();
+        let first = world.get("a", Some(300)).await;
+        world.tokens.forget(&first).await;
+        assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
+        world.tokens.forget(&first).await;
+        assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_nobody_asks_for_a_moment() {
+        let world = World::new();
+        let fail = || async { Err(OAuthError::NoConsent) };
+        assert!(world.tokens.get(Digest::of("a"), fail()).await.is_err());
+        let asked = async {
+            world.asked.fetch_add(1, Ordering::Relaxed);
+            Err(OAuthError::NoConsent)
+        };
+        assert!(world.tokens.get(Digest::of("a"), asked).await.is_err());
+        assert_eq!(world.asked.load(Ordering::Relaxed), 0);
+        world.clock.advance(REST);
+        assert_eq!(text(&world.get("a", None).await), "token-0");
+    }
+}

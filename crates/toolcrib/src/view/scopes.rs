@@ -1,0 +1,107 @@
+//! Scopes: what an agent's token must allow for something to be called.
+//!
+//! What an admin says of the tool comes first, then what they say of the source, then the specification. That one counts
+//! only where the agent's own rights are used, by token exchange: everywhere else its scopes are those of a token of ours.
+
+use std::collections::BTreeSet;
+
+use catalog::source::Source;
+use catalog::tool::Tool;
+use model::{Agent, ErrorCode, Failure};
+use serde_json::{Map, Value};
+
+/// Refuses an agent whose token does not allow this, and names all that it must allow.
+pub(super) fn check(agent: &Agent, source: &Source, tool: Option<&Tool>) -> Result<(), Failure> {
+    let required = required(source, tool);
+    if required.is_empty() {
+        return Ok(());
+    }
+    let has = of(agent);
+    if required.iter().any(|all| all.is_subset(&has)) {
+        return Ok(());
+    }
+    let needed = required.first().into_iter().flatten();
+    let needed: Vec<String> = needed.map(|scope| format!("`{scope}`")).collect();
+    let message = format!("this takes a token with these scopes: {}", needed.join(", "));
+    Err(Failure::new(ErrorCode::InsufficientScope, message, false))
+}
+
+/// Alternatives, each of which is enough. None at all: nothing is required.
+fn required(source: &Source, tool: Option<&Tool>) -> Vec<BTreeSet<String>> {
+    let by_tool = tool.and_then(|tool| tool.overridden.required_scopes.as_ref());
+    if let Some(said) = by_tool.or(source.profile.required_scopes.as_ref()) {
+        return vec![said.iter().map(ToString::to_string).collect()];
+    }
+    let manifest = tool.and_then(Tool::served_manifest);
+    let security = manifest.and_then(|manifest| manifest.security.as_ref());
+    match security {
+        Some(security) if source.profile.auth.is_per_agent() => of_specification(security.as_str()),
+        _ => Vec::new(),
+    }
+}
+
+/// `[{"scheme": {"type": "oauth2", "scopes": ["a"]}}]`, as discovery writes it.
+fn of_specification(security: &str) -> Vec<BTreeSet<String>> {
+    let alternatives: Vec<Map<String, Value>> = serde_json::from_str(security).unwrap_or_default();
+    let of_scheme = |scheme: &Value| -> Vec<String> {
+        let is_token = matches!(scheme["type"].as_str(), Some("oauth2" | "openIdConnect"));
+        let scopes = scheme["scopes"].as_array().filter(|_| is_token).into_iter().flatten();
+        scopes.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let all = |schemes: Map<String, Value>| schemes.values().flat_map(of_scheme).collect();
+    alternatives.into_iter().map(all).collect()
+}
+
+/// The scopes of an agent's token: `scope` as one text (RFC 8693, section 4.2), or `scp` as a list or one text.
+fn of(agent: &Agent) -> BTreeSet<String> {
+    let mut scopes = BTreeSet::new();
+    for claim in ["scope", "scp"] {
+        match agent.claims.get(claim) {
+            Some(Value::String(text)) => scopes.extend(text.split(' ').map(str::to_owned)),
+            Some(Value::Array(list)) => {
+                scopes.extend(list.iter().filter_map(Value::as_str).map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    scopes.remove("");
+    scopes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn scopes(claims: Value) -> String {
+        let claims = Arc::new(serde_json::from_value(claims).unwrap());
+        let scopes = of(&Agent { subject: "ada".into(), claims });
+        scopes.into_iter().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn scopes_are_read_from_either_claim() {
+        assert_eq!(scopes(json!({"scope": "b  a", "sub": "ada"})), "a b");
+        assert_eq!(scopes(json!({"scp": ["a", 1, "b c"]})), "a b c");
+        assert_eq!(scopes(json!({"scp": "a b"})), "a b");
+        assert_eq!(scopes(json!({"scope": ["a"], "scp": {"b": 1}})), "a");
+        assert_eq!(scopes(json!({"scopes": "a"})), "");
+    }
+
+    #[test]
+    fn a_specification_has_alternatives_and_only_tokens_have_scopes() {
+        let security = json!([
+            {"o": {"type": "oauth2", "scopes": ["a", "b"]}, "k": {"type": "apiKey", "scopes": ["x"]}},
+            {"i": {"type": "openIdConnect", "scopes": ["c"]}},
+        ]);
+        let sets = |all: &[&[&str]]| -> Vec<BTreeSet<String>> {
+            all.iter().map(|all| all.iter().map(ToString::to_string).collect()).collect()
+        };
+        assert_eq!(of_specification(&security.to_string()), sets(&[&["a", "b"], &["c"]]));
+        assert_eq!(of_specification("[{}]"), sets(&[&[]]));
+        assert_eq!(of_specification("[]"), sets(&[]));
+    }
+}

@@ -1,0 +1,169 @@
+//! An authorization server that gives tokens by client credentials and by token exchange, and takes nothing that is not as
+//! RFC 6749 and RFC 8693 say.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use url::form_urlencoded;
+
+use crate::wire::{Asked, Server};
+
+pub(crate) const CLIENT: &str = "tool crib";
+const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+
+/// What it knows and has done.
+pub(crate) struct Known {
+    pub(crate) secret: String,
+    /// Whose tokens it takes.
+    pub(crate) subjects: HashMap<String, String>,
+    pub(crate) audiences: Vec<String>,
+    pub(crate) expires_in: Option<u64>,
+    /// Says this instead of giving a token.
+    pub(crate) refuses: Option<(u16, Value)>,
+    pub(crate) takes_post: bool,
+    /// Changes to what it answers.
+    pub(crate) answer: Value,
+    pub(crate) given: u32,
+    pub(crate) amiss: Vec<String>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Authority {
+    pub(crate) known: Arc<Mutex<Known>>,
+    pub(crate) server: Arc<Server>,
+}
+
+impl Authority {
+    pub(crate) async fn start() -> Self {
+        let known = Arc::new(Mutex::new(Known {
+            secret: "a secret: %/+".to_owned(),
+            subjects: HashMap::new(),
+            audiences: vec!["api".to_owned()],
+            expires_in: Some(300),
+            refuses: None,
+            takes_post: false,
+            answer: json!({}),
+            given: 0,
+            amiss: Vec::new(),
+        }));
+        let mine = Arc::clone(&known);
+        let server = Server::replying(move |asked| mine.lock().unwrap().reply(asked)).await;
+        Self { known, server: Arc::new(server) }
+    }
+
+    pub(crate) fn know<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
+        work(&mut self.known.lock().unwrap())
+    }
+
+    pub(crate) fn given(&self) -> u32 {
+        self.know(|known| known.given)
+    }
+}
+
+impl Known {
+    fn reply(&mut self, asked: &Asked) -> (u16, Value) {
+        let base = format!("http://{}", asked.header("host").unwrap());
+        match (asked.method.as_str(), asked.path.as_str()) {
+            ("GET", "/.well-known/openid-configuration") => {
+                let methods =
+                    if self.takes_post { "client_secret_post" } else { "client_secret_basic" };
+                let metadata = json!({"issuer": base, "token_endpoint": format!("{base}/token"),
+                    "token_endpoint_auth_methods_supported": [methods]});
+                (200, metadata)
+            }
+            ("POST", "/token") => match self.token(asked) {
+                Ok(token) => (200, token),
+                Err((status, code)) => {
+                    self.amiss.push(code.to_owned());
+                    (status, json!({"error": code, "error_description": asked.body}))
+                }
+            },
+            _ => (404, json!({})),
+        }
+    }
+
+    fn token(&mut self, asked: &Asked) -> Result<Value, (u16, &'static str)> {
+        let invalid = || (400, "invalid_request");
+        if asked.all("content-type") != ["application/x-www-form-urlencoded"] {
+            return Err(invalid());
+        }
+        let mut form: HashMap<String, String> = HashMap::new();
+        for (name, value) in form_urlencoded::parse(asked.body.as_bytes()).into_owned() {
+            // Section 3.2 of RFC 6749: none more than once, and one without a value is as if left out.
+            if form.insert(name, value).is_some() {
+                return Err(invalid());
+            }
+        }
+        self.check_client(asked, &form)?;
+        if let Some((status, _)) = self.refuses {
+            return Err((status, "temporarily_unavailable"));
+        }
+        let audience = form.get("audience").filter(|audience| !audience.is_empty());
+        let target = audience.filter(|audience| self.audiences.contains(audience));
+        let target = target.cloned().ok_or((400, "invalid_target"))?;
+        let (subject, kind) = match form.get("grant_type").map(String::as_str) {
+            Some("client_credentials") => (CLIENT.replace(' ', "-"), None),
+            Some(EXCHANGE) => {
+                let is = |name: &str, value: &str| form.get(name).is_some_and(|it| it == value);
+                let subject = form.get("subject_token").and_then(|it| self.subjects.get(it));
+                let (Some(subject), true) = (subject, is("subject_token_type", ACCESS)) else {
+                    return Err(invalid());
+                };
+                if form.contains_key("actor_token") || form.contains_key("actor_token_type") {
+                    return Err(invalid());
+                }
+                if form.get("requested_token_type").is_some_and(|kind| kind != ACCESS) {
+                    return Err(invalid());
+                }
+                (subject.clone(), Some(ACCESS))
+            }
+            _ => return Err((400, "unsupported_grant_type")),
+        };
+        self.given += 1;
+        let scope = form.get("scope").cloned().unwrap_or_default().replace(' ', "+");
+        let token = format!("for.{target}.of.{subject}.{scope}.{}", self.given);
+        let mut answer = json!({"access_token": token, "token_type": "Bearer"});
+        if let Some(kind) = kind {
+            answer["issued_token_type"] = json!(kind);
+        }
+        if let Some(seconds) = self.expires_in {
+            answer["expires_in"] = json!(seconds);
+        }
+        for (name, value) in self.answer.as_object().unwrap() {
+            answer[name] = value.clone();
+        }
+        Ok(answer)
+    }
+
+    /// Exactly one way to show who it is.
+    fn check_client(
+        &self,
+        asked: &Asked,
+        form: &HashMap<String, String>,
+    ) -> Result<(), (u16, &'static str)> {
+        let in_form = form.get("client_id").zip(form.get("client_secret"));
+        let in_header = asked.header("authorization").map(|value| {
+            let pair = BASE64_STANDARD.decode(value.strip_prefix("Basic ").unwrap_or_default());
+            let pair = String::from_utf8(pair.unwrap_or_default()).unwrap();
+            let decoded = |text: &str| -> String {
+                let text = format!("x={text}");
+                form_urlencoded::parse(text.as_bytes()).next().unwrap().1.into_owned()
+            };
+            let (id, secret) = pair.split_once(':').unwrap_or_default();
+            (decoded(id), decoded(secret))
+        });
+        let (id, secret) = match (in_form, in_header) {
+            (Some((id, secret)), None) if self.takes_post => (id.clone(), secret.clone()),
+            (None, Some(pair)) if !self.takes_post => pair,
+            _ => return Err((401, "invalid_client")),
+        };
+        match id == CLIENT && secret == self.secret {
+            true => Ok(()),
+            false => Err((401, "invalid_client")),
+        }
+    }
+}

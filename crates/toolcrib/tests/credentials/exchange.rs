@@ -1,0 +1,243 @@
+//! Tokens that are asked for: by exchange for each agent, and our own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use model::ErrorCode;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use toolcrib::CameWith;
+use toolcrib::upstream::http::header::HeaderMap;
+
+use crate::world::{World, agent, code, echo, token_of};
+
+const CALLS: usize = 10_000;
+const AT_ONCE: usize = 200;
+
+/// A world whose upstream answers calls with this status, until another is said.
+async fn answering(status: u16) -> (World, Arc<AtomicU16>) {
+    let says = Arc::new(AtomicU16::new(status));
+    let said = Arc::clone(&says);
+    let world = World::with(move |asked| match asked.path.starts_with("/pets") {
+        true => (said.load(Ordering::Relaxed), json!({})),
+        false => echo(asked),
+    });
+    (world.await, says)
+}
+
+fn shown(world: &World) -> String {
+    world.last().header("authorization").unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_calls_of_two_users_carry_the_right_token_each() {
+    let world = Arc::new(World::new().await);
+    let exchange = world.exchange(&json!({}));
+    world.register(&json!({"auth": exchange, "forward_headers": ["x-who"]})).await;
+    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let mut calls = JoinSet::new();
+    for number in 0..CALLS {
+        let (world, places) = (Arc::clone(&world), Arc::clone(&places));
+        calls.spawn(async move {
+            let _place = places.acquire_owned().await.unwrap();
+            let who = if number % 2 == 0 { "ada" } else { "bob" };
+            // Who calls is said in a header too, so that both can be held together.
+            let headers = HeaderMap::from_iter([("x-who".parse().unwrap(), who.parse().unwrap())]);
+            let came = CameWith::token_of(&token_of(who)).with_headers(&headers);
+            let outcome = world.call_with(&agent(who), &came, "look").await;
+            assert_eq!(outcome.error, None);
+            // Now and then all tokens are over.
+            if number % 1_000 == 999 {
+                world.pass(300);
+            }
+        });
+    }
+    while let Some(done) = calls.join_next().await {
+        done.unwrap();
+    }
+    let asked = world.upstream.asked();
+    let carried: Vec<_> = asked.iter().filter(|asked| asked.path == "/pets").collect();
+    assert_eq!(carried.len(), CALLS);
+    for one in carried {
+        let who = one.header("x-who").unwrap();
+        let expected = format!("Bearer for.api.of.{who}.");
+        assert!(one.all("authorization").len() == 1, "{one:?}");
+        assert!(one.header("authorization").unwrap().starts_with(&expected), "{one:?}");
+    }
+    assert!((2..=22).contains(&world.authority.given()), "{}", world.authority.given());
+    assert!(world.authority.know(|known| known.amiss.is_empty()));
+}
+
+#[tokio::test]
+async fn a_token_is_exchanged_once_until_it_is_about_to_end() {
+    let world = World::new().await;
+    world.register(&json!({"auth": world.exchange(&json!({"scopes": ["r", "w"]}))})).await;
+    world.call("ada", "look").await;
+    assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.1");
+    world.pass(239);
+    world.call("ada", "add").await;
+    assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.1");
+    world.pass(1);
+    world.call("ada", "look").await;
+    assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.2");
+    // Another token of the same agent may allow other things.
+    world.authority.know(|known| known.subjects.insert("weaker".to_owned(), "ada".to_owned()));
+    world.call_with(&agent("ada"), &CameWith::token_of("weaker"), "look").await;
+    assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.3");
+    // So does another agent with the same token: claims may be mapped.
+    world.call_with(&agent("eve"), &CameWith::token_of("weaker"), "look").await;
+    assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.4");
+    // A secret that was replaced was replaced for a reason.
+    world.authority.know(|known| known.secret = "new".to_owned());
+    world.environment.lock().unwrap().insert("SECRET".to_owned(), "new".to_owned());
+    world.call("ada", "look").await;
+    assert_eq!(shown(&world), "Bearer for.api.of.ada.r+w.5");
+    assert!(world.authority.know(|known| known.amiss.is_empty()));
+}
+
+#[tokio::test]
+async fn an_agent_without_a_token_is_told_so_and_nothing_is_sent() {
+    let world = World::new().await;
+    world.register(&json!({"auth": world.exchange(&json!({}))})).await;
+    let outcome = world.call_with(&agent("ada"), &CameWith::default(), "look").await;
+    let failure = outcome.error.unwrap();
+    assert_eq!((failure.code, failure.retryable), (ErrorCode::TokenExchangeFailed, false));
+    assert!(failure.message.contains("showed no token"), "{}", failure.message);
+    assert_eq!((world.calls(), world.authority.given()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_refuses_is_no_fault_of_the_source_and_not_repeated() {
+    let world = World::new().await;
+    world.register(&json!({"auth": world.exchange(&json!({}))})).await;
+    let stranger = CameWith::token_of("canary-of-a-stranger");
+    for _ in 0..10 {
+        let outcome = world.call_with(&agent("ada"), &stranger, "look").await;
+        let failure = outcome.error.unwrap();
+        assert_eq!((failure.code, failure.retryable), (ErrorCode::TokenExchangeFailed, false));
+        // Its `error_description` repeats everything.
+        let expected = "the agent's token cannot be exchanged for one of the source: \
+                        the authorization server says `invalid_request`";
+        assert_eq!(failure.message, expected);
+        world.pass(2);
+    }
+    let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
+    assert_eq!((gate.breaker, gate.calls, world.calls()), ("closed", 0, 0));
+    assert_eq!(code(&world.call("ada", "look").await), None);
+    // One that has trouble may be over it soon.
+    world.authority.know(|known| known.refuses = Some((503, json!({}))));
+    let failure = world.call("bob", "look").await.error.unwrap();
+    assert_eq!((failure.code, failure.retryable), (ErrorCode::TokenExchangeFailed, true));
+    // Whoever has a token is not concerned.
+    assert_eq!(code(&world.call("ada", "look").await), None);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_as_the_rfc_says_is_not_used() {
+    for odd in [
+        json!({"token_type": "N_A"}),
+        json!({"token_type": "DPoP"}),
+        json!({"issued_token_type": "urn:ietf:params:oauth:token-type:id_token"}),
+        json!({"issued_token_type": null}),
+        json!({"access_token": "with\nline"}),
+        json!({"access_token": ""}),
+        json!({"access_token": token_of("ada")}),
+    ] {
+        let world = World::new().await;
+        world.register(&json!({"auth": world.exchange(&json!({}))})).await;
+        world.authority.know(|known| known.answer = odd.clone());
+        let outcome = world.call("ada", "look").await;
+        assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed), "{odd}");
+        assert_eq!(world.calls(), 0, "{odd}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_not() {
+    let (world, says) = answering(200).await;
+    world.register(&json!({"auth": world.exchange(&json!({}))})).await;
+    world.call("ada", "add").await;
+    says.store(401, Ordering::Relaxed);
+    let outcome = world.call("ada", "add").await;
+    assert_eq!((outcome.upstream_status, world.calls()), (Some(401), 3));
+    assert_eq!(shown(&world), "Bearer for.api.of.ada..2");
+    // That one was refused as well. The next is new, and being refused it is not tried again.
+    let outcome = world.call("ada", "add").await;
+    assert_eq!((outcome.upstream_status, world.calls()), (Some(401), 4));
+    says.store(200, Ordering::Relaxed);
+    assert_eq!(code(&world.call("ada", "add").await), None);
+    assert_eq!(shown(&world), "Bearer for.api.of.ada..4");
+    for status in [403, 500, 503] {
+        says.store(status, Ordering::Relaxed);
+        let before = world.calls();
+        assert_eq!(world.call("ada", "look").await.upstream_status, Some(status));
+        assert_eq!(world.calls(), before + 1, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn our_own_token_is_the_same_for_all_agents_and_for_documents() {
+    let world = World::new().await;
+    world
+        .register(&json!({"auth": world.own_token(), "settings": {"kind": "http_manifest"}}))
+        .await;
+    assert_eq!(shown(&world), "Bearer for.api.of.tool-crib..1");
+    for who in ["ada", "bob"] {
+        assert_eq!(code(&world.call(who, "look").await), None);
+        assert_eq!(shown(&world), "Bearer for.api.of.tool-crib..1");
+    }
+    assert_eq!(world.authority.given(), 1);
+    world.authority.know(|known| known.audiences.clear());
+    world.pass(300);
+    let failure = world.call("ada", "look").await.error.unwrap();
+    assert_eq!(failure.code, ErrorCode::ClientCredentialsFailed);
+    let expected =
+        "there is no token for the source: the authorization server says `invalid_target`";
+    assert_eq!(failure.message, expected);
+    let auth = world.own_token();
+    let again = world.register(&json!({"auth": auth, "settings": {"kind": "http_manifest"}})).await;
+    assert_eq!(again.error.unwrap().code.as_ref(), "client_credentials_failed");
+}
+
+#[tokio::test]
+async fn an_issuer_says_where_and_how() {
+    for takes_post in [false, true] {
+        let world = World::new().await;
+        world.authority.know(|known| known.takes_post = takes_post);
+        let issuer = world.authority.server.url("");
+        let exchange = world.exchange(&json!({"token_url": null, "issuer": issuer}));
+        world.register(&json!({"auth": exchange})).await;
+        for who in ["ada", "bob", "ada"] {
+            assert_eq!(code(&world.call(who, "look").await), None);
+        }
+        let asked = world.authority.server.asked();
+        let looked = asked.iter().filter(|asked| asked.method == "GET").count();
+        assert_eq!((looked, world.authority.given()), (2, 2), "both places, once");
+        // The issuer must be the one that was meant, letter by letter.
+        let exchange = world.exchange(&json!({"token_url": null, "issuer": format!("{issuer}/")}));
+        world.register(&json!({"auth": exchange})).await;
+        let outcome = world.call("ada", "look").await;
+        assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed));
+    }
+    let world = World::new().await;
+    world.authority.know(|known| known.takes_post = true);
+    let exchange = world.exchange(&json!({"client_proof": "client_secret_post"}));
+    world.register(&json!({"auth": exchange})).await;
+    assert_eq!(code(&world.call("ada", "look").await), None);
+}
+
+#[tokio::test]
+async fn a_place_that_may_not_be_reached_is_not_asked() {
+    let world = World::new().await;
+    for url in ["http://id.example/token", "http://169.254.169.254/token"] {
+        world.register(&json!({"auth": world.exchange(&json!({"token_url": url}))})).await;
+        let outcome = world.call("ada", "look").await;
+        assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed), "{url}");
+    }
+    let nowhere: Value = json!({"token_url": null});
+    world.register(&json!({"auth": world.exchange(&nowhere)})).await;
+    let outcome = world.call("ada", "look").await;
+    assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed));
+    assert_eq!(world.calls(), 0);
+}

@@ -1,0 +1,156 @@
+//! Fixed credentials: where they go, and where they do not.
+
+use catalog::source::SourceCommand;
+use model::ErrorCode;
+use serde_json::{Value, json};
+use toolcrib::upstream::http::header::HeaderMap;
+use toolcrib::{CameWith, Command, Context};
+
+use crate::wire::{Asked, Server};
+use crate::world::{World, agent, code, echo, specification};
+
+const KEY: &str = "k e/y&";
+
+/// Whether a request shows what it is to show.
+type IsShown = fn(&Asked) -> bool;
+
+fn kinds() -> [(Value, IsShown); 5] {
+    let key = |location: &str, name: &str| json!({"kind": "api_key", "location": location, "name": name, "value": "env:KEY"});
+    [
+        (key("header", "X-Key"), |asked| asked.all("x-key") == [KEY]),
+        (key("query", "a key"), |asked| {
+            asked.path.ends_with("?a%20key=k%20e%2Fy%26")
+                || asked.path.ends_with("?a+key=k+e%2Fy%26")
+        }),
+        (key("cookie", "sid"), |asked| {
+            asked.all("cookie") == ["sid=k%20e/y&"] || asked.all("cookie") == ["sid=k%20e%2Fy%26"]
+        }),
+        (json!({"kind": "basic", "username": "me", "password": "env:KEY"}), |asked| {
+            asked.all("authorization") == ["Basic bWU6ayBlL3km"]
+        }),
+        (json!({"kind": "bearer", "token": "env:TOKEN"}), |asked| {
+            asked.all("authorization") == ["Bearer fixed"]
+        }),
+    ]
+}
+
+fn know_secrets(world: &World) {
+    let mut environment = world.environment.lock().unwrap();
+    environment.insert("KEY".to_owned(), KEY.to_owned());
+    environment.insert("TOKEN".to_owned(), "fixed".to_owned());
+}
+
+#[tokio::test]
+async fn each_kind_is_shown_to_apis_and_to_http_manifests_and_to_their_documents() {
+    let world = World::new().await;
+    know_secrets(&world);
+    for (auth, is_shown) in kinds() {
+        world.register(&json!({"auth": auth})).await;
+        assert_eq!(code(&world.call("ada", "look").await), None);
+        assert!(is_shown(&world.last()), "{auth}: {:?}", world.last());
+    }
+    for (auth, is_shown) in kinds() {
+        let world = World::new().await;
+        know_secrets(&world);
+        let refreshed =
+            world.register(&json!({"auth": auth, "settings": {"kind": "http_manifest"}})).await;
+        assert!(refreshed.success, "{refreshed:?}");
+        assert!(is_shown(&world.last()), "{auth}: {:?}", world.last());
+        assert_eq!(code(&world.call("ada", "look").await), None);
+        assert!(is_shown(&world.last()), "{auth}: {:?}", world.last());
+    }
+}
+
+#[tokio::test]
+async fn a_secret_that_was_replaced_is_used_at_once() {
+    let world = World::new().await;
+    know_secrets(&world);
+    world.register(&json!({"auth": {"kind": "bearer", "token": "env:TOKEN"}})).await;
+    world.call("ada", "look").await;
+    world.environment.lock().unwrap().insert("TOKEN".to_owned(), "another".to_owned());
+    world.call("ada", "look").await;
+    assert_eq!(world.last().all("authorization"), ["Bearer another"]);
+    world.environment.lock().unwrap().remove("TOKEN");
+    let outcome = world.call("ada", "look").await;
+    assert_eq!(code(&outcome), Some(ErrorCode::InternalError));
+    assert_eq!(world.calls(), 2, "nothing is sent without it");
+}
+
+#[tokio::test]
+async fn a_credential_goes_to_the_origin_of_its_source_and_nowhere_else() {
+    let world = World::new().await;
+    know_secrets(&world);
+    let elsewhere = Server::replying(echo).await;
+    // The specification is at the source's url, and names another server.
+    let document = specification(Some(&elsewhere.url("")));
+    let place = Server::replying(move |_| (200, serde_json::from_str(&document).unwrap())).await;
+    let auth = json!({"kind": "bearer", "token": "env:TOKEN"});
+    let found = world
+        .register(&json!({"auth": auth, "url": place.url("/"), "settings": {"kind": "openapi"}}))
+        .await;
+    assert!(found.success, "{found:?}");
+    assert_eq!(place.asked()[0].all("authorization"), ["Bearer fixed"]);
+    let outcome = world.call("ada", "look").await;
+    assert_eq!(code(&outcome), Some(ErrorCode::InternalError));
+    assert!(elsewhere.asked().is_empty());
+    // The same where the document is elsewhere, and the calls are not.
+    let settings = json!({"kind": "openapi", "specification": {"url": place.url("/x.json")}});
+    assert!(world.register(&json!({"auth": auth, "settings": settings})).await.success);
+    assert_eq!(place.asked()[1].header("authorization"), None);
+    assert_eq!(code(&world.call("ada", "look").await), None);
+    assert_eq!(world.last().all("authorization"), ["Bearer fixed"]);
+}
+
+#[tokio::test]
+async fn only_headers_that_an_admin_names_are_passed_on_and_never_those_that_open_doors() {
+    let world = World::new().await;
+    know_secrets(&world);
+    let names = ["x-tenant", "x-key", "Authorization", "Cookie", "mcp-session-id", "accept"];
+    let auth =
+        json!({"kind": "api_key", "location": "header", "name": "X-Key", "value": "env:TOKEN"});
+    world.register(&json!({"forward_headers": names, "auth": auth})).await;
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("x-tenant", "seven"),
+        ("x-key", "the agent's"),
+        ("x-other", "o"),
+        ("authorization", "Bearer mine"),
+        ("cookie", "a=b"),
+        ("mcp-session-id", "s"),
+        ("traceparent", "t"),
+    ] {
+        headers.insert(name, value.parse().unwrap());
+    }
+    let came = CameWith::default().with_headers(&headers);
+    assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
+    let last = world.last();
+    assert_eq!((last.all("x-tenant"), last.all("x-key")), (vec!["seven"], vec!["fixed"]));
+    for name in ["x-other", "authorization", "cookie", "mcp-session-id", "traceparent"] {
+        assert_eq!(last.header(name), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_credential_is_not_repeated_and_says_nothing_about_the_source() {
+    let world = World::with(|asked| match asked.path.starts_with("/pets") {
+        true => (401, json!({"you sent": asked.text()})),
+        false => echo(asked),
+    })
+    .await;
+    know_secrets(&world);
+    for (auth, _) in kinds() {
+        world.register(&json!({"auth": auth})).await;
+        let outcome = world.call("ada", "look").await;
+        let message = outcome.error.unwrap().message;
+        assert!(message.contains("401") && !message.contains(KEY), "{message}");
+        assert!(!message.contains("fixed") && !message.contains("bWU6ayBlL3km"), "{message}");
+        assert!(!message.contains("e%2Fy") && !message.contains("e/y"), "{message}");
+    }
+    for _ in 0..10 {
+        world.call("ada", "look").await;
+    }
+    let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
+    assert_eq!(gate.breaker, "closed");
+    let remove = Command::Source("pets".parse().unwrap(), SourceCommand::Remove);
+    world.crib.catalog().execute(remove, Context::by("admin"), None).await.unwrap();
+}

@@ -1,0 +1,111 @@
+//! The agent's own token reaches nobody but who exchanges it, and secrets stand in nothing that is said.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use model::header::may_be_forwarded;
+use serde_json::json;
+use toolcrib::CameWith;
+use toolcrib::upstream::http::header::HeaderMap;
+
+use crate::world::{World, agent, token_of};
+
+const SECRET: &str = "canary-client-secret-77a0";
+const TOKEN: &str = "canary-fixed-token-31c4";
+
+#[derive(Clone, Default)]
+struct Heard(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Heard {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_upstream_sees_the_agents_token_and_nothing_that_is_said_has_a_secret() {
+    let heard = Heard::default();
+    let log = heard.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || log.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+
+    let world = World::new().await;
+    world.authority.know(|known| known.secret = SECRET.to_owned());
+    for (name, value) in [("SECRET", SECRET), ("TOKEN", TOKEN)] {
+        world.environment.lock().unwrap().insert(name.to_owned(), value.to_owned());
+    }
+    let key = |location: &str| json!({"kind": "api_key", "location": location, "name": "k", "value": "env:TOKEN"});
+    let modes = [
+        json!({"kind": "none"}),
+        key("header"),
+        key("query"),
+        key("cookie"),
+        json!({"kind": "basic", "username": "me", "password": "env:TOKEN"}),
+        json!({"kind": "bearer", "token": "env:TOKEN"}),
+        world.own_token(),
+        world.exchange(&json!({})),
+    ];
+    // As a door hands them over: with everything that the agent's request had.
+    let own = token_of("ada");
+    let mut headers = HeaderMap::new();
+    for name in ["authorization", "cookie", "proxy-authorization", "x-forwarded-authorization"] {
+        headers.insert(name, format!("Bearer {own}").parse().unwrap());
+    }
+    let all: Vec<&str> = headers.keys().map(|name| name.as_str()).collect();
+    assert!(!all.iter().any(|name| may_be_forwarded(name)));
+    let came = CameWith::token_of(&own).with_headers(&headers);
+    let mut said = vec![format!("{came:?}")];
+    for settings in [None, Some(json!({"kind": "http_manifest"}))] {
+        let world_of_kind = match settings {
+            None => None,
+            Some(_) => Some(World::new().await),
+        };
+        let world = world_of_kind.as_ref().unwrap_or(&world);
+        world.authority.know(|known| known.secret = SECRET.to_owned());
+        for (name, value) in [("SECRET", SECRET), ("TOKEN", TOKEN)] {
+            world.environment.lock().unwrap().insert(name.to_owned(), value.to_owned());
+        }
+        for auth in &modes {
+            let mut profile = json!({"auth": auth, "forward_headers": all});
+            if let Some(settings) = &settings {
+                profile["settings"] = settings.clone();
+            }
+            said.push(format!("{:?}", world.register(&profile).await));
+            for came in [&came, &CameWith::default(), &CameWith::token_of("canary-odd")] {
+                let view = world.crib.view(&agent("ada")).came_with(came);
+                if let Ok(outcome) = view.call("look", serde_json::Map::new()).await {
+                    said.push(format!("{outcome:?}"));
+                }
+            }
+            world.authority.know(|known| known.refuses = Some((503, json!({}))));
+            world.pass(1_000);
+            said.push(format!("{:?}", world.call("ada", "look").await));
+            world.authority.know(|known| known.refuses = None);
+            world.pass(2);
+        }
+        assert!(8 < world.upstream.asked().len());
+        for asked in world.upstream.asked() {
+            assert!(!asked.text().contains(&own), "{asked:?}");
+            assert!(!asked.text().contains(SECRET), "{asked:?}");
+        }
+        toolcrib::export(&**world.crib.catalog().journal(), |line| {
+            said.push(format!("{line:?}"));
+            Ok(())
+        })
+        .await
+        .unwrap();
+    }
+    said.push(String::from_utf8_lossy(&heard.0.lock().unwrap()).into_owned());
+    for text in said {
+        for secret in [&*own, SECRET, TOKEN, "canary-odd", "for.api.of"] {
+            assert!(!text.contains(secret), "`{secret}` stands in {text}");
+        }
+    }
+}

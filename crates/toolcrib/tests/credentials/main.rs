@@ -1,0 +1,11 @@
+//! What upstreams are shown: credentials of sources, tokens that are asked for, headers that are passed on.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod authority;
+mod exchange;
+mod fixed;
+mod leaks;
+mod mcp;
+mod scopes;
+mod wire;
+mod world;

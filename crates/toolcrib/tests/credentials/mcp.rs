@@ -1,0 +1,81 @@
+//! MCP servers are shown the agent's token on each call, and sessions are not shared by two agents.
+
+use std::sync::{Arc, Mutex};
+
+use model::ErrorCode;
+use serde_json::{Value, json};
+use toolcrib::CameWith;
+
+use crate::wire::Asked;
+use crate::world::{World, agent, code};
+
+/// A server of the modern era that lets nobody in without a token it was told to take.
+fn serving(takes: Arc<Mutex<String>>) -> impl Fn(&Asked) -> (u16, Value) + Send + Sync {
+    move |asked| {
+        let shown = asked.header("authorization").unwrap_or_default();
+        if !shown.starts_with("Bearer for.api.of.") || !shown.contains(&*takes.lock().unwrap()) {
+            return (401, json!({}));
+        }
+        let Ok(message) = serde_json::from_str::<Value>(&asked.body) else {
+            return (405, json!({}));
+        };
+        let result = match message["method"].as_str().unwrap() {
+            "server/discover" => {
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+            }
+            "tools/list" => json!({"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => json!({"content": [{"type": "text", "text": shown}]}),
+            _ => return (202, json!({})),
+        };
+        (200, json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+    }
+}
+
+async fn world() -> (World, Arc<Mutex<String>>) {
+    let takes = Arc::<Mutex<String>>::default();
+    (World::with(serving(Arc::clone(&takes))).await, takes)
+}
+
+async fn said(world: &World, who: &str) -> String {
+    let outcome = world.call(who, "look").await;
+    assert_eq!(outcome.error, None);
+    serde_json::to_value(&outcome.content).unwrap()[0]["text"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn each_call_carries_the_token_of_its_agent() {
+    let (world, _) = world().await;
+    let isolation = json!({"kind": "mcp", "isolation": "shared"});
+    let auth = world.exchange(&json!({}));
+    let found = world.register(&json!({"auth": auth, "settings": isolation})).await;
+    assert!(found.success, "in our own name: {found:?}");
+    for _ in 0..2 {
+        for who in ["ada", "bob"] {
+            let text = said(&world, who).await;
+            assert!(text.starts_with(&format!("Bearer for.api.of.{who}.")), "{text}");
+        }
+    }
+    assert_eq!(world.authority.given(), 3);
+    let opened = world.upstream.asked();
+    let opened = opened.iter().filter(|asked| asked.body.contains("server/discover")).count();
+    assert_eq!(opened, 3, "each has a connection of its own, whatever is said");
+    let outcome = world.call_with(&agent("ada"), &CameWith::default(), "look").await;
+    assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed));
+}
+
+#[tokio::test]
+async fn a_token_from_earlier_that_is_refused_is_replaced() {
+    let (world, takes) = world().await;
+    let auth = world.own_token();
+    assert!(world.register(&json!({"auth": auth, "settings": {"kind": "mcp"}})).await.success);
+    assert_eq!(said(&world, "ada").await, "Bearer for.api.of.tool-crib..1");
+    *takes.lock().unwrap() = "..2".to_owned();
+    assert_eq!(said(&world, "ada").await, "Bearer for.api.of.tool-crib..2");
+    *takes.lock().unwrap() = "never".to_owned();
+    let before = world.upstream.asked().len();
+    let outcome = world.call("ada", "look").await;
+    assert_eq!(code(&outcome), Some(ErrorCode::UpstreamError));
+    assert_eq!(world.upstream.asked().len(), before + 2, "once more, and no more");
+    let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
+    assert_eq!(gate.breaker, "closed");
+}

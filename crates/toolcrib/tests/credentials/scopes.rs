@@ -1,0 +1,85 @@
+//! Scopes: the tool's, otherwise the source's, otherwise the specification's where agents act in their own name.
+
+use std::sync::Arc;
+
+use catalog::tool::{Amendment, ToolCommand};
+use model::{Agent, ErrorCode};
+use serde_json::{Map, Value, json};
+use toolcrib::{CameWith, Command, Context};
+
+use crate::world::{World, code, read, token_of};
+
+fn with_scopes(scopes: &str) -> Agent {
+    Agent { subject: "ada".into(), claims: Arc::new(read(json!({"sub": "ada", "scp": scopes}))) }
+}
+
+async fn refusal(world: &World, scopes: &str) -> Option<String> {
+    let came = CameWith::token_of(&token_of("ada"));
+    let outcome = world.call_with(&with_scopes(scopes), &came, "look").await;
+    match code(&outcome) {
+        None => None,
+        Some(ErrorCode::InsufficientScope) => Some(outcome.error.unwrap().message),
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+fn takes(scopes: &str) -> Option<String> {
+    Some(format!("this takes a token with these scopes: {scopes}"))
+}
+
+async fn amend(world: &World, scopes: Value) {
+    let required_scopes = Some(read(scopes));
+    let amendment = Amendment { required_scopes, ..Amendment::default() };
+    let command = Command::Tool("pets:look".parse().unwrap(), ToolCommand::Amend(amendment));
+    world.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_tool_comes_before_the_source_and_that_before_the_specification() {
+    let world = World::new().await;
+    world.register(&json!({"auth": world.exchange(&json!({})), "required_scopes": null})).await;
+    assert_eq!(refusal(&world, "other").await, takes("`pets:read`"));
+    assert_eq!(refusal(&world, "other pets:read").await, None);
+    let asked = world.exchange(&json!({}));
+    world.register(&json!({"auth": asked, "required_scopes": ["a", "b"]})).await;
+    assert_eq!(refusal(&world, "pets:read b").await, takes("`a`, `b`"));
+    assert_eq!(refusal(&world, "b a").await, None);
+    amend(&world, json!(["c"])).await;
+    assert_eq!(refusal(&world, "a b").await, takes("`c`"));
+    assert_eq!(refusal(&world, "c").await, None);
+    amend(&world, json!([])).await;
+    assert_eq!(refusal(&world, "").await, None);
+    amend(&world, json!(null)).await;
+    assert_eq!(refusal(&world, "").await, takes("`a`, `b`"));
+}
+
+#[tokio::test]
+async fn a_specification_says_nothing_about_agents_where_the_token_is_ours() {
+    let world = World::new().await;
+    for auth in [json!({"kind": "none"}), world.own_token()] {
+        world.register(&json!({"auth": auth, "required_scopes": null})).await;
+        assert_eq!(refusal(&world, "").await, None);
+        world.register(&json!({"auth": auth, "required_scopes": ["a"]})).await;
+        assert_eq!(refusal(&world, "").await, takes("`a`"));
+    }
+}
+
+#[tokio::test]
+async fn scopes_come_after_arguments_and_before_anything_is_asked_for() {
+    let world = World::new().await;
+    let exchange = world.exchange(&json!({}));
+    world
+        .register(&json!({"auth": exchange, "required_scopes": ["a"],
+        "limits": {"per_agent": {"per_minute": 1, "burst": 1}}}))
+        .await;
+    let came = CameWith::token_of(&token_of("ada"));
+    let view = world.crib.view(&with_scopes("")).came_with(&came);
+    let wrong = Map::from_iter([("unknown".to_owned(), json!(1))]);
+    let outcome = view.call("look", wrong).await.unwrap();
+    assert_eq!(code(&outcome), Some(ErrorCode::ValidationError));
+    for _ in 0..3 {
+        assert_eq!(refusal(&world, "").await, takes("`a`"));
+    }
+    assert_eq!((world.authority.given(), world.calls()), (0, 0));
+    assert_eq!(refusal(&world, "a").await, None, "what was refused was not counted");
+}

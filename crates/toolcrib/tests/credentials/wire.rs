@@ -1,0 +1,98 @@
+//! A small HTTP server that keeps connections open, answers as told and remembers what it was asked.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    /// With its query.
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Asked {
+    /// All that go by this name.
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+        let named = self.headers.iter().filter(|(known, _)| known == name);
+        named.map(|(_, value)| value.as_str()).collect()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.all(name).first().copied()
+    }
+
+    /// As one text, to look for something in it.
+    pub(crate) fn text(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+pub(crate) struct Server {
+    port: u16,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// A status and a body for each request.
+    pub(crate) async fn replying(
+        reply: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (asked, reply) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(reply));
+        let seen = Arc::clone(&asked);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (seen, reply) = (Arc::clone(&seen), Arc::clone(&reply));
+                tokio::spawn(async move {
+                    let mut stream = BufReader::new(stream);
+                    while let Some(asked) = read(&mut stream).await {
+                        seen.lock().unwrap().push(asked.clone());
+                        let (status, body) = reply(&asked);
+                        let body = body.to_string();
+                        let head = format!(
+                            "HTTP/1.1 {status} Said\r\nContent-Type: application/json\r\n\
+                             Cache-Control: no-store\r\nContent-Length: {}\r\n\r\n{body}",
+                            body.len()
+                        );
+                        if stream.write_all(head.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { port, asked }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
+    let mut first = String::new();
+    stream.read_line(&mut first).await.ok().filter(|read| 0 < *read)?;
+    let mut words = first.split(' ').map(str::to_owned);
+    let (method, path) = (words.next()?, words.next()?);
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.push((name.to_ascii_lowercase(), value.to_owned()));
+    }
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(Asked { method, path, headers, body: String::from_utf8(body).unwrap() })
+}

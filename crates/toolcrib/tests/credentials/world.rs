@@ -1,0 +1,186 @@
+//! A crib with one source at an upstream that remembers what it was sent, and agents who call it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use jiff::{SignedDuration, Timestamp};
+use model::{Agent, ErrorCode, Outcome};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{
+    CameWith, Catalog, Clock, Command, Context, JournalPlace, ManualClock, Options, RefreshResult,
+    Secrets, SystemClock, Toolcrib,
+};
+
+use crate::authority::{Authority, CLIENT};
+use crate::wire::{Asked, Server};
+
+pub(crate) struct World {
+    pub(crate) crib: Toolcrib,
+    pub(crate) upstream: Arc<Server>,
+    pub(crate) authority: Authority,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) environment: Arc<Mutex<HashMap<String, String>>>,
+}
+
+struct Shared(Arc<ManualClock>);
+
+impl Clock for Shared {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+pub(crate) fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Says what was asked, and remembers the rest.
+pub(crate) fn echo(asked: &Asked) -> (u16, Value) {
+    let tool = json!({"name": "look", "inputSchema": {"type": "object"}});
+    match asked.path.split('?').next().unwrap() {
+        "/tools" => (200, json!({"tools": [tool]})),
+        path => (200, json!({"path": path, "method": asked.method})),
+    }
+}
+
+/// One operation that only reads, and one that does something.
+pub(crate) fn specification(server: Option<&str>) -> String {
+    let operation = |id: &str| {
+        json!({"operationId": id, "security": [{"oauth": ["pets:read"]}],
+            "responses": {"200": {"description": "done"}}})
+    };
+    let scheme = json!({"type": "oauth2", "flows": {}});
+    let mut all = json!({"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"},
+        "components": {"securitySchemes": {"oauth": scheme}},
+        "paths": {"/pets": {"get": operation("look"), "post": operation("add")}}});
+    if let Some(server) = server {
+        all["servers"] = json!([{"url": server}]);
+    }
+    all.to_string()
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(echo).await
+    }
+
+    pub(crate) async fn with(
+        reply: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    ) -> Self {
+        let authority = Authority::start().await;
+        let upstream = Arc::new(Server::replying(reply).await);
+        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let catalog = Arc::new(Catalog::open(Arc::clone(&journal)).await.unwrap());
+        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+        let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap()));
+        let secret = authority.know(|known| known.secret.clone());
+        let environment = HashMap::from_iter([("SECRET".to_owned(), secret)]);
+        let environment = Arc::new(Mutex::new(environment));
+        let variables = Arc::clone(&environment);
+        let secrets =
+            Secrets::new(journal, None, move |name| variables.lock().unwrap().get(name).cloned());
+        let options = Options { secrets: Some(Arc::new(secrets)), ..Options::default() };
+        let crib = Toolcrib::new(catalog, client, Shared(Arc::clone(&clock)), options);
+        let all = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
+        let matcher = json!({"claim": "sub", "operator": "exists"});
+        let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
+        let world = Self { crib, upstream, authority, clock, environment };
+        for who in ["ada", "bob"] {
+            let subjects = |token: String| {
+                world.authority.know(|known| known.subjects.insert(token, who.to_owned()))
+            };
+            subjects(token_of(who));
+        }
+        for command in [
+            Command::Group("all".parse().unwrap(), GroupCommand::Create(read(all))),
+            Command::Policy("all".parse().unwrap(), PolicyCommand::Define(read(policy))),
+        ] {
+            world.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+        }
+        world
+    }
+
+    /// By token exchange, with some of it as told.
+    pub(crate) fn exchange(&self, more: &Value) -> Value {
+        let url = self.authority.server.url("/token");
+        let auth = json!({"kind": "token_exchange", "token_url": url, "client_id": CLIENT,
+            "client_secret": "env:SECRET", "audience": "api"});
+        merged(auth, more)
+    }
+
+    pub(crate) fn own_token(&self) -> Value {
+        let mut auth = self.exchange(&json!({}));
+        auth["kind"] = json!("client_credentials");
+        auth
+    }
+
+    /// A source of ours, with some of it as told.
+    pub(crate) async fn register(&self, more: &Value) -> RefreshResult {
+        let settings = json!({"kind": "openapi", "specification": {"text": specification(None)}});
+        let profile = json!({"name": "Pets", "url": self.upstream.url(""), "settings": settings,
+            "required_scopes": [], "limits": {"all": {"concurrent": 256}}});
+        let profile = read(merged(profile, more));
+        let id: model::SourceId = "pets".parse().unwrap();
+        let known = self.crib.catalog().snapshot().source(&id).is_some();
+        let command = match known {
+            true => SourceCommand::Update(profile),
+            false => SourceCommand::Register(profile),
+        };
+        let command = Command::Source(id.clone(), command);
+        self.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+        self.crib.refresher().refresh(&id, true, &Context::default()).await.unwrap()
+    }
+
+    pub(crate) async fn call(&self, who: &str, tool: &str) -> Outcome {
+        self.call_with(&agent(who), &CameWith::token_of(&token_of(who)), tool).await
+    }
+
+    pub(crate) async fn call_with(&self, agent: &Agent, came: &CameWith, tool: &str) -> Outcome {
+        let view = self.crib.view(agent).came_with(came);
+        view.call(tool, Map::new()).await.unwrap()
+    }
+
+    pub(crate) fn pass(&self, seconds: i64) {
+        self.clock.advance(SignedDuration::from_secs(seconds));
+    }
+
+    /// What the upstream was asked last.
+    pub(crate) fn last(&self) -> Asked {
+        self.upstream.asked().pop().unwrap()
+    }
+
+    /// How often it was called.
+    pub(crate) fn calls(&self) -> usize {
+        self.upstream.asked().iter().filter(|asked| asked.path.starts_with("/pets")).count()
+    }
+}
+
+pub(crate) fn merged(mut value: Value, more: &Value) -> Value {
+    for (name, other) in more.as_object().unwrap() {
+        match other {
+            Value::Null => drop(value.as_object_mut().unwrap().remove(name)),
+            other => value[name] = other.clone(),
+        }
+    }
+    value
+}
+
+/// Stands for a token of an agent, which must be seen nowhere.
+pub(crate) fn token_of(who: &str) -> String {
+    format!("canary-token-of-{who}-5be1")
+}
+
+pub(crate) fn agent(who: &str) -> Agent {
+    let claims = json!({"iss": "https://id.example", "sub": who, "scope": "pets:read other"});
+    Agent { subject: who.into(), claims: Arc::new(read(claims)) }
+}
+
+pub(crate) fn code(outcome: &Outcome) -> Option<ErrorCode> {
+    outcome.error.as_ref().map(|failure| failure.code)
+}

@@ -1,0 +1,181 @@
+//! Tokens that are asked for without a user, where an admin says: client credentials (RFC 6749, section 4.4) and token
+//! exchange (RFC 8693).
+
+use std::fmt;
+
+use model::ClientProof;
+use serde::Deserialize;
+use serde_json::Value;
+use url::form_urlencoded::Serializer;
+
+use super::fetch::{Way, parsed, unusable};
+use super::settings::OAuthLimits;
+use super::token::{WHAT, basic, is_token, post, seconds};
+use super::{HttpClient, OAuthError, Url, server};
+use crate::http::header::{AUTHORIZATION, HeaderMap};
+use crate::http::origin;
+
+const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+/// The kind of token that is given and, unless somebody says otherwise, asked for (RFC 8693, section 3).
+pub const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+/// An access token that says of itself what it looks like.
+const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
+
+/// Where tokens are asked for.
+#[derive(Clone, Debug)]
+pub struct TokenPlace {
+    url: Url,
+    /// What the metadata says that it takes.
+    proof: Option<ClientProof>,
+}
+
+/// A wish for a token. It cannot be printed: it holds secrets.
+#[derive(Clone, Copy)]
+pub struct Grant<'a> {
+    /// Who we are.
+    pub client_id: &'a str,
+    /// How we prove that.
+    pub client_secret: &'a str,
+    /// Where the proof stands; if nobody says, where the metadata says, and otherwise in a header.
+    pub proof: Option<ClientProof>,
+    /// Somebody's token that is to be exchanged; without one, the token is our own.
+    pub subject: Option<Subject<'a>>,
+    /// For whom the token is.
+    pub audience: Option<&'a str>,
+    /// What it may do.
+    pub scopes: &'a [Box<str>],
+}
+
+/// A token that is exchanged for another.
+#[derive(Clone, Copy)]
+pub struct Subject<'a> {
+    /// The token.
+    pub token: &'a str,
+    /// The kind of token that is asked for.
+    pub requested: &'a str,
+}
+
+/// A token that was given. It cannot be printed.
+pub struct Granted {
+    /// The token.
+    pub token: String,
+    /// For how many seconds it holds, if that was said.
+    pub expires_in: Option<u64>,
+}
+
+impl fmt::Debug for Granted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Granted").finish_non_exhaustive()
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: String,
+    token_type: String,
+    issued_token_type: Option<String>,
+    expires_in: Option<Value>,
+}
+
+/// Asks for tokens: guarded by the client's policy, within limits, and not in the open unless that is trusted.
+#[derive(Clone)]
+pub struct Grants {
+    /// Through which everything is asked.
+    pub client: HttpClient,
+    /// The bounds.
+    pub limits: OAuthLimits,
+    /// Whether authorization servers may be spoken to without TLS although they are on another machine.
+    pub trusts_plain_http: bool,
+}
+
+impl Grants {
+    fn way(&self) -> Way<'_> {
+        let Self { client, limits, trusts_plain_http } = self;
+        Way { client, limits: *limits, trusts_plain_http: *trusts_plain_http }
+    }
+
+    /// At this url.
+    pub fn place(&self, url: &Url) -> Result<TokenPlace, OAuthError> {
+        let url = self.way().place("the place for tokens", url.as_str())?;
+        Ok(TokenPlace { url, proof: None })
+    }
+
+    /// Where the metadata of an issuer says (RFC 8414, OpenID Connect Discovery).
+    pub async fn find(&self, issuer: &str) -> Result<TokenPlace, OAuthError> {
+        let server = server::find(self.way(), issuer).await?;
+        let methods = server.metadata.token_endpoint_auth_methods_supported.as_deref();
+        let takes = |name: &str| methods.is_some_and(|all| all.iter().any(|method| method == name));
+        // Basic is what all of them take (RFC 6749, section 2.3.1).
+        let is_post = takes("client_secret_post") && !takes("client_secret_basic");
+        Ok(TokenPlace { url: server.token, proof: is_post.then_some(ClientProof::Post) })
+    }
+
+    /// Asks once.
+    pub async fn ask(&self, place: &TokenPlace, grant: Grant<'_>) -> Result<Granted, OAuthError> {
+        let url = &place.url;
+        let (headers, form) = form(place, grant)?;
+        let document = post(self.way(), url, &origin(url), headers, form).await?;
+        granted(url, parsed(WHAT, url, document)?, grant.subject)
+    }
+}
+
+fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAuthError> {
+    let odd = || unusable("a client", &place.url, "it cannot be shown");
+    let mut form = Serializer::new(String::new());
+    match grant.subject {
+        Some(subject) => {
+            form.append_pair("grant_type", EXCHANGE);
+            form.append_pair("subject_token", subject.token);
+            form.append_pair("subject_token_type", ACCESS_TOKEN);
+            form.append_pair("requested_token_type", subject.requested);
+        }
+        None => {
+            form.append_pair("grant_type", "client_credentials");
+        }
+    }
+    if let Some(audience) = grant.audience {
+        form.append_pair("audience", audience);
+    }
+    if !grant.scopes.is_empty() {
+        form.append_pair("scope", &grant.scopes.join(" "));
+    }
+    let mut headers = HeaderMap::new();
+    match grant.proof.or(place.proof).unwrap_or(ClientProof::Basic) {
+        ClientProof::Basic => {
+            let value = basic(grant.client_id, grant.client_secret).ok_or_else(odd)?;
+            headers.insert(AUTHORIZATION, value);
+        }
+        ClientProof::Post => {
+            form.append_pair("client_id", grant.client_id);
+            form.append_pair("client_secret", grant.client_secret);
+        }
+    }
+    Ok((headers, form.finish()))
+}
+
+fn granted(
+    place: &Url,
+    answer: Answer,
+    subject: Option<Subject<'_>>,
+) -> Result<Granted, OAuthError> {
+    let refuse = |why| unusable(WHAT, place, why);
+    // One of another kind must be shown in another way, and `N_A` not at all (RFC 8693, section 2.2.1).
+    if !answer.token_type.eq_ignore_ascii_case("bearer") {
+        return Err(refuse("it is not one that its bearer may use"));
+    }
+    if !is_token(&answer.access_token) {
+        return Err(refuse("it has characters that no token has, or too many"));
+    }
+    if let Some(subject) = subject {
+        let fits = |kind: &str| [subject.requested, ACCESS_TOKEN, JWT].contains(&kind);
+        if !answer.issued_token_type.as_deref().is_some_and(fits) {
+            return Err(refuse("its `issued_token_type` is not what was asked for"));
+        }
+        // Whoever hands the token back has exchanged nothing: it would go where it was never meant for.
+        if answer.access_token == subject.token {
+            return Err(refuse("it is the one that was to be exchanged"));
+        }
+    }
+    let expires_in = answer.expires_in.as_ref().and_then(seconds);
+    Ok(Granted { token: answer.access_token, expires_in })
+}
