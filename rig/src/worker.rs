@@ -168,6 +168,7 @@ fn command(number: u64) -> Command {
                         name: Some(format!("name_{}", number % 17).into()),
                         description: None,
                         visibility: None,
+                        required_scopes: None,
                     }),
                 },
             )

@@ -50,7 +50,7 @@ impl Product {
 
     pub(super) fn identity(claims: &Value) -> anyhow::Result<Identity> {
         let agent = Agent { subject: "somebody".into(), claims: Arc::new(read(claims)?) };
-        Ok(Identity { agent, means: Means::Token })
+        Ok(Identity { agent, means: Means::Token, came_with: Default::default() })
     }
 
     pub(super) fn view(&self, identity: &Identity) -> AgentView {
@@ -107,6 +107,7 @@ impl Product {
                 name: name.as_deref().map(Into::into),
                 description: None,
                 visibility: visibility.map(to_visibility),
+                required_scopes: None,
             }),
             ToolWish::Label(labels) => ToolCommand::Label(read(labels)?),
             ToolWish::Approve => {
