@@ -137,7 +137,7 @@ impl World {
         };
         only_if(selectors.iter().all(says_something))?;
         if let GroupWish::Create(group) = wish {
-            only_if(!self.groups.contains_key(id))?;
+            only_if(!self.groups.contains_key(id) && group.can_match())?;
             self.groups.insert(id.to_owned(), Group { is_active: true, ..group.clone() });
             return Ok(());
         }
@@ -148,7 +148,12 @@ impl World {
             self.groups.remove(id);
             return Ok(());
         }
-        group.apply(wish);
+        let mut changed = group.clone();
+        changed.apply(wish);
+        if matches!(wish, GroupWish::Update { .. } | GroupWish::ReplaceSelectors(_)) {
+            only_if(changed.can_match())?;
+        }
+        *group = changed;
         Ok(())
     }
 
@@ -210,6 +215,12 @@ impl Tool {
 }
 
 impl Group {
+    /// Nothing is a tool and a prompt.
+    fn can_match(&self) -> bool {
+        let kind = |selector: &Selector| selector.kind.clone().unwrap_or_else(|| "tool".to_owned());
+        self.any || self.selectors.iter().map(kind).collect::<BTreeSet<_>>().len() < 2
+    }
+
     fn apply(&mut self, wish: &GroupWish) {
         match wish {
             GroupWish::Create(_) | GroupWish::Delete => {}
