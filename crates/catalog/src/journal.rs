@@ -25,7 +25,7 @@ pub use memory::MemoryJournal;
 pub(crate) use postgres::Link as PostgresLink;
 pub use postgres::{PostgresJournal, PostgresUrl};
 pub use sqlite::SqliteJournal;
-pub(crate) use sqlite::{failure as sqlite_failure, is_shm_growth};
+pub(crate) use sqlite::{failure as sqlite_failure, is_shm_growth, off_the_async_threads};
 
 /// What every method of a [`Journal`] returns.
 pub type Answering<'a, T> = Pin<Box<dyn Future<Output = Result<T, JournalError>> + Send + 'a>>;

@@ -5,6 +5,8 @@
 mod append;
 #[path = "journal/beside.rs"]
 mod beside;
+#[path = "support/database.rs"]
+mod database;
 #[path = "journal/documents.rs"]
 mod documents;
 #[path = "journal/leases.rs"]

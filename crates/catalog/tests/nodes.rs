@@ -14,26 +14,15 @@ use toolcrib_catalog::journal::{
 use toolcrib_catalog::journal::{StreamAppend, StreamName, Version};
 use toolcrib_catalog::{Catalog, Command, CommandError};
 
-#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
-fn server() -> String {
-    std::env::var("TOOLCRIB_TEST_POSTGRES").expect(
-        "run the tests through `cargo xtask test`, or start a server with `cargo xtask postgres`",
-    )
-}
+#[path = "support/database.rs"]
+mod support;
+
+use self::support::database;
 
 async fn client(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
-}
-
-/// An empty database of the test's own.
-async fn database(name: &str) -> String {
-    let server = server();
-    let client = client(&server).await;
-    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
 }
 
 async fn journal(url: &str) -> Arc<dyn Journal> {

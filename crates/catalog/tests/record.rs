@@ -11,6 +11,11 @@ use toolcrib_catalog::record::{
     Records, Row, ShownBy, SqliteRecords, UsageOf, verify_records,
 };
 
+use self::support::database;
+
+#[path = "support/database.rs"]
+mod support;
+
 struct Store {
     records: Arc<dyn Records>,
     folder: Option<tempfile::TempDir>,
@@ -27,16 +32,6 @@ async fn stores(name: &str) -> [Store; 3] {
         Store { records: Arc::new(sqlite), folder: Some(folder), url: None },
         Store { records: Arc::new(postgres), folder: None, url: Some(url) },
     ]
-}
-
-#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
-async fn database(name: &str) -> String {
-    let server = std::env::var("TOOLCRIB_TEST_POSTGRES").expect("run `cargo xtask test`");
-    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
 }
 
 impl Store {

@@ -49,12 +49,14 @@ pub use openapi::{Describe, OpenapiSettings, SpecificationPlace};
 pub use pattern::{InvalidPattern, Pattern};
 pub use policy::{InvalidPolicy, PolicyRules};
 pub use raw_json::RawJson;
-pub use schema::{Definition, Document, InvalidSchema, Schema, SchemaRef, StoredSchema};
+pub use schema::{
+    Definition, Document, InvalidSchema, Schema, SchemaRef, StoredSchema, names_others,
+};
 pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
 pub use sentence::sentence;
 pub use source::{
     ApiKeyLocation, Auth, AuthProblem, ClientProof, Health, InvalidCommand, InvalidKind,
     InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings, SourceProfile, SourceUrl,
-    StdioCommand, Trust, Visibility, is_scope,
+    StdioCommand, TokenClient, Trust, Visibility, is_scope,
 };

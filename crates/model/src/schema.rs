@@ -351,6 +351,22 @@ fn push_definitions<'a>(
     }
 }
 
+/// Whether an object's schema may name members elsewhere than in its own `properties`.
+pub fn names_others(schema: &Value) -> bool {
+    const ELSEWHERE: [&str; 9] = [
+        "$ref",
+        "$dynamicRef",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "if",
+        "dependentSchemas",
+        "patternProperties",
+        "unevaluatedProperties",
+    ];
+    ELSEWHERE.iter().any(|keyword| schema.get(keyword).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

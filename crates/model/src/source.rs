@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use self::auth::{ApiKeyLocation, Auth, AuthProblem, ClientProof, is_scope};
+pub use self::auth::{ApiKeyLocation, Auth, AuthProblem, ClientProof, TokenClient, is_scope};
 pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
 use crate::{Name, OpenapiSettings, SourceId, SourceLimits};
 

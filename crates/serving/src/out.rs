@@ -53,6 +53,18 @@ pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {word}")
 }
 
+/// `ok`, or all that is wrong.
+pub(crate) fn problems(problems: &[impl AsRef<str>]) -> String {
+    if problems.is_empty() {
+        return "ok\n".to_owned();
+    }
+    let mut text = format!("\n{}:\n", counted(problems.len(), "problem", "problems"));
+    for problem in problems {
+        text += &format!("  {}\n", plain(problem.as_ref()));
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

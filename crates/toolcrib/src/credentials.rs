@@ -10,7 +10,7 @@ use std::sync::Arc;
 use catalog::clock::Clock;
 use execution::{Given, Own};
 use model::{Agent, Auth, Digest, ErrorCode, Failure, SecretRef, Settings, SourceId};
-use model::{SourceProfile, header as names};
+use model::{SourceProfile, TokenClient, header as names};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use upstream::egress::Allowed;
@@ -136,7 +136,7 @@ impl Keyring {
         if let Some(problem) = profile.auth.problems().first() {
             return Err(wish.failed(source, problem));
         }
-        let secret = read(source, wish.client_secret, secrets).await?;
+        let secret = read(source, &wish.client.client_secret, secrets).await?;
         let key = wish.key(source, &secret);
         let held = self.tokens.get(key, self.ask(profile, &wish, &secret)).await;
         held.map(Some).map_err(|error| wish.refused(source, &error))
@@ -150,7 +150,7 @@ impl Keyring {
     ) -> Result<Granted, OAuthError> {
         let allowed = profile.allow.iter().filter_map(|text| text.parse::<Allowed>().ok());
         let allowed: Vec<Allowed> = allowed.collect();
-        let named = wish.token_url.cloned().or_else(|| wish.issuer?.parse().ok());
+        let named = wish.token_url().cloned().or_else(|| wish.issuer()?.parse().ok());
         // To a host that is allowed by name, the way is the admin's own.
         let trusts = |url: &Url| allowed.iter().any(|allowed| allowed.names(url));
         let grants = Grants {
@@ -162,35 +162,30 @@ impl Keyring {
                 .unwrap_or_else(|_| self.client.clone()),
             limits: OAuthLimits::default(),
         };
-        let place = match (wish.token_url, wish.issuer) {
+        let place = match (wish.token_url(), wish.issuer()) {
             (Some(url), _) => grants.place(url)?,
             (None, issuer) => self.tokens.place(issuer.unwrap_or_default(), &grants).await?,
         };
         let grant = Grant {
-            client_id: wish.client_id,
+            client_id: &wish.client.client_id,
             client_secret: secret.expose_secret(),
-            proof: wish.proof,
+            proof: wish.client.client_proof,
             subject: wish.subject.map(|(_, token)| Subject {
                 token: token.expose_secret(),
                 requested: wish.requested,
             }),
             audience: wish.audience,
-            scopes: wish.scopes,
+            scopes: &wish.client.scopes,
         };
         let granted = grants.ask(&place, grant).await;
-        granted.inspect_err(|_| self.tokens.look_again(wish.issuer.unwrap_or_default()))
+        granted.inspect_err(|_| self.tokens.look_again(wish.issuer().unwrap_or_default()))
     }
 }
 
 /// A token that is wished for.
 struct Wish<'a> {
-    token_url: Option<&'a Url>,
-    issuer: Option<&'a str>,
-    client_id: &'a str,
-    client_secret: &'a SecretRef,
-    proof: Option<model::ClientProof>,
+    client: &'a TokenClient,
     audience: Option<&'a str>,
-    scopes: &'a [Box<str>],
     requested: &'a str,
     /// Whose token is exchanged.
     subject: Option<(&'a Agent, &'a SecretString)>,
@@ -201,55 +196,32 @@ impl<'a> Wish<'a> {
     fn of(auth: &'a Auth, subject: Option<(&'a Agent, &'a SecretString)>) -> Option<Self> {
         match auth {
             Auth::None | Auth::ApiKey { .. } | Auth::Basic { .. } | Auth::Bearer { .. } => None,
-            Auth::ClientCredentials {
-                token_url,
-                issuer,
-                client_id,
-                client_secret,
-                client_proof,
-                audience,
-                scopes,
-            } => Some(Self {
-                token_url: token_url.as_ref().map(model::SourceUrl::as_url),
-                issuer: issuer.as_deref(),
-                client_id,
-                client_secret,
-                proof: *client_proof,
-                audience: audience.as_deref(),
-                scopes,
-                requested: ACCESS_TOKEN,
-                subject,
-            }),
-            Auth::TokenExchange {
-                token_url,
-                issuer,
-                client_id,
-                client_secret,
-                client_proof,
-                audience,
-                scopes,
-                requested_token_type,
-            } => Some(Self {
-                token_url: token_url.as_ref().map(model::SourceUrl::as_url),
-                issuer: issuer.as_deref(),
-                client_id,
-                client_secret,
-                proof: *client_proof,
-                audience: Some(audience.as_str()),
-                scopes,
-                requested: requested_token_type.as_deref().unwrap_or(ACCESS_TOKEN),
-                subject,
-            }),
+            Auth::ClientCredentials { client, audience } => {
+                let (audience, requested) = (audience.as_deref(), ACCESS_TOKEN);
+                Some(Self { client, audience, requested, subject })
+            }
+            Auth::TokenExchange { client, audience, requested_token_type } => {
+                let requested = requested_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
+                Some(Self { client, audience: Some(audience.as_str()), requested, subject })
+            }
         }
+    }
+
+    fn token_url(&self) -> Option<&'a Url> {
+        self.client.token_url.as_ref().map(model::SourceUrl::as_url)
+    }
+
+    fn issuer(&self) -> Option<&'a str> {
+        self.client.issuer.as_deref()
     }
 
     /// Everything that the token depends on. Two tokens of one agent may allow different things, and a secret that was
     /// replaced was replaced for a reason: both are in it, as a digest that says nothing about them.
     fn key(&self, source: &SourceId, secret: &SecretString) -> Digest {
         let subject = self.subject.map(|(agent, token)| (whose(agent), token.expose_secret()));
-        let place = (self.token_url.map(Url::as_str), self.issuer);
-        let proof = (self.client_id, secret.expose_secret(), self.proof);
-        let wished = (self.audience, self.scopes, self.requested);
+        let place = (self.token_url().map(Url::as_str), self.issuer());
+        let proof = (&self.client.client_id, secret.expose_secret(), self.client.client_proof);
+        let wished = (self.audience, &self.client.scopes, self.requested);
         Digest::of(json!([source, place, proof, wished, subject]).to_string())
     }
 

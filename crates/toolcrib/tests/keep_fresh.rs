@@ -1,6 +1,8 @@
 //! Sources are kept fresh by themselves: on time, after failures, when somebody wakes them, one at a time.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../catalog/tests/support/database.rs"]
+mod database;
 #[path = "keep_fresh/hanging.rs"]
 mod hanging;
 #[path = "keep_fresh/nodes.rs"]

@@ -68,7 +68,7 @@ fn label_stream() -> StreamName {
 fn source_events_are_stored_like_this() {
     insta::assert_snapshot!(stored(&source_events()), @r##"
     SourceRegistered {"profile":{"name":"Pets","settings":{"kind":"openapi"},"auth":{"kind":"none"},"trust":"auto","visibility":"listed","shrink_limit":50}}
-    SourceUpdated {"profile":{"name":"Pets by MCP","description":"All our pets","url":"https://pets.example/mcp","settings":{"kind":"mcp","command":{"program":"pets-mcp","arguments":["--read-only"],"environment":{"TOKEN":"env:PETS_TOKEN"},"directory":"/srv/pets"},"lifecycle":"transient"},"auth":{"kind":"token_exchange","token_url":"https://id.example/token","client_id":"toolcrib","client_secret":"sealed:pets","audience":"pets","scopes":["pets.read"]},"forward_headers":["x-request-id"],"trust":"review","visibility":"searchable","refresh_every":3600,"shrink_limit":20}}
+    SourceUpdated {"profile":{"name":"Pets by MCP","description":"All our pets","url":"https://pets.example/mcp","settings":{"kind":"mcp","command":{"program":"pets-mcp","arguments":["--read-only"],"environment":{"TOKEN":"env:PETS_TOKEN"},"directory":"/srv/pets"},"lifecycle":"transient"},"auth":{"kind":"token_exchange","token_url":"https://id.example/token","client_id":"toolcrib","client_secret":"sealed:pets","scopes":["pets.read"],"audience":"pets"},"forward_headers":["x-request-id"],"trust":"review","visibility":"searchable","refresh_every":3600,"shrink_limit":20}}
     SourceDisabled {}
     SourceEnabled {}
     SourceSyncStarted {}
@@ -220,8 +220,8 @@ fn every_kind_of_auth_is_written_as_it_was_read() {
         r#"{"kind":"api_key","location":"header","name":"x-key","value":"env:KEY"}"#,
         r#"{"kind":"basic","username":"me","password":"file:/run/secrets/password"}"#,
         r#"{"kind":"bearer","token":"sealed:pets"}"#,
-        r#"{"kind":"client_credentials","token_url":"https://id.example/token","client_id":"me","client_secret":"env:S","audience":"pets","scopes":["read"]}"#,
-        r#"{"kind":"token_exchange","token_url":"https://id.example/token","client_id":"me","client_secret":"env:S","audience":"pets","scopes":["read"]}"#,
+        r#"{"kind":"client_credentials","token_url":"https://id.example/token","client_id":"me","client_secret":"env:S","scopes":["read"],"audience":"pets"}"#,
+        r#"{"kind":"token_exchange","token_url":"https://id.example/token","client_id":"me","client_secret":"env:S","scopes":["read"],"audience":"pets"}"#,
     ];
     for text in all {
         let auth: model::Auth = serde_json::from_str(text).unwrap();

@@ -88,15 +88,7 @@ impl SqliteJournal {
             }
             result
         };
-        Box::pin(async move {
-            // Cancelled only when the whole program ends.
-            let gone = |error: tokio::task::JoinError| JournalError::Unavailable {
-                place: self.path.display().to_string(),
-                cause: error.to_string(),
-                maybe_stored: false,
-            };
-            tokio::task::spawn_blocking(work).await.map_err(gone)?
-        })
+        off_the_async_threads(&self.path, work)
     }
 
     /// Runs a change on the writer's connection, between two group commits.
@@ -247,4 +239,20 @@ pub(crate) fn is_shm_growth(error: &rusqlite::Error) -> bool {
     error
         .sqlite_error()
         .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+}
+
+/// Works on a file where it keeps nobody waiting.
+pub(crate) fn off_the_async_threads<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
+) -> Answering<'_, T> {
+    Box::pin(async move {
+        // Cancelled only when the whole program ends.
+        let gone = |error: tokio::task::JoinError| JournalError::Unavailable {
+            place: path.display().to_string(),
+            cause: error.to_string(),
+            maybe_stored: false,
+        };
+        tokio::task::spawn_blocking(work).await.map_err(gone)?
+    })
 }

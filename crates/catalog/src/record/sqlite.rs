@@ -16,7 +16,9 @@ use super::usage::added;
 use super::{
     CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
 };
-use crate::journal::{Answering, JournalError, is_shm_growth, sqlite_failure};
+use crate::journal::{
+    Answering, JournalError, is_shm_growth, off_the_async_threads, sqlite_failure,
+};
 
 /// `crec`: says that a database file is a record of ours.
 const APPLICATION_ID: i64 = 0x6372_6563;
@@ -112,14 +114,7 @@ impl SqliteRecords {
             let mut connection = connection.lock().expect("no one panics while holding it");
             work(&mut connection).map_err(|error| sqlite_failure(&path, &error))
         };
-        Box::pin(async move {
-            let gone = |error: tokio::task::JoinError| JournalError::Unavailable {
-                place: self.path.display().to_string(),
-                cause: error.to_string(),
-                maybe_stored: false,
-            };
-            tokio::task::spawn_blocking(work).await.map_err(gone)?
-        })
+        off_the_async_threads(&self.path, work)
     }
 }
 

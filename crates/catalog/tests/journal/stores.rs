@@ -8,6 +8,8 @@ use toolcrib_catalog::journal::{Append, Journal, JournalError, NewEvent, Recorde
 use toolcrib_catalog::journal::{MemoryJournal, PostgresJournal, SqliteJournal};
 use toolcrib_catalog::journal::{Position, StreamName, Version};
 
+use crate::database::database;
+
 /// An empty journal of one kind.
 pub(crate) struct Store {
     pub(crate) name: &'static str,
@@ -63,23 +65,6 @@ fn clock() -> Arc<ManualClock> {
 
 async fn connect(url: &str) -> Arc<dyn Journal> {
     Arc::new(PostgresJournal::connect(url.parse().unwrap()).await.unwrap())
-}
-
-#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
-fn server() -> String {
-    std::env::var("TOOLCRIB_TEST_POSTGRES").expect(
-        "run the tests through `cargo xtask test`, or start a server with `cargo xtask postgres`",
-    )
-}
-
-/// An empty database of the law's own.
-async fn database(name: &str) -> String {
-    let server = server();
-    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
 }
 
 impl Store {

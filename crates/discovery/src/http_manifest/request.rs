@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{BodyEncoding, HttpRequest};
+use model::{BodyEncoding, HttpRequest, names_others};
 use serde_json::Value;
 use url::Url;
 
@@ -43,7 +43,7 @@ fn with_query(endpoint: &str, input_schema: &Value) -> String {
     let pairs = names.iter().map(|name| format!("form({name}, args[{name}])"));
     // Whatever else the schema lets through, each under its own name.
     let rest =
-        names_others(input_schema).then(|| format!("form(\"\", rest({}))", names.join(", ")));
+        takes_others(input_schema).then(|| format!("form(\"\", rest({}))", names.join(", ")));
     let all: Vec<String> = fixed.chain(pairs).chain(rest).collect();
     match all.is_empty() {
         true => path.to_owned(),
@@ -52,21 +52,11 @@ fn with_query(endpoint: &str, input_schema: &Value) -> String {
 }
 
 /// Whether arguments may come that are not among its own `properties`.
-fn names_others(schema: &Value) -> bool {
-    const ELSEWHERE: [&str; 9] = [
-        "$ref",
-        "$dynamicRef",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "if",
-        "patternProperties",
-        "dependentSchemas",
-        "unevaluatedProperties",
-    ];
-    let others = schema.get("additionalProperties");
-    others.is_some_and(|others| *others != false)
-        || ELSEWHERE.iter().any(|keyword| schema.get(keyword).is_some())
+fn takes_others(schema: &Value) -> bool {
+    match schema.get("additionalProperties") {
+        Some(others) if *others != false => true,
+        _ => names_others(schema),
+    }
 }
 
 /// A string literal of the template language, in which nothing looks like code.

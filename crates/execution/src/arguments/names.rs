@@ -1,26 +1,14 @@
 //! Arguments that the schema does not name: most likely a name was misspelt.
 
+use model::names_others;
 use serde_json::{Map, Value};
 
 use super::{Others, PROBLEMS, Problem};
 
-/// Keywords beside `properties` that may name arguments too.
-const NAMING: [&str; 9] = [
-    "$ref",
-    "$dynamicRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "if",
-    "dependentSchemas",
-    "patternProperties",
-    "unevaluatedProperties",
-];
-
 /// Whether an argument that `properties` does not name is a mistake.
 pub(super) fn is_closed(schema: &Value, others: Others) -> bool {
     match schema.get("additionalProperties") {
-        None => others == Others::Refused && !NAMING.iter().any(|word| schema.get(word).is_some()),
+        None => others == Others::Refused && !names_others(schema),
         Some(additional) => {
             *additional == Value::Bool(false) && schema.get("patternProperties").is_none()
         }

@@ -38,50 +38,45 @@ pub enum Auth {
     },
     /// OAuth 2 client credentials.
     ClientCredentials {
-        /// Where tokens come from.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        token_url: Option<SourceUrl>,
-        /// Whose metadata says where tokens come from, instead of `token_url`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        issuer: Option<Box<str>>,
-        /// Who toolcrib is there.
-        client_id: Box<str>,
-        /// How it proves that.
-        client_secret: SecretRef,
-        /// Where the proof stands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        client_proof: Option<ClientProof>,
+        /// Who toolcrib is, and where.
+        #[serde(flatten)]
+        client: TokenClient,
         /// For whom the token is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         audience: Option<Box<str>>,
-        /// What the token may do.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        scopes: Vec<Box<str>>,
     },
     /// RFC 8693: the agent's token is exchanged for one that names the upstream.
     TokenExchange {
-        /// Where tokens are exchanged.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        token_url: Option<SourceUrl>,
-        /// Whose metadata says where tokens are exchanged, instead of `token_url`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        issuer: Option<Box<str>>,
-        /// Who toolcrib is there.
-        client_id: Box<str>,
-        /// How it proves that.
-        client_secret: SecretRef,
-        /// Where the proof stands.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        client_proof: Option<ClientProof>,
+        /// Who toolcrib is, and where.
+        #[serde(flatten)]
+        client: TokenClient,
         /// For whom the token is. Required: a token without an audience could be used anywhere.
         audience: Name,
-        /// What the token may do.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        scopes: Vec<Box<str>>,
         /// The kind of token that is asked for; an access token unless it is said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requested_token_type: Option<Box<str>>,
     },
+}
+
+/// A client of an authorization server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenClient {
+    /// Where tokens come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<SourceUrl>,
+    /// Whose metadata says where tokens come from, instead of `token_url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<Box<str>>,
+    /// Who toolcrib is there.
+    pub client_id: Box<str>,
+    /// How it proves that.
+    pub client_secret: SecretRef,
+    /// Where the proof stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_proof: Option<ClientProof>,
+    /// What the token may do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Box<str>>,
 }
 
 /// Where an API key goes.
@@ -160,8 +155,8 @@ impl Auth {
                 let fits = !username.contains(|c: char| c == ':' || c.is_control());
                 say(fits, "username", "has a colon or a control character");
             }
-            Self::ClientCredentials { token_url, issuer, scopes, .. }
-            | Self::TokenExchange { token_url, issuer, scopes, .. } => {
+            Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
+                let TokenClient { token_url, issuer, scopes, .. } = client;
                 let both = token_url.is_some() && issuer.is_some();
                 say(!both, "issuer", "stands beside `token_url`: give one");
                 let is_missing = token_url.is_none() && issuer.is_none();

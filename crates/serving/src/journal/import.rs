@@ -253,9 +253,10 @@ fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
         Auth::None => Vec::new(),
         Auth::ApiKey { value: secret, .. }
         | Auth::Basic { password: secret, .. }
-        | Auth::Bearer { token: secret }
-        | Auth::ClientCredentials { client_secret: secret, .. }
-        | Auth::TokenExchange { client_secret: secret, .. } => vec![secret],
+        | Auth::Bearer { token: secret } => vec![secret],
+        Auth::ClientCredentials { client, .. } | Auth::TokenExchange { client, .. } => {
+            vec![&client.client_secret]
+        }
     };
     match &profile.settings {
         Settings::Mcp { command: Some(command), .. } => {

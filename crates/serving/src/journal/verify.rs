@@ -55,13 +55,7 @@ impl Report {
         if 0 < *not_understood {
             text += &format!("not understood by this version, and kept: {not_understood}\n");
         }
-        if self.ok {
-            return text + "ok\n";
-        }
-        text += &format!("\n{}:\n", out::counted(problems.len(), "problem", "problems"));
-        for problem in problems {
-            text += &format!("  {}\n", out::plain(problem));
-        }
+        text += &out::problems(problems);
         text
     }
 }

@@ -34,13 +34,7 @@ impl Report {
         let RecordVerification { rows, removed, head, problems } = &self.verification;
         let mut text =
             format!("calls    {rows}\nremoved  {removed}\nhead     {} {}\n", head.id, head.hash);
-        if self.ok {
-            return text + "ok\n";
-        }
-        text += &format!("\n{}:\n", out::counted(problems.len(), "problem", "problems"));
-        for problem in problems {
-            text += &format!("  {}\n", out::plain(problem));
-        }
+        text += &out::problems(problems);
         text
     }
 }

@@ -6,30 +6,13 @@ use std::time::Duration;
 
 use catalog::source::SourceCommand;
 use serde_json::json;
-use tokio_postgres::NoTls;
 use toolcrib::{Catalog, JournalPlace, Position, Refresher, SystemClock};
 
+use crate::database::database;
 use crate::server::{Upstream, answer};
 use crate::world::{client, execute, id, profile, specification};
 
 const SOURCES: usize = 20;
-
-#[expect(clippy::disallowed_methods, reason = "the test command says where its server is")]
-fn server() -> String {
-    std::env::var("TOOLCRIB_TEST_POSTGRES").expect(
-        "run the tests through `cargo xtask test`, or start a server with `cargo xtask postgres`",
-    )
-}
-
-/// An empty database of the test's own.
-async fn database(name: &str) -> String {
-    let server = server();
-    let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await.unwrap();
-    client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
-    format!("{}/{name}", server.rsplit_once('/').unwrap().0)
-}
 
 struct Node {
     catalog: Arc<Catalog>,
