@@ -6,6 +6,7 @@ pub(crate) mod doors;
 mod journal;
 pub(crate) mod openapi;
 pub(crate) mod opened;
+mod overload;
 mod peers;
 mod record;
 mod report;
@@ -19,12 +20,12 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, openapi, record, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, openapi, overload, record, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
     quick: bool,
-    /// Only this part: appends, refresh, start or memory; toolsets or tokens; speed or streams; cost or hostile. Writes no figures.
+    /// Only this part: appends, refresh, start or memory; toolsets or tokens; speed or streams; processor or source; cost or hostile. Writes no figures.
     #[arg(long)]
     part: Option<String>,
     /// Only this store: sqlite or postgres; writes no figures.
@@ -33,7 +34,7 @@ pub(crate) struct Orders {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["access", "doors", "journal", "openapi", "record", "upstreams"];
+    let all = ["access", "doors", "journal", "openapi", "overload", "record", "upstreams"];
     let (names, folders): (Vec<&String>, Vec<&String>) =
         orders.names.iter().partition(|name| all.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
@@ -83,6 +84,14 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         openapi::run(&mut report, folder)?;
         report.print()?;
         if folder.is_some() && !orders.quick {
+            report.keep()?;
+        }
+    }
+    if asked("overload") {
+        let mut report = Report::new("overload");
+        overload::run(&mut report, &orders).await?;
+        report.print()?;
+        if !orders.quick && orders.part.is_none() {
             report.keep()?;
         }
     }

@@ -7,6 +7,7 @@ mod first_admin;
 mod greeting;
 pub(crate) mod listen;
 pub(crate) mod listener;
+mod pressure;
 mod pulse;
 mod settings;
 mod socket_file;

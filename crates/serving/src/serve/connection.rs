@@ -22,6 +22,7 @@ use tower::{Service, ServiceExt as _};
 
 use super::connections::Limits;
 use super::listener::Accepted;
+use super::pressure::{Entered, Pressure, refusal};
 use super::pulse::{Felt, Pulse};
 use super::spoken::Spoken;
 
@@ -56,6 +57,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub(super) async fn attend(
     accepted: Accepted,
     doors: impl Answers,
+    pressure: Arc<Pressure>,
     limits: Limits,
     stopping: watch::Receiver<bool>,
 ) {
@@ -67,7 +69,7 @@ pub(super) async fn attend(
     let builder = builder(limits);
     let service = TowerToHyperService::new(tower::service_fn({
         let pulse = Arc::clone(&pulse);
-        move |request| answer(request, doors.clone(), Arc::clone(&pulse))
+        move |request| answer(request, doors.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
     }));
     let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut stopping = std::pin::pin!(told(stopping));
@@ -162,6 +164,7 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
 async fn answer<B>(
     request: http::Request<B>,
     doors: impl Answers,
+    pressure: Arc<Pressure>,
     pulse: Arc<Pulse>,
 ) -> Result<http::Response<Spoken>, Infallible>
 where
@@ -169,7 +172,10 @@ where
 {
     let has_streams = request.version() == Version::HTTP_2;
     let at_work = pulse.start(has_streams);
-    let mut response = doors.oneshot(request.map(Body::new)).await?;
+    let mut response = match pressure.enter(&request) {
+        Entered::Refused => refusal(),
+        Entered::In(_under_way) => doors.oneshot(request.map(Body::new)).await?,
+    };
     if pulse.leaves() && !has_streams {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 
 use super::connection::{Answers, attend};
 use super::listener::{Accepted, Listener};
+use super::pressure::Pressure;
 
 /// What connections may take.
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +49,14 @@ pub async fn serve(
 ) {
     let (listener, places) = (listener.into(), Arc::new(Semaphore::new(limits.places)));
     let stopping = watch::Sender::new(false);
+    let pressure = Arc::new(Pressure::default());
+    let mut watch = JoinSet::new();
+    watch.spawn(Arc::clone(&pressure).watch());
     let mut connections = JoinSet::new();
     let welcome = |connections: &mut JoinSet<()>, accepted, place| {
         while connections.try_join_next().is_some() {}
-        let attended = attend(accepted, doors.clone(), limits, stopping.subscribe());
+        let pressure = Arc::clone(&pressure);
+        let attended = attend(accepted, doors.clone(), pressure, limits, stopping.subscribe());
         connections.spawn(async move {
             let _place: OwnedSemaphorePermit = place;
             attended.await;

@@ -20,6 +20,7 @@ use toolcrib::{
     Toolcrib, new_key,
 };
 
+use crate::bench::overload::AGENTS;
 use crate::world;
 
 /// How many tools agents have, each under a key of that name. `echo`, which all have, is one of them.
@@ -57,6 +58,10 @@ pub(super) async fn make(upstream: Option<SocketAddr>) -> anyhow::Result<Made> {
     if let Some(upstream) = upstream {
         made.forwarded(upstream).await?;
         made.agent("forwarded", "forwarded", json!({"tools": "forwarded"})).await?;
+        for number in 0..AGENTS {
+            let claims = json!({"tools": "forwarded", "agent": number});
+            made.key(&format!("forwarded-{number}"), json!({"claims": claims})).await?;
+        }
     }
     made.key("admin", json!({"admin": true})).await?;
     Ok(made)

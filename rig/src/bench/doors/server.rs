@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -35,6 +36,9 @@ enum Kind {
     /// Reads the body and answers the bytes of a file, at every path.
     Bare {
         answer: PathBuf,
+        /// After so many milliseconds.
+        #[arg(long, default_value_t = 0)]
+        takes: u64,
         /// Accepts connections as axum does, and not as we do.
         #[arg(long)]
         of_axum: bool,
@@ -74,13 +78,13 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
             ready(made.keys)?;
             tokio::spawn(serving::serve(listener, doors, limits, never))
         }
-        Kind::Bare { answer, of_axum: true } => {
-            let router = bare(&answer)?;
+        Kind::Bare { answer, takes, of_axum: true } => {
+            let router = bare(&answer, takes)?;
             ready(BTreeMap::new())?;
             tokio::spawn(async { axum::serve(listener, router).await.unwrap_or_default() })
         }
-        Kind::Bare { answer, of_axum: false } => {
-            let router = bare(&answer)?;
+        Kind::Bare { answer, takes, of_axum: false } => {
+            let router = bare(&answer, takes)?;
             ready(BTreeMap::new())?;
             tokio::spawn(serving::serve(listener, router, limits, never))
         }
@@ -93,10 +97,13 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(serving.await?)
 }
 
-fn bare(answer: &Path) -> anyhow::Result<Router> {
+fn bare(answer: &Path, takes: u64) -> anyhow::Result<Router> {
     let answer = Bytes::from(std::fs::read(answer)?);
     Ok(Router::new()
-        .fallback(any(|State(answer): State<Bytes>, _asked: Bytes| async {
+        .fallback(any(move |State(answer): State<Bytes>, _asked: Bytes| async move {
+            if takes != 0 {
+                tokio::time::sleep(Duration::from_millis(takes)).await;
+            }
             ([(CONTENT_TYPE, "application/json")], answer)
         }))
         .with_state(answer))

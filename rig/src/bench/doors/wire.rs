@@ -76,11 +76,18 @@ impl Connection {
 
     /// Sends a request and reads its answer whole; the body, as it was sent.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<&[u8]> {
+        let (status, body) = self.ask_anything(request).await?;
+        ensure!(status == 200, "refused, {status}: {}", String::from_utf8_lossy(body));
+        Ok(body)
+    }
+
+    /// The same, whatever the status.
+    pub(crate) async fn ask_anything(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
         self.answer.clear();
         self.stream.write_all(request).await?;
         let start = self.read_head().await?;
         let head = str::from_utf8(&self.answer[..start])?;
-        let is_good = head.starts_with("HTTP/1.1 200 ");
+        let status = head.split(' ').nth(1).context("no status")?.parse()?;
         match header(head, "content-length") {
             Some(length) => {
                 let end = start + length.parse::<usize>()?;
@@ -95,8 +102,7 @@ impl Connection {
                 }
             }
         }
-        ensure!(is_good, "refused: {}", String::from_utf8_lossy(&self.answer));
-        Ok(&self.answer[start..])
+        Ok((status, &self.answer[start..]))
     }
 
     /// Sends a request whose answer is a stream, and waits for the first event.

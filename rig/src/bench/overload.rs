@@ -1,0 +1,136 @@
+//! Overload: three times what a server can do. What it does all the same, how soon the others are told to come again, and
+//! how soon everything is as before.
+//!
+//! The server has one core to itself, so that those who ask take nothing away from it.
+
+mod load;
+
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde_json::json;
+
+use self::load::{Answered, Came};
+use super::Orders;
+use super::doors::process::Server;
+use super::doors::wire;
+use super::report::{Bound, Report};
+
+/// What the upstream answers.
+const ORDER: &str = r#"{"id":4711,"state":"accepted"}"#;
+/// By so much more than it can do.
+const TIMES: f64 = 3.0;
+/// A share of what it can do that is no trouble.
+const USUAL: f64 = 0.5;
+/// How far apart what is seen afterwards is looked at.
+const WINDOW: Duration = Duration::from_millis(500);
+/// Those who ask, each under a key of its own.
+pub(super) const AGENTS: usize = 8;
+
+pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+    let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
+    let time = Duration::from_secs(if orders.quick { 1 } else { 10 });
+    if wanted("processor") {
+        overload(report, "as much as the processor can do", Duration::ZERO, time)?;
+    }
+    if wanted("source") {
+        overload(report, "as much as the source may be asked", Duration::from_millis(50), time)?;
+    }
+    Ok(())
+}
+
+fn overload(
+    report: &mut Report,
+    what: &str,
+    upstream_takes: Duration,
+    time: Duration,
+) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let order = folder.path().join("order");
+    std::fs::write(&order, ORDER)?;
+    let (all, first, others) = cores()?;
+    sched_setaffinity(None, &others)?;
+    let (order, takes) = (order.display().to_string(), upstream_takes.as_millis().to_string());
+    let upstream = Server::start(&["bare", &order, "--takes", &takes])?;
+    sched_setaffinity(None, &first)?;
+    let ours = Server::start(&["toolcrib", "--upstream", &upstream.address.to_string()])?;
+    sched_setaffinity(None, &others)?;
+    let requests = (0..AGENTS).map(|number| request(ours.key(&format!("forwarded-{number}"))));
+    let load = load::Load { address: ours.address, requests: requests.collect() };
+    let seen = load.run(time);
+    sched_setaffinity(None, &all)?;
+    let seen = seen?;
+    eprintln!("  {what}: {:.0} calls/s; {}", seen.most, told(&seen.overload));
+
+    let done = rate(&seen.overload, time, Came::Done);
+    let name = format!("{what}: done of three times as much");
+    report.add(name, done, seen.most, "calls/s", Bound::AtLeast(0.9));
+    let refused = at(&seen.overload, Came::Refused, 0.99);
+    let name = format!("{what}: 99 of 100 that are refused know it, against 50 ms");
+    report.add(name, refused, 50.0, "ms", Bound::AtMost(1.0));
+    let name = format!("{what}: as before again, against 5 s");
+    let again = as_before(&seen.before, &seen.after).as_secs_f64();
+    report.add(name, again, 5.0, "s", Bound::AtMost(1.0));
+    Ok(())
+}
+
+fn request(key: &str) -> Vec<u8> {
+    let arguments = json!({"shop": "north", "item": "A-1047", "count": 3});
+    wire::call(key, "create_order", arguments)
+}
+
+/// All that we may use, the first of them, and the others.
+fn cores() -> anyhow::Result<(CpuSet, CpuSet, CpuSet)> {
+    let all = sched_getaffinity(None)?;
+    let mut numbers = (0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core));
+    let first = numbers.next().unwrap_or_default();
+    let (mut one, mut others) = (CpuSet::new(), all);
+    one.set(first);
+    others.unset(first);
+    anyhow::ensure!(others.count() != 0, "this takes two cores: one is the server's own");
+    Ok((all, one, others))
+}
+
+/// Of those that came to this, in a second.
+fn rate(answered: &[Answered], time: Duration, came: Came) -> f64 {
+    let count = answered.iter().filter(|answered| answered.came == came).count();
+    count as f64 / time.as_secs_f64()
+}
+
+/// How long this share of them took, in ms.
+fn at(answered: &[Answered], came: Came, share: f64) -> f64 {
+    let of_it = answered.iter().filter(|answered| answered.came == came);
+    let mut took: Vec<Duration> = of_it.map(|answered| answered.took).collect();
+    took.sort_unstable();
+    let place = (took.len().saturating_sub(1) as f64 * share) as usize;
+    took.get(place).map_or(0.0, |took| took.as_secs_f64() * 1e3)
+}
+
+fn told(answered: &[Answered]) -> String {
+    let count = |came| answered.iter().filter(|answered| answered.came == came).count();
+    let (done, refused, failed) = (count(Came::Done), count(Came::Refused), count(Came::Failed));
+    let took = |came| {
+        format!("p99 {:.1} ms, at most {:.1} ms", at(answered, came, 0.99), at(answered, came, 1.0))
+    };
+    format!(
+        "of three times as many {done} done ({}), {refused} refused ({}), {failed} failed",
+        took(Came::Done),
+        took(Came::Refused)
+    )
+}
+
+/// When the first of two windows began in which nobody was refused and answers came about as soon as before.
+fn as_before(before: &[Answered], after: &[Answered]) -> Duration {
+    let usual = at(before, Came::Done, 0.99);
+    let is_good = |number: u32| {
+        let (start, end) = (WINDOW * number, WINDOW * (number + 1));
+        let within = |answered: &&Answered| (start..end).contains(&answered.due);
+        let seen: Vec<Answered> = after.iter().filter(within).copied().collect();
+        !seen.is_empty()
+            && seen.iter().all(|answered| answered.came == Came::Done)
+            && at(&seen, Came::Done, 0.99) <= 2.0 * usual + 1.0
+    };
+    let windows = after.last().map_or(0, |last| last.due.as_millis() / WINDOW.as_millis());
+    let again = (0..windows as u32).find(|number| is_good(*number) && is_good(number + 1));
+    again.map_or(Duration::MAX, |number| WINDOW * number)
+}

@@ -1,0 +1,131 @@
+//! Calls that are due at a rate of their own, however the server is doing.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::{TIMES, USUAL};
+use crate::bench::doors::wire::Connection;
+
+/// Enough for whatever is on its way at once, three times too much of it.
+const CONNECTIONS: usize = 2048;
+/// Enough to keep a server and a source busy, and no more than it lets wait.
+const BUSY: usize = 128;
+/// What is offered must be what was to be offered.
+const OFFERED: f64 = 0.95;
+
+pub(super) struct Load {
+    pub(super) address: SocketAddr,
+    pub(super) requests: Vec<Vec<u8>>,
+}
+
+/// What was seen of a server.
+pub(super) struct Seen {
+    /// Calls it did in a second when it was always busy.
+    pub(super) most: f64,
+    pub(super) before: Vec<Answered>,
+    pub(super) overload: Vec<Answered>,
+    pub(super) after: Vec<Answered>,
+}
+
+/// A call that was answered.
+#[derive(Clone, Copy)]
+pub(super) struct Answered {
+    /// When it was to be asked, since the start.
+    pub(super) due: Duration,
+    pub(super) took: Duration,
+    pub(super) came: Came,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Came {
+    Done,
+    /// It was told to come again.
+    Refused,
+    Failed,
+}
+
+impl Load {
+    /// On a thread of its own.
+    pub(super) fn run(self, time: Duration) -> anyhow::Result<Seen> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        tokio::task::block_in_place(|| runtime.block_on(Arc::new(self).look(time)))
+    }
+
+    async fn look(self: Arc<Self>, time: Duration) -> anyhow::Result<Seen> {
+        let few = self.connect(BUSY).await?;
+        let (few, _) = self.ask(few, None, time / 4).await?;
+        let (few, busy) = self.ask(few, None, time).await?;
+        drop(few);
+        let done = busy.iter().filter(|answered| answered.came == Came::Done).count();
+        anyhow::ensure!(done == busy.len(), "some were refused already: {done} of {}", busy.len());
+        let most = done as f64 / time.as_secs_f64();
+        let many = self.connect(CONNECTIONS).await?;
+        let (many, before) = self.ask(many, Some(most * USUAL), time).await?;
+        let (many, overload) = self.ask(many, Some(most * TIMES), time).await?;
+        let offered = overload.len() as f64 / time.as_secs_f64() / (most * TIMES);
+        anyhow::ensure!(OFFERED <= offered, "only {offered:.2} of it could be offered");
+        let (_, after) = self.ask(many, Some(most * USUAL), time).await?;
+        Ok(Seen { most, before, overload, after })
+    }
+
+    async fn connect(&self, number: usize) -> anyhow::Result<Vec<Connection>> {
+        let mut open = Vec::new();
+        for _ in 0..number {
+            open.push(Connection::open(self.address).await?);
+        }
+        Ok(open)
+    }
+
+    /// So many in a second, or as many as there can be.
+    async fn ask(
+        self: &Arc<Self>,
+        open: Vec<Connection>,
+        rate: Option<f64>,
+        time: Duration,
+    ) -> anyhow::Result<(Vec<Connection>, Vec<Answered>)> {
+        let (start, next) = (Instant::now(), Arc::new(AtomicU32::new(0)));
+        let apart = rate.map(|rate| Duration::from_secs_f64(1.0 / rate));
+        let mut asking = JoinSet::new();
+        for mut connection in open {
+            let (load, next) = (Arc::clone(self), Arc::clone(&next));
+            asking.spawn(async move {
+                let mut all = Vec::new();
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let due = apart.map_or_else(|| start.elapsed(), |apart| apart * number);
+                    if time <= due || time <= start.elapsed() {
+                        return anyhow::Ok((connection, all));
+                    }
+                    tokio::time::sleep_until((start + due).into()).await;
+                    let request = &load.requests[number as usize % load.requests.len()];
+                    let sent = Instant::now();
+                    let (status, body) = connection.ask_anything(request).await?;
+                    let came = came(status, body);
+                    all.push(Answered { due, took: sent.elapsed(), came });
+                }
+            });
+        }
+        let (mut open, mut all) = (Vec::new(), Vec::new());
+        while let Some(asked) = asking.join_next().await {
+            let (connection, answered) = asked??;
+            open.push(connection);
+            all.extend(answered);
+        }
+        all.sort_unstable_by_key(|answered| answered.due);
+        Ok((open, all))
+    }
+}
+
+fn came(status: u16, body: &[u8]) -> Came {
+    let says = |wanted: &[u8]| body.windows(wanted.len()).any(|some| some == wanted);
+    match status {
+        200 if !says(br#""isError":true"#) => Came::Done,
+        503 => Came::Refused,
+        200 if says(b"rate_limited") => Came::Refused,
+        _ => Came::Failed,
+    }
+}
