@@ -51,7 +51,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     match name {
         // Without a name, all benchmarks run.
         "bench" => {
-            let others = ["access", "doors", "openapi", "record", "upstreams"];
+            let others = ["access", "doors", "openapi", "overload", "record", "upstreams"];
             says("journal") || !others.into_iter().any(says)
         }
         "crash" => says("postgres") || says("--store=postgres"),
@@ -84,7 +84,7 @@ mod tests {
         assert!(!needs("bench access"));
         assert!(!needs("bench doors --part speed"));
         assert!(!needs("bench upstreams --part hostile"));
-        assert!(!needs("bench record"));
+        assert!(!needs("bench record overload"));
         assert!(!needs("bench openapi folder --quick"));
         assert!(needs("crash --kills 200 --store postgres"));
         assert!(needs("crash --store=postgres"));

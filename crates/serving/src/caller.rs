@@ -4,6 +4,8 @@
 //! no cookie, no query, no header that a proxy or an agent could set. `Host` and `Origin` can only shut out
 //! (`names.rs`), and more so where callers without a credential are let in because they are on this machine.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
@@ -27,12 +29,13 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let bearer = bearer(&parts.headers)?;
-        Self::showing(bearer, parts, app).await
+        let Self(identity) = Self::showing(bearer, parts, app).await?;
+        Ok(Self(identity.with_headers(Arc::new(parts.headers.clone()))))
     }
 }
 
 impl Caller {
-    /// Whoever shows this credential of the request.
+    /// Whoever shows this credential of the request; its headers do not come with it.
     pub(crate) async fn showing(
         bearer: Option<&str>,
         parts: &Parts,
@@ -42,7 +45,7 @@ impl Caller {
         if identity.means == Means::Nothing && app.options.anonymous_is_local {
             refuse_strangers(parts, &app.options.names)?;
         }
-        Ok(Self(identity.with_headers(&parts.headers)))
+        Ok(Self(identity))
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use futures_util::future::select_all;
 use model::Agent;
@@ -55,6 +56,18 @@ impl Standing {
         Ok(Self { identity, shown: Shown::Bearer(Some(bearer)) })
     }
 
+    /// Whoever sends this request, whose headers do not come with it.
+    pub(crate) async fn of(parts: &Parts, app: &App) -> Result<Self, Problem> {
+        let bearer = caller::bearer(&parts.headers)?;
+        let Caller(identity) = Caller::showing(bearer, parts, app).await?;
+        Ok(Self { identity, shown: Shown::Bearer(bearer.map(SecretString::from)) })
+    }
+
+    /// With headers for upstreams.
+    pub(crate) fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
+        Self { identity: self.identity.with_headers(headers), ..self }
+    }
+
     /// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
     pub(crate) fn principal(&self) -> String {
         let Identity { agent, means, came_with: _ } = &self.identity;
@@ -88,9 +101,8 @@ impl FromRequestParts<App> for Standing {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let bearer = caller::bearer(&parts.headers)?;
-        let Caller(identity) = Caller::showing(bearer, parts, app).await?;
-        Ok(Self { identity, shown: Shown::Bearer(bearer.map(SecretString::from)) })
+        let standing = Self::of(parts, app).await?;
+        Ok(standing.with_headers(Arc::new(parts.headers.clone())))
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use catalog::clock::Clock;
 use execution::{Given, Own};
 use model::{Agent, Auth, Digest, ErrorCode, Failure, SecretRef, Settings, SourceId};
-use model::{SourceProfile, TokenClient, header as names};
+use model::{SourceProfile, TokenClient};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use upstream::egress::Allowed;
@@ -274,9 +274,8 @@ fn nothing_to_exchange() -> Failure {
 /// Headers of the agent's request that an admin lets pass, and that may pass.
 fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
     let Whose::Agent(_, came) = whose else { return Vec::new() };
-    let wanted = profile.forward_headers.iter().filter(|name| names::may_be_forwarded(name));
-    let passed = wanted.filter_map(|name| {
-        let value = came.headers().get(&**name)?.to_str().ok()?;
+    let passed = profile.forward_headers.iter().filter_map(|name| {
+        let value = came.header(name)?.to_str().ok()?;
         Some((name.to_string(), value.to_owned()))
     });
     passed.collect()

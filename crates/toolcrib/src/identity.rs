@@ -9,7 +9,7 @@ use model::header::may_be_forwarded;
 use model::{Agent, Claims, KeyId};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
-use upstream::http::header::HeaderMap;
+use upstream::http::header::{HeaderMap, HeaderValue};
 
 /// An authenticated caller, and what it showed.
 #[derive(Clone, Debug)]
@@ -37,19 +37,18 @@ impl CameWith {
         Self { token: Some(text.into()), headers: Arc::default() }
     }
 
-    /// Headers of the request. Those that may never be passed on are left out.
-    pub fn with_headers(self, headers: &HeaderMap) -> Self {
-        let may_pass = headers.iter().filter(|(name, _)| may_be_forwarded(name.as_str()));
-        let headers = may_pass.map(|(name, value)| (name.clone(), value.clone())).collect();
-        Self { headers: Arc::new(headers), ..self }
+    /// Headers of the request.
+    pub fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
+        Self { headers, ..self }
     }
 
     pub(crate) fn token(&self) -> Option<&SecretString> {
         self.token.as_ref()
     }
 
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.headers
+    /// A header, unless it is one that may never be passed on.
+    pub(crate) fn header(&self, name: &str) -> Option<&HeaderValue> {
+        self.headers.get(name).filter(|_| may_be_forwarded(name))
     }
 }
 
@@ -114,7 +113,7 @@ impl Identity {
     }
 
     /// With headers of the request.
-    pub fn with_headers(self, headers: &HeaderMap) -> Self {
+    pub fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
         Self { came_with: self.came_with.with_headers(headers), ..self }
     }
 

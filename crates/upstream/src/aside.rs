@@ -20,6 +20,42 @@ const NICE: i32 = 10;
 /// One that is at something long does not stop all others.
 const FEWEST: usize = 2;
 
+/// What was read, perhaps in pieces: to put much of it together takes long as well.
+pub(crate) enum Text<'a> {
+    Short(&'a [u8]),
+    Long(Vec<Vec<u8>>),
+}
+
+impl Text<'_> {
+    /// Reads it, aside if it is long.
+    pub(crate) async fn read<T: Send + 'static>(
+        self,
+        read: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> T {
+        match self {
+            Self::Short(bytes) => read(bytes),
+            Self::Long(pieces) => match pieces.as_slice() {
+                [whole] if whole.len() <= LONG => read(whole),
+                _ => aside(move || read(&pieces.concat())).await,
+            },
+        }
+    }
+
+    /// Whether there is nothing to be seen in it.
+    pub(crate) fn is_blank(&self) -> bool {
+        match self {
+            Self::Short(bytes) => bytes.trim_ascii().is_empty(),
+            Self::Long(pieces) => pieces.iter().all(|piece| piece.trim_ascii().is_empty()),
+        }
+    }
+}
+
+impl From<Vec<u8>> for Text<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Long(vec![bytes])
+    }
+}
+
 type Work = Box<dyn FnOnce() + Send>;
 
 /// Does the work on one of the threads. It is done to its end even if nobody waits for it any more.

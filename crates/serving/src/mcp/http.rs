@@ -122,10 +122,11 @@ async fn post(
 pub(crate) async fn message(app: &App, request: extract::Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let answered = async {
-        let who = Standing::from_request_parts(&mut parts, app).await?;
+        let (who, coming) = (Standing::of(&parts, app).await?, Coming::of(&parts));
+        let headers = Arc::new(std::mem::take(&mut parts.headers));
+        let who = who.with_headers(Arc::clone(&headers));
         let peer = Peer::new(app.clone(), who, None, Mode::default());
-        let peer = peer.coming(CallDoor::Mcp, &Coming::of(&parts));
-        answer(app, peer, &parts.headers, body).await
+        answer(app, peer.coming(CallDoor::Mcp, &coming), &headers, body).await
     };
     answered.await.unwrap_or_else(Problem::into_response)
 }

@@ -44,7 +44,7 @@ async fn ten_thousand_calls_of_two_users_carry_the_right_token_each() {
             let who = if number % 2 == 0 { "ada" } else { "bob" };
             // Who calls is said in a header too, so that both can be held together.
             let headers = HeaderMap::from_iter([("x-who".parse().unwrap(), who.parse().unwrap())]);
-            let came = CameWith::token_of(&token_of(who)).with_headers(&headers);
+            let came = CameWith::token_of(&token_of(who)).with_headers(Arc::new(headers));
             let outcome = world.call_with(&agent(who), &came, "look").await;
             assert_eq!(outcome.error, None);
             // Now and then all tokens are over.

@@ -1,5 +1,7 @@
 //! Fixed credentials: where they go, and where they do not.
 
+use std::sync::Arc;
+
 use catalog::source::SourceCommand;
 use model::ErrorCode;
 use serde_json::{Value, json};
@@ -121,7 +123,7 @@ async fn only_headers_that_an_admin_names_are_passed_on_and_never_those_that_ope
     ] {
         headers.insert(name, value.parse().unwrap());
     }
-    let came = CameWith::default().with_headers(&headers);
+    let came = CameWith::default().with_headers(Arc::new(headers));
     assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
     let last = world.last();
     assert_eq!((last.all("x-tenant"), last.all("x-key")), (vec!["seven"], vec!["fixed"]));

@@ -60,7 +60,7 @@ async fn no_upstream_sees_the_agents_token_and_nothing_that_is_said_has_a_secret
     }
     let all: Vec<&str> = headers.keys().map(|name| name.as_str()).collect();
     assert!(!all.iter().any(|name| may_be_forwarded(name)));
-    let came = CameWith::token_of(&own).with_headers(&headers);
+    let came = CameWith::token_of(&own).with_headers(Arc::new(headers.clone()));
     let mut said = vec![format!("{came:?}")];
     for settings in [None, Some(json!({"kind": "http_manifest"}))] {
         let world_of_kind = match settings {

@@ -2,14 +2,12 @@
 //!
 //! No member may stand there twice, as two readers could take different ones. What is no message is not guessed at.
 
-use std::borrow::Cow;
-
 use model::strict_json;
 use serde::Serialize;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::aside::{LONG, aside};
+use crate::aside::Text;
 
 /// A message that came.
 #[derive(Debug, PartialEq)]
@@ -67,14 +65,8 @@ impl RpcError {
 }
 
 /// Reads a message of at most `max_parts` values. One that is long is read aside.
-pub(crate) async fn read(bytes: Cow<'_, [u8]>, max_parts: usize) -> Result<Incoming, NoMessage> {
-    match bytes {
-        bytes if bytes.len() <= LONG => read_here(&bytes, max_parts),
-        bytes => {
-            let bytes = bytes.into_owned();
-            aside(move || read_here(&bytes, max_parts)).await
-        }
-    }
+pub(crate) async fn read(text: Text<'_>, max_parts: usize) -> Result<Incoming, NoMessage> {
+    text.read(move |bytes| read_here(bytes, max_parts)).await
 }
 
 /// Each value takes many times its text, so they are counted first.

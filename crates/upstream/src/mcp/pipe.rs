@@ -185,7 +185,7 @@ async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Usel
 async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
     let limits = &link.settings.limits;
     let message = match line {
-        Line::Whole(line) if line.trim_ascii().is_empty() => return Ok(()),
+        Line::Whole(line) if line.is_blank() => return Ok(()),
         Line::Whole(line) => message::read(line, limits.max_parts).await.map_err(|it| it.answers),
         Line::TooLong(begin) => Err(message::whom_it_answers(begin)),
         Line::WasTooLong(end) => match message::whom_it_answered(end) {

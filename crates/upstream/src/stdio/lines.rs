@@ -2,7 +2,6 @@
 //!
 //! A line that is too long is left out as a whole, and reading goes on after it: what comes then is whole again.
 
-use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
 use tokio::time::sleep;
 
-use crate::aside::LONG;
+use crate::aside::{LONG, Text};
 
 const READ: usize = 16 * 1024;
 /// What is kept of either end of a line that is too long.
@@ -22,6 +21,8 @@ const REST: Duration = Duration::from_millis(10);
 
 pub(crate) struct Lines {
     pipe: pipe::Receiver,
+    /// What was read of a line that is long, but for what is in the buffer: to move it all would take too long.
+    pieces: Vec<Vec<u8>>,
     buffer: Vec<u8>,
     /// Where what was not handed out begins.
     start: usize,
@@ -30,7 +31,7 @@ pub(crate) struct Lines {
     max: usize,
     /// Within a line that is too long.
     skips: bool,
-    /// The last of it.
+    /// The first or the last of it.
     edge: Vec<u8>,
     /// How much of it was read since the last rest.
     skipped: usize,
@@ -38,8 +39,7 @@ pub(crate) struct Lines {
 
 /// One line, without its end.
 pub(crate) enum Line<'a> {
-    /// One that is long is handed over with its room.
-    Whole(Cow<'a, [u8]>),
+    Whole(Text<'a>),
     /// Longer than allowed: how it begins. It is told of as soon as that is known.
     TooLong(&'a [u8]),
     /// The same line is over: how it ended.
@@ -50,15 +50,16 @@ impl Lines {
     pub(super) fn new(stdout: Option<ChildStdout>, max: usize) -> io::Result<Self> {
         let stdout = stdout.ok_or_else(|| io::Error::other("the program has no output"))?;
         let pipe = pipe::Receiver::from_owned_fd(stdout.into_owned_fd()?)?;
-        let (buffer, edge) = (Vec::with_capacity(READ), Vec::new());
-        Ok(Self { pipe, buffer, start: 0, seen: 0, max, skips: false, edge, skipped: 0 })
+        let (pieces, buffer, edge) = (Vec::new(), Vec::with_capacity(READ), Vec::new());
+        Ok(Self { pipe, pieces, buffer, start: 0, seen: 0, max, skips: false, edge, skipped: 0 })
     }
 
     /// The next line; nothing at the end. It can be dropped and called again.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             let end = self.end_of_line();
-            let length = end.unwrap_or(self.buffer.len()) - self.start;
+            let before: usize = self.pieces.iter().map(Vec::len).sum();
+            let length = before + end.unwrap_or(self.buffer.len()) - self.start;
             if !self.skips && self.max < length {
                 self.seen = end.unwrap_or(self.seen);
                 return Ok(Some(self.too_long()));
@@ -69,13 +70,12 @@ impl Lines {
                 if self.skips {
                     return Ok(Some(self.was_too_long(start, end)));
                 }
-                return Ok(Some(Line::Whole(match LONG < length {
-                    true => self.take(start, end).into(),
-                    false => self.buffer.get(start..end).unwrap_or_default().into(),
-                })));
+                return Ok(Some(Line::Whole(self.whole(start, end))));
             }
             if self.skips {
                 self.keep_edge(self.start, self.buffer.len());
+            } else if LONG < self.buffer.len() - self.start {
+                self.set_aside();
             }
             self.make_room();
             if SKIPPED < self.skipped {
@@ -92,11 +92,30 @@ impl Lines {
         }
     }
 
+    fn whole(&mut self, start: usize, end: usize) -> Text<'_> {
+        let last = self.buffer.get(start..end).unwrap_or_default();
+        if self.pieces.is_empty() && last.len() <= LONG {
+            return Text::Short(last);
+        }
+        self.pieces.push(last.to_vec());
+        Text::Long(std::mem::take(&mut self.pieces))
+    }
+
+    /// What was read so far of a line that is long; the buffer begins anew.
+    fn set_aside(&mut self) {
+        let mut piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(LONG + READ));
+        piece.drain(..self.start);
+        self.pieces.push(piece);
+        (self.start, self.seen) = (0, 0);
+    }
+
     fn too_long(&mut self) -> Line<'_> {
         self.skips = true;
-        self.edge.clear();
-        let line = self.buffer.get(self.start..).unwrap_or_default();
-        Line::TooLong(line.get(..EDGE).unwrap_or(line))
+        let pieces = std::mem::take(&mut self.pieces);
+        let buffered = self.buffer.get(self.start..).unwrap_or_default();
+        let begin = pieces.first().map_or(buffered, Vec::as_slice);
+        self.edge = begin.get(..EDGE).unwrap_or(begin).to_vec();
+        Line::TooLong(&self.edge)
     }
 
     fn was_too_long(&mut self, start: usize, end: usize) -> Line<'_> {
@@ -110,16 +129,6 @@ impl Lines {
         let start = start.max(end.saturating_sub(EDGE));
         self.edge.extend_from_slice(self.buffer.get(start..end).unwrap_or_default());
         self.edge.drain(..self.edge.len().saturating_sub(EDGE));
-    }
-
-    /// The room of what was read so far, with the line alone in it. What comes after gets another.
-    fn take(&mut self, start: usize, end: usize) -> Vec<u8> {
-        let rest = self.buffer.get(self.start..).unwrap_or_default().to_vec();
-        let mut line = std::mem::replace(&mut self.buffer, rest);
-        (self.start, self.seen) = (0, 0);
-        line.truncate(end);
-        line.drain(..start);
-        line
     }
 
     fn end_of_line(&mut self) -> Option<usize> {
@@ -138,10 +147,9 @@ impl Lines {
             self.buffer.drain(..self.start);
         }
         (self.start, self.seen) = (0, self.buffer.len());
-        if LONG < self.buffer.capacity() && self.buffer.len() < READ {
+        if LONG + READ < self.buffer.capacity() && self.buffer.len() < READ {
             self.buffer.shrink_to(LONG);
         }
-        // Twice what is there, so that a long line is not moved for every piece of it.
-        self.buffer.reserve(READ.max(self.buffer.len()).min(self.max.max(READ)));
+        self.buffer.reserve(READ);
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::large::Large;
 use super::{HttpLink, Session, refused};
-use crate::aside::LONG;
+use crate::aside::{LONG, Text};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
 use crate::mcp::McpError;
@@ -47,7 +47,7 @@ pub(super) async fn read(
     let limits = link.settings.limits;
     let mut large = Large::not_yet(link);
     let body = whole(&mut opened, limits.max_message, &mut large).await?;
-    match message::read(body.into(), limits.max_parts).await {
+    match message::read(Text::Long(body), limits.max_parts).await {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
             _ if theirs.as_u64() == Some(id) => Ok(answer),
             // What could not be read is refused without its number.
@@ -63,7 +63,7 @@ async fn whole(
     opened: &mut Opened,
     max: usize,
     large: &mut Large<'_>,
-) -> Result<Vec<u8>, HttpError> {
+) -> Result<Vec<Vec<u8>>, HttpError> {
     opened.check_announced(max as u64)?;
     // In pieces: room for all of it in one place is taken up only if it turns out to be of use.
     let (mut pieces, mut last, mut length) = (Vec::new(), Vec::new(), 0);
@@ -79,11 +79,8 @@ async fn whole(
         }
         last.extend_from_slice(chunk);
     }
-    if pieces.is_empty() {
-        return Ok(last);
-    }
     pieces.push(last);
-    Ok(pieces.concat())
+    Ok(pieces)
 }
 
 pub(super) fn is_stream(opened: &Opened) -> bool {
