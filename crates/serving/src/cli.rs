@@ -280,6 +280,9 @@ pub(crate) struct Serve {
     /// An address with a port, 0 for a free one, or unix:PATH
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8080")]
     pub(crate) listen: Listen,
+    /// Where `/metrics` and `/health` are open to whoever comes, and nothing else is
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) metrics_listen: Option<Listen>,
     /// Who may open the socket at unix:PATH, as for chmod
     #[arg(long, value_name = "MODE", default_value = "600")]
     pub(crate) socket_mode: Mode,

@@ -16,7 +16,8 @@ use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
 use crate::{
-    agents, around, health, http_manifest, mcp, openapi, protected_resource, stream, whoami,
+    agents, around, health, http_manifest, mcp, metrics, openapi, protected_resource, stream,
+    whoami,
 };
 
 /// Every route.
@@ -24,6 +25,7 @@ fn table() -> Vec<Route> {
     [
         about(),
         health::routes(),
+        metrics::routes(),
         protected_resource::routes(),
         whoami::routes(),
         agents::routes(),

@@ -20,6 +20,7 @@ use catalog::Snapshot;
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use toolcrib::{
     Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Recorder, SealingKey, Secrets,
     SystemClock, Timing, Toolcrib,
@@ -38,7 +39,10 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::protected_resource::ProtectedResource;
-use crate::{config, router};
+use crate::{config, metrics, router};
+
+/// How many connections there are at once where only metrics are.
+const METRICS_PLACES: usize = 64;
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
     if arguments.allow_stdio {
@@ -51,6 +55,12 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone());
     let (listener, listen) =
         opened.map_err(|source| Failure::Listen { address: arguments.listen.clone(), source })?;
+    let metrics_place = arguments.metrics_listen.as_ref();
+    let metrics_place = metrics_place.map(|place| {
+        let opened = Listener::open(place, arguments.socket_mode, None);
+        opened.map_err(|source| Failure::Listen { address: place.clone(), source })
+    });
+    let metrics_place = metrics_place.transpose()?;
     // A start that would be refused leaves no new journal behind.
     let has_issuers = !settings.issuers.is_empty();
     let anonymous = anonymous_allowed(&listen, arguments.allow_anonymous, has_issuers);
@@ -97,14 +107,15 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         anonymous_is_local: anonymous && !arguments.allow_anonymous,
         allow_stdio: arguments.allow_stdio,
         seal,
-        names: listen.names(names, !anonymous),
+        names: listen.names(names.clone(), !anonymous),
         resource,
     };
     let (doors, app) = router::doors(crib, options);
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
     let admin = admin.as_ref().map(|key| key.expose_secret());
-    greeting::greet(&listen, tls.is_some(), &app.options.names, admin)?;
+    let metrics_at = metrics_place.as_ref().map(|(_, place)| place);
+    greeting::greet(&listen, tls.is_some(), &app.options.names, (metrics_at, admin))?;
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
     let crib = app.crib.clone();
     app.later(async move { crib.keep_fresh().await });
@@ -117,7 +128,17 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         app.drain();
         tokio::time::sleep(Duration::from_secs(arguments.drain_delay.into())).await;
     };
-    connections::serve(listener, doors, limits, drained).await;
+    let (served, until) = oneshot::channel::<()>();
+    let beside = async {
+        let Some((listener, place)) = metrics_place else { return };
+        let alone = metrics::alone(&app, place.names(names, true));
+        let limits = Limits { places: METRICS_PLACES, last_answers: Duration::ZERO, ..limits };
+        connections::serve(listener, alone, limits, async { drop(until.await) }).await;
+    };
+    tokio::join!(beside, async {
+        connections::serve(listener, doors, limits, drained).await;
+        drop(served);
+    });
     app.stop().await;
     drop(app);
     // What was dropped is recorded too.

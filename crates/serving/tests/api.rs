@@ -16,6 +16,7 @@ mod issuer;
 mod keys;
 mod labels;
 mod mcp;
+mod metrics;
 mod names;
 mod nodes;
 mod policies;

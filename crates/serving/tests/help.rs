@@ -55,6 +55,8 @@ fn serve() {
     Options:
           --listen <PLACE>           An address with a port, 0 for a free one, or unix:PATH [default:
                                      127.0.0.1:8080]
+          --metrics-listen <PLACE>   Where `/metrics` and `/health` are open to whoever comes, and
+                                     nothing else is
           --socket-mode <MODE>       Who may open the socket at unix:PATH, as for chmod [default: 600]
           --tls-cert <FILE>          A certificate and those that vouch for it, in PEM; read again when
                                      it changes

@@ -1,6 +1,7 @@
 //! The crib: one catalog with everything that works on it. What doors and embedders hold.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use catalog::clock::Clock;
@@ -23,6 +24,7 @@ use crate::record::Recorder;
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
+use crate::telemetry::{Reading, Telemetry};
 use crate::toolset::Toolset;
 use crate::upstreams::{ProgramHost, Upstreams};
 use crate::view::{AgentView, Ready};
@@ -52,6 +54,7 @@ struct Inner {
     upstreams: Arc<Upstreams>,
     gates: Gates,
     keyring: Arc<Keyring>,
+    telemetry: Arc<Telemetry>,
     clock: Arc<dyn Clock>,
     options: Options,
     provided: ArcSwapOption<Provided>,
@@ -116,6 +119,7 @@ impl Toolcrib {
             upstreams,
             gates: Gates::new(),
             keyring,
+            telemetry: Arc::default(),
             clock,
             options,
             provided,
@@ -213,6 +217,18 @@ impl Toolcrib {
         &self.0.gates
     }
 
+    pub(crate) fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.0.telemetry
+    }
+
+    /// What was measured so far.
+    pub fn reading(&self) -> Reading {
+        let (snapshot, mut reading) = (self.0.catalog.snapshot(), Reading::default());
+        let is_there = |id: &str| id.parse().is_ok_and(|id| snapshot.source(&id).is_some());
+        self.0.telemetry.read(is_there, &mut reading);
+        reading
+    }
+
     /// How calls to a source are doing; none if there were none yet.
     pub fn gate_of(&self, source: &SourceId) -> Option<GateState> {
         self.0.gates.state(source)
@@ -274,8 +290,10 @@ impl Toolcrib {
 
     /// What an agent sees now.
     pub fn view(&self, agent: &Agent) -> AgentView {
+        let start = Instant::now();
         let snapshot = self.0.catalog.snapshot();
         let toolset = self.0.resolver.toolset(&snapshot, &agent.claims);
+        self.0.telemetry.resolved(&toolset, start.elapsed());
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 

@@ -30,6 +30,7 @@ fn these_are_the_operations() {
     GET /api/docs get_docs (everybody)
     GET /health/live get_live (everybody)
     GET /health/ready get_ready (everybody)
+    GET /metrics get_metrics (admins)
     GET /.well-known/oauth-protected-resource get_protected_resource (everybody)
     GET /.well-known/oauth-protected-resource/mcp get_protected_mcp (everybody)
     GET /api/whoami whoami (agents)

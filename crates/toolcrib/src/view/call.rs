@@ -11,7 +11,8 @@ use catalog::CataloguedTool;
 use catalog::source::Source;
 use execution::Arguments;
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Outcome, SourceId, SourceLimits, ToolId, ToolResult,
+    CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, SourceId, SourceLimits, ToolId,
+    ToolResult,
 };
 use serde_json::{Map, Value};
 use upstream::http::Limits;
@@ -24,9 +25,9 @@ use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
 use crate::gates::{Pass, Verdict, verdict};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
-use crate::ready;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError, number};
+use crate::{ready, telemetry};
 
 /// What came of a call.
 #[derive(Debug)]
@@ -131,7 +132,7 @@ impl AgentView {
         failed(id, start, failure_of_tool(why))
     }
 
-    /// Carries out a call, and records it.
+    /// Carries out a call, measures and records it.
     async fn execute(
         &self,
         tool: &ViewedTool,
@@ -143,6 +144,18 @@ impl AgentView {
             let (_, arguments) = meta::execution(arguments);
             return Box::pin(self.execute(&inner, arguments, call)).await;
         }
+        let measured = self.crib.telemetry().call(source_of(tool), Primitive::Tool);
+        let called = self.execute_recorded(tool, arguments, call).await;
+        measured.end(recorded::outcome(&called));
+        called
+    }
+
+    async fn execute_recorded(
+        &self,
+        tool: &ViewedTool,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Called {
         let Some(recording) = self.recording(tool, &arguments) else {
             return self.carry_out(tool, arguments, call).await;
         };
@@ -475,6 +488,15 @@ fn limits(of: &SourceLimits) -> Limits {
     Limits { deadline: of.timeout().unwrap_or(limits.deadline), ..limits }
 }
 
+/// What a tool is of, where calls are recorded and counted.
+fn source_of(tool: &ViewedTool) -> &str {
+    match tool.origin() {
+        Origin::Catalog(entry) => entry.tool.source.as_str(),
+        Origin::Provider(..) => telemetry::PROVIDER,
+        Origin::Meta(_) => telemetry::OURS,
+    }
+}
+
 /// A tool that is not in the catalog stands in records under this id.
 fn id_of(tool: &ViewedTool) -> ToolId {
     let of_source = |source: &str| {
@@ -484,8 +506,7 @@ fn id_of(tool: &ViewedTool) -> ToolId {
     };
     match tool.origin() {
         Origin::Catalog(entry) => entry.tool.id.clone(),
-        Origin::Provider(..) => of_source("provider"),
-        Origin::Meta(_) => of_source("toolcrib"),
+        Origin::Provider(..) | Origin::Meta(_) => of_source(source_of(tool)),
     }
 }
 
