@@ -31,3 +31,4 @@ mod stream;
 mod tls;
 mod tokens;
 mod tools;
+mod traces;

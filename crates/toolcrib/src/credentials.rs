@@ -274,7 +274,12 @@ fn nothing_to_exchange() -> Failure {
 /// Headers of the agent's request that an admin lets pass, and that may pass.
 fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
     let Whose::Agent(_, came) = whose else { return Vec::new() };
-    let wanted = profile.forward_headers.iter().filter(|name| names::may_be_forwarded(name));
+    // A trace is passed on to everybody, and only if it is one.
+    let is_trace = |name: &str| {
+        ["traceparent", "tracestate"].iter().any(|known| known.eq_ignore_ascii_case(name))
+    };
+    let wanted = profile.forward_headers.iter();
+    let wanted = wanted.filter(|name| names::may_be_forwarded(name) && !is_trace(name));
     let passed = wanted.filter_map(|name| {
         let value = came.headers().get(&**name)?.to_str().ok()?;
         Some((name.to_string(), value.to_owned()))

@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
-use execution::Arguments;
+use execution::{Arguments, Given};
 use model::{
     CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, SourceId, SourceLimits, ToolId,
-    ToolResult,
+    ToolResult, TraceContext,
 };
 use serde_json::{Map, Value};
 use upstream::http::Limits;
@@ -145,6 +145,7 @@ impl AgentView {
             return Box::pin(self.execute(&inner, arguments, call)).await;
         }
         let measured = self.crib.telemetry().call(source_of(tool), Primitive::Tool);
+        call.within(self.via.trace.clone());
         let called = self.execute_recorded(tool, arguments, call).await;
         measured.end(recorded::outcome(&called));
         called
@@ -256,7 +257,7 @@ impl AgentView {
         let arguments = http.tool.checked(arguments)?;
         scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
         let pass = self.enter(&source.source, Some(&entry.tool.id)).await?;
-        let outcome = self.send(&source.source, http, &arguments).await?;
+        let outcome = self.send(&source.source, http, &arguments, call.trace()).await?;
         pass.end(verdict(outcome.error.as_ref(), outcome.upstream_status));
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
@@ -269,19 +270,24 @@ impl AgentView {
         source: &Source,
         http: &HttpReady,
         arguments: &Map<String, Value>,
+        trace: Option<&TraceContext>,
     ) -> Result<Outcome, Failure> {
         let (limits, origin) = (limits(&source.profile.limits), http.origin.as_ref());
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
-        let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
-        let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
+        let given = async || {
+            let given = keyring.given(&source.id, &source.profile, whose, secrets).await;
+            given.map(|(given, held)| (traced(given, trace), held))
+        };
+        let (given_first, held) = given().await?;
+        let outcome = http.tool.call(&http.client, limits, arguments, &given_first, origin).await;
         let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) else {
             return Ok(outcome);
         };
         if !keyring.refused(&held).await {
             return Ok(outcome);
         }
-        let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
+        let (given, held) = given().await?;
         let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
         if let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) {
             keyring.refused(&held).await;
@@ -473,6 +479,13 @@ impl ToolAnswer {
             },
         }
     }
+}
+
+/// With the trace that the call is part of.
+fn traced(mut given: Given, trace: Option<&TraceContext>) -> Given {
+    let headers = trace.into_iter().flat_map(bridge::trace_headers);
+    given.headers.extend(headers.map(|(name, value)| (name.to_owned(), value)));
+    given
 }
 
 fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {

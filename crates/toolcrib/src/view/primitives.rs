@@ -64,6 +64,7 @@ impl AgentView {
             return Got::Failed(UNRECORDABLE.to_owned());
         }
         let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
+        call.within(self.via.trace.clone());
         let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments));
         let got = self.get_prompt(name, offer, arguments, call).await;
         self.end_offer(begun, got).await
@@ -99,6 +100,7 @@ impl AgentView {
         }
         let found = self.resource_of_server(uri);
         let offer = found.as_ref().map(|(offer, _)| offer);
+        call.within(self.via.trace.clone());
         let begun = self.begin_offer(Primitive::Resource, offer, None);
         let got = self.read_resource(uri, found, call).await;
         self.end_offer(begun, got).await
