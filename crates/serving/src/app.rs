@@ -8,6 +8,7 @@ use toolcrib::{Seal, Snapshot, Toolcrib};
 
 use crate::health::Health;
 use crate::mcp::Mcp;
+use crate::metrics::doors::Doors;
 use crate::names::Names;
 use crate::prepared::PreparedLists;
 use crate::protected_resource::ProtectedResource;
@@ -39,6 +40,8 @@ pub struct Shared {
     draining: watch::Sender<bool>,
     pub(crate) health: Health,
     streams: Arc<Seats>,
+    /// What is measured at the doors.
+    pub(crate) doors: Doors,
 }
 
 impl Deref for App {
@@ -70,6 +73,7 @@ impl App {
         options: Options,
         schemas: Schemas,
         published: Published,
+        doors: Doors,
     ) -> Self {
         let seal = options.seal.clone().unwrap_or_else(Seal::random);
         Self(Arc::new(Shared {
@@ -83,6 +87,7 @@ impl App {
             draining: watch::Sender::new(false),
             health: Health::default(),
             streams: Seats::new(STREAMS, FOR_OTHERS),
+            doors,
         }))
     }
 
@@ -98,6 +103,11 @@ impl App {
     /// For a stream that stays open; none if there are too many, or too many of the same caller.
     pub(crate) fn seat_for_stream(&self, principal: &str) -> Option<Seat> {
         self.streams.take(principal)
+    }
+
+    /// How many streams are open.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.streams.in_use()
     }
 
     /// Says to all that the server is about to stop.

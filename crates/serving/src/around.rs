@@ -5,7 +5,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
@@ -74,7 +73,7 @@ pub(crate) async fn around<A: Future<Output = Response>>(
     request: Request,
     answer: impl FnOnce(Request, &RequestId) -> A,
 ) -> Response {
-    let start = Instant::now();
+    let measured = app.doors.begin();
     let id = RequestId::of(&request);
     let method = request.method().clone();
     let mut response = match app.options.names.check(&request) {
@@ -93,7 +92,8 @@ pub(crate) async fn around<A: Future<Output = Response>>(
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(REQUEST_ID, id.0.clone());
     app.options.resource.complete(path, headers);
-    let (status, took) = (response.status().as_u16(), start.elapsed().as_millis());
+    let took = measured.end(path, &method, response.status()).as_millis();
+    let status = response.status().as_u16();
     tracing::info!(request = id.as_str(), "{method} {path} {status} in {took} ms");
     response
 }

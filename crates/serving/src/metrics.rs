@@ -1,6 +1,8 @@
 //! `GET /metrics`: what was measured, as Prometheus reads it. How many calls a server answers is not for everybody: it is
 //! for admins, or for whoever reaches an address that is for nothing else.
 
+pub(crate) mod doors;
+
 use std::sync::Arc;
 
 use axum::Router;
@@ -9,7 +11,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use toolcrib::telemetry::{METRICS, Metric, Reading, TEXT};
+use toolcrib::telemetry::{METRICS, Metric, MetricKind, Reading, TEXT};
 
 use crate::app::App;
 use crate::caller::Admin;
@@ -22,8 +24,30 @@ const PATH: &str = "/metrics";
 
 /// Every metric that the server tells.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    METRICS.into_iter()
+    METRICS.into_iter().chain(OURS)
 }
+
+static STREAMS: Metric = Metric {
+    name: "toolcrib_streams_open",
+    kind: MetricKind::Gauge,
+    labels: &[],
+    help: "Streams that stay open to tell of changes.",
+};
+static BUILD: Metric = Metric {
+    name: "toolcrib_build_info",
+    kind: MetricKind::Gauge,
+    labels: &["version"],
+    help: "Always 1; the version of the program.",
+};
+static OURS: [&Metric; 7] = [
+    &doors::REQUESTS,
+    &doors::REQUEST_DURATION,
+    &doors::REQUESTS_ACTIVE,
+    &doors::MCP_REQUESTS,
+    &doors::MCP_SESSIONS,
+    &STREAMS,
+    &BUILD,
+];
 
 pub(crate) fn routes() -> Vec<Route> {
     let admins = Route::get("get_metrics", PATH, for_admins);
@@ -62,5 +86,9 @@ fn written(app: &App) -> Response {
 
 /// What was measured so far.
 pub(crate) fn reading(app: &App) -> Reading {
-    app.crib.reading()
+    let mut reading = app.crib.reading();
+    app.doors.read(&mut reading);
+    reading.level(&STREAMS, &[], app.open_streams() as f64);
+    reading.level(&BUILD, &[env!("CARGO_PKG_VERSION")], 1.0);
+    reading
 }

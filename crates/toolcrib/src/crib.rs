@@ -24,7 +24,7 @@ use crate::record::Recorder;
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
-use crate::telemetry::{Reading, Telemetry};
+use crate::telemetry::{METRICS, Reading, Telemetry, read_catalog, read_record};
 use crate::toolset::Toolset;
 use crate::upstreams::{ProgramHost, Upstreams};
 use crate::view::{AgentView, Ready};
@@ -99,13 +99,15 @@ impl Toolcrib {
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let upstreams = Arc::new(Upstreams::new(client.clone(), options.programs.clone()));
-        let keyring = Arc::new(Keyring::new(client.clone(), Arc::clone(&clock)));
+        let telemetry: Arc<Telemetry> = Arc::default();
+        let keyring = Keyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
+        let keyring = Arc::new(keyring);
         let refresher = Refresher::over(
             Arc::clone(&catalog),
             client.clone(),
             Arc::clone(&upstreams),
             (Arc::clone(&keyring), options.secrets.clone()),
-            Arc::clone(&clock),
+            (Arc::clone(&clock), Arc::clone(&telemetry)),
         );
         let resolver = Resolver::new(options.cache);
         let looking_back = tokio::sync::Mutex::default();
@@ -117,9 +119,9 @@ impl Toolcrib {
             resolver,
             ready,
             upstreams,
-            gates: Gates::new(),
+            gates: Gates::new(Arc::clone(&telemetry)),
             keyring,
-            telemetry: Arc::default(),
+            telemetry,
             clock,
             options,
             provided,
@@ -223,9 +225,14 @@ impl Toolcrib {
 
     /// What was measured so far.
     pub fn reading(&self) -> Reading {
-        let (snapshot, mut reading) = (self.0.catalog.snapshot(), Reading::default());
+        let (snapshot, mut reading) = (self.0.catalog.snapshot(), Reading::of(METRICS));
         let is_there = |id: &str| id.parse().is_ok_and(|id| snapshot.source(&id).is_some());
         self.0.telemetry.read(is_there, &mut reading);
+        self.0.telemetry.read_gates(&self.0.gates, &mut reading);
+        read_catalog(&self.0.catalog, &mut reading);
+        if let Some(recorder) = self.recorder() {
+            read_record(recorder, &mut reading);
+        }
         reading
     }
 
@@ -313,6 +320,12 @@ impl Toolcrib {
 
     /// Who shows this bearer credential, or nothing.
     pub async fn identify(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
+        let identified = self.identified(bearer).await;
+        self.0.telemetry.authenticated(bearer, identified.is_ok());
+        identified
+    }
+
+    async fn identified(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
         match bearer {
             None if self.0.options.anonymous => Ok(Identity::anonymous()),
             None => Err(NotIdentified::NoCredential),

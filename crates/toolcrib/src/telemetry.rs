@@ -11,13 +11,17 @@ mod text;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::{ErrorCode, Primitive};
+use catalog::Catalog;
+use model::{ErrorCode, Primitive, SourceId};
 
 pub use self::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
 pub use self::metrics::METRICS;
 pub use self::reading::{Metric, MetricKind, Reading};
 pub(crate) use self::sources::{CallOutcome, NONE, OURS, PROVIDER, SourceMeters, Sources};
 pub use self::text::TEXT;
+use crate::api_key;
+use crate::gates::{GateState, Gates};
+use crate::record::Recorder;
 use crate::toolset::Toolset;
 
 /// What is measured of one crib.
@@ -28,6 +32,12 @@ pub(crate) struct Telemetry {
     resolution_time: Histogram,
     pub(crate) sources: Sources,
     calls_active: Gauge,
+    /// By what was shown; accepted and refused.
+    authentications: [[Counter; 2]; 3],
+    searches: [Counter; 2],
+    search_times: Histogram,
+    refresh_times: Histogram,
+    token_times: Histogram,
 }
 
 impl Default for Telemetry {
@@ -39,6 +49,11 @@ impl Default for Telemetry {
             resolution_time: Histogram::new(&SHORT_TIMES),
             sources: Sources::default(),
             calls_active: Gauge::default(),
+            authentications: Default::default(),
+            searches: Default::default(),
+            search_times: Histogram::new(&TIMES),
+            refresh_times: Histogram::new(&TIMES),
+            token_times: Histogram::new(&TIMES),
         }
     }
 }
@@ -61,6 +76,40 @@ impl Telemetry {
         MeasuredCall { telemetry, meters, kind, start: Instant::now(), outcome: None }
     }
 
+    /// A credential was looked at.
+    pub(crate) fn authenticated(&self, bearer: Option<&str>, is_good: bool) {
+        let [keys, tokens, nothing] = &self.authentications;
+        let [good, bad] = match bearer {
+            None => nothing,
+            Some(bearer) if api_key::is_key(bearer) => keys,
+            Some(_) => tokens,
+        };
+        if is_good { good.one() } else { bad.one() }
+    }
+
+    /// An agent searched among its tools.
+    pub(crate) fn searched(&self, found: usize, took: Duration) {
+        let [something, nothing] = &self.searches;
+        if found == 0 {
+            nothing.one()
+        } else {
+            something.one()
+        }
+        self.search_times.took(took);
+    }
+
+    /// A source was refreshed, or not.
+    pub(crate) fn refreshed(&self, source: &SourceId, success: bool, took: Duration) {
+        self.sources.of(source.as_str()).refreshed(success);
+        self.refresh_times.took(took);
+    }
+
+    /// An authorization server was asked for a token.
+    pub(crate) fn token(&self, source: &SourceId, is_exchange: bool, took: Duration, good: bool) {
+        self.sources.of(source.as_str()).token(is_exchange, good);
+        self.token_times.took(took);
+    }
+
     /// Somebody called what there is not, or not for them.
     pub(crate) fn missing(&self, kind: Primitive) {
         self.sources.of(NONE).call(kind, CallOutcome::Failed(ErrorCode::NotGranted));
@@ -73,9 +122,58 @@ impl Telemetry {
         into.count(&metrics::RESOLVED, &self.resolved);
         into.times(&metrics::RESOLUTION_TIME, &[], &self.resolution_time);
         into.gauge(&metrics::CALLS_ACTIVE, &self.calls_active);
+        for (means, counters) in ["key", "token", "nothing"].iter().zip(&self.authentications) {
+            for (word, counter) in ["accepted", "refused"].into_iter().zip(counters) {
+                into.count_of(&metrics::AUTHENTICATIONS, &[means, word], counter);
+            }
+        }
+        for (word, counter) in ["found", "nothing"].into_iter().zip(&self.searches) {
+            into.count_of(&metrics::SEARCHES, &[word], counter);
+        }
+        into.times(&metrics::SEARCH_DURATION, &[], &self.search_times);
+        into.times(&metrics::REFRESH_DURATION, &[], &self.refresh_times);
+        into.times(&metrics::TOKEN_DURATION, &[], &self.token_times);
         self.sources.keep(is_there);
         self.sources.read(into);
     }
+}
+
+impl Telemetry {
+    /// How the gates of sources stand that have a label of their own.
+    pub(crate) fn read_gates(&self, gates: &Gates, into: &mut Reading) {
+        for label in self.sources.labels() {
+            let state = label.parse().ok().and_then(|id: SourceId| gates.state(&id));
+            let Some(GateState { breaker, calls, waiting }) = state else { continue };
+            let breaker = match breaker {
+                "closed" => 0.0,
+                "half_open" => 1.0,
+                _ => 2.0,
+            };
+            into.level(&metrics::BREAKER, &[&label], breaker);
+            into.level(&metrics::GATE_CALLS, &[&label], calls as f64);
+            into.level(&metrics::GATE_WAITING, &[&label], waiting as f64);
+        }
+    }
+}
+
+/// How a catalog and its journal are.
+pub(crate) fn read_catalog(catalog: &Catalog, into: &mut Reading) {
+    let (snapshot, appends) = (catalog.snapshot(), catalog.appends());
+    into.level(&metrics::SOURCES, &[], snapshot.sources().count() as f64);
+    into.level(&metrics::TOOLS, &[], snapshot.tool_count() as f64);
+    into.level(&metrics::POSITION, &[], snapshot.position().0 as f64);
+    into.level(&metrics::BEHIND, &[], catalog.behind_for().as_secs_f64());
+    into.counted(&metrics::APPENDS, &["stored"], appends.stored);
+    into.counted(&metrics::APPENDS, &["conflict"], appends.conflicts);
+    into.counted(&metrics::APPENDS, &["failed"], appends.failed);
+}
+
+/// How the record of calls is.
+pub(crate) fn read_record(recorder: &Recorder, into: &mut Reading) {
+    into.counted(&metrics::ROWS, &["stored"], recorder.stored());
+    into.counted(&metrics::ROWS, &["lost"], recorder.lost());
+    into.level(&metrics::ROWS_WAITING, &[], recorder.waiting() as f64);
+    into.level(&metrics::RECORD_FAILING, &[], f64::from(u8::from(recorder.is_failing())));
 }
 
 /// A call under way. One that is dropped before its end was cancelled.

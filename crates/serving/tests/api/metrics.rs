@@ -121,6 +121,79 @@ fn who_has_tools_and_what_came_of_calls_is_counted() {
 }
 
 #[test]
+fn everything_else_that_a_server_does_is_counted_too() {
+    let shop = Shop::open();
+    let call = |body| shop.post("/api/agents/tools/call", &body);
+    for _ in 0..5 {
+        call(json!({"name": "break_pet"})).ok();
+    }
+    assert_eq!(call(json!({"name": "break_pet"})).status, 503);
+    let mcp = |method: &str, params: serde_json::Value| {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        assert_eq!(shop.post("/mcp", &message).status, 200);
+    };
+    mcp("made/up", json!({}));
+    let client = json!({"name": "t", "version": "1"});
+    mcp(
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}),
+    );
+    shop.server.send(&Ask::new("BREW", "/made/up").bearer("wrong"));
+    shop.server.send(&Ask::new("GET", "/api/whoami").bearer("tcrib_wrong"));
+    shop.server.wait_for("/api/executions", |list| list["data"].as_array().unwrap().len() == 6);
+    let text = scrape(&shop.server);
+    for line in [
+        r#"toolcrib_authentications_total{means="key",outcome="refused"} 1"#,
+        r#"toolcrib_refreshes_total{source="pets",outcome="completed"} 1"#,
+        "toolcrib_refresh_duration_seconds_count 1",
+        r#"toolcrib_gate_refusals_total{source="pets",reason="circuit_open"} 1"#,
+        r#"toolcrib_breaker_opened_total{source="pets"} 1"#,
+        r#"toolcrib_breaker_state{source="pets"} 2"#,
+        r#"toolcrib_gate_calls{source="pets"} 0"#,
+        "toolcrib_sources 1",
+        "toolcrib_tools 4",
+        r#"toolcrib_journal_appends_total{outcome="failed"} 0"#,
+        r#"toolcrib_record_rows_total{outcome="stored"} 6"#,
+        r#"toolcrib_record_rows_total{outcome="lost"} 0"#,
+        "toolcrib_record_failing 0",
+        r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="2xx"} 5"#,
+        r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="5xx"} 1"#,
+        r#"toolcrib_http_requests_total{method="POST",route="/mcp",status="2xx"} 2"#,
+        r#"toolcrib_http_requests_total{method="other",route="other",status="4xx"} 1"#,
+        "toolcrib_http_requests_active 1",
+        r#"toolcrib_mcp_requests_total{method="initialize"} 1"#,
+        r#"toolcrib_mcp_requests_total{method="other"} 1"#,
+        "toolcrib_mcp_sessions_total 1",
+        "toolcrib_streams_open 0",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}\n{text}");
+    }
+}
+
+/// Of callers, of secrets and of what they send, nothing is in any metric.
+#[test]
+fn no_metric_says_who_called_or_with_what() {
+    let shop = Shop::open();
+    let canary = "canary-5f1e";
+    let call = |body| shop.post("/api/agents/tools/call", &body);
+    call(json!({"name": "add_pet", "arguments": {"name": canary}})).ok();
+    call(json!({"name": canary, "arguments": {"id": 7}}));
+    call(json!({"name": "get_pet", "arguments": {canary: canary}}));
+    let key = json!({"name": canary, "claims": {"role": "staff", "sub": canary}});
+    let key = shop.server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
+    let ask = Ask::new("POST", &format!("/mcp?{canary}={canary}")).bearer(&key);
+    shop.server.send(&ask.header("User-Agent", canary).header("X-Request-Id", canary));
+    for path in [format!("/{canary}"), format!("/api/tools/{canary}/execute")] {
+        shop.server.send(&Ask::new("POST", &path).bearer(canary));
+    }
+    let text = scrape(&shop.server);
+    let (_, secret) = key.split_once('_').unwrap();
+    for said in [canary, secret, "get_pet", "add_pet", "Rex", "staff", "bot"] {
+        assert!(!text.contains(said), "{said}\n{text}");
+    }
+}
+
+#[test]
 fn an_address_of_its_own_tells_it_to_whoever_comes_and_nothing_else() {
     let server = Server::start_with("--metrics-listen 127.0.0.1:0");
     let look = |path: &str| server.send_aside(&Ask::new("GET", path));

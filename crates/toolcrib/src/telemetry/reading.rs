@@ -74,6 +74,12 @@ pub(super) enum Value {
 }
 
 impl Reading {
+    /// All of these are told, in this order, even if nothing has happened yet.
+    pub fn of(metrics: impl IntoIterator<Item = &'static Metric>) -> Self {
+        let families = metrics.into_iter().map(|metric| Family { metric, points: Vec::new() });
+        Self { families: families.collect() }
+    }
+
     /// Adds a counter that has no labels.
     pub fn count(&mut self, metric: &'static Metric, counter: &Counter) {
         self.add(metric, &[], Value::Count(counter.read()));

@@ -72,6 +72,13 @@ pub(crate) struct SourceMeters {
     label: Arc<str>,
     calls: [[Counter; CallOutcome::COUNT]; 3],
     pub(super) call_times: Histogram,
+    /// Those that were carried out, and those that failed.
+    refreshes: [Counter; 2],
+    /// Of our own and exchanged, each granted and refused.
+    tokens: [[Counter; 2]; 2],
+    /// Too many calls, and a source that is left alone.
+    refusals: [Counter; 2],
+    breaks: Counter,
 }
 
 impl SourceMeters {
@@ -80,6 +87,10 @@ impl SourceMeters {
             label: label.into(),
             calls: Default::default(),
             call_times: Histogram::new(&TIMES),
+            refreshes: Default::default(),
+            tokens: Default::default(),
+            refusals: Default::default(),
+            breaks: Counter::default(),
         })
     }
 
@@ -91,8 +102,42 @@ impl SourceMeters {
         }
     }
 
+    pub(super) fn refreshed(&self, success: bool) {
+        let [done, failed] = &self.refreshes;
+        if success { done.one() } else { failed.one() }
+    }
+
+    pub(super) fn token(&self, is_exchange: bool, granted: bool) {
+        let [own, exchanged] = &self.tokens;
+        let [good, bad] = if is_exchange { exchanged } else { own };
+        if granted { good.one() } else { bad.one() }
+    }
+
+    /// A call was not let through.
+    pub(crate) fn refused(&self, code: ErrorCode) {
+        let [limited, open] = &self.refusals;
+        if code == ErrorCode::CircuitOpen { open.one() } else { limited.one() }
+    }
+
+    /// The source is left alone from now on.
+    pub(crate) fn broke(&self) {
+        self.breaks.one();
+    }
+
     fn read(&self, into: &mut Reading) {
         let label = &*self.label;
+        for (word, counter) in ["completed", "failed"].into_iter().zip(&self.refreshes) {
+            into.count_of(&metrics::REFRESHES, &[label, word], counter);
+        }
+        for (grant, counters) in ["client_credentials", "token_exchange"].iter().zip(&self.tokens) {
+            for (word, counter) in ["granted", "refused"].into_iter().zip(counters) {
+                into.count_of(&metrics::TOKENS, &[label, grant, word], counter);
+            }
+        }
+        for (reason, counter) in ["rate_limited", "circuit_open"].into_iter().zip(&self.refusals) {
+            into.count_of(&metrics::REFUSALS, &[label, reason], counter);
+        }
+        into.count_of(&metrics::BREAKS, &[label], &self.breaks);
         for (kind, counters) in KINDS.into_iter().zip(&self.calls) {
             for (outcome, counter) in CallOutcome::all().zip(counters) {
                 let labels = [label, kind_word(kind), outcome.as_str()];
@@ -160,6 +205,13 @@ impl Sources {
         let left = known.iter().filter(|(label, _)| stays(label));
         let left = left.map(|(label, meters)| (Arc::clone(label), Arc::clone(meters)));
         self.known.store(Arc::new(left.collect()));
+    }
+
+    /// Those that have a label of their own.
+    pub(super) fn labels(&self) -> Vec<Arc<str>> {
+        let mut labels: Vec<Arc<str>> = self.known.load().keys().cloned().collect();
+        labels.sort_unstable();
+        labels
     }
 
     pub(super) fn read(&self, into: &mut Reading) {
