@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use toolcrib::telemetry::Exporter;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
 use crate::health::Health;
@@ -53,7 +54,7 @@ impl Deref for App {
 }
 
 /// How the server behaves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Callers without a credential are let in only because nobody else can reach this machine.
     pub anonymous_is_local: bool,
@@ -65,6 +66,8 @@ pub struct Options {
     pub names: Names,
     /// What tokens are for, and who issues them.
     pub resource: ProtectedResource,
+    /// Pushes what is measured, if somebody wants it.
+    pub exporter: Option<Arc<Exporter>>,
 }
 
 impl App {

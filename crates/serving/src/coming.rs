@@ -33,7 +33,9 @@ impl FromRequestParts<App> for Coming {
 impl Coming {
     pub(crate) fn of(parts: &Parts) -> Self {
         let request = parts.extensions.get::<RequestId>().cloned();
-        Self { request, trace: trace(&parts.headers) }
+        // A span of ours stands between the caller and what is called.
+        let own = parts.extensions.get::<TraceContext>().cloned();
+        Self { request, trace: own.or_else(|| trace(&parts.headers)) }
     }
 
     /// Whether there is a trace to pass on.
@@ -54,7 +56,7 @@ impl Coming {
 }
 
 /// The trace of its headers, if they are well-formed. Whoever is named twice is nobody.
-fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+pub(crate) fn trace(headers: &HeaderMap) -> Option<TraceContext> {
     let mut parents = headers.get_all("traceparent").iter();
     let (parent, None) = (parents.next()?.to_str().ok()?, parents.next()) else { return None };
     let states = headers.get_all("tracestate").iter().map(|state| state.to_str().ok());

@@ -11,7 +11,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use toolcrib::telemetry::{METRICS, Metric, MetricKind, Reading, TEXT};
+use toolcrib::telemetry::{EXPORT_METRICS, METRICS, Metric, MetricKind, Reading, TEXT};
 
 use crate::app::App;
 use crate::caller::Admin;
@@ -24,7 +24,7 @@ const PATH: &str = "/metrics";
 
 /// Every metric that the server tells.
 pub fn metrics() -> impl Iterator<Item = &'static Metric> {
-    METRICS.into_iter().chain(OURS)
+    METRICS.into_iter().chain(OURS).chain(EXPORT_METRICS)
 }
 
 static STREAMS: Metric = Metric {
@@ -87,6 +87,10 @@ fn written(app: &App) -> Response {
 /// What was measured so far.
 pub(crate) fn reading(app: &App) -> Reading {
     let mut reading = app.crib.reading();
+    reading.also(OURS.into_iter().chain(EXPORT_METRICS));
+    if let Some(exporter) = &app.options.exporter {
+        exporter.read(&mut reading);
+    }
     app.doors.read(&mut reading);
     reading.level(&STREAMS, &[], app.open_streams() as f64);
     reading.level(&BUILD, &[env!("CARGO_PKG_VERSION")], 1.0);

@@ -7,6 +7,7 @@ mod first_admin;
 mod greeting;
 pub(crate) mod listen;
 pub(crate) mod listener;
+mod otlp;
 mod pulse;
 mod settings;
 mod socket_file;
@@ -21,6 +22,7 @@ use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
+use toolcrib::telemetry::Exporter;
 use toolcrib::{
     Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Recorder, SealingKey, Secrets,
     SystemClock, Timing, Toolcrib,
@@ -50,6 +52,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     let settings = Settings::read(arguments.config.as_deref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
+    let otlp = otlp::read(arguments.otlp_endpoint.as_ref(), config::variable)?;
     let tls = tls(arguments)?;
     // Before anything is opened: a port that is taken leaves nothing behind.
     let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone());
@@ -72,6 +75,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+    let exporter = otlp.map(|otlp| {
+        // An operator has named it, and collectors are mostly near.
+        let near = client.with_egress(Egress { allow_private: true, allowed: Vec::new() });
+        Exporter::new(otlp, near, SystemClock)
+    });
     let (cache, limits, record) = (settings.cache(), settings.limits(), settings.record());
     let (hosts, origins) = (settings.allowed_hosts, settings.allowed_origins);
     let names = Names::new(hosts, origins, settings.public_url.as_ref());
@@ -101,6 +109,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         programs: config.programs(arguments.allow_stdio, keys),
         providers: Vec::new(),
         recorder: recorder.clone(),
+        tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
     let options = Options {
@@ -109,6 +118,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         seal,
         names: listen.names(names.clone(), !anonymous),
         resource,
+        exporter: exporter.clone(),
     };
     let (doors, app) = router::doors(crib, options);
     // Whoever reads the greeting may already want it to stop.
@@ -121,6 +131,10 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     app.later(async move { crib.keep_fresh().await });
     if let Some(recorder) = recorder.clone() {
         app.later(async move { recorder.keep_tidy(&SystemClock).await });
+    }
+    if let Some(exporter) = exporter.clone() {
+        let told = app.clone();
+        app.later(async move { exporter.push(|| metrics::reading(&told)).await });
     }
     let limits = Limits { places: descriptors::places(limits.places), ..limits };
     let drained = async {
@@ -140,6 +154,9 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         drop(served);
     });
     app.stop().await;
+    if let Some(exporter) = exporter {
+        exporter.push_last(&metrics::reading(&app)).await;
+    }
     drop(app);
     // What was dropped is recorded too.
     if let Some(recorder) = recorder {

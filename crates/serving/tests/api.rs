@@ -19,6 +19,7 @@ mod mcp;
 mod metrics;
 mod names;
 mod nodes;
+mod otlp;
 mod policies;
 mod requests;
 mod resource;

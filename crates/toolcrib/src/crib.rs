@@ -24,7 +24,7 @@ use crate::record::Recorder;
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
-use crate::telemetry::{METRICS, Reading, Telemetry, read_catalog, read_record};
+use crate::telemetry::{METRICS, Reading, Telemetry, Tracer, read_catalog, read_record};
 use crate::toolset::Toolset;
 use crate::upstreams::{ProgramHost, Upstreams};
 use crate::view::{AgentView, Ready};
@@ -87,6 +87,8 @@ pub struct Options {
     pub providers: Vec<Arc<dyn ToolProvider>>,
     /// Records calls; without it, none is.
     pub recorder: Option<Arc<Recorder>>,
+    /// Takes spans of calls; without it, there are none, and traces are passed on as they came.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Toolcrib {
@@ -99,7 +101,7 @@ impl Toolcrib {
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let upstreams = Arc::new(Upstreams::new(client.clone(), options.programs.clone()));
-        let telemetry: Arc<Telemetry> = Arc::default();
+        let telemetry = Telemetry::new(options.tracer.clone());
         let keyring = Keyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
         let keyring = Arc::new(keyring);
         let refresher = Refresher::over(
@@ -217,6 +219,11 @@ impl Toolcrib {
 
     pub(crate) fn gates(&self) -> &Gates {
         &self.0.gates
+    }
+
+    /// Takes spans, if they are exported.
+    pub fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.0.options.tracer.as_ref()
     }
 
     pub(crate) fn telemetry(&self) -> &Arc<Telemetry> {

@@ -2,22 +2,27 @@
 //!
 //! Everything is a plain atomic number (`docs/adr/0028-numbers-of-our-own.md`). Labels have values from bounded sets only.
 
+mod export;
 mod meter;
 mod metrics;
+mod otlp;
 mod reading;
 mod sources;
+mod span;
 mod text;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::Catalog;
-use model::{ErrorCode, Primitive, SourceId};
+use model::{ErrorCode, Primitive, SourceId, TraceContext};
 
+pub use self::export::{EXPORT_METRICS, Exporter, Otlp};
 pub use self::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
 pub use self::metrics::METRICS;
 pub use self::reading::{Metric, MetricKind, Reading};
 pub(crate) use self::sources::{CallOutcome, NONE, OURS, PROVIDER, SourceMeters, Sources};
+pub use self::span::{OpenSpan, SpanKind, Tracer};
 pub use self::text::TEXT;
 use crate::api_key;
 use crate::gates::{GateState, Gates};
@@ -38,6 +43,8 @@ pub(crate) struct Telemetry {
     search_times: Histogram,
     refresh_times: Histogram,
     token_times: Histogram,
+    /// If spans are exported.
+    tracer: Option<Arc<Tracer>>,
 }
 
 impl Default for Telemetry {
@@ -54,11 +61,17 @@ impl Default for Telemetry {
             search_times: Histogram::new(&TIMES),
             refresh_times: Histogram::new(&TIMES),
             token_times: Histogram::new(&TIMES),
+            tracer: None,
         }
     }
 }
 
 impl Telemetry {
+    /// With spans, if they are exported.
+    pub(crate) fn new(tracer: Option<Arc<Tracer>>) -> Arc<Self> {
+        Arc::new(Self { tracer, ..Self::default() })
+    }
+
     /// It was said which tools an agent has.
     pub(crate) fn resolved(&self, toolset: &Toolset, took: Duration) {
         self.resolutions.one();
@@ -69,11 +82,26 @@ impl Telemetry {
         self.resolution_time.took(took);
     }
 
-    /// A call begins.
-    pub(crate) fn call(self: &Arc<Self>, source: &str, kind: Primitive) -> MeasuredCall {
+    /// A call begins, perhaps within a trace.
+    pub(crate) fn call(
+        self: &Arc<Self>,
+        source: &str,
+        kind: Primitive,
+        trace: Option<&TraceContext>,
+    ) -> MeasuredCall {
         self.calls_active.change(1);
         let (telemetry, meters) = (Arc::clone(self), self.sources.of(source));
-        MeasuredCall { telemetry, meters, kind, start: Instant::now(), outcome: None }
+        let name = || {
+            let method = match kind {
+                Primitive::Tool => "tools/call",
+                Primitive::Prompt => "prompts/get",
+                Primitive::Resource => "resources/read",
+            };
+            method.to_owned()
+        };
+        let tracer = self.tracer.as_ref();
+        let span = tracer.and_then(|tracer| tracer.begin(trace, SpanKind::Client, name));
+        MeasuredCall { telemetry, meters, kind, start: Instant::now(), outcome: None, span }
     }
 
     /// A credential was looked at.
@@ -183,11 +211,17 @@ pub(crate) struct MeasuredCall {
     kind: Primitive,
     start: Instant,
     outcome: Option<CallOutcome>,
+    span: Option<OpenSpan>,
 }
 
 impl MeasuredCall {
     pub(crate) fn end(mut self, outcome: CallOutcome) {
         self.outcome = Some(outcome);
+    }
+
+    /// What upstreams are told, if the call has a span of its own.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.span.as_ref().and_then(OpenSpan::context)
     }
 
     /// There is no such thing, or not for this agent.
@@ -206,5 +240,12 @@ impl Drop for MeasuredCall {
         self.telemetry.calls_active.change(-1);
         self.meters.call(self.kind, outcome);
         self.meters.call_times.took(self.start.elapsed());
+        if let Some(span) = self.span.take() {
+            let attributes = vec![
+                ("toolcrib.source", self.meters.label().to_owned()),
+                ("toolcrib.outcome", outcome.as_str().to_owned()),
+            ];
+            span.end(matches!(outcome, CallOutcome::Failed(_)), attributes);
+        }
     }
 }

@@ -93,6 +93,11 @@ impl RouteMeters {
     }
 }
 
+/// A method of HTTP, if it is one that we know.
+pub(crate) fn method_word(method: &Method) -> &'static str {
+    METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or(OTHER)
+}
+
 /// A request under way.
 pub(crate) struct Measured<'a> {
     doors: &'a Doors,

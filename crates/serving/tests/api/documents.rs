@@ -242,6 +242,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for name in [
         "get_live",
         "get_ready",
+        "get_metrics",
         "get_protected_resource",
         "get_protected_mcp",
         "get_openapi",

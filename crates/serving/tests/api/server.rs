@@ -52,6 +52,23 @@ impl Server {
         server.run(&format!("serve {listen} {options}"), "curl")
     }
 
+    /// On an empty journal, with these variables.
+    pub(crate) fn start_in(environment: &[(&str, &str)]) -> Self {
+        let (folder, key) = (Folder::empty(), String::new());
+        let server = Self { folder, child: None, port: 0, aside: 0, key };
+        let child = server.folder.start("serve --listen 127.0.0.1:0", environment);
+        server.greeted(child, "curl")
+    }
+
+    /// What a server says that does not start with these variables.
+    pub(crate) fn refused_in(environment: &[(&str, &str)]) -> String {
+        let folder = Folder::empty();
+        let child = folder.start("serve --listen 127.0.0.1:0", environment);
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    }
+
     /// Another node on the same journal.
     pub(crate) fn beside(other: &Self, options: &str) -> Self {
         let (folder, key) = (Folder::empty(), other.key.clone());
@@ -66,8 +83,12 @@ impl Server {
     }
 
     /// Starts the program and reads what it says up to a line with this word.
-    fn run(mut self, arguments: &str, last: &str) -> Self {
-        let mut child = self.folder.start(arguments, &[]);
+    fn run(self, arguments: &str, last: &str) -> Self {
+        let child = self.folder.start(arguments, &[]);
+        self.greeted(child, last)
+    }
+
+    fn greeted(mut self, mut child: Child, last: &str) -> Self {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         loop {
             let Some(Ok(line)) = lines.next() else {

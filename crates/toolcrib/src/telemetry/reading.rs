@@ -80,6 +80,13 @@ impl Reading {
         Self { families: families.collect() }
     }
 
+    /// The same for more of them.
+    pub fn also(&mut self, metrics: impl IntoIterator<Item = &'static Metric>) {
+        for metric in metrics {
+            self.family(metric);
+        }
+    }
+
     /// Adds a counter that has no labels.
     pub fn count(&mut self, metric: &'static Metric, counter: &Counter) {
         self.add(metric, &[], Value::Count(counter.read()));

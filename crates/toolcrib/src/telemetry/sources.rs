@@ -94,6 +94,10 @@ impl SourceMeters {
         })
     }
 
+    pub(super) fn label(&self) -> &str {
+        &self.label
+    }
+
     pub(super) fn call(&self, kind: Primitive, outcome: CallOutcome) {
         let counter =
             self.calls.get(kind as usize).and_then(|of_kind| of_kind.get(outcome.place()));

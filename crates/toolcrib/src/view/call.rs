@@ -144,8 +144,9 @@ impl AgentView {
             let (_, arguments) = meta::execution(arguments);
             return Box::pin(self.execute(&inner, arguments, call)).await;
         }
-        let measured = self.crib.telemetry().call(source_of(tool), Primitive::Tool);
-        call.within(self.via.trace.clone());
+        let (source, trace) = (source_of(tool), self.via.trace.as_ref());
+        let measured = self.crib.telemetry().call(source, Primitive::Tool, trace);
+        call.within(measured.trace().or_else(|| trace.cloned()));
         let called = self.execute_recorded(tool, arguments, call).await;
         measured.end(recorded::outcome(&called));
         called

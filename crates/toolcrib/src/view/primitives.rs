@@ -64,8 +64,8 @@ impl AgentView {
             return Got::Failed(UNRECORDABLE.to_owned());
         }
         let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
-        call.within(self.via.trace.clone());
         let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments));
+        call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
         let got = self.get_prompt(name, offer, arguments, call).await;
         self.end_offer(begun, got).await
     }
@@ -100,8 +100,8 @@ impl AgentView {
         }
         let found = self.resource_of_server(uri);
         let offer = found.as_ref().map(|(offer, _)| offer);
-        call.within(self.via.trace.clone());
         let begun = self.begin_offer(Primitive::Resource, offer, None);
+        call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
         let got = self.read_resource(uri, found, call).await;
         self.end_offer(begun, got).await
     }
@@ -116,7 +116,8 @@ impl AgentView {
         let tool = offer.map(|offer| &offer.entry.tool);
         let tool_id = tool.map(|tool| tool.id.as_str());
         let source_id = tool.map(|tool| tool.source.as_str());
-        let measured = self.crib.telemetry().call(source_id.unwrap_or(PROVIDER), kind);
+        let (source, trace) = (source_id.unwrap_or(PROVIDER), self.via.trace.as_ref());
+        let measured = self.crib.telemetry().call(source, kind, trace);
         (measured, self.begin(&Subject { kind, tool_id, source_id }, arguments))
     }
 
