@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub struct Catalog {
     lanes: Vec<Mutex<()>>,
     hasher: RandomState,
     projector: JoinHandle<()>,
+    /// Stored, in conflict and failed.
+    appends: [AtomicU64; 3],
 }
 
 struct Shared {
@@ -125,6 +128,17 @@ pub enum CommandError {
     Journal(#[from] JournalError),
 }
 
+/// What came of the appends of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Appends {
+    /// Stored, now or before under the same key.
+    pub stored: u64,
+    /// Somebody else was faster: decided again.
+    pub conflicts: u64,
+    /// Not stored, or perhaps.
+    pub failed: u64,
+}
+
 /// An idempotency key, of this actor and for this request.
 struct Asked {
     key: Box<str>,
@@ -155,7 +169,8 @@ impl Catalog {
         let shared = Arc::new(Shared { journal, snapshot, shown, saved, recent, current_at });
         let projector = tokio::spawn(project(Arc::clone(&shared), fold));
         let lanes = (0..LANES).map(|_| Mutex::new(())).collect();
-        Ok(Self { shared, lanes, hasher: RandomState::new(), projector })
+        let (hasher, appends) = (RandomState::new(), Default::default());
+        Ok(Self { shared, lanes, hasher, projector, appends })
     }
 
     /// Everything known now.
@@ -171,6 +186,13 @@ impl Catalog {
     /// Tells when the snapshot has moved on.
     pub fn changes(&self) -> watch::Receiver<Position> {
         self.shared.shown.subscribe()
+    }
+
+    /// What came of the appends of this node, since it was opened.
+    pub fn appends(&self) -> Appends {
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let [stored, conflicts, failed] = &self.appends;
+        Appends { stored: read(stored), conflicts: read(conflicts), failed: read(failed) }
     }
 
     /// How long ago the snapshot showed all that the journal held. It is looked at every second, so after several of
@@ -252,7 +274,15 @@ impl Catalog {
             let (streams, documents) = (decision.streams, decision.documents);
             let append = Append { streams, documents, context: context.clone(), once };
             let _kept = self.shared.recent.keep(&append.documents);
-            match self.shared.journal.append(append).await {
+            let appended = self.shared.journal.append(append).await;
+            let [stored, conflicts, failed] = &self.appends;
+            let count = match &appended {
+                Ok(_) => stored,
+                Err(JournalError::Conflict { .. }) => conflicts,
+                Err(_) => failed,
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+            match appended {
                 Ok(Appended::Stored(position)) => {
                     self.shown(position).await?;
                     let answer = decision.answer;

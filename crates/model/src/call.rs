@@ -154,3 +154,58 @@ pub enum ErrorCode {
     BuiltinError,
     InternalError,
 }
+
+impl ErrorCode {
+    /// All of them, in their order.
+    pub const ALL: [Self; 15] = [
+        Self::ValidationError,
+        Self::NotGranted,
+        Self::InsufficientScope,
+        Self::TokenExchangeFailed,
+        Self::ClientCredentialsFailed,
+        Self::UpstreamTimeout,
+        Self::UpstreamConnectionError,
+        Self::UpstreamError,
+        Self::CircuitOpen,
+        Self::RateLimited,
+        Self::TemplateError,
+        Self::PollTimeout,
+        Self::PollFailed,
+        Self::BuiltinError,
+        Self::InternalError,
+    ];
+
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ValidationError => "validation_error",
+            Self::NotGranted => "not_granted",
+            Self::InsufficientScope => "insufficient_scope",
+            Self::TokenExchangeFailed => "token_exchange_failed",
+            Self::ClientCredentialsFailed => "client_credentials_failed",
+            Self::UpstreamTimeout => "upstream_timeout",
+            Self::UpstreamConnectionError => "upstream_connection_error",
+            Self::UpstreamError => "upstream_error",
+            Self::CircuitOpen => "circuit_open",
+            Self::RateLimited => "rate_limited",
+            Self::TemplateError => "template_error",
+            Self::PollTimeout => "poll_timeout",
+            Self::PollFailed => "poll_failed",
+            Self::BuiltinError => "builtin_error",
+            Self::InternalError => "internal_error",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_written_as_its_word_and_stands_in_its_place() {
+        for (place, code) in ErrorCode::ALL.into_iter().enumerate() {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
+            assert_eq!(code as usize, place);
+        }
+    }
+}

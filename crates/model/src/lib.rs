@@ -27,6 +27,7 @@ mod selector;
 mod sentence;
 mod source;
 pub mod strict_json;
+mod trace;
 
 pub use agent::{Actor, Agent};
 pub use call::{Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult};
@@ -60,3 +61,4 @@ pub use source::{
     InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings, SourceProfile, SourceUrl,
     StdioCommand, TokenClient, Trust, Visibility, is_scope,
 };
+pub use trace::TraceContext;

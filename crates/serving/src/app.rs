@@ -4,10 +4,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use toolcrib::telemetry::Exporter;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
 use crate::health::Health;
 use crate::mcp::Mcp;
+use crate::metrics::doors::Doors;
 use crate::names::Names;
 use crate::prepared::PreparedLists;
 use crate::protected_resource::ProtectedResource;
@@ -39,6 +41,8 @@ pub struct Shared {
     draining: watch::Sender<bool>,
     pub(crate) health: Health,
     streams: Arc<Seats>,
+    /// What is measured at the doors.
+    pub(crate) doors: Doors,
 }
 
 impl Deref for App {
@@ -50,7 +54,7 @@ impl Deref for App {
 }
 
 /// How the server behaves.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Callers without a credential are let in only because nobody else can reach this machine.
     pub anonymous_is_local: bool,
@@ -62,6 +66,8 @@ pub struct Options {
     pub names: Names,
     /// What tokens are for, and who issues them.
     pub resource: ProtectedResource,
+    /// Pushes what is measured, if somebody wants it.
+    pub exporter: Option<Arc<Exporter>>,
 }
 
 impl App {
@@ -70,6 +76,7 @@ impl App {
         options: Options,
         schemas: Schemas,
         published: Published,
+        doors: Doors,
     ) -> Self {
         let seal = options.seal.clone().unwrap_or_else(Seal::random);
         Self(Arc::new(Shared {
@@ -83,6 +90,7 @@ impl App {
             draining: watch::Sender::new(false),
             health: Health::default(),
             streams: Seats::new(STREAMS, FOR_OTHERS),
+            doors,
         }))
     }
 
@@ -98,6 +106,11 @@ impl App {
     /// For a stream that stays open; none if there are too many, or too many of the same caller.
     pub(crate) fn seat_for_stream(&self, principal: &str) -> Option<Seat> {
         self.streams.take(principal)
+    }
+
+    /// How many streams are open.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.streams.in_use()
     }
 
     /// Says to all that the server is about to stop.

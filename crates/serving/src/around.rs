@@ -5,7 +5,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::panic::AssertUnwindSafe;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{
@@ -15,8 +14,11 @@ use axum::http::header::{
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
+use toolcrib::telemetry::{OpenSpan, SpanKind};
 
 use crate::app::App;
+use crate::coming;
+use crate::metrics::doors::method_word;
 use crate::problem::Problem;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -71,12 +73,16 @@ pub(crate) async fn every_request(
 pub(crate) async fn around<A: Future<Output = Response>>(
     app: &App,
     path: &str,
-    request: Request,
+    mut request: Request,
     answer: impl FnOnce(Request, &RequestId) -> A,
 ) -> Response {
-    let start = Instant::now();
+    let measured = app.doors.begin();
     let id = RequestId::of(&request);
     let method = request.method().clone();
+    let span = span(app, path, &request);
+    if let Some(context) = span.as_ref().and_then(OpenSpan::context) {
+        request.extensions_mut().insert(context);
+    }
     let mut response = match app.options.names.check(&request) {
         Err(problem) => problem.into_response(),
         Ok(()) => {
@@ -93,7 +99,28 @@ pub(crate) async fn around<A: Future<Output = Response>>(
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(REQUEST_ID, id.0.clone());
     app.options.resource.complete(path, headers);
-    let (status, took) = (response.status().as_u16(), start.elapsed().as_millis());
+    let took = measured.end(path, &method, response.status()).as_millis();
+    let status = response.status().as_u16();
+    if let Some(span) = span {
+        let attributes = vec![
+            ("http.request.method", method_word(&method).to_owned()),
+            ("http.route", path.to_owned()),
+            ("http.response.status_code", status.to_string()),
+        ];
+        span.end(500 <= status, attributes);
+    }
     tracing::info!(request = id.as_str(), "{method} {path} {status} in {took} ms");
     response
+}
+
+/// Of a request, if spans are exported. Nobody wants to hear of those that only look whether we are well.
+fn span(app: &App, path: &str, request: &Request) -> Option<OpenSpan> {
+    let tracer = app.crib.tracer()?;
+    if path.starts_with("/health") || path == "/metrics" {
+        return None;
+    }
+    let method = method_word(request.method());
+    let route = if path.is_empty() { "other" } else { path };
+    let parent = coming::trace(request.headers());
+    tracer.begin(parent.as_ref(), SpanKind::Server, || format!("{method} {route}"))
 }

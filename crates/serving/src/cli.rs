@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use model::GroupId;
+use url::Url;
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -58,6 +59,9 @@ impl Cli {
 
 const JOURNAL_HELP: &str = "Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]";
 const KEY_FILE_HELP: &str = "A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]";
+
+const OTLP_HELP: &str = "A collector of OpenTelemetry for metrics and traces, such as \
+    `http://localhost:4318` [env: OTEL_EXPORTER_OTLP_ENDPOINT]";
 
 /// For every verb.
 #[derive(Args, Debug)]
@@ -280,6 +284,12 @@ pub(crate) struct Serve {
     /// An address with a port, 0 for a free one, or unix:PATH
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8080")]
     pub(crate) listen: Listen,
+    /// Where `/metrics` and `/health` are open to whoever comes, and nothing else is
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) metrics_listen: Option<Listen>,
+    /// Where a collector of OpenTelemetry takes metrics and traces, as JSON
+    #[arg(long, value_name = "URL", help = OTLP_HELP)]
+    pub(crate) otlp_endpoint: Option<Url>,
     /// Who may open the socket at unix:PATH, as for chmod
     #[arg(long, value_name = "MODE", default_value = "600")]
     pub(crate) socket_mode: Mode,

@@ -1,20 +1,25 @@
-//! By which way a request came, for the record of calls: its id, and the trace that it is part of.
+//! By which way a request came, for the record of calls and for upstreams: its id, and the trace that it is
+//! part of.
 
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use model::TraceContext;
 use toolcrib::{CallDoor, Identity, Means, ShownBy, Via};
 
 use crate::app::App;
 use crate::around::RequestId;
 
+/// More headers than any list of members has.
+const STATES: usize = 32;
+
 /// What names a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coming {
     request: Option<RequestId>,
-    trace_id: Option<Box<str>>,
+    trace: Option<TraceContext>,
 }
 
 impl FromRequestParts<App> for Coming {
@@ -28,7 +33,14 @@ impl FromRequestParts<App> for Coming {
 impl Coming {
     pub(crate) fn of(parts: &Parts) -> Self {
         let request = parts.extensions.get::<RequestId>().cloned();
-        Self { request, trace_id: trace_id(&parts.headers) }
+        // A span of ours stands between the caller and what is called.
+        let own = parts.extensions.get::<TraceContext>().cloned();
+        Self { request, trace: own.or_else(|| trace(&parts.headers)) }
+    }
+
+    /// Whether there is a trace to pass on.
+    pub(crate) fn has_trace(&self) -> bool {
+        self.trace.is_some()
     }
 
     /// For somebody who comes by this door.
@@ -39,41 +51,44 @@ impl Coming {
             Means::Nothing => ShownBy::Anonymous,
         };
         let correlation_id = self.request.as_ref().map(|id| id.as_str().into());
-        Via { door, means, correlation_id, trace_id: self.trace_id.clone() }
+        Via { door, means, correlation_id, trace: self.trace.clone() }
     }
 }
 
-/// The trace of `traceparent`, if it is one (W3C Trace Context, 3.2.2).
-fn trace_id(headers: &HeaderMap) -> Option<Box<str>> {
-    let mut parts = headers.get("traceparent")?.to_str().ok()?.split('-');
-    let (version, trace) = (parts.next()?, parts.next()?);
-    let is_hex = |text: &str| text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
-    let is_good = version.len() == 2
-        && is_hex(version)
-        && trace.len() == 32
-        && is_hex(trace)
-        && trace.bytes().any(|c| c != b'0');
-    is_good.then(|| trace.into())
+/// The trace of its headers, if they are well-formed. Whoever is named twice is nobody.
+pub(crate) fn trace(headers: &HeaderMap) -> Option<TraceContext> {
+    let mut parents = headers.get_all("traceparent").iter();
+    let (parent, None) = (parents.next()?.to_str().ok()?, parents.next()) else { return None };
+    let states = headers.get_all("tracestate").iter().map(|state| state.to_str().ok());
+    let states: Option<Vec<&str>> = states.take(STATES).collect();
+    TraceContext::read(parent, states.map(|states| states.join(",")).as_deref())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_trace_is_taken_from_its_header_if_it_is_one() {
-        let trace = |text: &str| {
-            let headers =
-                HeaderMap::from_iter([("traceparent".parse().unwrap(), text.parse().unwrap())]);
-            trace_id(&headers)
-        };
-        let good = "0af7651916cd43dd8448eb211c80319c";
-        let read = trace(&format!("00-{good}-b7ad6b7169203331-01"));
-        assert_eq!(read.as_deref(), Some(good));
-        for bad in ["", "00", "00-0af7-b7ad-01", "zz-0af7651916cd43dd8448eb211c80319c-1-1"] {
-            assert_eq!(trace(bad), None, "{bad}");
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    fn read(headers: &[(&str, &str)]) -> Option<TraceContext> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name: axum::http::HeaderName = name.parse().unwrap();
+            map.append(name, value.parse().unwrap());
         }
-        assert_eq!(trace(&format!("00-{}-b7ad6b7169203331-01", "0".repeat(32))), None);
-        assert_eq!(trace(&format!("00-{}-b7ad6b7169203331-01", good.to_uppercase())), None);
+        trace(&map)
+    }
+
+    #[test]
+    fn a_trace_is_taken_from_its_headers_if_it_is_one() {
+        let state = [("traceparent", PARENT), ("tracestate", "a=1"), ("tracestate", "b=2")];
+        let trace = read(&state).unwrap();
+        assert_eq!((trace.parent().as_str(), trace.state()), (PARENT, Some("a=1,b=2")));
+        assert_eq!(read(&[("traceparent", PARENT), ("traceparent", PARENT)]), None);
+        assert_eq!(read(&[("traceparent", "00-0af7-b7ad-01"), ("tracestate", "a=1")]), None);
+        assert_eq!(read(&[("tracestate", "a=1")]), None);
+        let many = vec![("tracestate", "a=1"); 100];
+        let many: Vec<_> = [("traceparent", PARENT)].into_iter().chain(many).collect();
+        assert_eq!(read(&many).unwrap().state(), None);
     }
 }

@@ -124,7 +124,7 @@ pub(crate) fn little_environment() -> BTreeMap<OsString, OsString> {
 
 /// A variable that is empty counts as not set.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
-fn variable(name: &'static str) -> Result<Option<String>, Failure> {
+pub(crate) fn variable(name: &'static str) -> Result<Option<String>, Failure> {
     match std::env::var(name) {
         Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
         Err(VarError::NotPresent) => Ok(None),

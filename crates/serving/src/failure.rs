@@ -31,6 +31,8 @@ pub(crate) enum Failure {
     Busy,
     #[error("the environment variable {name} is not UTF-8 text")]
     Variable { name: &'static str },
+    #[error("{name} cannot be used: {problem}")]
+    Telemetry { name: &'static str, problem: String },
     #[error("the program cannot be started")]
     Start(#[source] io::Error),
     #[error("cannot listen on {address}: give another address with --listen")]

@@ -29,6 +29,7 @@ mod import;
 mod in_time;
 mod journal;
 mod mcp;
+mod metrics;
 mod names;
 mod openapi;
 mod out;
@@ -57,6 +58,7 @@ mod work;
 
 pub use app::{App, Options};
 pub use doors::Doors;
+pub use metrics::metrics;
 pub use names::{HostName, Names, Origin, PublicUrl};
 pub use program::program;
 pub use protected_resource::{ProtectedResource, Scope};

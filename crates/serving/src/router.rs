@@ -16,7 +16,8 @@ use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
 use crate::{
-    agents, around, health, http_manifest, mcp, openapi, protected_resource, stream, whoami,
+    agents, around, health, http_manifest, mcp, metrics, openapi, protected_resource, stream,
+    whoami,
 };
 
 /// Every route.
@@ -24,6 +25,7 @@ fn table() -> Vec<Route> {
     [
         about(),
         health::routes(),
+        metrics::routes(),
         protected_resource::routes(),
         whoami::routes(),
         agents::routes(),
@@ -75,7 +77,8 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App
     let document = openapi::document(&routes, &schemas);
     let openapi = serde_json::to_string(&document).expect("the document is JSON");
     let published = Published { openapi, docs: docs_page::of(&document) };
-    let app = App::new(crib, options, schemas, published);
+    let doors = metrics::doors::Doors::new(routes.iter().map(|route| route.path));
+    let app = App::new(crib, options, schemas, published, doors);
     let mut router = Router::new();
     for route in routes {
         router = router.route(route.path, route.into_handler());

@@ -41,6 +41,11 @@ impl Seats {
         Some(Seat { seats: Arc::clone(self), whose: whose.into() })
     }
 
+    /// How many are taken.
+    pub(crate) fn in_use(&self) -> usize {
+        self.taken().all
+    }
+
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().expect("no one panics while counting")
     }

@@ -7,6 +7,7 @@ mod first_admin;
 mod greeting;
 pub(crate) mod listen;
 pub(crate) mod listener;
+mod otlp;
 mod pressure;
 mod pulse;
 mod settings;
@@ -21,6 +22,8 @@ use catalog::Snapshot;
 use jiff::Timestamp;
 use secrecy::ExposeSecret as _;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use toolcrib::telemetry::Exporter;
 use toolcrib::{
     Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Recorder, SealingKey, Secrets,
     SystemClock, Timing, Toolcrib,
@@ -39,7 +42,10 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::protected_resource::ProtectedResource;
-use crate::{config, router};
+use crate::{config, metrics, router};
+
+/// How many connections there are at once where only metrics are.
+const METRICS_PLACES: usize = 64;
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
     if arguments.allow_stdio {
@@ -47,11 +53,18 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     let settings = Settings::read(arguments.config.as_deref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
+    let otlp = otlp::read(arguments.otlp_endpoint.as_ref(), config::variable)?;
     let tls = tls(arguments)?;
     // Before anything is opened: a port that is taken leaves nothing behind.
     let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone());
     let (listener, listen) =
         opened.map_err(|source| Failure::Listen { address: arguments.listen.clone(), source })?;
+    let metrics_place = arguments.metrics_listen.as_ref();
+    let metrics_place = metrics_place.map(|place| {
+        let opened = Listener::open(place, arguments.socket_mode, None);
+        opened.map_err(|source| Failure::Listen { address: place.clone(), source })
+    });
+    let metrics_place = metrics_place.transpose()?;
     // A start that would be refused leaves no new journal behind.
     let has_issuers = !settings.issuers.is_empty();
     let anonymous = anonymous_allowed(&listen, arguments.allow_anonymous, has_issuers);
@@ -63,6 +76,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+    let exporter = otlp.map(|otlp| {
+        // An operator has named it, and collectors are mostly near.
+        let near = client.with_egress(Egress { allow_private: true, allowed: Vec::new() });
+        Exporter::new(otlp, near, SystemClock)
+    });
     let (cache, limits, record) = (settings.cache(), settings.limits(), settings.record());
     let (hosts, origins) = (settings.allowed_hosts, settings.allowed_origins);
     let names = Names::new(hosts, origins, settings.public_url.as_ref());
@@ -92,25 +110,32 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         programs: config.programs(arguments.allow_stdio, keys),
         providers: Vec::new(),
         recorder: recorder.clone(),
+        tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
     let options = Options {
         anonymous_is_local: anonymous && !arguments.allow_anonymous,
         allow_stdio: arguments.allow_stdio,
         seal,
-        names: listen.names(names, !anonymous),
+        names: listen.names(names.clone(), !anonymous),
         resource,
+        exporter: exporter.clone(),
     };
     let (doors, app) = router::doors(crib, options);
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
     let admin = admin.as_ref().map(|key| key.expose_secret());
-    greeting::greet(&listen, tls.is_some(), &app.options.names, admin)?;
+    let metrics_at = metrics_place.as_ref().map(|(_, place)| place);
+    greeting::greet(&listen, tls.is_some(), &app.options.names, (metrics_at, admin))?;
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
     let crib = app.crib.clone();
     app.later(async move { crib.keep_fresh().await });
     if let Some(recorder) = recorder.clone() {
         app.later(async move { recorder.keep_tidy(&SystemClock).await });
+    }
+    if let Some(exporter) = exporter.clone() {
+        let told = app.clone();
+        app.later(async move { exporter.push(|| metrics::reading(&told)).await });
     }
     let limits = Limits { places: descriptors::places(limits.places), ..limits };
     let drained = async {
@@ -118,8 +143,21 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         app.drain();
         tokio::time::sleep(Duration::from_secs(arguments.drain_delay.into())).await;
     };
-    connections::serve(listener, doors, limits, drained).await;
+    let (served, until) = oneshot::channel::<()>();
+    let beside = async {
+        let Some((listener, place)) = metrics_place else { return };
+        let alone = metrics::alone(&app, place.names(names, true));
+        let limits = Limits { places: METRICS_PLACES, last_answers: Duration::ZERO, ..limits };
+        connections::serve(listener, alone, limits, async { drop(until.await) }).await;
+    };
+    tokio::join!(beside, async {
+        connections::serve(listener, doors, limits, drained).await;
+        drop(served);
+    });
     app.stop().await;
+    if let Some(exporter) = exporter {
+        exporter.push_last(&metrics::reading(&app)).await;
+    }
     drop(app);
     // What was dropped is recorded too.
     if let Some(recorder) = recorder {

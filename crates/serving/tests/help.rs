@@ -55,6 +55,10 @@ fn serve() {
     Options:
           --listen <PLACE>           An address with a port, 0 for a free one, or unix:PATH [default:
                                      127.0.0.1:8080]
+          --metrics-listen <PLACE>   Where `/metrics` and `/health` are open to whoever comes, and
+                                     nothing else is
+          --otlp-endpoint <URL>      A collector of OpenTelemetry for metrics and traces, such as
+                                     `http://localhost:4318` [env: OTEL_EXPORTER_OTLP_ENDPOINT]
           --socket-mode <MODE>       Who may open the socket at unix:PATH, as for chmod [default: 600]
           --tls-cert <FILE>          A certificate and those that vouch for it, in PEM; read again when
                                      it changes

@@ -5,10 +5,11 @@
 //! the question, and is made again with the answer. A tool need not know: it asks under a key, and where the call is made
 //! again it gets the answers it had before.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use model::TraceContext;
 use model::strict_json::{Members, Object};
 use serde::de::{DeserializeSeed as _, MapAccess};
 use serde::{Deserialize, Serialize};
@@ -154,6 +155,8 @@ pub struct CallContext {
     remembered: Option<String>,
     memory: Mutex<Option<String>>,
     open: Mutex<Vec<(Box<str>, Question)>>,
+    /// What upstreams are told.
+    trace: OnceLock<TraceContext>,
 }
 
 impl CallContext {
@@ -186,6 +189,18 @@ impl CallContext {
     /// The caller wants log lines of this gravity and above.
     pub fn logging(self, from: Option<Level>) -> Self {
         Self { log_from: from, ..self }
+    }
+
+    /// Upstreams are told that they are called within this trace.
+    pub(crate) fn within(&self, trace: Option<TraceContext>) {
+        if let Some(trace) = trace {
+            self.trace.get_or_init(|| trace);
+        }
+    }
+
+    /// The trace that the call is part of: what a tool calls in turn is told so.
+    pub fn trace(&self) -> Option<&TraceContext> {
+        self.trace.get()
     }
 
     /// What the caller can do.

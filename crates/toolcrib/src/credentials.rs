@@ -6,6 +6,7 @@
 mod tokens;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use catalog::clock::Clock;
 use execution::{Given, Own};
@@ -24,12 +25,14 @@ pub(crate) use self::tokens::Held;
 use self::tokens::Tokens;
 use crate::identity::CameWith;
 use crate::secrets::Secrets;
+use crate::telemetry::Telemetry;
 use crate::upstreams::whose;
 
 /// The credentials of one crib.
 pub(crate) struct Keyring {
     client: HttpClient,
     tokens: Tokens,
+    telemetry: Arc<Telemetry>,
 }
 
 /// On whose behalf.
@@ -49,8 +52,12 @@ pub(crate) struct Carried {
 }
 
 impl Keyring {
-    pub(crate) fn new(client: HttpClient, clock: Arc<dyn Clock>) -> Self {
-        Self { client, tokens: Tokens::new(clock) }
+    pub(crate) fn new(
+        client: HttpClient,
+        clock: Arc<dyn Clock>,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
+        Self { client, tokens: Tokens::new(clock), telemetry }
     }
 
     /// What a request over HTTP is given, and the token in it if it is one that was asked for.
@@ -138,7 +145,14 @@ impl Keyring {
         }
         let secret = read(source, &wish.client.client_secret, secrets).await?;
         let key = wish.key(source, &secret);
-        let held = self.tokens.get(key, self.ask(profile, &wish, &secret)).await;
+        let asked = async {
+            let start = Instant::now();
+            let granted = self.ask(profile, &wish, &secret).await;
+            let is_exchange = wish.subject.is_some();
+            self.telemetry.token(source, is_exchange, start.elapsed(), granted.is_ok());
+            granted
+        };
+        let held = self.tokens.get(key, asked).await;
         held.map(Some).map_err(|error| wish.refused(source, &error))
     }
 
@@ -274,7 +288,12 @@ fn nothing_to_exchange() -> Failure {
 /// Headers of the agent's request that an admin lets pass, and that may pass.
 fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
     let Whose::Agent(_, came) = whose else { return Vec::new() };
-    let passed = profile.forward_headers.iter().filter_map(|name| {
+    // A trace is passed on to everybody, and only if it is one.
+    let is_trace = |name: &str| {
+        ["traceparent", "tracestate"].iter().any(|known| known.eq_ignore_ascii_case(name))
+    };
+    let wanted = profile.forward_headers.iter().filter(|name| !is_trace(name));
+    let passed = wanted.filter_map(|name| {
         let value = came.header(name)?.to_str().ok()?;
         Some((name.to_string(), value.to_owned()))
     });

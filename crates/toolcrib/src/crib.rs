@@ -1,6 +1,7 @@
 //! The crib: one catalog with everything that works on it. What doors and embedders hold.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use catalog::clock::Clock;
@@ -23,6 +24,7 @@ use crate::record::Recorder;
 use crate::refresh::Refresher;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
+use crate::telemetry::{METRICS, Reading, Telemetry, Tracer, read_catalog, read_record};
 use crate::toolset::Toolset;
 use crate::upstreams::{ProgramHost, Upstreams};
 use crate::view::{AgentView, Ready};
@@ -52,6 +54,7 @@ struct Inner {
     upstreams: Arc<Upstreams>,
     gates: Gates,
     keyring: Arc<Keyring>,
+    telemetry: Arc<Telemetry>,
     clock: Arc<dyn Clock>,
     options: Options,
     provided: ArcSwapOption<Provided>,
@@ -84,6 +87,8 @@ pub struct Options {
     pub providers: Vec<Arc<dyn ToolProvider>>,
     /// Records calls; without it, none is.
     pub recorder: Option<Arc<Recorder>>,
+    /// Takes spans of calls; without it, there are none, and traces are passed on as they came.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Toolcrib {
@@ -96,13 +101,15 @@ impl Toolcrib {
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let upstreams = Arc::new(Upstreams::new(client.clone(), options.programs.clone()));
-        let keyring = Arc::new(Keyring::new(client.clone(), Arc::clone(&clock)));
+        let telemetry = Telemetry::new(options.tracer.clone());
+        let keyring = Keyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
+        let keyring = Arc::new(keyring);
         let refresher = Refresher::over(
             Arc::clone(&catalog),
             client.clone(),
             Arc::clone(&upstreams),
             (Arc::clone(&keyring), options.secrets.clone()),
-            Arc::clone(&clock),
+            (Arc::clone(&clock), Arc::clone(&telemetry)),
         );
         let resolver = Resolver::new(options.cache);
         let looking_back = tokio::sync::Mutex::default();
@@ -114,8 +121,9 @@ impl Toolcrib {
             resolver,
             ready,
             upstreams,
-            gates: Gates::new(),
+            gates: Gates::new(Arc::clone(&telemetry)),
             keyring,
+            telemetry,
             clock,
             options,
             provided,
@@ -213,6 +221,28 @@ impl Toolcrib {
         &self.0.gates
     }
 
+    /// Takes spans, if they are exported.
+    pub fn tracer(&self) -> Option<&Arc<Tracer>> {
+        self.0.options.tracer.as_ref()
+    }
+
+    pub(crate) fn telemetry(&self) -> &Arc<Telemetry> {
+        &self.0.telemetry
+    }
+
+    /// What was measured so far.
+    pub fn reading(&self) -> Reading {
+        let (snapshot, mut reading) = (self.0.catalog.snapshot(), Reading::of(METRICS));
+        let is_there = |id: &str| id.parse().is_ok_and(|id| snapshot.source(&id).is_some());
+        self.0.telemetry.read(is_there, &mut reading);
+        self.0.telemetry.read_gates(&self.0.gates, &mut reading);
+        read_catalog(&self.0.catalog, &mut reading);
+        if let Some(recorder) = self.recorder() {
+            read_record(recorder, &mut reading);
+        }
+        reading
+    }
+
     /// How calls to a source are doing; none if there were none yet.
     pub fn gate_of(&self, source: &SourceId) -> Option<GateState> {
         self.0.gates.state(source)
@@ -274,8 +304,10 @@ impl Toolcrib {
 
     /// What an agent sees now.
     pub fn view(&self, agent: &Agent) -> AgentView {
+        let start = Instant::now();
         let snapshot = self.0.catalog.snapshot();
         let toolset = self.0.resolver.toolset(&snapshot, &agent.claims);
+        self.0.telemetry.resolved(&toolset, start.elapsed());
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
@@ -295,6 +327,12 @@ impl Toolcrib {
 
     /// Who shows this bearer credential, or nothing.
     pub async fn identify(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
+        let identified = self.identified(bearer).await;
+        self.0.telemetry.authenticated(bearer, identified.is_ok());
+        identified
+    }
+
+    async fn identified(&self, bearer: Option<&str>) -> Result<Identity, NotIdentified> {
         match bearer {
             None if self.0.options.anonymous => Ok(Identity::anonymous()),
             None => Err(NotIdentified::NoCredential),

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout};
 use self::breaker::Breaker;
 pub(crate) use self::breaker::Verdict;
 use self::quota::{Counted, Exceeded, Quota};
+use crate::telemetry::Telemetry;
 
 /// Calls to one source that are under way, and that wait to be.
 const CALLS: usize = 64;
@@ -33,6 +34,7 @@ const COUNTED_FOR: Duration = Duration::from_secs(120);
 pub(crate) struct Gates {
     gates: Cache<SourceId, Arc<Gate>>,
     quotas: Cache<(SourceId, Whose), Arc<Quota>>,
+    telemetry: Arc<Telemetry>,
 }
 
 /// Whose calls are counted together.
@@ -45,6 +47,7 @@ enum Whose {
 
 /// The gate of one source.
 struct Gate {
+    id: SourceId,
     breaker: Mutex<Breaker>,
     /// So many, as long as the source says the same.
     places: Mutex<(usize, Arc<Semaphore>)>,
@@ -65,6 +68,7 @@ pub struct GateState {
 /// A call under way. One that is dropped without a verdict says nothing.
 pub(crate) struct Pass {
     gate: Arc<Gate>,
+    telemetry: Arc<Telemetry>,
     agent: u64,
     verdict: Verdict,
     _counted: [Option<Counted>; 3],
@@ -72,9 +76,9 @@ pub(crate) struct Pass {
 }
 
 impl Gates {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
         let quotas = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
-        Self { gates: Cache::new(SOURCES), quotas }
+        Self { gates: Cache::new(SOURCES), quotas, telemetry }
     }
 
     /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
@@ -85,9 +89,20 @@ impl Gates {
         tool: Option<&ToolId>,
         agent: u64,
     ) -> Result<Pass, Failure> {
+        let entered = self.pass(id, limits, tool, agent).await;
+        entered.inspect_err(|failure| self.telemetry.sources.of(id.as_str()).refused(failure.code))
+    }
+
+    async fn pass(
+        &self,
+        id: &SourceId,
+        limits: &SourceLimits,
+        tool: Option<&ToolId>,
+        agent: u64,
+    ) -> Result<Pass, Failure> {
         let gate = match self.gates.get(id) {
             Some(gate) => gate,
-            None => self.gates.get_with_by_ref(id, || Arc::new(Gate::new())),
+            None => self.gates.get_with_by_ref(id, || Arc::new(Gate::new(id))),
         };
         let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
         // How many are under way is what the places are for.
@@ -104,7 +119,8 @@ impl Gates {
         };
         // After the wait: what came of the others decides.
         gate.breaker().enter(agent, Instant::now()).map_err(left_alone)?;
-        Ok(Pass { gate, agent, verdict: Verdict::Nothing, _counted: counted, _place: place })
+        let (telemetry, verdict) = (Arc::clone(&self.telemetry), Verdict::Nothing);
+        Ok(Pass { gate, telemetry, agent, verdict, _counted: counted, _place: place })
     }
 
     fn count(
@@ -140,10 +156,10 @@ impl Gates {
 }
 
 impl Gate {
-    fn new() -> Self {
+    fn new(id: &SourceId) -> Self {
         let breaker = Mutex::new(Breaker::new(Instant::now()));
         let places = Mutex::new((CALLS, Arc::new(Semaphore::new(CALLS))));
-        Self { breaker, places, waiting: AtomicUsize::new(0) }
+        Self { id: id.clone(), breaker, places, waiting: AtomicUsize::new(0) }
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
@@ -180,7 +196,9 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.gate.breaker().end(self.verdict, self.agent, Instant::now());
+        if self.gate.breaker().end(self.verdict, self.agent, Instant::now()) {
+            self.telemetry.sources.of(self.gate.id.as_str()).broke();
+        }
     }
 }
 
@@ -258,7 +276,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn so_many_go_through_and_so_many_wait() {
-        let gates = Arc::new(Gates::new());
+        let gates = Arc::new(Gates::new(Arc::default()));
         let mut passes = Vec::new();
         for _ in 0..CALLS {
             passes.push(enter(&gates, "a", 1).await.unwrap());
@@ -286,7 +304,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_that_is_dropped_says_nothing_and_a_reset_forgets() {
-        let gates = Gates::new();
+        let gates = Gates::new(Arc::default());
         for _ in 0..breaker::FAILURES {
             drop(enter(&gates, "a", 1).await.unwrap());
         }
@@ -308,7 +326,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_agent_and_each_tool_has_its_own_limit_and_the_source_one_for_all() {
-        let gates = Gates::new();
+        let gates = Gates::new(Arc::default());
         let limits = json!({"per_agent": {"per_minute": 60, "burst": 2},
             "per_tool": {"concurrent": 1}, "all": {"per_minute": 600, "burst": 4}});
         let limits = serde_json::from_value(limits).unwrap();

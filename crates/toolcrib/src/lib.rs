@@ -31,6 +31,7 @@ mod refresh;
 mod resolver;
 mod seal;
 mod secrets;
+pub mod telemetry;
 mod toolset;
 mod upstreams;
 mod view;

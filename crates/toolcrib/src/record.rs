@@ -64,8 +64,9 @@ pub struct Recorder {
 struct State {
     /// Rows cannot be stored just now.
     failing: AtomicBool,
-    /// How many rows were given up.
+    /// How many rows were given up, and how many stored.
     lost: AtomicU64,
+    stored: AtomicU64,
     /// What is in the queue is to be stored at once, and not for ever.
     closing: AtomicBool,
     hurry: Notify,
@@ -103,6 +104,19 @@ impl Recorder {
     /// How many rows were given up, because there was no room for them or the store refused them.
     pub fn lost(&self) -> u64 {
         self.state.lost.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stored(&self) -> u64 {
+        self.state.stored.load(Ordering::Relaxed)
+    }
+
+    /// How many rows wait in the queue.
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity()
+    }
+
+    pub(crate) fn is_failing(&self) -> bool {
+        self.state.failing.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_strict(&self) -> bool {
@@ -249,6 +263,7 @@ impl Writer {
             let error = match self.records.store(Arc::clone(&rows)).await {
                 Ok(()) => {
                     self.state.failing.store(false, Ordering::Relaxed);
+                    self.state.stored.fetch_add(rows.len() as u64, Ordering::Relaxed);
                     return true;
                 }
                 Err(error) => error,

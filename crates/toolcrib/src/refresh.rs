@@ -24,6 +24,7 @@ use upstream::http::HttpClient;
 use self::wakes::Wakes;
 use crate::credentials::{Keyring, Whose};
 use crate::secrets::Secrets;
+use crate::telemetry::Telemetry;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
 use crate::view::origin;
 
@@ -45,6 +46,7 @@ pub struct Refresher {
     keyring: Arc<Keyring>,
     secrets: Option<Arc<Secrets>>,
     clock: Arc<dyn Clock>,
+    telemetry: Arc<Telemetry>,
     turns: Mutex<HashMap<SourceId, Turn>>,
     wakes: Wakes,
 }
@@ -56,8 +58,10 @@ impl Refresher {
     /// Over a catalog; everything is fetched through this client.
     pub fn new(catalog: Arc<Catalog>, client: HttpClient, clock: Arc<dyn Clock>) -> Self {
         let upstreams = Upstreams::new(client.clone(), ProgramHost::default());
-        let keyring = Arc::new(Keyring::new(client.clone(), Arc::clone(&clock)));
-        Self::over(catalog, client, Arc::new(upstreams), (keyring, None), clock)
+        let telemetry: Arc<Telemetry> = Arc::default();
+        let keyring = Keyring::new(client.clone(), Arc::clone(&clock), Arc::clone(&telemetry));
+        let (keyring, upstreams) = (Arc::new(keyring), Arc::new(upstreams));
+        Self::over(catalog, client, upstreams, (keyring, None), (clock, telemetry))
     }
 
     pub(crate) fn over(
@@ -65,10 +69,10 @@ impl Refresher {
         client: HttpClient,
         upstreams: Arc<Upstreams>,
         (keyring, secrets): (Arc<Keyring>, Option<Arc<Secrets>>),
-        clock: Arc<dyn Clock>,
+        (clock, telemetry): (Arc<dyn Clock>, Arc<Telemetry>),
     ) -> Self {
         let (turns, wakes) = (Mutex::default(), Wakes::default());
-        Self { catalog, client, upstreams, keyring, secrets, clock, turns, wakes }
+        Self { catalog, client, upstreams, keyring, secrets, clock, telemetry, turns, wakes }
     }
 
     /// Refreshes a source. With `force` nothing is skipped and nothing held back.
@@ -126,7 +130,9 @@ impl Refresher {
             Ok(found) => self.ingest(result::shortened(found.inventory), force, context).await?,
             Err(error) => self.fail(source, error, context).await?,
         };
-        result.duration_ms = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let took = start.elapsed();
+        self.telemetry.refreshed(source, result.success, took);
+        result.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }
 

@@ -143,6 +143,9 @@ async fn answer(
         Ok(message) => message,
         Err(Unusable { id, error }) => return Ok(plain(Sent::error(id.as_ref(), &error))),
     };
+    if let Message::Request(request) = &message {
+        app.doors.message(&request.method);
+    }
     let mcp = &app.mcp;
     match era_of(headers, &message) {
         Era::Modern => match message {
@@ -171,6 +174,7 @@ async fn older(
     {
         return Ok(match legacy::initialize(&peer, id, params) {
             Ok((sent, session)) => {
+                peer.app.doors.session();
                 let id = session.close(&mcp.seal, &principal);
                 let mut response = plain(sent);
                 if let Ok(value) = HeaderValue::from_str(&id) {

@@ -9,6 +9,7 @@ use super::answer::Sent;
 use super::era::{self, Era, LEGACY};
 use super::error::RpcError;
 use super::message::{Id, Request};
+use super::meta::Meta;
 use super::methods::{Answer, Asking, text};
 use super::peer::Peer;
 use super::sessions::Session;
@@ -37,6 +38,7 @@ fn begin(
     session: Option<(&str, &Session)>,
     mut request: Request,
 ) -> Result<Answer, RpcError> {
+    let trace = request.meta.as_ref().and_then(Meta::trace);
     let progress_token = request.meta.as_mut().and_then(|meta| meta.progress_token.take());
     let (id, params) = (&request.id, &request.params);
     let done = |result: &str| Ok(Answer::Sent(Sent::result(id, result)));
@@ -66,6 +68,7 @@ fn begin(
     let subscribes = request.method == "resources/subscribe";
     // Without a session there is no stream to be told on.
     let gathering = gathering().filter(|_| subscribes);
+    let peer = peer.within(trace);
     let principal: Arc<str> = peer.principal().into();
     let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(name));
     let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);

@@ -64,6 +64,7 @@ fn begin(
     if !METHODS.contains(&request.method.as_str()) {
         return Err(RpcError::method_not_found(&request.method));
     }
+    let trace = request.meta.as_ref().and_then(Meta::trace);
     let said = Said::of(request.meta.take())?;
     if let Some(headers) = headers
         && headers::single(headers, &headers::VERSION)? != Some(said.version.as_str())
@@ -77,6 +78,7 @@ fn begin(
     if let Some(headers) = headers {
         headers::check(headers, &request.method, &request.params)?;
     }
+    let peer = peer.within(trace);
     let principal: Arc<str> = peer.principal().into();
     let asking = Asking {
         mcp: Arc::clone(mcp),

@@ -1,6 +1,6 @@
 //! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
 
-use model::GroupId;
+use model::{GroupId, TraceContext};
 use toolcrib::{AgentView, CallDoor, Identity, Via};
 
 use super::error::RpcError;
@@ -15,7 +15,7 @@ pub(crate) struct Peer {
     pub(crate) app: App,
     who: Standing,
     pub(crate) sight: Sight,
-    /// By which way it comes, if calls are recorded.
+    /// By which way it comes, if calls are recorded or part of a trace.
     via: Option<Via>,
 }
 
@@ -24,9 +24,18 @@ impl Peer {
         Self { app, who, sight: Sight::of_mcp(group, mode), via: None }
     }
 
-    /// Says by which way it comes, for the record of its calls.
+    /// Says by which way it comes, for the record of its calls and for upstreams.
     pub(crate) fn coming(mut self, door: CallDoor, coming: &Coming) -> Self {
-        self.via = self.app.crib.recorder().map(|_| coming.via(door, &self.who.identity));
+        let is_told = self.app.crib.recorder().is_some() || coming.has_trace();
+        self.via = is_told.then(|| coming.via(door, &self.who.identity));
+        self
+    }
+
+    /// A message that names its trace itself knows it better than what carries it.
+    pub(crate) fn within(mut self, trace: Option<TraceContext>) -> Self {
+        if trace.is_some() {
+            self.via.get_or_insert_default().trace = trace;
+        }
         self
     }
 

@@ -10,7 +10,7 @@ pub(super) fn greet(
     listen: &Listen,
     has_tls: bool,
     names: &Names,
-    admin_key: Option<&str>,
+    (metrics, admin_key): (Option<&Listen>, Option<&str>),
 ) -> Result<(), Failure> {
     let scheme = if has_tls { "https" } else { "http" };
     let (place, url, option) = match listen {
@@ -26,6 +26,12 @@ pub(super) fn greet(
     let mut text = format!(
         "toolcrib serves on {place}\n  MCP       {url}{MCP}\n  API       {url}/api\n  API docs  {url}/api/docs\n"
     );
+    if let Some(place) = metrics {
+        text += &match place {
+            Listen::Tcp(address) => format!("  Metrics   http://{address}/metrics\n"),
+            Listen::Unix(_) => format!("  Metrics   {place}\n"),
+        };
+    }
     if names.has_any() && matches!(listen, Listen::Tcp(_)) {
         text += "  Names     any `Host` is answered; give its own with --public-url\n";
     }

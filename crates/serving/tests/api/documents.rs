@@ -30,6 +30,7 @@ fn these_are_the_operations() {
     GET /api/docs get_docs (everybody)
     GET /health/live get_live (everybody)
     GET /health/ready get_ready (everybody)
+    GET /metrics get_metrics (admins)
     GET /.well-known/oauth-protected-resource get_protected_resource (everybody)
     GET /.well-known/oauth-protected-resource/mcp get_protected_mcp (everybody)
     GET /api/whoami whoami (agents)
@@ -241,6 +242,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for name in [
         "get_live",
         "get_ready",
+        "get_metrics",
         "get_protected_resource",
         "get_protected_mcp",
         "get_openapi",

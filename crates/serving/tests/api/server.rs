@@ -15,6 +15,8 @@ pub(crate) struct Server {
     pub(crate) folder: Folder,
     child: Option<Child>,
     port: u16,
+    /// Where only metrics are.
+    aside: u16,
     /// Of the first admin.
     pub(crate) key: String,
 }
@@ -45,15 +47,32 @@ impl Server {
 
     /// On a journal without an admin.
     pub(crate) fn on(folder: Folder, options: &str) -> Self {
-        let server = Self { folder, child: None, port: 0, key: String::new() };
+        let server = Self { folder, child: None, port: 0, aside: 0, key: String::new() };
         let listen = if options.contains("--listen") { "" } else { "--listen 127.0.0.1:0" };
         server.run(&format!("serve {listen} {options}"), "curl")
+    }
+
+    /// On an empty journal, with these variables.
+    pub(crate) fn start_in(environment: &[(&str, &str)]) -> Self {
+        let (folder, key) = (Folder::empty(), String::new());
+        let server = Self { folder, child: None, port: 0, aside: 0, key };
+        let child = server.folder.start("serve --listen 127.0.0.1:0", environment);
+        server.greeted(child, "curl")
+    }
+
+    /// What a server says that does not start with these variables.
+    pub(crate) fn refused_in(environment: &[(&str, &str)]) -> String {
+        let folder = Folder::empty();
+        let child = folder.start("serve --listen 127.0.0.1:0", environment);
+        let output = child.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
     }
 
     /// Another node on the same journal.
     pub(crate) fn beside(other: &Self, options: &str) -> Self {
         let (folder, key) = (Folder::empty(), other.key.clone());
-        let server = Self { folder, child: None, port: 0, key };
+        let server = Self { folder, child: None, port: 0, aside: 0, key };
         server.run(&format!("serve --listen 127.0.0.1:0 {options}"), "API docs")
     }
 
@@ -64,8 +83,12 @@ impl Server {
     }
 
     /// Starts the program and reads what it says up to a line with this word.
-    fn run(mut self, arguments: &str, last: &str) -> Self {
-        let mut child = self.folder.start(arguments, &[]);
+    fn run(self, arguments: &str, last: &str) -> Self {
+        let child = self.folder.start(arguments, &[]);
+        self.greeted(child, last)
+    }
+
+    fn greeted(mut self, mut child: Child, last: &str) -> Self {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         loop {
             let Some(Ok(line)) = lines.next() else {
@@ -76,6 +99,10 @@ impl Server {
             if let Some((_, place)) = line.split_once("serves on ") {
                 // A Unix socket has no port.
                 self.port = place.rsplit_once(':').unwrap().1.parse().unwrap_or(0);
+            }
+            if let Some(place) = line.trim().strip_prefix("Metrics ") {
+                let (place, _) = place.rsplit_once("/metrics").unwrap();
+                self.aside = place.rsplit_once(':').unwrap().1.parse().unwrap();
             }
             if line.trim().starts_with("tcrib_") {
                 self.key = line.trim().to_owned();
@@ -115,33 +142,17 @@ impl Server {
     }
 
     pub(crate) fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-        stream
+        connect(self.port)
     }
 
     /// Sends a request as it is.
     pub(crate) fn send(&self, ask: &Ask) -> Answer {
-        let mut stream = self.connect();
-        let length = ask.body.len();
-        let length =
-            if length == 0 { String::new() } else { format!("Content-Length: {length}\r\n") };
-        let host = if ask.head.contains("\r\nHost:") { "" } else { "Host: localhost\r\n" };
-        let head = format!("{}{host}{length}Connection: close\r\n\r\n", ask.head);
-        // A server that has seen enough may hang up before the end.
-        drop(
-            stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(ask.body.as_bytes())),
-        );
-        let mut bytes = Vec::new();
-        let mut piece = [0; 1 << 16];
-        // A stream does not end: its head is answer enough.
-        while !is_stream(&bytes) {
-            match stream.read(&mut piece).unwrap() {
-                0 => break,
-                length => bytes.extend(&piece[..length]),
-            }
-        }
-        Answer::read(&String::from_utf8(bytes).unwrap())
+        send(self.connect(), ask)
+    }
+
+    /// Sends a request to where only metrics are.
+    pub(crate) fn send_aside(&self, ask: &Ask) -> Answer {
+        send(connect(self.aside), ask)
     }
 
     /// Opens a stream of events.
@@ -202,6 +213,31 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+fn connect(port: u16) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream
+}
+
+fn send(mut stream: TcpStream, ask: &Ask) -> Answer {
+    let length = ask.body.len();
+    let length = if length == 0 { String::new() } else { format!("Content-Length: {length}\r\n") };
+    let host = if ask.head.contains("\r\nHost:") { "" } else { "Host: localhost\r\n" };
+    let head = format!("{}{host}{length}Connection: close\r\n\r\n", ask.head);
+    // A server that has seen enough may hang up before the end.
+    drop(stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(ask.body.as_bytes())));
+    let mut bytes = Vec::new();
+    let mut piece = [0; 1 << 16];
+    // A stream does not end: its head is answer enough.
+    while !is_stream(&bytes) {
+        match stream.read(&mut piece).unwrap() {
+            0 => break,
+            length => bytes.extend(&piece[..length]),
+        }
+    }
+    Answer::read(&String::from_utf8(bytes).unwrap())
 }
 
 /// A stream of events.

@@ -117,8 +117,8 @@ impl Breaker {
         Ok(())
     }
 
-    /// Takes what a call says. `whose` tells callers apart.
-    pub(super) fn end(&mut self, verdict: Verdict, whose: u64, now: Instant) {
+    /// Takes what a call says, and whether the source is left alone from now on. `whose` tells callers apart.
+    pub(super) fn end(&mut self, verdict: Verdict, whose: u64, now: Instant) -> bool {
         let finds_out = matches!(self.state, State::HalfOpen { whom, .. } if whom.is(whose));
         match verdict {
             Verdict::Nothing => {
@@ -141,7 +141,7 @@ impl Breaker {
                 let Seen { calls, failed, .. } = &self.seen;
                 let often = FEWEST <= *calls && *calls <= failed.failures * 2 && failed.is_many;
                 if !(finds_out || FAILURES <= self.row.failures || often) {
-                    return;
+                    return false;
                 }
                 let is_many = self.row.is_many || often;
                 let whom = if is_many { Whom::All } else { Whom::Only(whose) };
@@ -151,10 +151,12 @@ impl Breaker {
                     _ => {
                         self.state = State::Open { until: now + REST, whom };
                         self.seen = Seen::new(now);
+                        return true;
                     }
                 }
             }
         }
+        false
     }
 
     fn seen_one(&mut self, fails: bool, whose: u64, now: Instant) {
@@ -184,7 +186,9 @@ mod tests {
     use super::*;
 
     fn told(breaker: &mut Breaker, verdicts: &[Verdict], now: Instant) {
-        verdicts.iter().for_each(|verdict| breaker.end(*verdict, 1, now));
+        for verdict in verdicts {
+            breaker.end(*verdict, 1, now);
+        }
     }
 
     #[tokio::test]
@@ -255,7 +259,7 @@ mod tests {
         let mut breaker = Breaker::new(now);
         for _ in 0..3 {
             assert_eq!(breaker.enter(1, now), Ok(()));
-            (0..FAILURES).for_each(|_| breaker.end(Fails, 1, now));
+            told(&mut breaker, &[Fails; FAILURES as usize], now);
             assert_eq!(breaker.enter(1, now), Err(REST));
             assert_eq!(breaker.enter(2, now), Ok(()));
             breaker.end(Works, 2, now);
@@ -269,7 +273,7 @@ mod tests {
         }
         // What fails for somebody else too fails for all.
         breaker.end(Fails, 2, now);
-        (0..FAILURES).for_each(|_| breaker.end(Fails, 1, now));
+        told(&mut breaker, &[Fails; FAILURES as usize], now);
         assert_eq!(breaker.enter(3, now), Err(REST));
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use catalog::record::{CallDoor, CallEnd, CallRecord, ShownBy};
 use jiff::Timestamp;
-use model::{Actor, Agent, ErrorCode, Primitive};
+use model::{Actor, Agent, ErrorCode, Primitive, TraceContext};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ const SUBJECT: usize = 200;
 /// The longest message that is recorded, in characters.
 const MESSAGE: usize = 200;
 
-/// By which way somebody comes, for the record.
+/// By which way somebody comes, for the record and for upstreams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Via {
     /// The door.
@@ -27,8 +27,8 @@ pub struct Via {
     pub means: ShownBy,
     /// Names the request.
     pub correlation_id: Option<Box<str>>,
-    /// The trace it is part of (W3C Trace Context).
-    pub trace_id: Option<Box<str>>,
+    /// The trace it is part of. Upstreams that are called are told.
+    pub trace: Option<TraceContext>,
 }
 
 /// What is called.
@@ -105,7 +105,7 @@ impl Recording {
             argument_bytes: arguments.map_or(0, |(arguments, _)| size(arguments)),
             result_bytes: 0,
             correlation_id: via.correlation_id.clone(),
-            trace_id: via.trace_id.clone(),
+            trace_id: via.trace.as_ref().map(|trace| trace.trace_id().into()),
             arguments: kept.map(|(arguments, secrets)| redact::arguments(arguments, secrets)),
         };
         Self { recorder: Arc::clone(recorder), start: Instant::now(), row: Some(Box::new(row)) }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use model::{Agent, ErrorCode, Failure};
+use model::{Agent, ErrorCode, Failure, TraceContext};
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -233,6 +233,12 @@ pub(crate) async fn bridge(
     Bridged::Broken(unreadable("it asks again and again"))
 }
 
+/// How upstreams over HTTP are told of a trace. What else came along with it (`baggage`) is not for them.
+pub(crate) fn trace_headers(trace: &TraceContext) -> impl Iterator<Item = (&'static str, String)> {
+    let state = trace.state().map(|state| ("tracestate", state.to_owned()));
+    [("traceparent", trace.parent())].into_iter().chain(state)
+}
+
 /// A key names a question within its round alone: the same one later is another question.
 fn asked_as(key: &str, round: usize) -> Box<str> {
     format!("{round}-{key}").into()
@@ -294,6 +300,12 @@ impl Running {
             Asking::Tool { schema, .. } => Some(Arc::clone(schema)),
             Asking::Other(_) => None,
         };
+        let mut headers = upstream.carried.headers.clone();
+        for (name, value) in call.trace().into_iter().flat_map(trace_headers) {
+            if let Ok(value) = value.try_into() {
+                headers.insert(name, value);
+            }
+        }
         let how = Call {
             deadline: Some(deadline),
             capabilities: Some(capabilities(abilities)),
@@ -301,7 +313,8 @@ impl Running {
             schema,
             owner,
             heard: Some(say),
-            headers: upstream.carried.headers.clone(),
+            headers,
+            trace: call.trace().cloned(),
         };
         // Who comes back for the result has more time than who waits for it.
         let patience = Some(if call.abilities().tasks { AS_TASK } else { deadline });

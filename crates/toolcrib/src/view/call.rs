@@ -9,9 +9,10 @@ use std::time::Instant;
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
-use execution::Arguments;
+use execution::{Arguments, Given};
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Outcome, SourceId, SourceLimits, ToolId, ToolResult,
+    CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, SourceId, SourceLimits, ToolId,
+    ToolResult, TraceContext,
 };
 use serde_json::{Map, Value};
 use upstream::http::Limits;
@@ -24,9 +25,9 @@ use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
 use crate::gates::{Pass, Verdict, verdict};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
-use crate::ready;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError, number};
+use crate::{ready, telemetry};
 
 /// What came of a call.
 #[derive(Debug)]
@@ -131,7 +132,7 @@ impl AgentView {
         failed(id, start, failure_of_tool(why))
     }
 
-    /// Carries out a call, and records it.
+    /// Carries out a call, measures and records it.
     async fn execute(
         &self,
         tool: &ViewedTool,
@@ -143,6 +144,20 @@ impl AgentView {
             let (_, arguments) = meta::execution(arguments);
             return Box::pin(self.execute(&inner, arguments, call)).await;
         }
+        let (source, trace) = (source_of(tool), self.via.trace.as_ref());
+        let measured = self.crib.telemetry().call(source, Primitive::Tool, trace);
+        call.within(measured.trace().or_else(|| trace.cloned()));
+        let called = self.execute_recorded(tool, arguments, call).await;
+        measured.end(recorded::outcome(&called));
+        called
+    }
+
+    async fn execute_recorded(
+        &self,
+        tool: &ViewedTool,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Called {
         let Some(recording) = self.recording(tool, &arguments) else {
             return self.carry_out(tool, arguments, call).await;
         };
@@ -243,7 +258,7 @@ impl AgentView {
         let arguments = http.tool.checked(arguments)?;
         scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
         let pass = self.enter(&source.source, Some(&entry.tool.id)).await?;
-        let outcome = self.send(&source.source, http, &arguments).await?;
+        let outcome = self.send(&source.source, http, &arguments, call.trace()).await?;
         pass.end(verdict(outcome.error.as_ref(), outcome.upstream_status));
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
@@ -256,19 +271,24 @@ impl AgentView {
         source: &Source,
         http: &HttpReady,
         arguments: &Map<String, Value>,
+        trace: Option<&TraceContext>,
     ) -> Result<Outcome, Failure> {
         let (limits, origin) = (limits(&source.profile.limits), http.origin.as_ref());
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
-        let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
-        let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
+        let given = async || {
+            let given = keyring.given(&source.id, &source.profile, whose, secrets).await;
+            given.map(|(given, held)| (traced(given, trace), held))
+        };
+        let (given_first, held) = given().await?;
+        let outcome = http.tool.call(&http.client, limits, arguments, &given_first, origin).await;
         let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) else {
             return Ok(outcome);
         };
         if !keyring.refused(&held).await {
             return Ok(outcome);
         }
-        let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
+        let (given, held) = given().await?;
         let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
         if let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) {
             keyring.refused(&held).await;
@@ -462,6 +482,13 @@ impl ToolAnswer {
     }
 }
 
+/// With the trace that the call is part of.
+fn traced(mut given: Given, trace: Option<&TraceContext>) -> Given {
+    let headers = trace.into_iter().flat_map(bridge::trace_headers);
+    given.headers.extend(headers.map(|(name, value)| (name.to_owned(), value)));
+    given
+}
+
 fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {
     schema.check(arguments).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
@@ -475,6 +502,15 @@ fn limits(of: &SourceLimits) -> Limits {
     Limits { deadline: of.timeout().unwrap_or(limits.deadline), ..limits }
 }
 
+/// What a tool is of, where calls are recorded and counted.
+fn source_of(tool: &ViewedTool) -> &str {
+    match tool.origin() {
+        Origin::Catalog(entry) => entry.tool.source.as_str(),
+        Origin::Provider(..) => telemetry::PROVIDER,
+        Origin::Meta(_) => telemetry::OURS,
+    }
+}
+
 /// A tool that is not in the catalog stands in records under this id.
 fn id_of(tool: &ViewedTool) -> ToolId {
     let of_source = |source: &str| {
@@ -484,8 +520,7 @@ fn id_of(tool: &ViewedTool) -> ToolId {
     };
     match tool.origin() {
         Origin::Catalog(entry) => entry.tool.id.clone(),
-        Origin::Provider(..) => of_source("provider"),
-        Origin::Meta(_) => of_source("toolcrib"),
+        Origin::Provider(..) | Origin::Meta(_) => of_source(source_of(tool)),
     }
 }
 

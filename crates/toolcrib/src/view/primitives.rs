@@ -11,6 +11,7 @@ use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
 use crate::record::{Fate, Recording, Subject, size};
+use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
 use crate::upstreams::bridge::{Asking, Bridged, Wanted};
 
 /// Where every call has to be recorded, and one could not be.
@@ -59,23 +60,24 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Got {
-        let offer = || self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
         if self.crib.refuses_calls() {
             return Got::Failed(UNRECORDABLE.to_owned());
         }
-        let recording = self.record_offer(Primitive::Prompt, offer, Some(&arguments));
-        let got = self.get_prompt(name, arguments, call).await;
-        self.got_recorded(recording, got).await
+        let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
+        let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments));
+        call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
+        let got = self.get_prompt(name, offer, arguments, call).await;
+        self.end_offer(begun, got).await
     }
 
     async fn get_prompt(
         &self,
         name: &str,
+        offer: Option<Offer>,
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Got {
-        let offers = self.offers(OfferKind::Prompt);
-        if let Some(offer) = offers.into_iter().find(|offer| *offer.key == *name) {
+        if let Some(offer) = offer {
             let params = Map::from_iter([
                 ("name".to_owned(), Value::from(&*offer.own)),
                 ("arguments".to_owned(), Value::Object(arguments)),
@@ -93,31 +95,41 @@ impl AgentView {
 
     /// What a resource holds.
     pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
-        let offer = || self.resource_of_server(uri).map(|(offer, _)| offer);
         if self.crib.refuses_calls() {
             return Got::Failed(UNRECORDABLE.to_owned());
         }
-        let recording = self.record_offer(Primitive::Resource, offer, None);
-        let got = self.read_resource(uri, call).await;
-        self.got_recorded(recording, got).await
+        let found = self.resource_of_server(uri);
+        let offer = found.as_ref().map(|(offer, _)| offer);
+        let begun = self.begin_offer(Primitive::Resource, offer, None);
+        call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
+        let got = self.read_resource(uri, found, call).await;
+        self.end_offer(begun, got).await
     }
 
-    /// Begins to record that a prompt or a resource is asked for; none if nothing is recorded.
-    fn record_offer(
+    /// Begins to measure and to record that a prompt or a resource is asked for.
+    fn begin_offer(
         &self,
         kind: Primitive,
-        offer: impl FnOnce() -> Option<Offer>,
+        offer: Option<&Offer>,
         arguments: Option<&Map<String, Value>>,
-    ) -> Option<Recording> {
-        self.crib.recorder()?;
-        let offer = offer();
-        let tool = offer.as_ref().map(|offer| &offer.entry.tool);
+    ) -> (MeasuredCall, Option<Recording>) {
+        let tool = offer.map(|offer| &offer.entry.tool);
         let tool_id = tool.map(|tool| tool.id.as_str());
         let source_id = tool.map(|tool| tool.source.as_str());
-        self.begin(&Subject { kind, tool_id, source_id }, arguments)
+        let (source, trace) = (source_id.unwrap_or(PROVIDER), self.via.trace.as_ref());
+        let measured = self.crib.telemetry().call(source, kind, trace);
+        (measured, self.begin(&Subject { kind, tool_id, source_id }, arguments))
     }
 
-    async fn got_recorded(&self, recording: Option<Recording>, got: Got) -> Got {
+    async fn end_offer(
+        &self,
+        (measured, recording): (MeasuredCall, Option<Recording>),
+        got: Got,
+    ) -> Got {
+        match &got {
+            Got::Missing => measured.missing(),
+            got => measured.end(outcome(got)),
+        }
         let Some(recording) = recording else { return got };
         let fate = match &got {
             Got::Asks(_) => {
@@ -138,8 +150,13 @@ impl AgentView {
         }
     }
 
-    async fn read_resource(&self, uri: &str, call: &CallContext) -> Got {
-        if let Some((offer, own)) = self.resource_of_server(uri) {
+    async fn read_resource(
+        &self,
+        uri: &str,
+        found: Option<(Offer, String)>,
+        call: &CallContext,
+    ) -> Got {
+        if let Some((offer, own)) = found {
             let params = Map::from_iter([("uri".to_owned(), Value::from(own))]);
             return self.get_offer(&offer, "resources/read", params, call).await;
         }
@@ -183,6 +200,18 @@ impl AgentView {
         };
         let wanted = Wanted { params, what: Asking::Other(method) };
         got_of_server(call, self.ask_server(&source.source, None, wanted, call).await)
+    }
+}
+
+/// The same as the record says, in one word.
+fn outcome(got: &Got) -> CallOutcome {
+    match got {
+        Got::Result(_) => CallOutcome::Completed,
+        Got::Asks(_) => CallOutcome::Asked,
+        Got::Unable(_) => CallOutcome::Failed(ErrorCode::BuiltinError),
+        Got::Missing => CallOutcome::Failed(ErrorCode::NotGranted),
+        Got::Invalid(_) => CallOutcome::Failed(ErrorCode::ValidationError),
+        Got::Failed(_) => CallOutcome::Failed(ErrorCode::UpstreamError),
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Nothing outside the toolset is looked at, so nothing about it can be learnt from what is found, how often or how fast.
 
+use std::time::Instant;
+
 use execution::distance;
 use model::Visibility;
 
@@ -29,6 +31,7 @@ pub struct Hit {
 impl AgentView {
     /// The listed and the searchable tools that fit, best first. An empty query finds them all.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
+        let start = Instant::now();
         let query: String = query.trim().chars().take(LETTERS).collect();
         let query = query.to_lowercase();
         let mut found: Vec<Hit> = self
@@ -39,6 +42,7 @@ impl AgentView {
         // The tools come in a fixed order, and a sort that is stable keeps it among equals.
         found.sort_by(|one, two| two.score.total_cmp(&one.score));
         found.truncate(limit.min(MOST));
+        self.crib.telemetry().searched(found.len(), start.elapsed());
         found
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{ErrorCode, Primitive};
+use model::{ErrorCode, Primitive, TraceContext};
 use serde_json::{Map, Value, json};
 use toolcrib::{
     CallContext, CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, Options, RecordOptions,
@@ -42,7 +42,7 @@ async fn a_call_is_recorded_with_who_what_and_how_it_ended() {
         door: CallDoor::Mcp,
         means: ShownBy::Token,
         correlation_id: Some("r7".into()),
-        trace_id: Some("0af7651916cd43dd8448eb211c80319c".into()),
+        trace: TraceContext::read("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", None),
     };
     let claims = json!({"role": "x", "iss": "https://id.example", "azp": "desktop"});
     let view = crib.view(&agent(claims)).via(via);

@@ -37,6 +37,10 @@ pub(crate) fn add(
             meta.insert(LOG_LEVEL.to_owned(), json!(level));
         }
     }
+    if let Some(trace) = &call.trace {
+        meta.insert("traceparent".to_owned(), trace.parent().into());
+        meta.extend(trace.state().map(|state| ("tracestate".to_owned(), state.into())));
+    }
     if call.heard.is_some() {
         meta.insert(TOKEN.to_owned(), json!(id));
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::TraceContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -102,6 +103,8 @@ pub struct Call {
     pub deadline: Option<Duration>,
     /// Over HTTP, beside those of the connection and before them: the credential of this caller.
     pub headers: HeaderMap,
+    /// The trace it is part of, told in `_meta` (SEP-414).
+    pub trace: Option<TraceContext>,
     /// What this caller can do. Only the modern era takes its word; otherwise that of the connection holds.
     pub capabilities: Option<Map<String, Value>>,
     /// What of the log is wanted (modern; earlier it is for the connection, by `logging/setLevel`).

@@ -4,9 +4,10 @@ use catalog::record::CallEnd;
 use model::{CallStatus, Content, ErrorCode, Failure, Primitive, ToolResult};
 use serde_json::{Map, Value};
 
-use super::{Called, Done, DoneBy, id_of, said};
+use super::{Called, Done, DoneBy, id_of, said, source_of};
 use crate::call::NoAnswer;
 use crate::record::{Fate, Recording, Subject, size};
+use crate::telemetry::CallOutcome;
 use crate::view::tool::Origin;
 use crate::view::{AgentView, NotFound, ViewedTool};
 
@@ -18,19 +19,15 @@ impl AgentView {
         arguments: &Map<String, Value>,
     ) -> Option<Recording> {
         self.crib.recorder()?;
-        let of_provider;
-        let (id, source) = match tool.origin() {
-            Origin::Catalog(entry) => (entry.tool.id.as_str(), entry.tool.source.as_str()),
-            Origin::Provider(..) => {
-                of_provider = id_of(tool);
-                (of_provider.as_str(), "provider")
-            }
-            Origin::Meta(_) => {
-                of_provider = id_of(tool);
-                (of_provider.as_str(), "toolcrib")
+        let of_another;
+        let id = match tool.origin() {
+            Origin::Catalog(entry) => entry.tool.id.as_str(),
+            Origin::Provider(..) | Origin::Meta(_) => {
+                of_another = id_of(tool);
+                of_another.as_str()
             }
         };
-        let (tool_id, source_id) = (Some(id), Some(source));
+        let (tool_id, source_id) = (Some(id), Some(source_of(tool)));
         self.begin(&Subject { kind: Primitive::Tool, tool_id, source_id }, Some(arguments))
     }
 
@@ -48,6 +45,7 @@ impl AgentView {
 
     /// Records that a tool was called which this agent does not have.
     pub fn record_missing(&self, missing: &NotFound) {
+        self.crib.telemetry().missing(Primitive::Tool);
         let what = Subject { kind: Primitive::Tool, tool_id: None, source_id: None };
         if let Some(recording) = self.begin(&what, None) {
             let fate = Fate::failed(ErrorCode::NotGranted, &missing.to_string());
@@ -94,6 +92,31 @@ impl AgentView {
 pub(super) fn unrecordable() -> Failure {
     let message = "calls cannot be recorded just now, and nothing is called without".to_owned();
     Failure::new(ErrorCode::InternalError, message, true)
+}
+
+/// The same as the record says, in one word.
+pub(super) fn outcome(called: &Called) -> CallOutcome {
+    let done = match called {
+        Called::Asks(_) => return CallOutcome::Asked,
+        Called::Unable(_) | Called::Error { .. } => {
+            return CallOutcome::Failed(ErrorCode::BuiltinError);
+        }
+        Called::Done(done) => done,
+    };
+    let code = match &done.by {
+        DoneBy::Nobody(failure) => Some(failure.code),
+        DoneBy::Upstream(outcome, _) => match (&outcome.error, outcome.status) {
+            (Some(failure), _) => Some(failure.code),
+            (None, CallStatus::Failed) => Some(ErrorCode::UpstreamError),
+            (None, CallStatus::Completed) => None,
+        },
+        DoneBy::Here(result) => result.is_error.then_some(ErrorCode::BuiltinError),
+        DoneBy::Mcp(result) => {
+            let is_error = result.get("isError") == Some(&Value::Bool(true));
+            is_error.then_some(ErrorCode::UpstreamError)
+        }
+    };
+    code.map_or(CallOutcome::Completed, CallOutcome::Failed)
 }
 
 fn fate(done: &Done) -> Fate {

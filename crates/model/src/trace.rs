@@ -1,0 +1,207 @@
+//! The trace that a request is part of (W3C Trace Context, level 1). What is not exactly as it should be is no trace, and
+//! nothing of it is passed on.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+/// The longest `traceparent` that is looked at: later versions may say more than ours.
+const PARENT_LIMIT: usize = 256;
+/// The length of one in our version.
+const PARENT: usize = 55;
+/// The longest `tracestate`, and the most members in it (3.3.1.1 and 3.3.1.5).
+const STATE_LIMIT: usize = 512;
+const MEMBERS: usize = 32;
+/// The longest key and value of a member.
+const MEMBER_PART: usize = 256;
+const SAMPLED: u8 = 1;
+
+/// The trace that a request is part of, and which span of it asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    trace: [u8; 16],
+    span: [u8; 8],
+    is_sampled: bool,
+    state: Option<Arc<str>>,
+}
+
+impl TraceContext {
+    /// A trace that begins here; none if an id is nothing but zeros.
+    pub fn new(trace: [u8; 16], span: [u8; 8], is_sampled: bool) -> Option<Self> {
+        let is_one = trace.iter().any(|byte| *byte != 0) && span.iter().any(|byte| *byte != 0);
+        is_one.then_some(Self { trace, span, is_sampled, state: None })
+    }
+
+    /// Of the texts `traceparent` and `tracestate`. A state that cannot be used is left out.
+    pub fn read(parent: &str, state: Option<&str>) -> Option<Self> {
+        if !parent.is_ascii() || PARENT_LIMIT < parent.len() {
+            return None;
+        }
+        let mut parts = parent.splitn(5, '-');
+        let mut next = || parts.next();
+        let [version] = hex(next()?)?;
+        let (trace, span, [flags]) = (hex(next()?)?, hex(next()?)?, hex(next()?)?);
+        let is_known = match version {
+            0 => parent.len() == PARENT,
+            0xff => false,
+            _ => true,
+        };
+        let context = Self::new(trace, span, flags & SAMPLED != 0).filter(|_| is_known)?;
+        Some(Self { state: state.and_then(read_state), ..context })
+    }
+
+    /// The same trace, asked by another span.
+    pub fn with_span(&self, span: [u8; 8]) -> Self {
+        Self { span, ..self.clone() }
+    }
+
+    /// Whether whoever began it wants it told.
+    pub fn is_sampled(&self) -> bool {
+        self.is_sampled
+    }
+
+    /// The trace, in hexadecimal digits.
+    pub fn trace_id(&self) -> String {
+        digits(&self.trace)
+    }
+
+    /// The span, in hexadecimal digits.
+    pub fn span_id(&self) -> String {
+        digits(&self.span)
+    }
+
+    /// As `traceparent`.
+    pub fn parent(&self) -> String {
+        format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), u8::from(self.is_sampled))
+    }
+
+    /// As `tracestate`, if there is something to say.
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+}
+
+/// Exactly so many bytes in small hexadecimal digits.
+fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; N];
+    if text.len() != 2 * N {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        let [high, low] = pair else { return None };
+        *byte = digit(*high)? << 4 | digit(*low)?;
+    }
+    Some(bytes)
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a text takes what is written");
+        text
+    })
+}
+
+/// All members, or nothing.
+fn read_state(text: &str) -> Option<Arc<str>> {
+    if STATE_LIMIT < text.len() {
+        return None;
+    }
+    let members = text.split(',').map(|member| member.trim_matches([' ', '\t']));
+    let members: Vec<&str> = members.filter(|member| !member.is_empty()).collect();
+    let mut keys: Vec<&str> = members.iter().map_while(|member| key_of(member)).collect();
+    let is_whole = keys.len() == members.len() && members.len() <= MEMBERS;
+    keys.sort_unstable();
+    keys.dedup();
+    let is_good = is_whole && !keys.is_empty() && keys.len() == members.len();
+    is_good.then(|| members.join(",").into())
+}
+
+/// The key of a member that is well-formed.
+fn key_of(member: &str) -> Option<&str> {
+    let (key, value) = member.split_once('=')?;
+    let in_key = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"_-*/@".contains(&c);
+    let begins_well = key.bytes().next()?.is_ascii_alphanumeric();
+    let in_value = |c: u8| matches!(c, b' '..=b'~') && c != b'=' && c != b',';
+    let is_good = begins_well
+        && key.len() <= MEMBER_PART
+        && key.bytes().all(in_key)
+        && !value.is_empty()
+        && value.len() <= MEMBER_PART
+        && value.bytes().all(in_value);
+    is_good.then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn a_trace_is_read_and_written_as_it_was() {
+        let trace = TraceContext::read(PARENT, Some("rojo=00f067, congo@a=t61 b")).unwrap();
+        assert_eq!(trace.parent(), PARENT);
+        assert_eq!(trace.state(), Some("rojo=00f067,congo@a=t61 b"));
+        let other = trace.with_span([1; 8]);
+        assert_eq!(other.parent(), "00-0af7651916cd43dd8448eb211c80319c-0101010101010101-01");
+        assert_eq!(other.state(), trace.state());
+        let later = TraceContext::read(&PARENT.replacen("00", "cc", 1), None).unwrap();
+        assert_eq!(later.parent(), PARENT, "it is passed on in our version");
+        let later = format!("cc{}-what-comes-later", PARENT.strip_prefix("00").unwrap());
+        assert!(TraceContext::read(&later, None).is_some());
+        // Nothing is known of other flags.
+        let flags = TraceContext::read(&PARENT.replace("-01", "-fe"), None).unwrap();
+        assert!(!flags.is_sampled());
+    }
+
+    #[test]
+    fn what_is_not_exactly_a_trace_is_none() {
+        let long = format!("cc{}-{}", PARENT.strip_prefix("00").unwrap(), "x".repeat(300));
+        for bad in [
+            "",
+            "00",
+            "-",
+            &long,
+            &PARENT.to_uppercase(),
+            &PARENT.replacen("00", "ff", 1),
+            &PARENT.replace("0af7651916cd43dd8448eb211c80319c", &"0".repeat(32)),
+            &PARENT.replace("b7ad6b7169203331", &"0".repeat(16)),
+            &PARENT.replace("0af7", "0ag7"),
+            &PARENT.replace("0af7", "0äf7"),
+            &format!("{PARENT}-more"),
+            &format!(" {PARENT}"),
+            &format!("{PARENT}\r\nx: y"),
+            &PARENT.replace("-01", "-1"),
+        ] {
+            assert_eq!(TraceContext::read(bad, None), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_cannot_be_used_is_left_out_and_the_trace_stays() {
+        let many: Vec<String> = (0..10_000).map(|n| format!("k{n}=v")).collect();
+        let few: Vec<String> = (0..33).map(|n| format!("k{n}=v")).collect();
+        for bad in [
+            "",
+            ",",
+            "a",
+            "a=",
+            "=b",
+            "A=b",
+            "a=b=c",
+            "a=1,a=2",
+            "a=b\r\nx: y",
+            "a=ü",
+            &many.join(","),
+            &few.join(","),
+            &format!("a={}", "x".repeat(300)),
+        ] {
+            let trace = TraceContext::read(PARENT, Some(bad)).unwrap();
+            assert_eq!((trace.state(), trace.parent().as_str()), (None, PARENT), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! `GET /metrics`: what was measured, as Prometheus reads it. How many calls a server answers is not for everybody: it is
+//! for admins, or for whoever reaches an address that is for nothing else.
+
+pub(crate) mod doors;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use toolcrib::telemetry::{EXPORT_METRICS, METRICS, Metric, MetricKind, Reading, TEXT};
+
+use crate::app::App;
+use crate::caller::Admin;
+use crate::health;
+use crate::names::Names;
+use crate::problem::{Code, Problem};
+use crate::route::Route;
+
+const PATH: &str = "/metrics";
+
+/// Every metric that the server tells.
+pub fn metrics() -> impl Iterator<Item = &'static Metric> {
+    METRICS.into_iter().chain(OURS).chain(EXPORT_METRICS)
+}
+
+static STREAMS: Metric = Metric {
+    name: "toolcrib_streams_open",
+    kind: MetricKind::Gauge,
+    labels: &[],
+    help: "Streams that stay open to tell of changes.",
+};
+static BUILD: Metric = Metric {
+    name: "toolcrib_build_info",
+    kind: MetricKind::Gauge,
+    labels: &["version"],
+    help: "Always 1; the version of the program.",
+};
+static OURS: [&Metric; 7] = [
+    &doors::REQUESTS,
+    &doors::REQUEST_DURATION,
+    &doors::REQUESTS_ACTIVE,
+    &doors::MCP_REQUESTS,
+    &doors::MCP_SESSIONS,
+    &STREAMS,
+    &BUILD,
+];
+
+pub(crate) fn routes() -> Vec<Route> {
+    let admins = Route::get("get_metrics", PATH, for_admins);
+    vec![admins.admin("about", "Show what was measured, for Prometheus").shows("text/plain")]
+}
+
+async fn for_admins(Admin(_): Admin, State(app): State<App>) -> Response {
+    written(&app)
+}
+
+/// All of an address of its own: the same for everybody who reaches it, and whether the server is well.
+pub(crate) fn alone(app: &App, names: Names) -> Router {
+    let mut router = Router::new().route(PATH, get(async |State(app): State<App>| written(&app)));
+    for route in health::routes() {
+        router = router.route(route.path, route.into_handler());
+    }
+    let nothing = async || Problem::new(Code::NotFound, "only `/metrics` and `/health` are here");
+    let named = middleware::from_fn_with_state(Arc::new(names), named);
+    router.fallback(nothing).layer(named).with_state(app.clone())
+}
+
+async fn named(State(names): State<Arc<Names>>, request: Request, next: Next) -> Response {
+    match names.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn written(app: &App) -> Response {
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(TEXT)),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, reading(app).to_text()).into_response()
+}
+
+/// What was measured so far.
+pub(crate) fn reading(app: &App) -> Reading {
+    let mut reading = app.crib.reading();
+    reading.also(OURS.into_iter().chain(EXPORT_METRICS));
+    if let Some(exporter) = &app.options.exporter {
+        exporter.read(&mut reading);
+    }
+    app.doors.read(&mut reading);
+    reading.level(&STREAMS, &[], app.open_streams() as f64);
+    reading.level(&BUILD, &[env!("CARGO_PKG_VERSION")], 1.0);
+    reading
+}

@@ -1,0 +1,311 @@
+//! What a collector of OpenTelemetry is told, read strictly: by a receiver of our own that knows every member.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::calls::Shop;
+use super::server::{Ask, Server};
+use crate::upstream::{Upstream, answer};
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const CALLER: &str = "b7ad6b7169203331";
+const CANARY: &str = "canary-77c1";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Metrics {
+    resource_metrics: [ResourceMetrics; 1],
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct ResourceMetrics {
+    resource: Resource,
+    scope_metrics: [ScopeMetrics; 1],
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Resource {
+    attributes: Vec<Attribute>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Attribute {
+    key: String,
+    value: Text,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Text {
+    string_value: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScopeMetrics {
+    scope: Scope,
+    metrics: Vec<Metric>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scope {
+    name: String,
+    version: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Metric {
+    name: String,
+    description: String,
+    unit: String,
+    sum: Option<Sum>,
+    gauge: Option<Gauge>,
+    histogram: Option<Histogram>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Sum {
+    aggregation_temporality: u8,
+    is_monotonic: bool,
+    data_points: Vec<Number>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Gauge {
+    data_points: Vec<Number>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Number {
+    attributes: Vec<Attribute>,
+    start_time_unix_nano: String,
+    time_unix_nano: String,
+    as_int: Option<String>,
+    as_double: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Histogram {
+    aggregation_temporality: u8,
+    data_points: Vec<Times>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Times {
+    attributes: Vec<Attribute>,
+    start_time_unix_nano: String,
+    time_unix_nano: String,
+    count: String,
+    sum: f64,
+    bucket_counts: Vec<String>,
+    explicit_bounds: Vec<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Traces {
+    resource_spans: [ResourceSpans; 1],
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct ResourceSpans {
+    resource: Resource,
+    scope_spans: [ScopeSpans; 1],
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScopeSpans {
+    scope: Scope,
+    spans: Vec<Span>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Span {
+    trace_id: String,
+    span_id: String,
+    parent_span_id: Option<String>,
+    trace_state: Option<String>,
+    name: String,
+    kind: u8,
+    start_time_unix_nano: String,
+    end_time_unix_nano: String,
+    attributes: Vec<Attribute>,
+    status: Status,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Status {
+    code: u8,
+}
+
+fn whole(text: &str) -> u64 {
+    text.parse().unwrap()
+}
+
+/// What was pushed to a path.
+fn pushed<T: DeserializeOwned>(collector: &Upstream, path: &str) -> Vec<T> {
+    let requests = collector.requests();
+    let pushed = requests.iter().filter(|request| request.starts_with(&format!("POST {path} ")));
+    pushed
+        .map(|request| {
+            let (head, body) = request.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains("content-type: application/json"), "{head}");
+            assert!(head.contains("x-tenant: a b"), "{head}");
+            serde_json::from_str(body).unwrap()
+        })
+        .collect()
+}
+
+/// A server that pushes there.
+fn pushing(endpoint: &str) -> Server {
+    Server::start_in(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=a%20b"),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
+        ("OTEL_METRIC_EXPORT_INTERVAL", "100"),
+    ])
+}
+
+fn call(shop: &Shop) {
+    let parent = format!("00-{TRACE}-{CALLER}-01");
+    let body = json!({"name": "add_pet", "arguments": {"name": CANARY}});
+    let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&shop.key).json(&body);
+    let ask = ask.header("traceparent", &parent).header("tracestate", "rojo=1");
+    shop.server.send(&ask.header("baggage", CANARY)).ok();
+}
+
+#[test]
+fn a_collector_is_told_of_metrics_and_of_spans_that_lead_to_the_upstream() {
+    let collector = Upstream::replying(|_| answer("200 OK", "", b"{}"));
+    let mut shop = Shop::at(pushing(&collector.url("/")));
+    call(&shop);
+    let asked = shop.upstream.requests().pop().unwrap();
+    let (code, said) = shop.server.stop();
+    assert_eq!(code, Some(0), "{said}");
+    let spans: Vec<Span> = pushed::<Traces>(&collector, "/v1/traces")
+        .into_iter()
+        .flat_map(|Traces { resource_spans: [one] }| {
+            assert!(one.resource.attributes.iter().any(|it| it.key == "service.name"));
+            let [ScopeSpans { scope, spans }] = one.scope_spans;
+            assert_eq!((scope.name.as_str(), scope.version.is_empty()), ("toolcrib", false));
+            spans
+        })
+        .collect();
+    let of_trace = |kind: u8| {
+        let mut found = spans.iter().filter(|span| span.trace_id == TRACE && span.kind == kind);
+        found.next().unwrap()
+    };
+    let (server, client) = (of_trace(2), of_trace(3));
+    assert_eq!(server.name, "POST /api/agents/tools/call");
+    assert_eq!(server.parent_span_id.as_deref(), Some(CALLER));
+    assert_eq!((client.name.as_str(), client.status.code), ("tools/call", 0));
+    assert_eq!(client.parent_span_id.as_ref(), Some(&server.span_id));
+    assert_eq!(client.trace_state.as_deref(), Some("rojo=1"));
+    assert!(client.attributes.iter().any(|it| it.value.string_value == "pets"));
+    assert!(whole(&client.start_time_unix_nano) <= whole(&client.end_time_unix_nano));
+    let told = format!("traceparent: 00-{TRACE}-{}-01", client.span_id);
+    assert!(asked.contains(&told), "{told}\n{asked}");
+
+    let last = pushed::<Metrics>(&collector, "/v1/metrics").pop().unwrap();
+    let Metrics { resource_metrics: [ResourceMetrics { resource, scope_metrics: [all] }] } = last;
+    assert!(resource.attributes.iter().any(|it| it.value.string_value == "toolcrib"));
+    assert_eq!(all.scope.name, "toolcrib");
+    for metric in &all.metrics {
+        let known = serving::metrics().find(|known| known.name == metric.name).unwrap();
+        assert_eq!(known.help, metric.description);
+        let kinds = (metric.sum.is_some(), metric.gauge.is_some(), metric.histogram.is_some());
+        let kind = match kinds {
+            (true, false, false) => "counter",
+            (false, true, false) => "gauge",
+            (false, false, true) => "histogram",
+            _ => "none",
+        };
+        assert_eq!(kind, known.kind.as_str(), "{}", metric.name);
+        assert!(["1", "s", "ms"].contains(&metric.unit.as_str()));
+        for Times { count, sum, bucket_counts, explicit_bounds, attributes, .. } in
+            metric.histogram.iter().flat_map(|it| &it.data_points)
+        {
+            assert_eq!(bucket_counts.len(), explicit_bounds.len() + 1);
+            let in_all: u64 = bucket_counts.iter().map(|count| whole(count)).sum();
+            assert_eq!((in_all, attributes.len()), (whole(count), known.labels.len()));
+            assert!(0.0 <= *sum);
+        }
+    }
+    let named = |name: &str| all.metrics.iter().find(|metric| metric.name == name).unwrap();
+    let calls = named("toolcrib_calls_total").sum.as_ref().unwrap();
+    assert_eq!((calls.aggregation_temporality, calls.is_monotonic), (2, true));
+    let [point] = &calls.data_points[..] else { unreachable!("one call: {calls:?}") };
+    assert_eq!((point.as_int.as_deref(), point.attributes.len()), (Some("1"), 3));
+    assert!(whole(&point.start_time_unix_nano) < whole(&point.time_unix_nano));
+    let times = named("agent_resolution_time").histogram.as_ref().unwrap();
+    let [times_point] = &times.data_points[..] else { unreachable!("{times:?}") };
+    assert!(whole(&times_point.start_time_unix_nano) < whole(&times_point.time_unix_nano));
+    assert_eq!((times.aggregation_temporality, times_point.count.as_str()), (2, "1"));
+    let tools = named("toolcrib_tools").gauge.as_ref().unwrap();
+    assert_eq!(tools.data_points.iter().map(|it| it.as_double).collect::<Vec<_>>(), [Some(4.0)]);
+
+    let everything = collector.requests().join("\n") + &said;
+    for secret in [CANARY, shop.key.as_str(), "Rex", "staff"] {
+        assert!(!everything.contains(secret), "{secret}\n{everything}");
+    }
+}
+
+#[test]
+fn a_collector_that_hangs_or_refuses_keeps_no_call_waiting_and_no_server_from_stopping() {
+    // Takes connections and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_url = format!("http://{}", silent.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        while let Ok((mut connection, _)) = silent.accept() {
+            drop(connection.read(&mut [0; 16]));
+            kept.push(connection);
+        }
+    });
+    let refusing = Upstream::replying(|_| answer("503 No", "", b"no"));
+    for endpoint in [silent_url.as_str(), "http://127.0.0.1:9", &refusing.url("")] {
+        let mut shop = Shop::at(pushing(endpoint));
+        let start = Instant::now();
+        for _ in 0..50 {
+            call(&shop);
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{endpoint}: {:?}", start.elapsed());
+        let stop = Instant::now();
+        let (code, said) = shop.server.stop();
+        assert_eq!(code, Some(0), "{said}");
+        assert!(stop.elapsed() < Duration::from_secs(10), "{endpoint}: {:?}", stop.elapsed());
+        assert!(said.contains("a collector does not take"), "{said}");
+        assert!(said.lines().count() < 6, "it is said once: {said}");
+        assert!(!said.contains("a b"), "{said}");
+    }
+}
+
+#[test]
+fn a_protocol_that_is_not_spoken_is_refused_at_the_start() {
+    let refused = Server::refused_in(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+    ]);
+    assert!(refused.contains("OTEL_EXPORTER_OTLP_PROTOCOL"), "{refused}");
+    assert!(refused.contains("http/json"), "{refused}");
+}

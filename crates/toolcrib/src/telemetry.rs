@@ -1,0 +1,251 @@
+//! What is measured: how often, how long, how much. Never who, with what, or what came of it.
+//!
+//! Everything is a plain atomic number (`docs/adr/0028-numbers-of-our-own.md`). Labels have values from bounded sets only.
+
+mod export;
+mod meter;
+mod metrics;
+mod otlp;
+mod reading;
+mod sources;
+mod span;
+mod text;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catalog::Catalog;
+use model::{ErrorCode, Primitive, SourceId, TraceContext};
+
+pub use self::export::{EXPORT_METRICS, Exporter, Otlp};
+pub use self::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
+pub use self::metrics::METRICS;
+pub use self::reading::{Metric, MetricKind, Reading};
+pub(crate) use self::sources::{CallOutcome, NONE, OURS, PROVIDER, SourceMeters, Sources};
+pub use self::span::{OpenSpan, SpanKind, Tracer};
+pub use self::text::TEXT;
+use crate::api_key;
+use crate::gates::{GateState, Gates};
+use crate::record::Recorder;
+use crate::toolset::Toolset;
+
+/// What is measured of one crib.
+pub(crate) struct Telemetry {
+    resolutions: Counter,
+    denied: Counter,
+    resolved: Counter,
+    resolution_time: Histogram,
+    pub(crate) sources: Sources,
+    calls_active: Gauge,
+    /// By what was shown; accepted and refused.
+    authentications: [[Counter; 2]; 3],
+    searches: [Counter; 2],
+    search_times: Histogram,
+    refresh_times: Histogram,
+    token_times: Histogram,
+    /// If spans are exported.
+    tracer: Option<Arc<Tracer>>,
+}
+
+impl Default for Telemetry {
+    fn default() -> Self {
+        Self {
+            resolutions: Counter::default(),
+            denied: Counter::default(),
+            resolved: Counter::default(),
+            resolution_time: Histogram::new(&SHORT_TIMES),
+            sources: Sources::default(),
+            calls_active: Gauge::default(),
+            authentications: Default::default(),
+            searches: Default::default(),
+            search_times: Histogram::new(&TIMES),
+            refresh_times: Histogram::new(&TIMES),
+            token_times: Histogram::new(&TIMES),
+            tracer: None,
+        }
+    }
+}
+
+impl Telemetry {
+    /// With spans, if they are exported.
+    pub(crate) fn new(tracer: Option<Arc<Tracer>>) -> Arc<Self> {
+        Arc::new(Self { tracer, ..Self::default() })
+    }
+
+    /// It was said which tools an agent has.
+    pub(crate) fn resolved(&self, toolset: &Toolset, took: Duration) {
+        self.resolutions.one();
+        if toolset.grant().groups.is_empty() {
+            self.denied.one();
+        }
+        self.resolved.add(toolset.tools().len() as u64);
+        self.resolution_time.took(took);
+    }
+
+    /// A call begins, perhaps within a trace.
+    pub(crate) fn call(
+        self: &Arc<Self>,
+        source: &str,
+        kind: Primitive,
+        trace: Option<&TraceContext>,
+    ) -> MeasuredCall {
+        self.calls_active.change(1);
+        let (telemetry, meters) = (Arc::clone(self), self.sources.of(source));
+        let name = || {
+            let method = match kind {
+                Primitive::Tool => "tools/call",
+                Primitive::Prompt => "prompts/get",
+                Primitive::Resource => "resources/read",
+            };
+            method.to_owned()
+        };
+        let tracer = self.tracer.as_ref();
+        let span = tracer.and_then(|tracer| tracer.begin(trace, SpanKind::Client, name));
+        MeasuredCall { telemetry, meters, kind, start: Instant::now(), outcome: None, span }
+    }
+
+    /// A credential was looked at.
+    pub(crate) fn authenticated(&self, bearer: Option<&str>, is_good: bool) {
+        let [keys, tokens, nothing] = &self.authentications;
+        let [good, bad] = match bearer {
+            None => nothing,
+            Some(bearer) if api_key::is_key(bearer) => keys,
+            Some(_) => tokens,
+        };
+        if is_good { good.one() } else { bad.one() }
+    }
+
+    /// An agent searched among its tools.
+    pub(crate) fn searched(&self, found: usize, took: Duration) {
+        let [something, nothing] = &self.searches;
+        if found == 0 {
+            nothing.one()
+        } else {
+            something.one()
+        }
+        self.search_times.took(took);
+    }
+
+    /// A source was refreshed, or not.
+    pub(crate) fn refreshed(&self, source: &SourceId, success: bool, took: Duration) {
+        self.sources.of(source.as_str()).refreshed(success);
+        self.refresh_times.took(took);
+    }
+
+    /// An authorization server was asked for a token.
+    pub(crate) fn token(&self, source: &SourceId, is_exchange: bool, took: Duration, good: bool) {
+        self.sources.of(source.as_str()).token(is_exchange, good);
+        self.token_times.took(took);
+    }
+
+    /// Somebody called what there is not, or not for them.
+    pub(crate) fn missing(&self, kind: Primitive) {
+        self.sources.of(NONE).call(kind, CallOutcome::Failed(ErrorCode::NotGranted));
+    }
+
+    /// Adds what was measured. What is of a source that is gone is told no more.
+    pub(crate) fn read(&self, is_there: impl Fn(&str) -> bool, into: &mut Reading) {
+        into.count(&metrics::RESOLUTIONS, &self.resolutions);
+        into.count(&metrics::DENIED, &self.denied);
+        into.count(&metrics::RESOLVED, &self.resolved);
+        into.times(&metrics::RESOLUTION_TIME, &[], &self.resolution_time);
+        into.gauge(&metrics::CALLS_ACTIVE, &self.calls_active);
+        for (means, counters) in ["key", "token", "nothing"].iter().zip(&self.authentications) {
+            for (word, counter) in ["accepted", "refused"].into_iter().zip(counters) {
+                into.count_of(&metrics::AUTHENTICATIONS, &[means, word], counter);
+            }
+        }
+        for (word, counter) in ["found", "nothing"].into_iter().zip(&self.searches) {
+            into.count_of(&metrics::SEARCHES, &[word], counter);
+        }
+        into.times(&metrics::SEARCH_DURATION, &[], &self.search_times);
+        into.times(&metrics::REFRESH_DURATION, &[], &self.refresh_times);
+        into.times(&metrics::TOKEN_DURATION, &[], &self.token_times);
+        self.sources.keep(is_there);
+        self.sources.read(into);
+    }
+}
+
+impl Telemetry {
+    /// How the gates of sources stand that have a label of their own.
+    pub(crate) fn read_gates(&self, gates: &Gates, into: &mut Reading) {
+        for label in self.sources.labels() {
+            let state = label.parse().ok().and_then(|id: SourceId| gates.state(&id));
+            let Some(GateState { breaker, calls, waiting }) = state else { continue };
+            let breaker = match breaker {
+                "closed" => 0.0,
+                "half_open" => 1.0,
+                _ => 2.0,
+            };
+            into.level(&metrics::BREAKER, &[&label], breaker);
+            into.level(&metrics::GATE_CALLS, &[&label], calls as f64);
+            into.level(&metrics::GATE_WAITING, &[&label], waiting as f64);
+        }
+    }
+}
+
+/// How a catalog and its journal are.
+pub(crate) fn read_catalog(catalog: &Catalog, into: &mut Reading) {
+    let (snapshot, appends) = (catalog.snapshot(), catalog.appends());
+    into.level(&metrics::SOURCES, &[], snapshot.sources().count() as f64);
+    into.level(&metrics::TOOLS, &[], snapshot.tool_count() as f64);
+    into.level(&metrics::POSITION, &[], snapshot.position().0 as f64);
+    into.level(&metrics::BEHIND, &[], catalog.behind_for().as_secs_f64());
+    into.counted(&metrics::APPENDS, &["stored"], appends.stored);
+    into.counted(&metrics::APPENDS, &["conflict"], appends.conflicts);
+    into.counted(&metrics::APPENDS, &["failed"], appends.failed);
+}
+
+/// How the record of calls is.
+pub(crate) fn read_record(recorder: &Recorder, into: &mut Reading) {
+    into.counted(&metrics::ROWS, &["stored"], recorder.stored());
+    into.counted(&metrics::ROWS, &["lost"], recorder.lost());
+    into.level(&metrics::ROWS_WAITING, &[], recorder.waiting() as f64);
+    into.level(&metrics::RECORD_FAILING, &[], f64::from(u8::from(recorder.is_failing())));
+}
+
+/// A call under way. One that is dropped before its end was cancelled.
+pub(crate) struct MeasuredCall {
+    telemetry: Arc<Telemetry>,
+    meters: Arc<SourceMeters>,
+    kind: Primitive,
+    start: Instant,
+    outcome: Option<CallOutcome>,
+    span: Option<OpenSpan>,
+}
+
+impl MeasuredCall {
+    pub(crate) fn end(mut self, outcome: CallOutcome) {
+        self.outcome = Some(outcome);
+    }
+
+    /// What upstreams are told, if the call has a span of its own.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.span.as_ref().and_then(OpenSpan::context)
+    }
+
+    /// There is no such thing, or not for this agent.
+    pub(crate) fn missing(mut self) {
+        self.meters = self.telemetry.sources.of(NONE);
+        self.end(CallOutcome::Failed(ErrorCode::NotGranted));
+    }
+}
+
+impl Drop for MeasuredCall {
+    fn drop(&mut self) {
+        let outcome = self.outcome.unwrap_or_else(|| match std::thread::panicking() {
+            true => CallOutcome::Failed(ErrorCode::InternalError),
+            false => CallOutcome::Cancelled,
+        });
+        self.telemetry.calls_active.change(-1);
+        self.meters.call(self.kind, outcome);
+        self.meters.call_times.took(self.start.elapsed());
+        if let Some(span) = self.span.take() {
+            let attributes = vec![
+                ("toolcrib.source", self.meters.label().to_owned()),
+                ("toolcrib.outcome", outcome.as_str().to_owned()),
+            ];
+            span.end(matches!(outcome, CallOutcome::Failed(_)), attributes);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Spans: what was done within a trace, for whoever exports them. They wait in a bounded queue, and a call never waits.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use model::TraceContext;
+use tokio::sync::mpsc;
+
+use super::meter::Counter;
+
+/// How many wait to be exported; more are dropped, and counted.
+pub(super) const QUEUE: usize = 4_096;
+
+/// Begins spans. It is there only if somebody exports them.
+pub struct Tracer {
+    queue: mpsc::Sender<Span>,
+    /// A moment by both clocks.
+    began: (Instant, u64),
+    pub(super) dropped: Counter,
+}
+
+/// On which side of a request a span is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanKind {
+    /// An agent asks us.
+    Server,
+    /// We ask an upstream.
+    Client,
+}
+
+/// Something that was done within a trace.
+#[derive(Debug)]
+pub(super) struct Span {
+    pub(super) context: TraceContext,
+    pub(super) parent: Option<String>,
+    pub(super) name: String,
+    pub(super) kind: SpanKind,
+    /// In nanoseconds since 1970.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) attributes: Vec<(&'static str, String)>,
+    pub(super) has_failed: bool,
+}
+
+/// Something that is being done. One that is dropped is told as failed.
+pub struct OpenSpan {
+    tracer: Arc<Tracer>,
+    start: Instant,
+    /// None once it is in the queue.
+    span: Option<Box<Span>>,
+}
+
+impl Tracer {
+    pub(super) fn new(now: Timestamp) -> (Arc<Self>, mpsc::Receiver<Span>) {
+        let (queue, spans) = mpsc::channel(QUEUE);
+        let began = (Instant::now(), nanos(now));
+        (Arc::new(Self { queue, began, dropped: Counter::default() }), spans)
+    }
+
+    /// Begins a span, of its own trace if it has no parent; none if whoever began the trace does not want it told.
+    pub fn begin(
+        self: &Arc<Self>,
+        parent: Option<&TraceContext>,
+        kind: SpanKind,
+        name: impl FnOnce() -> String,
+    ) -> Option<OpenSpan> {
+        let context = match parent {
+            Some(parent) if !parent.is_sampled() => return None,
+            Some(parent) => parent.with_span(random()),
+            None => TraceContext::new(random(), random(), true)?,
+        };
+        let (parent, start) = (parent.map(TraceContext::span_id), Instant::now());
+        let span = Span {
+            context,
+            parent,
+            name: name(),
+            kind,
+            start: self.time(start),
+            end: 0,
+            attributes: Vec::new(),
+            has_failed: true,
+        };
+        Some(OpenSpan { tracer: Arc::clone(self), start, span: Some(Box::new(span)) })
+    }
+
+    fn time(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.began.0).as_nanos();
+        self.began.1.saturating_add(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+}
+
+impl OpenSpan {
+    /// What is done within it is told so.
+    pub fn context(&self) -> Option<TraceContext> {
+        self.span.as_ref().map(|span| span.context.clone())
+    }
+
+    /// It is done.
+    pub fn end(mut self, has_failed: bool, attributes: Vec<(&'static str, String)>) {
+        if let Some(span) = &mut self.span {
+            (span.has_failed, span.attributes) = (has_failed, attributes);
+        }
+    }
+}
+
+impl Drop for OpenSpan {
+    fn drop(&mut self) {
+        let Some(mut span) = self.span.take() else { return };
+        let took = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        span.end = span.start.saturating_add(took);
+        if self.tracer.queue.try_send(*span).is_err() {
+            self.tracer.dropped.one();
+        }
+    }
+}
+
+pub(super) fn nanos(time: Timestamp) -> u64 {
+    u64::try_from(time.as_nanosecond()).unwrap_or_default()
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_span_has_its_parent_and_a_queue_that_is_full_waits_for_nobody() {
+        let (tracer, mut spans) = Tracer::new(Timestamp::UNIX_EPOCH);
+        let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let parent = TraceContext::read(text, None).unwrap();
+        let begin = |parent| tracer.begin(parent, SpanKind::Server, || "name".to_owned());
+        let span = begin(Some(&parent)).unwrap();
+        let context = span.context().unwrap();
+        assert_eq!(context.trace_id(), parent.trace_id());
+        assert_ne!(context.span_id(), parent.span_id());
+        span.end(false, vec![("a", "b".to_owned())]);
+        let told = spans.recv().await.unwrap();
+        assert_eq!((told.parent, told.has_failed), (Some(parent.span_id()), false));
+        let quiet = TraceContext::read(&text.replace("-01", "-00"), None).unwrap();
+        assert!(begin(Some(&quiet)).is_none());
+        for _ in 0..QUEUE + 10 {
+            drop(begin(None));
+        }
+        assert_eq!(tracer.dropped.read(), 10);
+        assert!(spans.recv().await.unwrap().has_failed);
+    }
+}

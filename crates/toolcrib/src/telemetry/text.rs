@@ -1,0 +1,111 @@
+//! The text that Prometheus reads (its exposition format, version 0.0.4).
+
+use std::fmt::Write as _;
+
+use super::reading::{Family, Point, Reading, Value};
+
+/// What the text is, for `Content-Type`.
+pub const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+impl Reading {
+    /// As Prometheus reads it.
+    pub fn to_text(&self) -> String {
+        let mut text = String::with_capacity(16 << 10);
+        for Family { metric, points } in &self.families {
+            let (name, kind) = (metric.name, metric.kind);
+            line(&mut text, format_args!("# HELP {name} {}", metric.help));
+            line(&mut text, format_args!("# TYPE {name} {}", kind.as_str()));
+            for Point { labels, value } in points {
+                let labels = metric.labels.iter().zip(labels);
+                let labels: Vec<String> =
+                    labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+                match value {
+                    Value::Count(count) => sample(&mut text, name, &labels, &count.to_string()),
+                    Value::Level(level) => sample(&mut text, name, &labels, &level.to_string()),
+                    Value::Spread(spread) => {
+                        let mut so_far = 0;
+                        let bounds = spread.bounds.iter().map(|bound| *bound as f64 / kind.nanos());
+                        let bounds = bounds.map(|bound| bound.to_string());
+                        let bounds = bounds.chain(["+Inf".to_owned()]);
+                        for (bound, count) in bounds.zip(&spread.counts) {
+                            so_far += count;
+                            let mut labels = labels.clone();
+                            labels.push(format!("le=\"{bound}\""));
+                            let count = so_far.to_string();
+                            sample(&mut text, &format!("{name}_bucket"), &labels, &count);
+                        }
+                        let sum = spread.sum as f64 / kind.nanos();
+                        sample(&mut text, &format!("{name}_sum"), &labels, &sum.to_string());
+                        let count = so_far.to_string();
+                        sample(&mut text, &format!("{name}_count"), &labels, &count);
+                    }
+                }
+            }
+        }
+        text
+    }
+}
+
+fn sample(text: &mut String, name: &str, labels: &[String], value: &str) {
+    match labels.is_empty() {
+        true => line(text, format_args!("{name} {value}")),
+        false => line(text, format_args!("{name}{{{}}} {value}", labels.join(","))),
+    }
+}
+
+fn line(text: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(text, "{line}").expect("a text takes what is written");
+}
+
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::telemetry::meter::{Counter, Histogram, SHORT_TIMES};
+    use crate::telemetry::reading::{Metric, MetricKind};
+
+    #[test]
+    fn it_is_written_as_prometheus_reads_it() {
+        static CALLS: Metric = Metric {
+            name: "calls_total",
+            kind: MetricKind::Counter,
+            labels: &["source", "outcome"],
+            help: "Calls.",
+        };
+        static TIME: Metric =
+            Metric { name: "time", kind: MetricKind::Milliseconds, labels: &[], help: "Times." };
+        let (counter, histogram) = (Counter::default(), Histogram::new(&SHORT_TIMES));
+        counter.add(3);
+        histogram.took(Duration::from_micros(7));
+        histogram.took(Duration::from_secs(2));
+        let mut reading = Reading::default();
+        reading.count_of(&CALLS, &["a\"\\\nb", "ok"], &counter);
+        reading.count_of(&CALLS, &["unused", "ok"], &Counter::default());
+        reading.times(&TIME, &[], &histogram);
+        insta::assert_snapshot!(reading.to_text(), @r#"
+        # HELP calls_total Calls.
+        # TYPE calls_total counter
+        calls_total{source="a\"\\\nb",outcome="ok"} 3
+        # HELP time Times.
+        # TYPE time histogram
+        time_bucket{le="0.001"} 0
+        time_bucket{le="0.005"} 0
+        time_bucket{le="0.01"} 1
+        time_bucket{le="0.05"} 1
+        time_bucket{le="0.1"} 1
+        time_bucket{le="0.5"} 1
+        time_bucket{le="1"} 1
+        time_bucket{le="10"} 1
+        time_bucket{le="100"} 1
+        time_bucket{le="1000"} 1
+        time_bucket{le="+Inf"} 2
+        time_sum 2000.007
+        time_count 2
+        "#);
+    }
+}
