@@ -3,6 +3,7 @@
 
 mod breaker;
 mod quota;
+mod retries;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -11,11 +12,12 @@ use std::time::Duration;
 use model::{ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
 use moka::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use self::breaker::Breaker;
 pub(crate) use self::breaker::Verdict;
 use self::quota::{Counted, Exceeded, Quota};
+use self::retries::Retries;
 
 /// Calls to one source that are under way, and that wait to be.
 const CALLS: usize = 64;
@@ -49,6 +51,17 @@ struct Gate {
     /// So many, as long as the source says the same.
     places: Mutex<(usize, Arc<Semaphore>)>,
     waiting: AtomicUsize,
+    retries: Mutex<Retries>,
+}
+
+/// Who wants to call what, and until when it is worth the while.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    pub(crate) source: &'a SourceId,
+    pub(crate) limits: &'a SourceLimits,
+    pub(crate) tool: Option<&'a ToolId>,
+    pub(crate) agent: u64,
+    pub(crate) until: Option<Instant>,
 }
 
 /// How a source is doing, for people.
@@ -60,6 +73,8 @@ pub struct GateState {
     pub calls: usize,
     /// Calls that wait.
     pub waiting: usize,
+    /// How often a call was tried once more.
+    pub retries: u64,
 }
 
 /// A call under way. One that is dropped without a verdict says nothing.
@@ -78,17 +93,20 @@ impl Gates {
     }
 
     /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
-    pub(crate) async fn enter(
-        &self,
-        id: &SourceId,
-        limits: &SourceLimits,
-        tool: Option<&ToolId>,
-        agent: u64,
-    ) -> Result<Pass, Failure> {
-        let gate = match self.gates.get(id) {
-            Some(gate) => gate,
-            None => self.gates.get_with_by_ref(id, || Arc::new(Gate::new())),
-        };
+    pub(crate) async fn enter(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
+        self.gate(wish.source).retries().earn();
+        self.enter_again(wish).await
+    }
+
+    /// Whether a call may be tried once more.
+    pub(crate) fn may_try_again(&self, source: &SourceId) -> bool {
+        self.gate(source).retries().spend()
+    }
+
+    /// The same for another try of a call, which is one call more to everybody but the budget for those.
+    pub(crate) async fn enter_again(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
+        let Wish { source: id, limits, tool, agent, until } = wish;
+        let gate = self.gate(id);
         let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
         // How many are under way is what the places are for.
         let all = Limit { concurrent: None, ..limits.all };
@@ -100,11 +118,18 @@ impl Gates {
         let places = gate.places(limits.all.concurrent.map_or(CALLS, |most| most.get() as usize));
         let place = match Arc::clone(&places).try_acquire_owned() {
             Ok(place) => place,
-            Err(_) => gate.wait(places).await?,
+            Err(_) => gate.wait(places, until).await?,
         };
         // After the wait: what came of the others decides.
         gate.breaker().enter(agent, Instant::now()).map_err(left_alone)?;
         Ok(Pass { gate, agent, verdict: Verdict::Nothing, _counted: counted, _place: place })
+    }
+
+    fn gate(&self, source: &SourceId) -> Arc<Gate> {
+        match self.gates.get(source) {
+            Some(gate) => gate,
+            None => self.gates.get_with_by_ref(source, || Arc::new(Gate::new())),
+        }
     }
 
     fn count(
@@ -128,6 +153,7 @@ impl Gates {
             breaker: gate.breaker().word(Instant::now()),
             calls: most - places.available_permits(),
             waiting: gate.waiting.load(Ordering::Relaxed),
+            retries: gate.retries().made(),
         })
     }
 
@@ -143,7 +169,11 @@ impl Gate {
     fn new() -> Self {
         let breaker = Mutex::new(Breaker::new(Instant::now()));
         let places = Mutex::new((CALLS, Arc::new(Semaphore::new(CALLS))));
-        Self { breaker, places, waiting: AtomicUsize::new(0) }
+        Self { breaker, places, waiting: AtomicUsize::new(0), retries: Mutex::default() }
+    }
+
+    fn retries(&self) -> MutexGuard<'_, Retries> {
+        self.retries.lock().expect("no one panics while holding it")
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
@@ -159,12 +189,18 @@ impl Gate {
         Arc::clone(&places.1)
     }
 
-    async fn wait(&self, places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
+    async fn wait(
+        &self,
+        places: Arc<Semaphore>,
+        until: Option<Instant>,
+    ) -> Result<OwnedSemaphorePermit, Failure> {
         let _waits = Waits::new(&self.waiting);
         if WAITING < self.waiting.load(Ordering::Relaxed) {
             return Err(full());
         }
-        match timeout(PATIENCE, places.acquire_owned()).await {
+        let patience = Instant::now() + PATIENCE;
+        let patience = until.map_or(patience, |until| until.min(patience));
+        match timeout_at(patience, places.acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             _ => Err(full()),
         }
@@ -253,7 +289,16 @@ mod tests {
     }
 
     async fn enter(gates: &Gates, name: &str, agent: u64) -> Result<Pass, Failure> {
-        gates.enter(&id(name), &SourceLimits::default(), None, agent).await
+        gates.enter(wish(&id(name), &SourceLimits::default(), None, agent)).await
+    }
+
+    fn wish<'a>(
+        source: &'a SourceId,
+        limits: &'a SourceLimits,
+        tool: Option<&'a ToolId>,
+        agent: u64,
+    ) -> Wish<'a> {
+        Wish { source, limits, tool, agent, until: None }
     }
 
     #[tokio::test(start_paused = true)]
@@ -314,7 +359,7 @@ mod tests {
         let limits = serde_json::from_value(limits).unwrap();
         let (source, tool) = (id("a"), "a:t".parse().unwrap());
         let code = async |agent| {
-            let entered = gates.enter(&source, &limits, None, agent).await;
+            let entered = gates.enter(wish(&source, &limits, None, agent)).await;
             entered.err().map(|failure| (failure.code, failure.message))
         };
         assert_eq!((code(1).await, code(1).await), (None, None));
@@ -324,10 +369,10 @@ mod tests {
         assert!(code(4).await.unwrap().1.contains("calls to this source"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(code(1).await, None);
-        let first = gates.enter(&source, &limits, Some(&tool), 5).await.unwrap();
-        let second = gates.enter(&source, &limits, Some(&tool), 6).await.err().unwrap();
+        let first = gates.enter(wish(&source, &limits, Some(&tool), 5)).await.unwrap();
+        let second = gates.enter(wish(&source, &limits, Some(&tool), 6)).await.err().unwrap();
         assert!(second.message.contains("calls of this tool are under way"), "{}", second.message);
         drop(first);
-        assert!(gates.enter(&source, &limits, Some(&tool), 7).await.is_ok());
+        assert!(gates.enter(wish(&source, &limits, Some(&tool), 7)).await.is_ok());
     }
 }

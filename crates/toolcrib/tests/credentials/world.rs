@@ -18,7 +18,7 @@ use toolcrib::{
 };
 
 use crate::authority::{Authority, CLIENT};
-use crate::wire::{Asked, Server};
+use crate::wire::{Asked, Reply, Server};
 
 pub(crate) struct World {
     pub(crate) crib: Toolcrib,
@@ -70,8 +70,8 @@ impl World {
         Self::with(echo).await
     }
 
-    pub(crate) async fn with(
-        reply: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    pub(crate) async fn with<R: Into<Reply>>(
+        reply: impl Fn(&Asked) -> R + Send + Sync + 'static,
     ) -> Self {
         let authority = Authority::start().await;
         let upstream = Arc::new(Server::replying(reply).await);

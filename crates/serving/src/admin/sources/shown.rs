@@ -76,12 +76,14 @@ struct Calls {
     running: usize,
     /// Waiting for a place.
     waiting: usize,
+    /// How often a call was tried once more.
+    retries: u64,
 }
 
 impl Calls {
     fn of(state: GateState) -> Self {
-        let GateState { breaker, calls, waiting } = state;
-        Self { breaker: breaker.into(), running: calls, waiting }
+        let GateState { breaker, calls, waiting, retries } = state;
+        Self { breaker: breaker.into(), running: calls, waiting, retries }
     }
 }
 
