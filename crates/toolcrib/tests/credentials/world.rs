@@ -124,7 +124,8 @@ impl World {
     pub(crate) async fn register(&self, more: &Value) -> RefreshResult {
         let settings = json!({"kind": "openapi", "specification": {"text": specification(None)}});
         let profile = json!({"name": "Pets", "url": self.upstream.url(""), "settings": settings,
-            "required_scopes": [], "limits": {"all": {"concurrent": 256}}});
+            "required_scopes": [],
+            "limits": {"all": {"concurrent": 256}, "per_agent": {"concurrent": 256}}});
         let profile = read(merged(profile, more));
         let id: model::SourceId = "pets".parse().unwrap();
         let known = self.crib.catalog().snapshot().source(&id).is_some();
