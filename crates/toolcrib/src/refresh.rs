@@ -3,6 +3,7 @@
 //! Whatever goes wrong is recorded at the source and changes no tool: the last inventory stays in service. There is no
 //! retry in here; the next refresh is the retry, and `keep_fresh` says when.
 
+mod changes;
 mod due;
 mod keep_fresh;
 mod rests;
@@ -21,12 +22,14 @@ use discovery::{DiscoveryError, Found};
 use model::{ErrorCode, Failure, Inventory, Kind, SourceId, SourceProfile};
 use upstream::http::HttpClient;
 
+use self::changes::{Change, Changes};
 use self::wakes::Wakes;
 use crate::credentials::{Keyring, Whose};
 use crate::secrets::Secrets;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
 use crate::view::origin;
 
+pub use changes::SourceChanges;
 pub use due::due as next_refresh;
 pub use result::{FindingCounts, RefreshResult, RefreshedTool};
 
@@ -47,6 +50,7 @@ pub struct Refresher {
     clock: Arc<dyn Clock>,
     turns: Mutex<HashMap<SourceId, Turn>>,
     wakes: Wakes,
+    changes: Changes,
 }
 
 /// Whoever holds it refreshes the source.
@@ -67,8 +71,13 @@ impl Refresher {
         (keyring, secrets): (Arc<Keyring>, Option<Arc<Secrets>>),
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (turns, wakes) = (Mutex::default(), Wakes::default());
-        Self { catalog, client, upstreams, keyring, secrets, clock, turns, wakes }
+        let (turns, wakes, changes) = (Mutex::default(), Wakes::default(), Changes::default());
+        Self { catalog, client, upstreams, keyring, secrets, clock, turns, wakes, changes }
+    }
+
+    /// How much a source has changed lately on this node; none if it has not.
+    pub fn changes_of(&self, source: &SourceId) -> Option<SourceChanges> {
+        self.changes.of(source, self.clock.now())
     }
 
     /// Refreshes a source. With `force` nothing is skipped and nothing held back.
@@ -187,6 +196,11 @@ impl Refresher {
         let source = inventory.source.clone();
         let tools = result::tools(&inventory);
         let warnings = inventory.warnings.clone();
+        let change = Change::of(&self.catalog.snapshot(), &inventory);
+        if let Err(error) = self.changes.allow(&source, change, force, self.clock.now()) {
+            let failed = self.fail(&source, error, context).await?;
+            return Ok(failed.held_back(tools, warnings));
+        }
         let command = Command::Ingest { inventory: Box::new(inventory), force };
         let error = match self.catalog.execute(command, context.clone(), None).await {
             Ok(executed) => {
