@@ -56,7 +56,7 @@ pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
 pub use sentence::sentence;
 pub use source::{
-    ApiKeyLocation, Auth, AuthProblem, ClientProof, Health, InvalidCommand, InvalidKind,
-    InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings, SourceProfile, SourceUrl,
-    StdioCommand, TokenClient, Trust, Visibility, is_scope,
+    ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, Health, InvalidCommand,
+    InvalidKind, InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings,
+    SourceProfile, SourceUrl, StdioCommand, TokenClient, Trust, Visibility, is_scope,
 };

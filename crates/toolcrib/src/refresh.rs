@@ -175,15 +175,19 @@ impl Refresher {
         source: &SourceId,
         profile: &SourceProfile,
     ) -> Result<HttpClient, NotDiscovered> {
-        let (Some(origin), false) = (origin(profile), profile.auth.is_per_agent()) else {
-            return Ok(self.client.clone());
+        let (at, secrets) = (origin(profile), self.secrets.as_deref());
+        let client = self.client.allowing_texts(&profile.allow);
+        let client = client.unwrap_or_else(|_| self.client.clone());
+        let client = self.keyring.identified(&client, (source, profile), at.clone(), secrets).await;
+        let client = client.map_err(NotDiscovered::Credential)?;
+        let (Some(at), false) = (at, profile.auth.is_per_agent()) else {
+            return Ok(client);
         };
-        let secrets = self.secrets.as_deref();
         let given = self.keyring.given(source, profile, Whose::Ours, secrets).await;
         let (given, _) = given.map_err(NotDiscovered::Credential)?;
-        match given.own.and_then(|own| own.shown(origin)) {
-            Some(shown) => Ok(self.client.showing(shown)),
-            None => Ok(self.client.clone()),
+        match given.own.and_then(|own| own.shown(at)) {
+            Some(shown) => Ok(client.showing(shown)),
+            None => Ok(client),
         }
     }
 

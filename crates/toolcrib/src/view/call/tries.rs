@@ -133,13 +133,15 @@ impl AgentView {
     ) -> Result<(Outcome, Again), Failure> {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
+        let at = (&source.id, &source.profile);
+        let client = keyring.identified(&http.client, at, http.origin.clone(), secrets).await?;
         let mut is_first = true;
         loop {
             let given = keyring.given(&source.id, &source.profile, whose, secrets);
             let (given, held) = timeout_at(tries.until, given).await.map_err(|_| late())??;
             let limits = Limits { deadline: tries.left(), ..Limits::default() };
             let origin = http.origin.as_ref();
-            let sent = http.tool.call(&http.client, limits, arguments, &given, origin).await;
+            let sent = http.tool.call(&client, limits, arguments, &given, origin).await;
             let Some(held) = held.filter(|_| sent.0.upstream_status == Some(401)) else {
                 return Ok(sent);
             };
