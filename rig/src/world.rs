@@ -19,6 +19,7 @@ pub(crate) fn profile(name: &str) -> SourceProfile {
         url: Some("https://api.example.com/v1/".parse().expect("a URL")),
         settings: Settings::Openapi(OpenapiSettings::default()),
         auth: model::Auth::None,
+        client_certificate: None,
         allow: Vec::new(),
         forward_headers: Default::default(),
         required_scopes: None,

@@ -252,6 +252,7 @@ fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
         url,
         settings,
         auth,
+        client_certificate,
         allow,
         forward_headers: _,
         required_scopes: _,
@@ -261,8 +262,15 @@ fn is_asked_otherwise(before: &SourceProfile, after: &SourceProfile) -> bool {
         refresh_every: _,
         shrink_limit,
     } = before;
-    (url, settings, auth, allow, shrink_limit)
-        != (&after.url, &after.settings, &after.auth, &after.allow, &after.shrink_limit)
+    (url, settings, auth, client_certificate, allow, shrink_limit)
+        != (
+            &after.url,
+            &after.settings,
+            &after.auth,
+            &after.client_certificate,
+            &after.allow,
+            &after.shrink_limit,
+        )
 }
 
 /// The event, if there is anything to say.

@@ -1,9 +1,12 @@
-//! A tool that is called over HTTP: compiled once, called often, and never sent twice.
+//! A tool that is called over HTTP: compiled once, called often, and never sent twice by itself.
 //!
 //! The steps of a call stand alone, so that a dry run can stop before the last: check → request → authorise → send.
+//! Whoever calls is told whether it may be tried again.
 
+mod again;
 mod failure;
 
+pub use again::Again;
 pub use failure::code_of;
 
 use std::time::Instant;
@@ -113,11 +116,21 @@ impl HttpTool {
         request: Request,
         credentials: &Credentials,
     ) -> Outcome {
-        let mut outcome = self.exchange(client, limits, request, credentials).await;
+        self.try_once(client, limits, request, credentials).await.0
+    }
+
+    async fn try_once(
+        &self,
+        client: &HttpClient,
+        limits: Limits,
+        request: Request,
+        credentials: &Credentials,
+    ) -> (Outcome, Again) {
+        let (mut outcome, again) = self.exchange(client, limits, request, credentials).await;
         if let Some(failure) = &mut outcome.error {
             failure.message = without_credentials(&failure.message, credentials);
         }
-        outcome
+        (outcome, again)
     }
 
     async fn exchange(
@@ -126,15 +139,17 @@ impl HttpTool {
         limits: Limits,
         request: Request,
         credentials: &Credentials,
-    ) -> Outcome {
+    ) -> (Outcome, Again) {
         let start = Instant::now();
         let method = request.method.clone();
         let Some(request) = wired(request) else {
-            return self.failed(start, failure::unsendable());
+            return (self.failed(start, failure::unsendable()), Again::InVain);
         };
         let answer = match client.send(request, limits).await {
             Ok(answer) => answer,
-            Err(error) => return self.failed(start, failure::of(&error)),
+            Err(error) => {
+                return (self.failed(start, failure::of(&error)), Again::after(&error));
+            }
         };
         let asked = Asked {
             tool_id: self.id.clone(),
@@ -150,10 +165,15 @@ impl HttpTool {
             location,
             body: &answer.body,
         };
-        match self.answers {
+        let mut outcome = match self.answers {
             Answers::Api => outcome(asked, &read),
             Answers::ToolResult => outcome_of_tool_result(asked, &read),
+        };
+        let retry_after = again::retry_after(&answer);
+        if let Some(failure) = &mut outcome.error {
+            failure.retry_after = retry_after;
         }
+        (outcome, Again::after_status(answer.status, retry_after))
     }
 
     /// The arguments as they are sent, or all that is wrong with them.
@@ -171,12 +191,18 @@ impl HttpTool {
         arguments: &Map<String, Value>,
         given: &Given,
         origin: Option<&Origin>,
-    ) -> Outcome {
+    ) -> (Outcome, Again) {
         let start = Instant::now();
         match self.authorised(arguments, given, origin) {
-            Ok(request) => self.send(client, limits, request, &given.hidden()).await,
-            Err(failure) => self.failed(start, failure),
+            Ok(request) => self.try_once(client, limits, request, &given.hidden()).await,
+            Err(failure) => (self.failed(start, failure), Again::InVain),
         }
+    }
+
+    /// Whether a call that ended so may be made again without harm (RFC 9110, section 9.2).
+    pub fn may_be_repeated(&self, arguments: &Map<String, Value>, again: Again) -> bool {
+        again != Again::InVain
+            && self.request(arguments).is_ok_and(|request| again.does_no_harm(&request))
     }
 
     fn authorised(

@@ -26,6 +26,6 @@ pub use answer::{
 };
 pub use arguments::{Arguments, Others, Problem, distance};
 pub use credentials::{CredentialError, Credentials, Given, Own, Security, without_credentials};
-pub use http::{Answers, HttpTool, HttpToolError, code_of};
+pub use http::{Again, Answers, HttpTool, HttpToolError, code_of};
 pub use request::Request;
 pub use template::{RequestTemplate, TemplateError};

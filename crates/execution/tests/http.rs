@@ -34,7 +34,7 @@ fn client() -> HttpClient {
 async fn call(tool: &HttpTool, arguments: Value) -> Outcome {
     let limits = Limits { deadline: Duration::from_millis(300), max_bytes: 10_000 };
     let arguments = tool.checked(arguments.as_object().unwrap().clone()).unwrap();
-    tool.call(&client(), limits, &arguments, &given(&credentials()), None).await
+    tool.call(&client(), limits, &arguments, &given(&credentials()), None).await.0
 }
 
 fn given(credentials: &Credentials) -> Given {
@@ -136,7 +136,7 @@ async fn failures_have_codes_and_say_whether_to_try_again() {
     let limits = Limits::default();
     let shut = HttpClient::new(Egress::default());
     let refused = nobody.call(&shut, limits, &Map::new(), &Given::default(), None).await;
-    let error = refused.error.unwrap();
+    let error = refused.0.error.unwrap();
     assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamConnectionError, false));
 }
 
@@ -154,7 +154,7 @@ async fn credentials_go_to_the_origin_of_the_source_only() {
     let origin = |url: &str| url.parse::<upstream::http::Url>().unwrap().origin();
     let call = async |credentials: &Credentials, origin: Origin| {
         let limits = Limits::default();
-        tool.call(&client(), limits, &Map::new(), &given(credentials), Some(&origin)).await
+        tool.call(&client(), limits, &Map::new(), &given(credentials), Some(&origin)).await.0
     };
     let refused = call(&credentials(), origin("http://127.0.0.1:1/openapi.json")).await;
     let expected = format!(

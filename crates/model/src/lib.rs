@@ -57,8 +57,8 @@ pub use secret::{InvalidSecretRef, SecretRef};
 pub use selector::{Facts, Primitive, Selector};
 pub use sentence::sentence;
 pub use source::{
-    ApiKeyLocation, Auth, AuthProblem, ClientProof, Health, InvalidCommand, InvalidKind,
-    InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings, SourceProfile, SourceUrl,
-    StdioCommand, TokenClient, Trust, Visibility, is_scope,
+    ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, Health, InvalidCommand,
+    InvalidKind, InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings,
+    SourceProfile, SourceUrl, StdioCommand, TokenClient, Trust, Visibility, is_scope,
 };
 pub use trace::TraceContext;

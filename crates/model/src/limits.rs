@@ -22,9 +22,22 @@ pub struct SourceLimits {
     /// Seconds that a call may take; 30 if not said, and for MCP servers 120, or 900 if they can ask on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<NonZeroU32>,
+    /// How often a call is tried again that failed and may be repeated without harm: at most 5 times, twice if not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 5))]
+    pub retries: Option<u8>,
 }
 
+/// How often a call is tried again if nothing is said, and at most.
+const RETRIES: u8 = 2;
+const MOST_RETRIES: u8 = 5;
+
 impl SourceLimits {
+    /// How often a call that may be repeated is tried again.
+    pub fn retries(&self) -> u8 {
+        self.retries.unwrap_or(RETRIES).min(MOST_RETRIES)
+    }
+
     /// How long a call may take, if that is said.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout.map(|seconds| Duration::from_secs(seconds.get().into()))

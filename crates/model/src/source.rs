@@ -11,7 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-pub use self::auth::{ApiKeyLocation, Auth, AuthProblem, ClientProof, TokenClient, is_scope};
+pub use self::auth::{
+    ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, TokenClient, is_scope,
+};
 pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
 use crate::{Name, OpenapiSettings, SourceId, SourceLimits};
 
@@ -40,6 +42,9 @@ pub struct SourceProfile {
     /// How toolcrib shows itself to the upstream.
     #[serde(default)]
     pub auth: Auth,
+    /// What toolcrib shows of itself over TLS, to the origin of the source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<ClientCertificate>,
     /// What may be reached for this source although it is not public: addresses, networks, host names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Box<str>>,

@@ -70,7 +70,7 @@ async fn call(
     Exact(arguments): Exact<Map<String, Value>>,
 ) -> Result<Json<Map<String, Value>>, Problem> {
     let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Manifest, &identity));
+    let view = view.via(coming.via(CallDoor::Manifest, &identity)).within(coming.patience());
     let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
     let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {

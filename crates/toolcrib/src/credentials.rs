@@ -6,17 +6,18 @@
 mod tokens;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
 use execution::{Given, Own};
 use model::{Agent, Auth, Digest, ErrorCode, Failure, SecretRef, Settings, SourceId};
 use model::{SourceProfile, TokenClient};
+use moka::sync::Cache;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use upstream::egress::Allowed;
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use upstream::http::{HttpClient, HttpError, Url};
+use upstream::http::{HttpClient, HttpError, Identity, Origin, Url};
 use upstream::mcp::oauth::{
     ACCESS_TOKEN, Grant, Granted, Grants, OAuthError, OAuthLimits, Subject,
 };
@@ -28,11 +29,17 @@ use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
 use crate::upstreams::whose;
 
+/// How many clients with a certificate are kept, and for how long without use.
+const IDENTIFIED: u64 = 1_000;
+const IDENTIFIED_FOR: Duration = Duration::from_secs(10 * 60);
+
 /// The credentials of one crib.
 pub(crate) struct Keyring {
     client: HttpClient,
     tokens: Tokens,
     telemetry: Arc<Telemetry>,
+    /// Clients that show a certificate, under all that they were made of.
+    identified: Cache<Digest, HttpClient>,
 }
 
 /// On whose behalf.
@@ -57,7 +64,37 @@ impl Keyring {
         clock: Arc<dyn Clock>,
         telemetry: Arc<Telemetry>,
     ) -> Self {
-        Self { client, tokens: Tokens::new(clock), telemetry }
+        let identified =
+            Cache::builder().max_capacity(IDENTIFIED).time_to_idle(IDENTIFIED_FOR).build();
+        Self { client, tokens: Tokens::new(clock), telemetry, identified }
+    }
+
+    /// A client like this one that shows the certificate of the source, if it has one, where the source is. The client
+    /// has the rights of the source already.
+    pub(crate) async fn identified(
+        &self,
+        client: &HttpClient,
+        (source, profile): (&SourceId, &SourceProfile),
+        origin: Option<Origin>,
+        secrets: Option<&Secrets>,
+    ) -> Result<HttpClient, Failure> {
+        let Some(certificate) = &profile.client_certificate else { return Ok(client.clone()) };
+        let chain = read(source, &certificate.chain, secrets).await?;
+        let key = read(source, &certificate.key, secrets).await?;
+        let (chain, key) = (chain.expose_secret(), key.expose_secret());
+        let at = origin.as_ref().map(Origin::ascii_serialization);
+        let made_of = Digest::of(json!([source, profile.allow, at, chain, key]).to_string());
+        if let Some(known) = self.identified.get(&made_of) {
+            return Ok(known);
+        }
+        let identity = Identity::from_pem(chain, key).map_err(|why| {
+            let message = format!("the client certificate of the source cannot be used: {why}");
+            tracing::error!(%source, "source `{source}`: {message}");
+            Failure::new(ErrorCode::InternalError, message, false)
+        })?;
+        let identified = client.identified(identity, origin);
+        self.identified.insert(made_of, identified.clone());
+        Ok(identified)
     }
 
     /// What a request over HTTP is given, and the token in it if it is one that was asked for.
@@ -145,9 +182,16 @@ impl Keyring {
         }
         let secret = read(source, &wish.client.client_secret, secrets).await?;
         let key = wish.key(source, &secret);
+        // What cannot be read is refused when the source is called.
+        let client = self.client.allowing_texts(&profile.allow);
+        let mut client = client.unwrap_or_else(|_| self.client.clone());
+        let certificate = profile.client_certificate.as_ref();
+        if certificate.is_some_and(|certificate| certificate.for_tokens) {
+            client = self.identified(&client, (source, profile), None, secrets).await?;
+        }
         let asked = async {
             let start = Instant::now();
-            let granted = self.ask(profile, &wish, &secret).await;
+            let granted = self.ask(profile, &wish, &secret, client).await;
             let is_exchange = wish.subject.is_some();
             self.telemetry.token(source, is_exchange, start.elapsed(), granted.is_ok());
             granted
@@ -161,6 +205,7 @@ impl Keyring {
         profile: &SourceProfile,
         wish: &Wish<'_>,
         secret: &SecretString,
+        client: HttpClient,
     ) -> Result<Granted, OAuthError> {
         let allowed = profile.allow.iter().filter_map(|text| text.parse::<Allowed>().ok());
         let allowed: Vec<Allowed> = allowed.collect();
@@ -169,11 +214,7 @@ impl Keyring {
         let trusts = |url: &Url| allowed.iter().any(|allowed| allowed.names(url));
         let grants = Grants {
             trusts_plain_http: named.as_ref().is_some_and(trusts),
-            // What cannot be read is refused when the source is called.
-            client: self
-                .client
-                .allowing_texts(&profile.allow)
-                .unwrap_or_else(|_| self.client.clone()),
+            client,
             limits: OAuthLimits::default(),
         };
         let place = match (wish.token_url(), wish.issuer()) {

@@ -2,39 +2,44 @@
 //! a source alone which does not work. One source in trouble is no trouble for the others (requirement E5).
 
 mod breaker;
+mod places;
 mod quota;
+mod retries;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use model::{ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
 use moka::sync::Cache;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, timeout};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Instant;
 
 use self::breaker::Breaker;
 pub(crate) use self::breaker::Verdict;
+use self::places::{Asked, Places};
 use self::quota::{Counted, Exceeded, Quota};
+use self::retries::Retries;
 use crate::telemetry::Telemetry;
 
-/// Calls to one source that are under way, and that wait to be.
+/// Calls to one source that are under way, and that wait to be. One agent has at most half of either, so that there is
+/// always something left for the others.
 const CALLS: usize = 64;
 const WAITING: usize = 128;
-/// How long one waits.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Of how many sources something is remembered.
 const SOURCES: u64 = 10_000;
 
 /// How many agents and tools are counted, and for how long after their last call: a minute says it all.
 const COUNTED: u64 = 100_000;
 const COUNTED_FOR: Duration = Duration::from_secs(120);
+/// Of places, as long as the longest call: those that are taken would be forgotten.
+const SHARED_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// The gates of all sources.
 pub(crate) struct Gates {
     gates: Cache<SourceId, Arc<Gate>>,
     quotas: Cache<(SourceId, Whose), Arc<Quota>>,
     telemetry: Arc<Telemetry>,
+    shares: Cache<(SourceId, u64), Arc<Places>>,
 }
 
 /// Whose calls are counted together.
@@ -49,9 +54,18 @@ enum Whose {
 struct Gate {
     id: SourceId,
     breaker: Mutex<Breaker>,
-    /// So many, as long as the source says the same.
-    places: Mutex<(usize, Arc<Semaphore>)>,
-    waiting: AtomicUsize,
+    places: Places,
+    retries: Mutex<Retries>,
+}
+
+/// Who wants to call what, and until when it is worth the while.
+#[derive(Clone, Copy)]
+pub(crate) struct Wish<'a> {
+    pub(crate) source: &'a SourceId,
+    pub(crate) limits: &'a SourceLimits,
+    pub(crate) tool: Option<&'a ToolId>,
+    pub(crate) agent: u64,
+    pub(crate) until: Option<Instant>,
 }
 
 /// How a source is doing, for people.
@@ -63,6 +77,8 @@ pub struct GateState {
     pub calls: usize,
     /// Calls that wait.
     pub waiting: usize,
+    /// How often a call was tried once more.
+    pub retries: u64,
 }
 
 /// A call under way. One that is dropped without a verdict says nothing.
@@ -72,38 +88,37 @@ pub(crate) struct Pass {
     agent: u64,
     verdict: Verdict,
     _counted: [Option<Counted>; 3],
-    _place: OwnedSemaphorePermit,
+    /// One of the agent's own, and one of all.
+    _places: [OwnedSemaphorePermit; 2],
 }
 
 impl Gates {
     pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
         let quotas = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
-        Self { gates: Cache::new(SOURCES), quotas, telemetry }
+        let shares = Cache::builder().max_capacity(COUNTED).time_to_idle(SHARED_FOR).build();
+        Self { gates: Cache::new(SOURCES), quotas, shares, telemetry }
     }
 
     /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
-    pub(crate) async fn enter(
-        &self,
-        id: &SourceId,
-        limits: &SourceLimits,
-        tool: Option<&ToolId>,
-        agent: u64,
-    ) -> Result<Pass, Failure> {
-        let entered = self.pass(id, limits, tool, agent).await;
-        entered.inspect_err(|failure| self.telemetry.sources.of(id.as_str()).refused(failure.code))
+    pub(crate) async fn enter(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
+        self.gate(wish.source).retries().earn();
+        self.enter_again(wish).await
     }
 
-    async fn pass(
-        &self,
-        id: &SourceId,
-        limits: &SourceLimits,
-        tool: Option<&ToolId>,
-        agent: u64,
-    ) -> Result<Pass, Failure> {
-        let gate = match self.gates.get(id) {
-            Some(gate) => gate,
-            None => self.gates.get_with_by_ref(id, || Arc::new(Gate::new(id))),
-        };
+    /// Whether a call may be tried once more.
+    pub(crate) fn may_try_again(&self, source: &SourceId) -> bool {
+        self.gate(source).retries().spend()
+    }
+
+    /// The same for another try of a call, which is one call more to everybody but the budget for those.
+    pub(crate) async fn enter_again(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
+        let of = || self.telemetry.sources.of(wish.source.as_str());
+        self.pass(wish).await.inspect_err(|failure| of().refused(failure.code))
+    }
+
+    async fn pass(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
+        let Wish { source: id, limits, tool, agent, until } = wish;
+        let gate = self.gate(id);
         let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
         // How many are under way is what the places are for.
         let all = Limit { concurrent: None, ..limits.all };
@@ -112,15 +127,25 @@ impl Gates {
             self.count(id, of_tool, &limits.per_tool, "calls of this tool")?,
             self.count(id, Some(Whose::All), &all, "calls to this source")?,
         ];
-        let places = gate.places(limits.all.concurrent.map_or(CALLS, |most| most.get() as usize));
-        let place = match Arc::clone(&places).try_acquire_owned() {
-            Ok(place) => place,
-            Err(_) => gate.wait(places).await?,
-        };
+        let most = limits.all.concurrent.map_or(CALLS, |most| most.get() as usize);
+        let own = limits.per_agent.concurrent.map(|most| most.get() as usize);
+        let share = self.shares.get_with((id.clone(), agent), Arc::default);
+        let asked = [
+            Asked { of: &share, most: own.unwrap_or(most.div_ceil(2)), waiting: WAITING / 2 },
+            Asked { of: &gate.places, most, waiting: WAITING },
+        ];
+        let places = places::of_both(asked, until).await.ok_or_else(full)?;
         // After the wait: what came of the others decides.
         gate.breaker().enter(agent, Instant::now()).map_err(left_alone)?;
         let (telemetry, verdict) = (Arc::clone(&self.telemetry), Verdict::Nothing);
-        Ok(Pass { gate, telemetry, agent, verdict, _counted: counted, _place: place })
+        Ok(Pass { gate, telemetry, agent, verdict, _counted: counted, _places: places })
+    }
+
+    fn gate(&self, source: &SourceId) -> Arc<Gate> {
+        match self.gates.get(source) {
+            Some(gate) => gate,
+            None => self.gates.get_with_by_ref(source, || Arc::new(Gate::new(source))),
+        }
     }
 
     fn count(
@@ -139,11 +164,12 @@ impl Gates {
     /// How a source is doing; none if nobody called it yet.
     pub(crate) fn state(&self, source: &SourceId) -> Option<GateState> {
         let gate = self.gates.get(source)?;
-        let (most, places) = &*gate.places.lock().expect("no one panics while holding it");
+        let (calls, waiting) = gate.places.taken();
         Some(GateState {
             breaker: gate.breaker().word(Instant::now()),
-            calls: most - places.available_permits(),
-            waiting: gate.waiting.load(Ordering::Relaxed),
+            calls,
+            waiting,
+            retries: gate.retries().made(),
         })
     }
 
@@ -158,32 +184,16 @@ impl Gates {
 impl Gate {
     fn new(id: &SourceId) -> Self {
         let breaker = Mutex::new(Breaker::new(Instant::now()));
-        let places = Mutex::new((CALLS, Arc::new(Semaphore::new(CALLS))));
-        Self { id: id.clone(), breaker, places, waiting: AtomicUsize::new(0) }
+        let (places, retries) = (Places::default(), Mutex::default());
+        Self { id: id.clone(), breaker, places, retries }
+    }
+
+    fn retries(&self) -> MutexGuard<'_, Retries> {
+        self.retries.lock().expect("no one panics while holding it")
     }
 
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
         self.breaker.lock().expect("no one panics while holding it")
-    }
-
-    /// Those who are through under another limit come to their end beside it.
-    fn places(&self, most: usize) -> Arc<Semaphore> {
-        let mut places = self.places.lock().expect("no one panics while holding it");
-        if places.0 != most {
-            *places = (most, Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))));
-        }
-        Arc::clone(&places.1)
-    }
-
-    async fn wait(&self, places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
-        let _waits = Waits::new(&self.waiting);
-        if WAITING < self.waiting.load(Ordering::Relaxed) {
-            return Err(full());
-        }
-        match timeout(PATIENCE, places.acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
-            _ => Err(full()),
-        }
     }
 }
 
@@ -199,21 +209,6 @@ impl Drop for Pass {
         if self.gate.breaker().end(self.verdict, self.agent, Instant::now()) {
             self.telemetry.sources.of(self.gate.id.as_str()).broke();
         }
-    }
-}
-
-struct Waits<'a>(&'a AtomicUsize);
-
-impl<'a> Waits<'a> {
-    fn new(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Ordering::Relaxed);
-        Self(waiting)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -263,6 +258,7 @@ fn later(code: ErrorCode, message: String, seconds: u64) -> Failure {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::task::JoinHandle;
 
     use super::*;
 
@@ -271,35 +267,85 @@ mod tests {
     }
 
     async fn enter(gates: &Gates, name: &str, agent: u64) -> Result<Pass, Failure> {
-        gates.enter(&id(name), &SourceLimits::default(), None, agent).await
+        gates.enter(wish(&id(name), &SourceLimits::default(), None, agent)).await
+    }
+
+    fn wish<'a>(
+        source: &'a SourceId,
+        limits: &'a SourceLimits,
+        tool: Option<&'a ToolId>,
+        agent: u64,
+    ) -> Wish<'a> {
+        Wish { source, limits, tool, agent, until: None }
+    }
+
+    /// Has an agent take all it can: those that are through, and those that wait.
+    async fn taken(
+        gates: &Arc<Gates>,
+        agent: u64,
+    ) -> (Vec<Pass>, Vec<JoinHandle<Result<(), Failure>>>) {
+        let mut passes = Vec::new();
+        for _ in 0..CALLS / 2 {
+            passes.push(enter(gates, "a", agent).await.unwrap());
+        }
+        let before = gates.state(&id("a")).unwrap().waiting;
+        let waiting = (0..WAITING / 2).map(|_| {
+            let gates = Arc::clone(gates);
+            tokio::spawn(async move { enter(&gates, "a", agent).await.map(drop) })
+        });
+        let waiting = waiting.collect();
+        while gates.state(&id("a")).unwrap().waiting < before + WAITING / 2 {
+            tokio::task::yield_now().await;
+        }
+        (passes, waiting)
     }
 
     #[tokio::test(start_paused = true)]
     async fn so_many_go_through_and_so_many_wait() {
         let gates = Arc::new(Gates::new(Arc::default()));
-        let mut passes = Vec::new();
-        for _ in 0..CALLS {
-            passes.push(enter(&gates, "a", 1).await.unwrap());
-        }
-        let waiting: Vec<_> = (0..WAITING)
-            .map(|_| {
-                let gates = Arc::clone(&gates);
-                tokio::spawn(async move { enter(&gates, "a", 1).await.map(drop) })
-            })
-            .collect();
-        while gates.state(&id("a")).unwrap().waiting < WAITING {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(gates.state(&id("a")).unwrap().calls, CALLS);
+        let (mut passes, mut waiting) = taken(&gates, 1).await;
+        let (others, more) = taken(&gates, 2).await;
+        waiting.extend(more);
+        let state = gates.state(&id("a")).unwrap();
+        assert_eq!((state.calls, state.waiting), (CALLS, WAITING));
         let start = Instant::now();
-        let refused = enter(&gates, "a", 1).await.err().unwrap();
-        assert_eq!((refused.code, start.elapsed()), (ErrorCode::RateLimited, Duration::ZERO));
+        for agent in [1, 3] {
+            let refused = enter(&gates, "a", agent).await.err().unwrap();
+            assert_eq!((refused.code, start.elapsed()), (ErrorCode::RateLimited, Duration::ZERO));
+        }
         assert!(enter(&gates, "b", 1).await.is_ok(), "others are no concern of it");
-        passes.truncate(CALLS - 1);
+        passes.pop();
+        drop(others);
         for waiting in waiting {
             waiting.await.unwrap().unwrap();
         }
-        assert_eq!(gates.state(&id("a")).unwrap().calls, CALLS - 1);
+        let state = gates.state(&id("a")).unwrap();
+        assert_eq!((state.calls, state.waiting), (CALLS / 2 - 1, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_agent_leaves_places_for_the_others() {
+        let gates = Arc::new(Gates::new(Arc::default()));
+        let (_passes, _waiting) = taken(&gates, 1).await;
+        let start = Instant::now();
+        let refused = enter(&gates, "a", 1).await.err().unwrap();
+        assert_eq!(refused.code, ErrorCode::RateLimited);
+        let others: Vec<_> =
+            futures_util::future::join_all((2..34).map(|agent| enter(&gates, "a", agent))).await;
+        assert!(others.iter().all(Result::is_ok));
+        assert_eq!(start.elapsed(), Duration::ZERO, "each of them at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_said_of_each_agent_counts_instead_of_half() {
+        let gates = Gates::new();
+        let (source, mut passes) = (id("a"), Vec::new());
+        let limits = json!({"all": {"concurrent": 4}, "per_agent": {"concurrent": 4}});
+        let limits = serde_json::from_value(limits).unwrap();
+        for _ in 0..4 {
+            passes.push(gates.enter(wish(&source, &limits, None, 1)).await.unwrap());
+        }
+        assert!(gates.enter(wish(&source, &limits, None, 1)).await.is_err());
     }
 
     #[tokio::test(start_paused = true)]
@@ -332,7 +378,7 @@ mod tests {
         let limits = serde_json::from_value(limits).unwrap();
         let (source, tool) = (id("a"), "a:t".parse().unwrap());
         let code = async |agent| {
-            let entered = gates.enter(&source, &limits, None, agent).await;
+            let entered = gates.enter(wish(&source, &limits, None, agent)).await;
             entered.err().map(|failure| (failure.code, failure.message))
         };
         assert_eq!((code(1).await, code(1).await), (None, None));
@@ -342,10 +388,10 @@ mod tests {
         assert!(code(4).await.unwrap().1.contains("calls to this source"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(code(1).await, None);
-        let first = gates.enter(&source, &limits, Some(&tool), 5).await.unwrap();
-        let second = gates.enter(&source, &limits, Some(&tool), 6).await.err().unwrap();
+        let first = gates.enter(wish(&source, &limits, Some(&tool), 5)).await.unwrap();
+        let second = gates.enter(wish(&source, &limits, Some(&tool), 6)).await.err().unwrap();
         assert!(second.message.contains("calls of this tool are under way"), "{}", second.message);
         drop(first);
-        assert!(gates.enter(&source, &limits, Some(&tool), 7).await.is_ok());
+        assert!(gates.enter(wish(&source, &limits, Some(&tool), 7)).await.is_ok());
     }
 }

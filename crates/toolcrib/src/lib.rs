@@ -72,7 +72,9 @@ pub use provider::{
     UnfinishedOf,
 };
 pub use record::{RecordOptions, Recorder, Via};
-pub use refresh::{FindingCounts, RefreshResult, RefreshedTool, Refresher, next_refresh};
+pub use refresh::{
+    FindingCounts, RefreshResult, RefreshedTool, Refresher, SourceChanges, next_refresh,
+};
 pub use resolver::CacheLimits;
 pub use seal::{Seal, random};
 pub use secrets::{SealingKey, SecretError, Secrets};

@@ -3,6 +3,7 @@
 //! Whatever goes wrong is recorded at the source and changes no tool: the last inventory stays in service. There is no
 //! retry in here; the next refresh is the retry, and `keep_fresh` says when.
 
+mod changes;
 mod due;
 mod keep_fresh;
 mod rests;
@@ -21,6 +22,7 @@ use discovery::{DiscoveryError, Found};
 use model::{ErrorCode, Failure, Inventory, Kind, SourceId, SourceProfile};
 use upstream::http::HttpClient;
 
+use self::changes::{Change, Changes};
 use self::wakes::Wakes;
 use crate::credentials::{Keyring, Whose};
 use crate::secrets::Secrets;
@@ -28,6 +30,7 @@ use crate::telemetry::Telemetry;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
 use crate::view::origin;
 
+pub use changes::SourceChanges;
 pub use due::due as next_refresh;
 pub use result::{FindingCounts, RefreshResult, RefreshedTool};
 
@@ -49,6 +52,7 @@ pub struct Refresher {
     telemetry: Arc<Telemetry>,
     turns: Mutex<HashMap<SourceId, Turn>>,
     wakes: Wakes,
+    changes: Changes,
 }
 
 /// Whoever holds it refreshes the source.
@@ -71,8 +75,24 @@ impl Refresher {
         (keyring, secrets): (Arc<Keyring>, Option<Arc<Secrets>>),
         (clock, telemetry): (Arc<dyn Clock>, Arc<Telemetry>),
     ) -> Self {
-        let (turns, wakes) = (Mutex::default(), Wakes::default());
-        Self { catalog, client, upstreams, keyring, secrets, clock, telemetry, turns, wakes }
+        let (turns, wakes, changes) = (Mutex::default(), Wakes::default(), Changes::default());
+        Self {
+            catalog,
+            client,
+            upstreams,
+            keyring,
+            secrets,
+            clock,
+            telemetry,
+            turns,
+            wakes,
+            changes,
+        }
+    }
+
+    /// How much a source has changed lately on this node; none if it has not.
+    pub fn changes_of(&self, source: &SourceId) -> Option<SourceChanges> {
+        self.changes.of(source, self.clock.now())
     }
 
     /// Refreshes a source. With `force` nothing is skipped and nothing held back.
@@ -172,15 +192,19 @@ impl Refresher {
         source: &SourceId,
         profile: &SourceProfile,
     ) -> Result<HttpClient, NotDiscovered> {
-        let (Some(origin), false) = (origin(profile), profile.auth.is_per_agent()) else {
-            return Ok(self.client.clone());
+        let (at, secrets) = (origin(profile), self.secrets.as_deref());
+        let client = self.client.allowing_texts(&profile.allow);
+        let client = client.unwrap_or_else(|_| self.client.clone());
+        let client = self.keyring.identified(&client, (source, profile), at.clone(), secrets).await;
+        let client = client.map_err(NotDiscovered::Credential)?;
+        let (Some(at), false) = (at, profile.auth.is_per_agent()) else {
+            return Ok(client);
         };
-        let secrets = self.secrets.as_deref();
         let given = self.keyring.given(source, profile, Whose::Ours, secrets).await;
         let (given, _) = given.map_err(NotDiscovered::Credential)?;
-        match given.own.and_then(|own| own.shown(origin)) {
-            Some(shown) => Ok(self.client.showing(shown)),
-            None => Ok(self.client.clone()),
+        match given.own.and_then(|own| own.shown(at)) {
+            Some(shown) => Ok(client.showing(shown)),
+            None => Ok(client),
         }
     }
 
@@ -193,6 +217,11 @@ impl Refresher {
         let source = inventory.source.clone();
         let tools = result::tools(&inventory);
         let warnings = inventory.warnings.clone();
+        let change = Change::of(&self.catalog.snapshot(), &inventory);
+        if let Err(error) = self.changes.allow(&source, change, force, self.clock.now()) {
+            let failed = self.fail(&source, error, context).await?;
+            return Ok(failed.held_back(tools, warnings));
+        }
         let command = Command::Ingest { inventory: Box::new(inventory), force };
         let error = match self.catalog.execute(command, context.clone(), None).await {
             Ok(executed) => {

@@ -171,7 +171,7 @@ impl Telemetry {
     pub(crate) fn read_gates(&self, gates: &Gates, into: &mut Reading) {
         for label in self.sources.labels() {
             let state = label.parse().ok().and_then(|id: SourceId| gates.state(&id));
-            let Some(GateState { breaker, calls, waiting }) = state else { continue };
+            let Some(GateState { breaker, calls, waiting, .. }) = state else { continue };
             let breaker = match breaker {
                 "closed" => 0.0,
                 "half_open" => 1.0,

@@ -22,7 +22,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use upstream::egress::InvalidAllowed;
-use upstream::http::HttpClient;
+use upstream::http::{HttpClient, InvalidIdentity};
 use upstream::mcp::oauth::Authorization;
 use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised, Target};
 
@@ -94,6 +94,9 @@ pub enum UpstreamError {
     /// A command that is not carried out.
     #[error(transparent)]
     Command(#[from] InvalidCommand),
+    /// What it is to be shown over TLS is no certificate.
+    #[error("the client certificate of the source cannot be used")]
+    Certificate(#[from] InvalidIdentity),
     /// What the source allows cannot be read.
     #[error(transparent)]
     Allow(#[from] InvalidAllowed),

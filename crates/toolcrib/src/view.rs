@@ -17,6 +17,7 @@ mod tool;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
@@ -55,6 +56,8 @@ pub struct AgentView {
     via: Via,
     /// For upstreams that are called.
     came_with: CameWith,
+    /// How long the agent waits for what it calls.
+    patience: Option<Duration>,
 }
 
 /// Names what an agent sees.
@@ -103,7 +106,13 @@ impl AgentView {
             by_search: false,
             via: Via::default(),
             came_with: CameWith::default(),
+            patience: None,
         }
+    }
+
+    /// For an agent that waits so long for what it calls. Sources may have less time, and never more.
+    pub fn within(self, patience: Option<Duration>) -> Self {
+        Self { patience, ..self }
     }
 
     /// Says by which way the agent comes, for the record of its calls.

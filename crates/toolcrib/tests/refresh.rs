@@ -317,3 +317,37 @@ async fn a_source_that_is_not_there_or_disabled_is_refused() {
     assert!(matches!(disabled, Err(CommandError::Refused(Refusal::SourceIsDisabled { .. }))));
     assert_eq!(server.requests(), [""; 0]);
 }
+
+#[tokio::test]
+async fn a_source_that_changes_at_every_refresh_is_held_back_until_somebody_looks() {
+    let of = |round: usize| {
+        let names: Vec<_> = (0..300).map(|number| format!("op{number}")).collect();
+        let summary = format!("Round {round}");
+        let all: Vec<_> = names.iter().map(|name| (name.as_str(), summary.as_str())).collect();
+        ok(&specification(&all))
+    };
+    let (world, reply, _server) = served(&all()).await;
+    let mut round = 0;
+    let mut refresh = async |force: bool| {
+        round += 1;
+        *reply.lock().unwrap() = of(round);
+        if force { world.forced().await } else { world.refresh().await }
+    };
+    assert_eq!(world.refresh().await.created, 3, "the first inventory costs nothing");
+    // Three are gone: that takes force.
+    assert!(refresh(true).await.success);
+    assert!(refresh(false).await.success && refresh(false).await.success);
+    let before = world.catalog.snapshot().position();
+    let held = refresh(false).await;
+    let error = held.error.as_ref().unwrap();
+    assert_eq!((&*error.code, held.discovered), ("changes_too_much", 300));
+    assert!(error.message.contains("903 tools") && error.message.contains("`force`"), "{error:?}");
+    assert_eq!(world.events_after(before).await.len(), 3, "that it began, failed, and how it is");
+    let source = world.catalog.snapshot();
+    let source = &source.source(&pets()).unwrap().source;
+    assert_eq!(source.last_sync_error.as_ref().map(|error| &*error.code), Some("changes_too_much"));
+    let changes = world.refresher.changes_of(&pets()).unwrap();
+    assert_eq!((changes.tools, changes.held_back), (903, 1));
+    assert!(refresh(true).await.success);
+    assert_eq!(world.health(), Health::Healthy);
+}

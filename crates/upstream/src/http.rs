@@ -15,11 +15,14 @@ use crate::egress::{Allowed, Egress, EgressError, InvalidAllowed};
 use crate::resolver;
 use connections::Connections;
 pub use error::{Cause, HttpError};
+use identity::Identified;
+pub use identity::{Identity, InvalidIdentity};
 pub use opened::Opened;
 use watched::Watched;
 
 mod connections;
 mod error;
+mod identity;
 mod opened;
 mod watched;
 
@@ -30,6 +33,7 @@ pub struct HttpClient {
     egress: Arc<Egress>,
     connections: Connections,
     shown: Option<Arc<Shown>>,
+    identified: Option<Arc<Identified>>,
 }
 
 /// A credential for the documents of one origin. It cannot be printed.
@@ -90,15 +94,18 @@ impl HttpClient {
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), resolver::ask_the_system);
-        Self { egress, connections, shown: None }
+        Self { egress, connections, shown: None, identified: None }
     }
 
     /// The same for another policy.
     pub fn with_egress(&self, egress: Egress) -> Self {
         let egress = Arc::new(egress);
-        let (connections, shown) =
-            (self.connections.with_egress(egress.clone()), self.shown.clone());
-        Self { egress, connections, shown }
+        self.over(egress.clone(), self.connections.with_egress(egress))
+    }
+
+    fn over(&self, egress: Arc<Egress>, connections: Connections) -> Self {
+        let identified = self.identified.as_ref().map(|it| Arc::new(it.over(&connections)));
+        Self { egress, connections, shown: self.shown.clone(), identified }
     }
 
     /// The same, with what a source says it may reach: addresses, networks, host names.
@@ -119,7 +126,7 @@ impl HttpClient {
 
     /// The same through a proxy, which may be anywhere. Proxies in the environment are never used.
     pub fn with_proxy(&self, proxy: &Url) -> Result<Self, HttpError> {
-        Ok(Self { connections: self.connections.with_proxy(proxy)?, ..self.clone() })
+        Ok(self.over(self.egress.clone(), self.connections.with_proxy(proxy)?))
     }
 
     /// The same, with a credential for [documents](Self::get_document) of one origin. What is [sent](Self::send) says for
@@ -209,7 +216,7 @@ impl HttpClient {
         self.egress.check_url(&request.url)?;
         let url = request.url.clone();
         let method = request.method.clone();
-        let client = self.connections.to(&url).await?;
+        let client = self.connections_to(&url).to(&url).await?;
         let response = client.execute(request.prepare(sent.clone())).await;
         let mut response =
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;

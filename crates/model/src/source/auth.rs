@@ -58,6 +58,19 @@ pub enum Auth {
     },
 }
 
+/// A certificate that an upstream is shown over TLS, beside any other credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClientCertificate {
+    /// Certificates in PEM: ours, then those between it and the root.
+    pub chain: SecretRef,
+    /// The private key of ours, in PEM.
+    pub key: SecretRef,
+    /// Whether the place where tokens come from is shown it too (RFC 8705).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_tokens: bool,
+}
+
 /// A client of an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenClient {

@@ -111,7 +111,8 @@ fn seen(app: &App, id: &SourceId) -> Result<Seen<SeenSource>, Problem> {
     let snapshot = app.snapshot();
     let entry = snapshot.source(id).ok_or_else(|| Problem::not_found("source", id.as_str()))?;
     let stderr = app.crib.stderr_of(id);
-    let body = SeenSource::of(&snapshot, entry, stderr.as_deref(), app.crib.gate_of(id));
+    let (calls, changes) = (app.crib.gate_of(id), app.crib.refresher().changes_of(id));
+    let body = SeenSource::of(&snapshot, entry, stderr.as_deref(), calls, changes);
     Ok(Seen { tag: tag(&entry.source), body })
 }
 

@@ -64,7 +64,7 @@ async fn call(
     Exact(call): Exact<Call>,
 ) -> Result<Json<Outcome>, Problem> {
     let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Rest, &identity));
+    let view = view.via(coming.via(CallDoor::Rest, &identity)).within(coming.patience());
     let arguments = call.arguments.unwrap_or_default();
     match (call.name, call.tool_id) {
         (Some(name), None) => answer(view.call(&name, arguments).await?),
@@ -82,7 +82,7 @@ async fn execute(
     Exact(call): Exact<Execute>,
 ) -> Result<Json<Outcome>, Problem> {
     let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Rest, &identity));
+    let view = view.via(coming.via(CallDoor::Rest, &identity)).within(coming.patience());
     call_id(&view, &id, call.arguments.unwrap_or_default()).await
 }
 

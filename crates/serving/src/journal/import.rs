@@ -258,6 +258,9 @@ fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
             vec![&client.client_secret]
         }
     };
+    if let Some(certificate) = &profile.client_certificate {
+        secrets.extend([&certificate.chain, &certificate.key]);
+    }
     match &profile.settings {
         Settings::Mcp { command: Some(command), .. } => {
             secrets.extend(command.environment.values());

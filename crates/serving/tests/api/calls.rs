@@ -1,6 +1,8 @@
 //! Calls over REST: what came of them, and what is refused before anything is sent (A3, E3).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::server::{Answer, Ask, Server};
@@ -45,6 +47,10 @@ impl Shop {
     pub(super) fn at(server: Server) -> Self {
         let upstream = Upstream::replying(|request| match request {
             broken if broken.starts_with("GET /broken") => answer("500 No", "", b"out of pets"),
+            slow if slow.starts_with("GET /pets/99 ") => {
+                std::thread::sleep(Duration::from_secs(4));
+                ok("application/json", "{}")
+            }
             _ => ok("application/json", r#"{"name":"Rex"}"#),
         });
         let text = specification(&upstream.url("")).to_string();
@@ -152,6 +158,20 @@ fn calls_beyond_the_limits_of_a_source_are_refused_with_a_time_to_come_again() {
     assert_eq!(shop.upstream.requests().len(), 2);
     let wrong = json!({"name": "pets", "settings": {"kind": "openapi"}, "limits": {"all": {"per_hour": 1}}});
     assert!(shop.server.put("/api/sources/pets", &wrong).problem().starts_with("422"));
+}
+
+#[test]
+fn an_agent_says_how_long_it_waits() {
+    let shop = Shop::open();
+    let call = |wait: &str| {
+        let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&shop.key);
+        let body = json!({"name": "get_pet", "arguments": {"id": 99}});
+        let start = Instant::now();
+        let outcome = shop.server.send(&ask.header("prefer", wait).json(&body)).ok();
+        (outcome["error"]["code"].clone(), start.elapsed() < Duration::from_secs(3))
+    };
+    assert_eq!(call("wait=1"), (json!("upstream_timeout"), true));
+    assert_eq!(call("wait=10"), (Value::Null, false));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use upstream::http::HttpError;
 use upstream::mcp::{Answer, AsTask, Call, Heard, McpError, Reply, RpcError};
 
@@ -27,7 +28,7 @@ use crate::gates::Verdict;
 use crate::seal::random;
 
 /// How long a server may take, and how long if somebody may have to be asked on the way.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
 /// The same for a task of the server whose caller has a task of ours.
 const AS_TASK: Duration = Duration::from_secs(60 * 60);
@@ -54,6 +55,37 @@ pub(crate) enum Bridged {
     Refused(Failure),
     /// The same, and the server is at fault: it may not work for others either.
     Broken(Failure),
+    /// The same, and it has not answered: asked again, it may.
+    Lost(Failure),
+}
+
+impl Bridged {
+    /// Why a server gave no answer, and what that says about it.
+    pub(crate) fn after(error: &McpError) -> Self {
+        match (verdict(error), failure(error)) {
+            (Verdict::Fails, failure) if is_lost(error) => Self::Lost(failure),
+            (Verdict::Fails, failure) => Self::Broken(failure),
+            (Verdict::Works | Verdict::Nothing, failure) => Self::Failed(failure),
+        }
+    }
+
+    pub(crate) fn verdict(&self) -> Verdict {
+        match self {
+            Self::Broken(_) | Self::Lost(_) => Verdict::Fails,
+            Self::Failed(_) | Self::Refused(_) => Verdict::Nothing,
+            Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => Verdict::Works,
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Broken(failure)
+            | Self::Lost(failure)
+            | Self::Failed(failure)
+            | Self::Refused(failure) => Some(failure),
+            Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => None,
+        }
+    }
 }
 
 /// A request to a server.
@@ -61,6 +93,17 @@ pub(crate) enum Bridged {
 pub(crate) struct Wanted {
     pub(crate) params: Map<String, Value>,
     pub(crate) what: Asking,
+    /// Whether asking twice has the effect of asking once.
+    pub(crate) is_repeatable: bool,
+    /// When nobody waits for it any more, if that is sooner than usual.
+    pub(crate) until: Option<Instant>,
+}
+
+impl Wanted {
+    /// Something else than a tool.
+    pub(crate) fn other(params: Map<String, Value>, method: &'static str) -> Self {
+        Self { params, what: Asking::Other(method), is_repeatable: false, until: None }
+    }
 }
 
 /// What a server is asked for.
@@ -169,6 +212,7 @@ pub(crate) async fn bridge(
 ) -> Bridged {
     let (upstream, method) = (Arc::new(upstream), wanted.what.method());
     let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
+    let is_new = memory.is_none();
     let begin = |again| Running::begin(&upstream, &wanted, again, call, number(agent));
     let (mut rounds, mut is_parked) = (0, false);
     let mut running = match memory {
@@ -196,10 +240,15 @@ pub(crate) async fn bridge(
             {
                 return Bridged::Refused(failure(&error));
             }
-            Next::Answered(Err(error)) if verdict(&error) == Verdict::Fails => {
-                return Bridged::Broken(failure(&error));
+            Next::Answered(Err(error)) => {
+                return match Bridged::after(&error) {
+                    // Nobody is asked the same again.
+                    Bridged::Lost(failure) if !is_new || 1 < round || 0 < running.asked => {
+                        Bridged::Broken(failure)
+                    }
+                    failed => failed,
+                };
             }
-            Next::Answered(Err(error)) => return Bridged::Failed(failure(&error)),
             Next::Later => {
                 let running = running.aside();
                 let id = parked.put(Parked { whose: whose(agent), method, running });
@@ -296,6 +345,9 @@ impl Running {
             || abilities.roots;
         let deadline = upstream.timeout().unwrap_or(DEADLINE);
         let deadline = if can_be_asked { deadline.max(WITH_QUESTIONS) } else { deadline };
+        let left = wanted.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let within = |time: Duration| left.map_or(time, |left| left.min(time));
+        let deadline = within(deadline);
         let schema = match &wanted.what {
             Asking::Tool { schema, .. } => Some(Arc::clone(schema)),
             Asking::Other(_) => None,
@@ -317,7 +369,7 @@ impl Running {
             trace: call.trace().cloned(),
         };
         // Who comes back for the result has more time than who waits for it.
-        let patience = Some(if call.abilities().tasks { AS_TASK } else { deadline });
+        let patience = Some(if call.abilities().tasks { within(AS_TASK) } else { deadline });
         let (what, mut params) = (wanted.what.clone(), wanted.params.clone());
         params.extend(again.into_iter().flatten());
         let connection = upstream.connection.clone();
@@ -470,6 +522,18 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
         | McpError::Unreadable { .. }
         | McpError::NotReading => Verdict::Fails,
         _ => Verdict::Nothing,
+    }
+}
+
+/// Whether there was no connection, or it was lost, or whoever stands before the server has not reached it.
+fn is_lost(error: &McpError) -> bool {
+    match error {
+        McpError::Http(error) => {
+            matches!(**error, HttpError::Connect { .. } | HttpError::Broken { .. })
+        }
+        McpError::Status { status, .. } => matches!(status, 502..=504),
+        McpError::Broken { .. } => true,
+        _ => false,
     }
 }
 

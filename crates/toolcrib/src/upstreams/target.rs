@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use model::{ApiKeyLocation, Auth, SecretRef, Settings, SourceProfile, StdioCommand};
 use secrecy::{ExposeSecret as _, SecretString};
-use upstream::http::HttpClient;
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use upstream::http::{HttpClient, Identity};
 use upstream::mcp::Target;
 use upstream::stdio::{Program, Sandbox};
 
@@ -20,6 +20,8 @@ use crate::secrets::Secrets;
 pub(super) struct Shown {
     headers: HeaderMap,
     environment: BTreeMap<Box<str>, SecretString>,
+    /// A chain of certificates and a key.
+    certificate: Option<(SecretString, SecretString)>,
 }
 
 impl PartialEq for Shown {
@@ -28,7 +30,13 @@ impl PartialEq for Shown {
             let pairs = shown.environment.iter();
             pairs.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
         };
-        self.headers == other.headers && environment(self) == environment(other)
+        let certificate = |shown: &Self| -> Option<(String, String)> {
+            let (chain, key) = shown.certificate.as_ref()?;
+            Some((chain.expose_secret().to_owned(), key.expose_secret().to_owned()))
+        };
+        self.headers == other.headers
+            && environment(self) == environment(other)
+            && certificate(self) == certificate(other)
     }
 }
 
@@ -43,11 +51,15 @@ impl Shown {
                 environment.insert(name.clone(), read(secret, secrets).await?);
             }
         }
-        Ok(Self { headers: headers(&profile.auth, secrets).await?, environment })
+        let certificate = match &profile.client_certificate {
+            Some(it) => Some((read(&it.chain, secrets).await?, read(&it.key, secrets).await?)),
+            None => None,
+        };
+        Ok(Self { headers: headers(&profile.auth, secrets).await?, environment, certificate })
     }
 
     pub(super) fn is_nothing(&self) -> bool {
-        self.headers.is_empty() && self.environment.is_empty()
+        self.headers.is_empty() && self.environment.is_empty() && self.certificate.is_none()
     }
 }
 
@@ -141,7 +153,11 @@ pub(super) fn target(
         }));
     }
     let url = profile.url.as_ref().ok_or(UpstreamError::Nowhere)?.as_url().clone();
-    let client = client.allowing_texts(&profile.allow)?;
+    let mut client = client.allowing_texts(&profile.allow)?;
+    if let Some((chain, key)) = &shown.certificate {
+        let identity = Identity::from_pem(chain.expose_secret(), key.expose_secret())?;
+        client = client.identified(identity, Some(url.origin()));
+    }
     Ok(Target::Http { client, url, headers: shown.headers.clone() })
 }
 

@@ -1,6 +1,7 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
 mod recorded;
+mod tries;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -11,22 +12,20 @@ use catalog::CataloguedTool;
 use catalog::source::Source;
 use execution::{Arguments, Given};
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, SourceId, SourceLimits, ToolId,
-    ToolResult, TraceContext,
+    CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, SourceId, ToolId, ToolResult,
+    TraceContext,
 };
 use serde_json::{Map, Value};
-use upstream::http::Limits;
 use upstream::mcp::McpError;
 
-use super::ready::{HttpReady, Ready};
+use super::ready::Ready;
 use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
-use crate::gates::{Pass, Verdict, verdict};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::upstreams::bridge::{self, Bridged, Wanted};
-use crate::upstreams::{Upstream, UpstreamError, number};
+use crate::upstreams::{Upstream, UpstreamError};
 use crate::{ready, telemetry};
 
 /// What came of a call.
@@ -244,6 +243,7 @@ impl AgentView {
                     Bridged::Result(result) => Ok(DoneBy::Mcp(result)),
                     Bridged::Failed(failure)
                     | Bridged::Refused(failure)
+                    | Bridged::Lost(failure)
                     | Bridged::Broken(failure) => Err(failure.into()),
                     Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
                     Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
@@ -257,80 +257,10 @@ impl AgentView {
         };
         let arguments = http.tool.checked(arguments)?;
         scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
-        let pass = self.enter(&source.source, Some(&entry.tool.id)).await?;
-        let outcome = self.send(&source.source, http, &arguments, call.trace()).await?;
-        pass.end(verdict(outcome.error.as_ref(), outcome.upstream_status));
+        let sent = self.send(&source.source, &entry.tool.id, http, &arguments, call.trace());
+        let outcome = sent.await?;
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
-    }
-
-    /// Sends a request with what it is given. Only one that was refused because of a token from earlier is sent again,
-    /// once, with another.
-    async fn send(
-        &self,
-        source: &Source,
-        http: &HttpReady,
-        arguments: &Map<String, Value>,
-        trace: Option<&TraceContext>,
-    ) -> Result<Outcome, Failure> {
-        let (limits, origin) = (limits(&source.profile.limits), http.origin.as_ref());
-        let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
-        let whose = Whose::Agent(&self.agent, &self.came_with);
-        let given = async || {
-            let given = keyring.given(&source.id, &source.profile, whose, secrets).await;
-            given.map(|(given, held)| (traced(given, trace), held))
-        };
-        let (given_first, held) = given().await?;
-        let outcome = http.tool.call(&http.client, limits, arguments, &given_first, origin).await;
-        let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) else {
-            return Ok(outcome);
-        };
-        if !keyring.refused(&held).await {
-            return Ok(outcome);
-        }
-        let (given, held) = given().await?;
-        let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
-        if let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) {
-            keyring.refused(&held).await;
-        }
-        Ok(outcome)
-    }
-
-    async fn enter(&self, source: &Source, tool: Option<&ToolId>) -> Result<Pass, Failure> {
-        let limits = &source.profile.limits;
-        self.crib.gates().enter(&source.id, limits, tool, number(&self.agent)).await
-    }
-
-    /// Asks the MCP server of a source, for this agent.
-    pub(super) async fn ask_server(
-        &self,
-        source: &Source,
-        tool: Option<&ToolId>,
-        wanted: Wanted,
-        call: &CallContext,
-    ) -> Bridged {
-        if tool.is_none()
-            && let Err(failure) = scopes::check(&self.agent, source, None)
-        {
-            return Bridged::Failed(failure);
-        }
-        let pass = match self.enter(source, tool).await {
-            Ok(pass) => pass,
-            Err(failure) => return Bridged::Failed(failure),
-        };
-        let bridged = match self.ask_with_token(source, wanted, call).await {
-            Ok(bridged) => bridged,
-            Err((failure, verdict)) => {
-                pass.end(verdict);
-                return Bridged::Failed(failure);
-            }
-        };
-        pass.end(match &bridged {
-            Bridged::Broken(_) => Verdict::Fails,
-            Bridged::Failed(_) | Bridged::Refused(_) => Verdict::Nothing,
-            _ => Verdict::Works,
-        });
-        bridged
     }
 
     /// Asks again, once, if the server refuses a token from earlier.
@@ -339,7 +269,7 @@ impl AgentView {
         source: &Source,
         wanted: Wanted,
         call: &CallContext,
-    ) -> Result<Bridged, (Failure, Verdict)> {
+    ) -> Result<Bridged, Bridged> {
         let upstream = self.upstream(source).await?;
         let held = upstream.carried.token.clone();
         let bridged = self.ask(upstream, wanted.clone(), call).await;
@@ -365,8 +295,8 @@ impl AgentView {
         bridge::bridge(parked, upstream, &self.agent, wanted, call).await
     }
 
-    /// A connection to the MCP server of a source, for this agent; or why there is none, and what that says about it.
-    pub(super) async fn upstream(&self, source: &Source) -> Result<Upstream, (Failure, Verdict)> {
+    /// A connection to the MCP server of a source, for this agent; or why there is none.
+    pub(super) async fn upstream(&self, source: &Source) -> Result<Upstream, Bridged> {
         let carried = self.carried(source).await?;
         let held = carried.token.clone();
         let opened = self.open(source, carried).await;
@@ -379,19 +309,16 @@ impl AgentView {
             (opened, _) => opened,
         };
         opened.map_err(|error| match error {
-            UpstreamError::Mcp(error) => (bridge::failure(&error), bridge::verdict(&error)),
-            error => {
-                let failure = unusable(&source.id, &error, "the source cannot be reached");
-                (failure, Verdict::Nothing)
-            }
+            UpstreamError::Mcp(error) => Bridged::after(&error),
+            error => Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached")),
         })
     }
 
-    async fn carried(&self, source: &Source) -> Result<Carried, (Failure, Verdict)> {
+    async fn carried(&self, source: &Source) -> Result<Carried, Bridged> {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
         let carried = keyring.carried(&source.id, &source.profile, whose, secrets).await;
-        carried.map_err(|failure| (failure, Verdict::Nothing))
+        carried.map_err(Bridged::Failed)
     }
 
     async fn open(&self, source: &Source, carried: Carried) -> Result<Upstream, UpstreamError> {
@@ -495,11 +422,6 @@ fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failu
         let (code, message) = (ErrorCode::ValidationError, problems.join("\n"));
         Failure::new(code, message, false)
     })
-}
-
-fn limits(of: &SourceLimits) -> Limits {
-    let limits = Limits::default();
-    Limits { deadline: of.timeout().unwrap_or(limits.deadline), ..limits }
 }
 
 /// What a tool is of, where calls are recorded and counted.

@@ -7,7 +7,7 @@ use super::primitives::{Got, got_of_server};
 use super::{AgentView, scopes};
 use crate::call::CallContext;
 use crate::provider::{Unfinished, UnfinishedOf};
-use crate::upstreams::bridge::{Asking, Bridged, Wanted};
+use crate::upstreams::bridge::{Bridged, Wanted};
 
 /// The most proposals in one answer, as the protocol says.
 const MOST: usize = 100;
@@ -61,13 +61,13 @@ impl AgentView {
         }
         let upstream = match self.upstream(&source.source).await {
             Ok(upstream) => upstream,
-            Err((failure, _)) => return Got::Failed(failure.message),
+            Err(failed) => return got_of_server(call, failed),
         };
         if !upstream.connection.about().can("completions") {
             return Got::Result(completion(Vec::new()));
         }
         let params = params(offer, unfinished);
-        let wanted = Wanted { params, what: Asking::Other("completion/complete") };
+        let wanted = Wanted::other(params, "completion/complete");
         match self.ask(upstream, wanted, call).await {
             Bridged::Error(error) if error.code == NO_METHOD => Got::Result(completion(Vec::new())),
             bridged => match got_of_server(call, bridged) {

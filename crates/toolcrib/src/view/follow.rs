@@ -16,7 +16,10 @@ impl AgentView {
         scopes::check(&self.agent, &source.source, None)
             .map_err(|failure| NotFollowed::Failed(failure.message))?;
         let upstream = self.upstream(&source.source).await;
-        let upstream = upstream.map_err(|(failure, _)| NotFollowed::Failed(failure.message))?;
+        let upstream = upstream.map_err(|failed| {
+            let why = failed.failure().map(|failure| failure.message.clone());
+            NotFollowed::Failed(why.unwrap_or_default())
+        })?;
         if !upstream.connection.tells_of_resources() {
             return Err(NotFollowed::Silent);
         }

@@ -12,7 +12,7 @@ use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
-use crate::upstreams::bridge::{Asking, Bridged, Wanted};
+use crate::upstreams::bridge::{Bridged, Wanted};
 
 /// Where every call has to be recorded, and one could not be.
 const UNRECORDABLE: &str = "calls cannot be recorded just now, and nothing is handed out without";
@@ -198,7 +198,7 @@ impl AgentView {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
             return Got::Missing;
         };
-        let wanted = Wanted { params, what: Asking::Other(method) };
+        let wanted = Wanted::other(params, method);
         got_of_server(call, self.ask_server(&source.source, None, wanted, call).await)
     }
 }
@@ -227,9 +227,10 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         }
         Bridged::Asks => Got::Asks(call.take_open()),
         Bridged::Unable(ability) => Got::Unable(ability),
-        Bridged::Failed(failure) | Bridged::Refused(failure) | Bridged::Broken(failure) => {
-            Got::Failed(failure.message)
-        }
+        Bridged::Failed(failure)
+        | Bridged::Refused(failure)
+        | Bridged::Lost(failure)
+        | Bridged::Broken(failure) => Got::Failed(failure.message),
         // Its own words for what is not there, or was asked for in a wrong way.
         Bridged::Error(error) => match error.code {
             -32602 | -32002 => Got::Invalid(error.message().to_owned()),

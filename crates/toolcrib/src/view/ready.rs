@@ -1,10 +1,11 @@
 //! A tool that is ready to be called: what calling needs and does not change from call to call.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Answers, Arguments, HttpTool, Others};
-use model::{Execution, Failure, Kind, Settings, SourceProfile, SpecificationPlace};
+use model::{Execution, Failure, Kind, RawJson, Settings, SourceProfile, SpecificationPlace};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient};
 
@@ -32,6 +33,7 @@ pub(crate) struct McpReady {
     /// What the server calls it.
     name: Box<str>,
     must_be_a_task: bool,
+    is_repeatable: bool,
 }
 
 impl std::fmt::Debug for Ready {
@@ -55,7 +57,8 @@ impl Ready {
             let schema = Arc::new(schema.to_value());
             let arguments = Arguments::compile(&schema, Others::Sent);
             let (name, must_be_a_task) = (manifest.name.clone(), manifest.must_be_a_task());
-            let ready = McpReady { arguments, schema, name, must_be_a_task };
+            let is_repeatable = is_repeatable(&manifest.extra);
+            let ready = McpReady { arguments, schema, name, must_be_a_task, is_repeatable };
             return Ok(Self::Mcp(Box::new(ready)));
         }
         let answers = match source.profile.settings.kind() {
@@ -105,8 +108,17 @@ impl McpReady {
             ("arguments".to_owned(), Value::Object(arguments)),
         ]);
         let (schema, must_be_a_task) = (Arc::clone(&self.schema), self.must_be_a_task);
-        Wanted { params, what: Asking::Tool { schema, must_be_a_task } }
+        let what = Asking::Tool { schema, must_be_a_task };
+        Wanted { params, what, is_repeatable: self.is_repeatable, until: None }
     }
+}
+
+/// Whether calling it twice does what calling it once does, in the words of its server: it is the server's to suffer if
+/// that is not so.
+fn is_repeatable(extra: &BTreeMap<Box<str>, RawJson>) -> bool {
+    let annotations = extra.get("annotations").map(RawJson::to_value).unwrap_or_default();
+    let says = |hint| annotations.get(hint).is_some_and(|said| *said == true);
+    says("readOnlyHint") || says("idempotentHint")
 }
 
 /// Where credentials may go (requirement O7). A specification that an admin wrote down names its own servers.

@@ -171,7 +171,7 @@ async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_
     for status in [403, 500, 503] {
         says.store(status, Ordering::Relaxed);
         let before = world.calls();
-        assert_eq!(world.call("ada", "look").await.upstream_status, Some(status));
+        assert_eq!(world.call("ada", "add").await.upstream_status, Some(status));
         assert_eq!(world.calls(), before + 1, "{status}");
     }
 }

@@ -1,11 +1,16 @@
-//! What upstreams are shown: credentials of sources, tokens that are asked for, headers that are passed on.
+//! What upstreams are shown: credentials of sources, tokens that are asked for, headers that are passed on. And how often.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod authority;
+mod certificate;
 mod exchange;
 mod fixed;
 mod leaks;
+#[expect(dead_code, reason = "only its texts are needed here")]
+#[path = "../../../serving/tests/api/tls/certificate.rs"]
+mod made;
 mod mcp;
+mod retries;
 mod scopes;
 mod wire;
 mod world;

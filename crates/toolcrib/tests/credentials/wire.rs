@@ -1,6 +1,7 @@
 //! A small HTTP server that keeps connections open, answers as told and remembers what it was asked.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -32,15 +33,47 @@ impl Asked {
     }
 }
 
+/// What is answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    /// None hangs up.
+    status: Option<u16>,
+    headers: String,
+    body: String,
+    after: Duration,
+}
+
+impl From<(u16, Value)> for Reply {
+    fn from((status, body): (u16, Value)) -> Self {
+        let (headers, body) = (String::new(), body.to_string());
+        Self { status: Some(status), headers, body, after: Duration::ZERO }
+    }
+}
+
+impl Reply {
+    pub(crate) fn hangs_up() -> Self {
+        Self { status: None, ..(200, Value::Null).into() }
+    }
+
+    pub(crate) fn with(self, name: &str, value: &str) -> Self {
+        let headers = format!("{}{name}: {value}\r\n", self.headers);
+        Self { headers, ..self }
+    }
+
+    pub(crate) fn after(self, after: Duration) -> Self {
+        Self { after, ..self }
+    }
+}
+
 pub(crate) struct Server {
     port: u16,
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
 impl Server {
-    /// A status and a body for each request.
-    pub(crate) async fn replying(
-        reply: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    /// A reply for each request, of which a status and a body are all that is needed.
+    pub(crate) async fn replying<R: Into<Reply>>(
+        reply: impl Fn(&Asked) -> R + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -53,11 +86,12 @@ impl Server {
                     let mut stream = BufReader::new(stream);
                     while let Some(asked) = read(&mut stream).await {
                         seen.lock().unwrap().push(asked.clone());
-                        let (status, body) = reply(&asked);
-                        let body = body.to_string();
+                        let Reply { status, headers, body, after } = reply(&asked).into();
+                        tokio::time::sleep(after).await;
+                        let Some(status) = status else { return };
                         let head = format!(
                             "HTTP/1.1 {status} Said\r\nContent-Type: application/json\r\n\
-                             Cache-Control: no-store\r\nContent-Length: {}\r\n\r\n{body}",
+                             Cache-Control: no-store\r\n{headers}Content-Length: {}\r\n\r\n{body}",
                             body.len()
                         );
                         if stream.write_all(head.as_bytes()).await.is_err() {

@@ -18,7 +18,7 @@ use toolcrib::{
 };
 
 use crate::authority::{Authority, CLIENT};
-use crate::wire::{Asked, Server};
+use crate::wire::{Asked, Reply, Server};
 
 pub(crate) struct World {
     pub(crate) crib: Toolcrib,
@@ -70,8 +70,8 @@ impl World {
         Self::with(echo).await
     }
 
-    pub(crate) async fn with(
-        reply: impl Fn(&Asked) -> (u16, Value) + Send + Sync + 'static,
+    pub(crate) async fn with<R: Into<Reply>>(
+        reply: impl Fn(&Asked) -> R + Send + Sync + 'static,
     ) -> Self {
         let authority = Authority::start().await;
         let upstream = Arc::new(Server::replying(reply).await);
@@ -124,7 +124,8 @@ impl World {
     pub(crate) async fn register(&self, more: &Value) -> RefreshResult {
         let settings = json!({"kind": "openapi", "specification": {"text": specification(None)}});
         let profile = json!({"name": "Pets", "url": self.upstream.url(""), "settings": settings,
-            "required_scopes": [], "limits": {"all": {"concurrent": 256}}});
+            "required_scopes": [],
+            "limits": {"all": {"concurrent": 256}, "per_agent": {"concurrent": 256}}});
         let profile = read(merged(profile, more));
         let id: model::SourceId = "pets".parse().unwrap();
         let known = self.crib.catalog().snapshot().source(&id).is_some();

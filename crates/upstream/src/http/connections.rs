@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Client, Proxy, redirect, retry};
+use rustls::client::Resumption;
 use rustls::{ClientConfig, RootCertStore};
 use url::{Host, Url};
 
-use super::HttpError;
 use super::error;
+use super::{HttpError, Identity};
 use crate::egress::Egress;
 use crate::resolver::{Lookup, Resolver};
 
@@ -29,12 +30,32 @@ pub(super) struct Connections {
 /// For all addresses of a name together, so that one that is silent leaves time for the next.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
+/// How many TLS sessions may be taken up again.
+const SESSIONS: usize = 256;
+
 /// Stands for all ports the policy does not name.
 const UNNAMED: u16 = 0;
 
 impl Connections {
     pub(super) fn new(egress: Arc<Egress>, lookup: Lookup) -> Self {
-        Self::build(Arc::new(trust_the_system()), None, Resolver { egress, lookup, port: UNNAMED })
+        let tls = trust(the_roots_of_the_system());
+        Self::build(Arc::new(tls), None, Resolver { egress, lookup, port: UNNAMED })
+    }
+
+    /// For servers of tests.
+    #[cfg(test)]
+    pub(super) fn trusting(egress: Arc<Egress>, roots: Arc<RootCertStore>) -> Self {
+        let resolver = Resolver { egress, lookup: crate::resolver::ask_the_system, port: UNNAMED };
+        Self::build(Arc::new(trust(roots)), None, resolver)
+    }
+
+    /// The same, with a certificate for servers that ask for one.
+    pub(super) fn with_identity(&self, identity: &Identity) -> Self {
+        let mut tls = (*self.tls).clone();
+        tls.client_auth_cert_resolver = identity.resolver();
+        // Nobody takes up a session in which we were somebody else.
+        tls.resumption = Resumption::in_memory_sessions(SESSIONS);
+        Self::build(Arc::new(tls), self.proxy.clone(), self.resolver.clone())
     }
 
     pub(super) fn with_egress(&self, egress: Arc<Egress>) -> Self {
@@ -92,8 +113,8 @@ fn client(tls: &ClientConfig, proxy: Option<Proxy>, resolver: Resolver) -> Clien
     builder.build().expect("it fails only when it has to make the TLS settings itself")
 }
 
-/// Trusts whom the machine trusts. `SSL_CERT_FILE` and `SSL_CERT_DIR` are respected.
-fn trust_the_system() -> ClientConfig {
+/// Whom the machine trusts. `SSL_CERT_FILE` and `SSL_CERT_DIR` are respected.
+fn the_roots_of_the_system() -> Arc<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let (usable, _) =
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -102,6 +123,10 @@ fn trust_the_system() -> ClientConfig {
             "no root certificates found, so no https upstream can be reached: install `ca-certificates`"
         );
     }
+    Arc::new(roots)
+}
+
+fn trust(roots: Arc<RootCertStore>) -> ClientConfig {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut tls = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -33,7 +33,7 @@ impl HttpClient {
     async fn open_within(&self, request: Request, limit: u64) -> Result<Opened, HttpError> {
         self.egress.check_url(&request.url)?;
         let (url, method) = (request.url.clone(), request.method.clone());
-        let client = self.connections.to(&url).await?;
+        let client = self.connections_to(&url).to(&url).await?;
         let response = client.execute(request.prepare(std::sync::Arc::default())).await;
         let mut response =
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;

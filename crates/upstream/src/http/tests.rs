@@ -4,6 +4,9 @@ use super::*;
 use crate::resolver::Lookup;
 use server::{Server, ok, reply};
 
+#[path = "../../../serving/tests/api/tls/certificate.rs"]
+mod certificate;
+mod identity;
 mod lost;
 mod redirects;
 mod refusal;
@@ -18,7 +21,8 @@ fn client() -> HttpClient {
 fn client_with(allowed: &str, lookup: Lookup) -> HttpClient {
     let allowed: Allowed = allowed.parse().unwrap();
     let egress = Arc::new(Egress { allow_private: false, allowed: vec![allowed] });
-    HttpClient { connections: Connections::new(egress.clone(), lookup), egress, shown: None }
+    let connections = Connections::new(egress.clone(), lookup);
+    HttpClient { connections, egress, shown: None, identified: None }
 }
 
 fn url(text: &str) -> Url {

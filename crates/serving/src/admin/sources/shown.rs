@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::{Finding, Health, Kind, Name, SourceId, SourceProfile, SourceUrl, ToolId, Warning};
 use schemars::JsonSchema;
 use serde::Serialize;
-use toolcrib::GateState;
+use toolcrib::{GateState, SourceChanges};
 
 use crate::etag::Tag;
 use crate::out;
@@ -48,6 +48,9 @@ pub(super) struct SeenSource {
     /// How calls to it are doing on this node, if there were any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     calls: Option<Calls>,
+    /// How much it has changed within an hour on this node, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    changes: Option<Changes>,
     /// The last that its program wrote to its standard error, on this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stderr: Option<String>,
@@ -76,12 +79,35 @@ struct Calls {
     running: usize,
     /// Waiting for a place.
     waiting: usize,
+    /// How often a call was tried once more.
+    retries: u64,
 }
 
 impl Calls {
     fn of(state: GateState) -> Self {
-        let GateState { breaker, calls, waiting } = state;
-        Self { breaker: breaker.into(), running: calls, waiting }
+        let GateState { breaker, calls, waiting, retries } = state;
+        Self { breaker: breaker.into(), running: calls, waiting, retries }
+    }
+}
+
+/// How much a source has changed within an hour. Beyond a bound, its refreshes are held back.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SourceChanges")]
+struct Changes {
+    /// When that hour began.
+    since: Timestamp,
+    /// Tools that were new, others or gone.
+    tools: usize,
+    /// What was stored for that, about.
+    bytes: u64,
+    /// Refreshes whose changes were not taken in.
+    held_back: u64,
+}
+
+impl Changes {
+    fn of(changes: SourceChanges) -> Self {
+        let SourceChanges { since, tools, bytes, held_back } = changes;
+        Self { since, tools, bytes, held_back }
     }
 }
 
@@ -165,11 +191,13 @@ impl SeenSource {
         entry: &CataloguedSource,
         stderr: Option<&str>,
         calls: Option<GateState>,
+        changes: Option<SourceChanges>,
     ) -> Self {
         let source = &entry.source;
         Self {
             id: source.id.clone(),
             calls: calls.map(Calls::of),
+            changes: changes.map(Changes::of),
             profile: source.profile.clone(),
             state: State::of(snapshot, entry),
             findings: findings(snapshot, entry),

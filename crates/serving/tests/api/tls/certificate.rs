@@ -1,5 +1,4 @@
 //! A certificate that vouches for itself, made for one test.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};

@@ -1,0 +1,157 @@
+//! How much a source may change in an hour. Every change of a tool is kept for ever, so a source whose tools are others at
+//! each refresh would fill the journal.
+//!
+//! The first inventory costs nothing, and the first change of an hour may be of any size: a new version of an API is one.
+//! Each node counts for itself, and anew after a restart.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard};
+
+use catalog::Snapshot;
+use catalog::source::SyncError;
+use catalog::tool::Status;
+use jiff::{SignedDuration, Timestamp};
+use model::{Inventory, SourceId};
+
+use crate::record::size;
+
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+/// How many tools may change in an hour, and how many bytes they may take, after its first change.
+const TOOLS: usize = 1_000;
+const BYTES: u64 = 16 * 1024 * 1024;
+
+/// How much a source has changed within an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SourceChanges {
+    /// When that hour began.
+    pub since: Timestamp,
+    /// Tools that were new, others or gone.
+    pub tools: usize,
+    /// What was stored for that, about.
+    pub bytes: u64,
+    /// Refreshes whose changes were not taken in.
+    pub held_back: u64,
+}
+
+/// What one refresh would change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    tools: usize,
+    bytes: u64,
+}
+
+#[derive(Default)]
+pub(super) struct Changes(Mutex<HashMap<SourceId, SourceChanges>>);
+
+impl Changes {
+    /// Counts a change, unless there were too many.
+    pub(super) fn allow(
+        &self,
+        source: &SourceId,
+        change: Change,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<(), SyncError> {
+        if change == Change::default() {
+            return Ok(());
+        }
+        let mut all = self.all();
+        all.retain(|_, known| !is_over(known, now));
+        let unchanged = SourceChanges { since: now, tools: 0, bytes: 0, held_back: 0 };
+        let known = all.entry(source.clone()).or_insert(unchanged);
+        let (tools, bytes) = (known.tools + change.tools, known.bytes + change.bytes);
+        let is_first = (known.tools, known.bytes) == (0, 0);
+        if !(force || is_first || (tools <= TOOLS && bytes <= BYTES)) {
+            known.held_back += 1;
+            return Err(too_much(known, change));
+        }
+        (known.tools, known.bytes) = (tools, bytes);
+        Ok(())
+    }
+
+    /// Of the hour that is not over.
+    pub(super) fn of(&self, source: &SourceId, now: Timestamp) -> Option<SourceChanges> {
+        self.all().get(source).filter(|known| !is_over(known, now)).copied()
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<SourceId, SourceChanges>> {
+        self.0.lock().expect("no one panics while counting")
+    }
+}
+
+impl Change {
+    /// What taking in an inventory would store; nothing for the first of a source.
+    pub(super) fn of(snapshot: &Snapshot, inventory: &Inventory) -> Self {
+        let Some(entry) = snapshot.source(&inventory.source) else { return Self::default() };
+        let Some(known) = &entry.source.inventory else { return Self::default() };
+        let mut change = Self::default();
+        if known.warnings != inventory.warnings {
+            change.bytes += size(&inventory.warnings);
+        }
+        if known.fingerprint == inventory.fingerprint {
+            return change;
+        }
+        // One definition that many tools share is stored once.
+        let mut documents = HashSet::new();
+        for (id, found) in &inventory.tools {
+            let known = snapshot.tool(id).map(|entry| &entry.tool);
+            let is_same = |tool: &catalog::tool::Tool| {
+                tool.fingerprint == found.fingerprint && tool.status == Status::Active
+            };
+            if known.is_some_and(is_same) {
+                continue;
+            }
+            change.tools += 1;
+            change.bytes += size(&*found.manifest);
+            for document in &found.documents {
+                if documents.insert(document.digest) {
+                    change.bytes += document.text.as_str().len() as u64;
+                }
+            }
+        }
+        let known = entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot));
+        let is_gone = |tool: &catalog::tool::Tool| {
+            tool.status == Status::Active && !inventory.tools.contains_key(&tool.id)
+        };
+        change.tools += known.filter(|entry| is_gone(&entry.tool)).count();
+        change
+    }
+}
+
+fn is_over(known: &SourceChanges, now: Timestamp) -> bool {
+    HOUR <= now.duration_since(known.since)
+}
+
+fn too_much(known: &SourceChanges, change: Change) -> SyncError {
+    let (SourceChanges { tools, bytes, .. }, more) = (known, change);
+    let message = format!(
+        "the source changes too much: {tools} tools ({bytes} bytes) within an hour, and now {} more ({} bytes), where \
+         {TOOLS} tools or {BYTES} bytes are the most; look why its tools are others at each refresh, then refresh it with \
+         `force`, or wait: after the hour it is refreshed as usual",
+        more.tools, more.bytes
+    );
+    SyncError { code: "changes_too_much".into(), message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_change_of_an_hour_may_be_large_and_the_others_are_counted() {
+        let (changes, source) = (Changes::default(), "pets".parse().unwrap());
+        let start = Timestamp::from_second(1_800_000_000).unwrap();
+        let allow = |tools, bytes, force, minutes| {
+            let now = start + SignedDuration::from_mins(minutes);
+            changes.allow(&source, Change { tools, bytes }, force, now).is_ok()
+        };
+        assert!(allow(0, 0, false, 0) && changes.of(&source, start).is_none());
+        assert!(allow(9_000, 1, false, 0), "a new version of an API");
+        assert!(!allow(1, 1, false, 59));
+        assert!(allow(1, 1, true, 59), "whoever forces it has looked");
+        assert!(allow(TOOLS, 1, false, 60) && !allow(1, 1, false, 61));
+        assert_eq!(changes.of(&source, start + HOUR).unwrap().held_back, 1);
+        assert!(allow(1, BYTES, false, 120) && !allow(0, 1, false, 121));
+        assert_eq!(changes.of(&source, start + HOUR * 4), None);
+    }
+}

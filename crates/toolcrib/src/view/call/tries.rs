@@ -1,0 +1,240 @@
+//! A call is tried again where that helps and does no harm: in the time it has, as often as the budget of its source
+//! allows, and through the same gate as any other call (requirement E5).
+
+use std::time::Duration;
+
+use catalog::source::Source;
+use execution::Again;
+use model::{ErrorCode, Failure, Outcome, ToolId, TraceContext};
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use upstream::http::Limits;
+
+use super::traced;
+use crate::call::CallContext;
+use crate::credentials::Whose;
+use crate::gates::{Pass, Verdict, Wish, verdict};
+use crate::upstreams::bridge::{self, Bridged, Wanted};
+use crate::upstreams::number;
+use crate::view::ready::HttpReady;
+use crate::view::{AgentView, scopes};
+
+/// The longest rest before the second try. It doubles with each try up to the other.
+const FIRST_REST: Duration = Duration::from_millis(200);
+const LONGEST_REST: Duration = Duration::from_secs(5);
+/// Deadlines are told to people: a little more is better than 29.999987 s.
+const TENTH: u128 = 100;
+
+/// The tries of one call.
+struct Tries<'a> {
+    view: &'a AgentView,
+    wish: Wish<'a>,
+    /// All of them are over then.
+    until: Instant,
+    /// The agent has less time than its source would have.
+    is_hurried: bool,
+    made: u32,
+}
+
+impl<'a> Tries<'a> {
+    fn new(
+        view: &'a AgentView,
+        source: &'a Source,
+        tool: Option<&'a ToolId>,
+        time: Duration,
+    ) -> Self {
+        let (limits, agent) = (&source.profile.limits, number(&view.agent));
+        let is_hurried = view.patience.is_some_and(|patience| patience < time);
+        let until = Instant::now() + view.patience.unwrap_or(time).min(time);
+        let wish = Wish { source: &source.id, limits, tool, agent, until: Some(until) };
+        Self { view, wish, until, is_hurried, made: 1 }
+    }
+
+    async fn first(&self) -> Result<Pass, Failure> {
+        self.view.crib.gates().enter(self.wish).await
+    }
+
+    /// Another one, after a rest that is at least as long as the source wishes; none if it is not worth it or not allowed.
+    async fn next(&mut self, wished: Option<u64>) -> Option<Pass> {
+        if u32::from(self.wish.limits.retries()) < self.made {
+            return None;
+        }
+        let wished = Duration::from_secs(wished.unwrap_or_default());
+        let rest = wished.saturating_add(random_part(longest_rest(self.made)));
+        let at = Instant::now().checked_add(rest).filter(|at| *at < self.until)?;
+        let gates = self.view.crib.gates();
+        if !gates.may_try_again(self.wish.source) {
+            return None;
+        }
+        sleep_until(at).await;
+        self.made += 1;
+        gates.enter_again(self.wish).await.ok()
+    }
+
+    /// The time that is left.
+    fn left(&self) -> Duration {
+        rounded_up(self.until.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whoever waits less than a source may take has not found out that it does not work.
+    fn verdict(&self, verdict: Verdict, failure: Option<&Failure>) -> Verdict {
+        let is_late = failure.is_some_and(|failure| failure.code == ErrorCode::UpstreamTimeout);
+        if self.is_hurried && is_late { Verdict::Nothing } else { verdict }
+    }
+
+    fn told(&self, failure: &mut Failure) {
+        if 1 < self.made {
+            failure.message = format!("{} (tried {} times)", failure.message, self.made);
+        }
+    }
+}
+
+impl AgentView {
+    /// Sends the request of a tool, and again if need be.
+    pub(super) async fn send(
+        &self,
+        source: &Source,
+        tool: &ToolId,
+        http: &HttpReady,
+        arguments: &Map<String, Value>,
+        trace: Option<&TraceContext>,
+    ) -> Result<Outcome, Failure> {
+        let time = source.profile.limits.timeout().unwrap_or(Limits::default().deadline);
+        let mut tries = Tries::new(self, source, Some(tool), time);
+        let mut pass = tries.first().await?;
+        let start = Instant::now();
+        loop {
+            let (mut outcome, again) =
+                self.send_once(source, http, (arguments, trace), &tries).await?;
+            let error = outcome.error.as_ref();
+            pass.end(tries.verdict(verdict(error, outcome.upstream_status), error));
+            if let Some(failure) = &mut outcome.error {
+                let wished = failure.retry_after;
+                if http.tool.may_be_repeated(arguments, again)
+                    && let Some(next) = tries.next(wished).await
+                {
+                    pass = next;
+                    continue;
+                }
+                tries.told(failure);
+            }
+            if 1 < tries.made {
+                outcome.execution_time_ms =
+                    start.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+            }
+            return Ok(outcome);
+        }
+    }
+
+    /// One that was refused because of a token from earlier is sent again, once, with another: nothing was done.
+    async fn send_once(
+        &self,
+        source: &Source,
+        http: &HttpReady,
+        (arguments, trace): (&Map<String, Value>, Option<&TraceContext>),
+        tries: &Tries<'_>,
+    ) -> Result<(Outcome, Again), Failure> {
+        let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
+        let whose = Whose::Agent(&self.agent, &self.came_with);
+        let at = (&source.id, &source.profile);
+        let client = keyring.identified(&http.client, at, http.origin.clone(), secrets).await?;
+        let mut is_first = true;
+        loop {
+            let given = keyring.given(&source.id, &source.profile, whose, secrets);
+            let (given, held) = timeout_at(tries.until, given).await.map_err(|_| late())??;
+            let given = traced(given, trace);
+            let limits = Limits { deadline: tries.left(), ..Limits::default() };
+            let origin = http.origin.as_ref();
+            let sent = http.tool.call(&client, limits, arguments, &given, origin).await;
+            let Some(held) = held.filter(|_| sent.0.upstream_status == Some(401)) else {
+                return Ok(sent);
+            };
+            if !(keyring.refused(&held).await && is_first) {
+                return Ok(sent);
+            }
+            is_first = false;
+        }
+    }
+
+    /// Asks the MCP server of a source, for this agent, and again if need be.
+    pub(in crate::view) async fn ask_server(
+        &self,
+        source: &Source,
+        tool: Option<&ToolId>,
+        mut wanted: Wanted,
+        call: &CallContext,
+    ) -> Bridged {
+        if tool.is_none()
+            && let Err(failure) = scopes::check(&self.agent, source, None)
+        {
+            return Bridged::Failed(failure);
+        }
+        let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
+        let mut tries = Tries::new(self, source, tool, time);
+        let mut pass = match tries.first().await {
+            Ok(pass) => pass,
+            Err(failure) => return Bridged::Failed(failure),
+        };
+        // Without one of the agent's own, whoever can be asked on the way has more time than the source.
+        wanted.until = tries.is_hurried.then_some(tries.until);
+        loop {
+            let asked = self.ask_with_token(source, wanted.clone(), call).await;
+            let mut bridged = asked.unwrap_or_else(|failed| failed);
+            pass.end(tries.verdict(bridged.verdict(), bridged.failure()));
+            if let Bridged::Lost(failure) = &mut bridged {
+                if wanted.is_repeatable
+                    && let Some(next) = tries.next(None).await
+                {
+                    pass = next;
+                    wanted.until = Some(tries.until);
+                    continue;
+                }
+                tries.told(failure);
+            }
+            return bridged;
+        }
+    }
+}
+
+fn late() -> Failure {
+    let message = "there was no time left to get a credential for the source";
+    Failure::new(ErrorCode::UpstreamTimeout, message, true)
+}
+
+fn rounded_up(left: Duration) -> Duration {
+    let tenths = left.as_millis().div_ceil(TENTH).max(1);
+    Duration::from_millis(u64::try_from(tenths * TENTH).unwrap_or(u64::MAX))
+}
+
+fn longest_rest(made: u32) -> Duration {
+    let doubled = made.saturating_sub(1).min(16);
+    (FIRST_REST * (1 << doubled)).min(LONGEST_REST)
+}
+
+/// Any part of it, so that those who failed together do not come again together.
+fn random_part(longest: Duration) -> Duration {
+    let mut bytes = [0; 4];
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
+    longest.mul_f64(f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_grow_and_are_any_part_of_what_they_may_be() {
+        let millis = |made| longest_rest(made).as_millis();
+        assert_eq!([1, 2, 3, 6, 40].map(millis), [200, 400, 800, 5_000, 5_000]);
+        let drawn: Vec<_> = (0..200).map(|_| random_part(FIRST_REST)).collect();
+        assert!(drawn.iter().all(|rest| *rest <= FIRST_REST));
+        let (short, long) = (FIRST_REST / 4, FIRST_REST * 3 / 4);
+        assert!(drawn.iter().any(|rest| *rest < short) && drawn.iter().any(|rest| long < *rest));
+    }
+
+    #[test]
+    fn deadlines_are_told_in_tenths_of_a_second() {
+        let rounded = |millis| rounded_up(Duration::from_millis(millis)).as_millis();
+        assert_eq!([0, 1, 100, 101, 29_999].map(rounded), [100, 100, 100, 200, 30_000]);
+    }
+}

@@ -1,0 +1,71 @@
+//! A certificate that is none is told to admins, in words that help, and nothing is sent without it.
+
+use model::ErrorCode;
+use serde_json::{Value, json};
+
+use crate::made::Certificate;
+use crate::world::{World, code};
+
+const CANARY: &str = "canary-no-certificate-90d1";
+
+async fn world(chain: &str, key: &str) -> World {
+    let world = World::new().await;
+    for (name, value) in [("CHAIN", chain), ("KEY", key)] {
+        world.environment.lock().unwrap().insert(name.to_owned(), value.to_owned());
+    }
+    world
+}
+
+fn certificate(for_tokens: bool) -> Value {
+    json!({"chain": "env:CHAIN", "key": "env:KEY", "for_tokens": for_tokens})
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_used_says_what_to_give_and_nothing_is_sent() {
+    let Certificate { pem, key, .. } = Certificate::new();
+    for (chain, key, wanted) in [
+        (CANARY, &*key, "-----BEGIN CERTIFICATE-----"),
+        (&*pem, CANARY, "-----BEGIN PRIVATE KEY-----"),
+    ] {
+        for kind in ["http_manifest", "mcp"] {
+            let world = world(chain, key).await;
+            let source =
+                json!({"settings": {"kind": kind}, "client_certificate": certificate(false)});
+            let error = world.register(&source).await.error.unwrap();
+            assert!(error.message.contains("client certificate"), "{error:?}");
+            assert!(error.message.contains(wanted) && !error.message.contains(CANARY), "{error:?}");
+            assert!(world.upstream.asked().is_empty());
+        }
+        // Its specification is in the source, so there are tools all the same.
+        let world = world(chain, key).await;
+        world.register(&json!({})).await;
+        world.register(&json!({"client_certificate": certificate(false)})).await;
+        assert_eq!(code(&world.call("ada", "look").await), Some(ErrorCode::InternalError));
+        assert_eq!(world.calls(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_good_one_stands_in_nobodys_way_and_one_that_is_replaced_is_used() {
+    let Certificate { pem, key, .. } = Certificate::new();
+    let world = world(&pem, &key).await;
+    for auth in [world.own_token(), world.exchange(&json!({})), json!({"kind": "none"})] {
+        world.register(&json!({"auth": auth, "client_certificate": certificate(true)})).await;
+        assert_eq!(code(&world.call("ada", "look").await), None);
+    }
+    world.environment.lock().unwrap().insert("CHAIN".to_owned(), CANARY.to_owned());
+    assert_eq!(code(&world.call("ada", "look").await), Some(ErrorCode::InternalError));
+}
+
+#[tokio::test]
+async fn the_place_for_tokens_is_shown_it_only_if_that_is_said() {
+    let world = world(CANARY, &Certificate::new().key).await;
+    for for_tokens in [false, true] {
+        world.pass(1_000);
+        let before = world.authority.given();
+        let source = json!({"auth": world.own_token(), "client_certificate": certificate(for_tokens),
+            "settings": {"kind": "mcp"}});
+        assert!(world.register(&source).await.error.is_some());
+        assert_eq!(world.authority.given() - before, u32::from(!for_tokens));
+    }
+}

@@ -1,0 +1,229 @@
+//! A call is tried again where that does no harm and may help, and a source in trouble is not asked much more for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use model::{ErrorCode, Outcome};
+use serde_json::{Map, Value, json};
+
+use crate::wire::{Asked, Reply};
+use crate::world::{World, agent, code};
+
+/// One operation of each method, and two that may have a key.
+fn specification() -> String {
+    let operation =
+        |id: &str| json!({"operationId": id, "responses": {"200": {"description": "done"}}});
+    let mut keyed = operation("pay");
+    let schema = json!({"type": "string"});
+    keyed["parameters"] = json!([{"in": "header", "name": "Idempotency-Key", "schema": schema}]);
+    let pets = json!({"get": operation("look"), "put": operation("set"),
+        "delete": operation("remove"), "post": operation("add"), "patch": operation("change")});
+    json!({"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"},
+        "paths": {"/pets": pets, "/pets/pay": {"post": keyed}}})
+    .to_string()
+}
+
+/// Answers the first calls so, and then well.
+async fn failing(times: usize, reply: impl Fn() -> Reply + Send + Sync + 'static) -> World {
+    let asked = AtomicUsize::new(0);
+    let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < times {
+        true => reply(),
+        false => (200, json!({"is": "done"})).into(),
+    })
+    .await;
+    register(&world, json!({})).await;
+    world
+}
+
+async fn register(world: &World, limits: Value) {
+    let settings = json!({"kind": "openapi", "specification": {"text": specification()}});
+    assert!(world.register(&json!({"settings": settings, "limits": limits})).await.success);
+}
+
+async fn call(world: &World, tool: &str, arguments: Value) -> Outcome {
+    let Value::Object(arguments) = arguments else { panic!("no arguments") };
+    world.crib.view(&agent("ada")).call(tool, arguments).await.unwrap()
+}
+
+/// How often a tool is tried whose first two tries end so.
+async fn tries(tool: &str, arguments: Value, reply: fn() -> Reply) -> (usize, bool) {
+    let world = failing(2, reply).await;
+    let outcome = call(&world, tool, arguments).await;
+    (world.calls(), outcome.error.is_none())
+}
+
+fn status(status: u16) -> Reply {
+    (status, json!({})).into()
+}
+
+#[tokio::test]
+async fn only_what_does_no_harm_is_tried_again() {
+    let (once, thrice) = ((1, false), (3, true));
+    for (reply, written) in [
+        (Reply::hangs_up as fn() -> Reply, once),
+        (|| status(502), once),
+        (|| status(504), once),
+        (|| status(503), thrice),
+        (|| status(429).with("Retry-After", "0"), thrice),
+    ] {
+        let ended = reply();
+        assert_eq!(tries("look", json!({}), reply).await, thrice, "{ended:?}");
+        for tool in ["set", "remove"] {
+            assert_eq!(tries(tool, json!({}), reply).await, written, "{tool} {ended:?}");
+        }
+        for tool in ["add", "change", "pay"] {
+            assert_eq!(tries(tool, json!({}), reply).await, once, "{tool} {ended:?}");
+        }
+        let keyed = json!({"Idempotency-Key": "k-1"});
+        assert_eq!(tries("pay", keyed, reply).await, thrice, "{ended:?}");
+    }
+    for other in [(|| status(500)) as fn() -> Reply, || status(404), || status(429), || status(408)]
+    {
+        let ended = other();
+        assert_eq!(tries("look", json!({}), other).await, once, "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn each_try_has_the_same_key() {
+    let world = failing(2, Reply::hangs_up).await;
+    assert_eq!(call(&world, "pay", json!({"Idempotency-Key": "k-1"})).await.error, None);
+    let keys: Vec<_> =
+        world.upstream.asked().iter().map(|it| it.all("idempotency-key").join(",")).collect();
+    assert_eq!(keys, ["k-1", "k-1", "k-1"]);
+}
+
+#[tokio::test]
+async fn a_source_says_how_often_and_failures_say_it_too() {
+    let world = failing(usize::MAX, || status(503)).await;
+    let outcome = call(&world, "look", json!({})).await;
+    assert_eq!(world.calls(), 3);
+    let failure = outcome.error.unwrap();
+    assert!(failure.message.ends_with(" (tried 3 times)"), "{}", failure.message);
+    register(&world, json!({"retries": 0})).await;
+    let outcome = call(&world, "look", json!({})).await;
+    assert_eq!(world.calls(), 4);
+    assert!(!outcome.error.unwrap().message.contains("tried"));
+}
+
+#[tokio::test]
+async fn who_asks_for_time_gets_it_if_there_is_any() {
+    let world = failing(1, || status(429).with("Retry-After", "1")).await;
+    let start = Instant::now();
+    assert_eq!(call(&world, "look", json!({})).await.error, None);
+    assert!(Duration::from_secs(1) <= start.elapsed());
+    for wished in ["60", "18446744073709551615"] {
+        let world = failing(1, move || status(503).with("Retry-After", wished)).await;
+        let start = Instant::now();
+        let failure = call(&world, "look", json!({})).await.error.unwrap();
+        assert_eq!((world.calls(), failure.retry_after), (1, wished.parse().ok()));
+        assert!(start.elapsed() < Duration::from_secs(5));
+    }
+}
+
+#[tokio::test]
+async fn an_outage_is_not_multiplied() {
+    let world = failing(usize::MAX, || status(502)).await;
+    let source = "pets".parse().unwrap();
+    for who in 0..100 {
+        let view = world.crib.view(&agent(&format!("agent-{who}")));
+        drop(view.call("look", Map::new()).await.unwrap());
+        // The breaker would end this too soon to see anything.
+        world.crib.reset_gate(&source);
+    }
+    let calls = world.calls();
+    assert!((115..=123).contains(&calls), "{calls}");
+    let retries = world.crib.gate_of(&source).unwrap().retries;
+    assert_eq!(usize::try_from(retries).unwrap(), calls - 100);
+}
+
+#[tokio::test]
+async fn each_try_passes_the_gate() {
+    // Ten that go well allow two tries more than the three for a start.
+    let asked = AtomicUsize::new(0);
+    let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < 10 {
+        true => status(200),
+        false => status(503),
+    })
+    .await;
+    register(&world, json!({"retries": 5})).await;
+    for _ in 0..10 {
+        assert_eq!(call(&world, "look", json!({})).await.error, None);
+    }
+    let outcome = call(&world, "look", json!({})).await;
+    assert_eq!(code(&outcome), Some(ErrorCode::UpstreamError), "which says more");
+    assert_eq!(world.calls(), 10 + 5, "after five failures it is left alone");
+    assert_eq!(code(&call(&world, "look", json!({})).await), Some(ErrorCode::CircuitOpen));
+
+    let world = failing(usize::MAX, || status(503)).await;
+    register(&world, json!({"per_agent": {"per_minute": 1, "burst": 2}})).await;
+    let outcome = call(&world, "look", json!({})).await;
+    assert_eq!((world.calls(), code(&outcome)), (2, Some(ErrorCode::UpstreamError)));
+}
+
+#[tokio::test]
+async fn all_tries_have_one_deadline_and_an_agent_may_have_less_time() {
+    let world = failing(usize::MAX, || Reply::hangs_up().after(Duration::from_millis(700))).await;
+    register(&world, json!({"timeout": 1, "retries": 5})).await;
+    let start = Instant::now();
+    let outcome = call(&world, "look", json!({})).await;
+    assert!(start.elapsed() < Duration::from_millis(1_600), "{:?}", start.elapsed());
+    assert!(outcome.error.is_some() && world.calls() <= 2);
+
+    let world = failing(usize::MAX, || status(200).after(Duration::from_secs(20))).await;
+    let view = world.crib.view(&agent("ada")).within(Some(Duration::from_millis(200)));
+    for _ in 0..6 {
+        let outcome = view.call("look", Map::new()).await.unwrap();
+        assert_eq!(code(&outcome), Some(ErrorCode::UpstreamTimeout));
+    }
+    let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
+    assert_eq!(gate.breaker, "closed", "an agent in a hurry has found out nothing");
+}
+
+/// A server of the modern era whose tool is what it says, and whose first calls end so.
+async fn server(
+    annotations: Value,
+    times: usize,
+    reply: fn() -> Reply,
+) -> (World, Arc<AtomicUsize>) {
+    let called = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&called);
+    let world = World::with(move |asked: &Asked| {
+        let Ok(message) = serde_json::from_str::<Value>(&asked.body) else { return status(405) };
+        let result = match message["method"].as_str().unwrap() {
+            "server/discover" => {
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+            }
+            "tools/list" => json!({"tools": [{"name": "look", "inputSchema": {"type": "object"},
+                "annotations": annotations}]}),
+            "tools/call" if count.fetch_add(1, Ordering::Relaxed) < times => return reply(),
+            "tools/call" => json!({"content": []}),
+            _ => return status(202),
+        };
+        (200, json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into()
+    })
+    .await;
+    assert!(world.register(&json!({"settings": {"kind": "mcp"}})).await.success);
+    (world, called)
+}
+
+#[tokio::test]
+async fn tools_of_mcp_servers_are_called_again_if_their_server_says_that_it_does_no_harm() {
+    for (annotations, expected) in [
+        (json!({}), (1, false)),
+        (json!({"readOnlyHint": false, "idempotentHint": "true"}), (1, false)),
+        (json!({"readOnlyHint": true}), (3, true)),
+        (json!({"idempotentHint": true, "destructiveHint": true}), (3, true)),
+    ] {
+        for reply in [Reply::hangs_up as fn() -> Reply, || status(503)] {
+            let (world, called) = server(annotations.clone(), 2, reply).await;
+            let outcome = world.call("ada", "look").await;
+            let came = (called.load(Ordering::Relaxed), outcome.error.is_none());
+            assert_eq!(came, expected, "{annotations} {:?} {:?}", reply(), outcome.error);
+        }
+    }
+    let (world, called) = server(json!({"readOnlyHint": true}), 2, || status(400)).await;
+    assert!(world.call("ada", "look").await.error.is_some());
+    assert_eq!(called.load(Ordering::Relaxed), 1);
+}

@@ -1,0 +1,96 @@
+//! Against a server that lets nobody in without a certificate.
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::certificate::Certificate;
+use super::*;
+
+fn roots(certificate: &Certificate) -> Arc<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(certificate.der.clone())).unwrap();
+    Arc::new(roots)
+}
+
+/// A server with this certificate, for clients with that one. It says whose came.
+async fn server(own: &Certificate, clients: &Certificate) -> Url {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(roots(clients), provider.clone()).build();
+    let chain = vec![CertificateDer::from(own.der.clone())];
+    let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(verifier.unwrap())
+        .with_single_cert(chain, key)
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let shown = stream.get_ref().1.peer_certificates().map_or(0, <[_]>::len);
+            let mut asked = [0; 1024];
+            drop(stream.read(&mut asked).await);
+            let text = format!("{shown} shown");
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
+            drop(stream.write_all(head.as_bytes()).await);
+            drop(stream.shutdown().await);
+        }
+    });
+    url(&format!("https://localhost:{port}/"))
+}
+
+/// A client that trusts a server of a test.
+fn trusting(certificate: &Certificate) -> HttpClient {
+    let egress = Arc::new(Egress { allow_private: true, allowed: vec![] });
+    let connections = Connections::trusting(egress.clone(), roots(certificate));
+    HttpClient { connections, egress, shown: None, identified: None }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_certificate_gets_it_and_others_do_not() {
+    let (own, ours, others) = (Certificate::new(), Certificate::new(), Certificate::new());
+    let asked = server(&own, &ours).await;
+    let identity = |of: &Certificate| Identity::from_pem(&of.pem, &of.key).unwrap();
+    let client = trusting(&own);
+    assert!(get(&client, asked.clone()).await.is_err(), "nobody is let in without");
+    let here = Some(asked.origin());
+    let identified = client.identified(identity(&ours), here.clone());
+    assert_eq!(body(get(&identified, asked.clone()).await), Ok("1 shown".to_owned()));
+    let document = identified.get_document(&asked, Limits::default()).await;
+    assert_eq!(body(document), Ok("1 shown".to_owned()));
+    let opened = identified.open(Request::get(asked.clone()), Limits::default()).await;
+    assert_eq!(opened.ok().unwrap().rest(100).await.ok().unwrap(), b"1 shown");
+    let anywhere = client.identified(identity(&ours), None);
+    assert_eq!(body(get(&anywhere, asked.clone()).await), Ok("1 shown".to_owned()));
+    let wider = identified.allowing(["10.0.0.1".parse().unwrap()]);
+    assert_eq!(body(get(&wider, asked.clone()).await), Ok("1 shown".to_owned()));
+
+    let elsewhere = Some(url("https://localhost:1/").origin());
+    let elsewhere = client.identified(identity(&ours), elsewhere);
+    assert!(get(&elsewhere, asked.clone()).await.is_err(), "it is for another origin");
+    let stranger = client.identified(identity(&others), here);
+    assert!(get(&stranger, asked).await.is_err(), "the server does not know that one");
+}
+
+#[test]
+fn what_is_no_certificate_says_what_to_give() {
+    let (one, two) = (Certificate::new(), Certificate::new());
+    let wrong = |chain: &str, key: &str| Identity::from_pem(chain, key).err().unwrap();
+    assert_eq!(wrong("canary", &one.key), InvalidIdentity::Chain);
+    assert_eq!(wrong(&one.key, &one.key), InvalidIdentity::Chain);
+    assert_eq!(wrong(&one.pem, "canary"), InvalidIdentity::Key);
+    assert_eq!(wrong(&one.pem, &one.pem), InvalidIdentity::Key);
+    assert_eq!(wrong(&one.pem, &two.key), InvalidIdentity::Mismatch);
+    let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert_eq!(wrong(broken, &one.key), InvalidIdentity::Chain);
+    assert!(wrong("canary", "canary").to_string().contains("-----BEGIN CERTIFICATE-----"));
+}
