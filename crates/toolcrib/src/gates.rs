@@ -2,6 +2,7 @@
 //! a source alone which does not work. One source in trouble is no trouble for the others (requirement E5).
 
 mod breaker;
+mod jobs;
 mod quota;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +16,7 @@ use tokio::time::{Instant, timeout};
 
 use self::breaker::Breaker;
 pub(crate) use self::breaker::Verdict;
+use self::jobs::{Followed, Jobs};
 use self::quota::{Counted, Exceeded, Quota};
 
 /// Calls to one source that are under way, and that wait to be.
@@ -33,6 +35,7 @@ const COUNTED_FOR: Duration = Duration::from_secs(120);
 pub(crate) struct Gates {
     gates: Cache<SourceId, Arc<Gate>>,
     quotas: Cache<(SourceId, Whose), Arc<Quota>>,
+    jobs: Arc<Jobs>,
 }
 
 /// Whose calls are counted together.
@@ -74,7 +77,7 @@ pub(crate) struct Pass {
 impl Gates {
     pub(crate) fn new() -> Self {
         let quotas = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
-        Self { gates: Cache::new(SOURCES), quotas }
+        Self { gates: Cache::new(SOURCES), quotas, jobs: Arc::default() }
     }
 
     /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
@@ -105,6 +108,16 @@ impl Gates {
         // After the wait: what came of the others decides.
         gate.breaker().enter(agent, Instant::now()).map_err(left_alone)?;
         Ok(Pass { gate, agent, verdict: Verdict::Nothing, _counted: counted, _place: place })
+    }
+
+    /// Lets a job begin that is followed for long, if there are not too many of them already. It takes no place of a call
+    /// but while something is sent.
+    pub(crate) fn follow(&self, id: &SourceId, agent: u64) -> Result<Followed, Failure> {
+        self.jobs.begin(id, agent).map_err(|whose| {
+            let message =
+                format!("too many jobs of this {whose} are under way: wait for some to end");
+            later(ErrorCode::RateLimited, message, 10)
+        })
     }
 
     fn count(

@@ -1,5 +1,6 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
+mod job;
 mod recorded;
 
 use std::error::Error;
@@ -9,7 +10,7 @@ use std::time::Instant;
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
-use execution::Arguments;
+use execution::{Arguments, Reply, Request};
 use model::{
     CallStatus, Content, ErrorCode, Failure, Outcome, SourceId, SourceLimits, ToolId, ToolResult,
 };
@@ -97,7 +98,7 @@ impl AgentView {
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
         let tool = self.find(name).inspect_err(|missing| self.record_missing(missing))?;
-        Ok(self.call_quietly(&tool, arguments).await)
+        Ok(self.outcome_of(&tool, arguments, &CallContext::silent()).await)
     }
 
     /// Calls a tool of the catalog by id, for a caller that hears nothing on the way and cannot be asked.
@@ -107,7 +108,7 @@ impl AgentView {
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
         let tool = self.find_id(id).inspect_err(|missing| self.record_missing(missing))?;
-        Ok(self.call_quietly(&tool, arguments).await)
+        Ok(self.outcome_of(&tool, arguments, &CallContext::silent()).await)
     }
 
     /// Calls a tool that was found in this view.
@@ -120,9 +121,15 @@ impl AgentView {
         self.execute(tool, arguments, call).await
     }
 
-    async fn call_quietly(&self, tool: &ViewedTool, arguments: Map<String, Value>) -> Outcome {
+    /// What comes of a call of a tool that was found in this view, for a caller that cannot be asked.
+    pub async fn outcome_of(
+        &self,
+        tool: &ViewedTool,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Outcome {
         let (start, id) = (Instant::now(), id_of(tool));
-        let why = match self.execute(tool, arguments, &CallContext::silent()).await {
+        let why = match self.execute(tool, arguments, call).await {
             Called::Done(done) => return done.into_outcome(),
             Called::Unable(ability) => NoAnswer::Unable(ability).to_string(),
             Called::Asks(_) => NoAnswer::Later.to_string(),
@@ -242,11 +249,25 @@ impl AgentView {
         };
         let arguments = http.tool.checked(arguments)?;
         scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
-        let pass = self.enter(&source.source, Some(&entry.tool.id)).await?;
-        let outcome = self.send(&source.source, http, &arguments).await?;
-        pass.end(verdict(outcome.error.as_ref(), outcome.upstream_status));
+        let outcome = match http.tool.is_job() {
+            true => self.do_job(source, http, &arguments, call).await?,
+            false => self.pass(&source.source, http, request(http, &arguments)?).await?.outcome,
+        };
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
+    }
+
+    /// Sends a request through the gate of its source.
+    async fn pass(
+        &self,
+        source: &Source,
+        http: &HttpReady,
+        request: Request,
+    ) -> Result<Reply, Failure> {
+        let pass = self.enter(source, Some(http.tool.id())).await?;
+        let reply = self.send(source, http, request).await?;
+        pass.end(verdict(reply.outcome.error.as_ref(), reply.outcome.upstream_status));
+        Ok(reply)
     }
 
     /// Sends a request with what it is given. Only one that was refused because of a token from earlier is sent again,
@@ -255,25 +276,27 @@ impl AgentView {
         &self,
         source: &Source,
         http: &HttpReady,
-        arguments: &Map<String, Value>,
-    ) -> Result<Outcome, Failure> {
+        request: Request,
+    ) -> Result<Reply, Failure> {
         let (limits, origin) = (limits(&source.profile.limits), http.origin.as_ref());
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
         let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
-        let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
-        let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) else {
-            return Ok(outcome);
+        let again = held.map(|held| (held, request.clone()));
+        let reply = http.tool.call(&http.client, limits, request, &given, origin).await;
+        let is_refused = |reply: &Reply| reply.outcome.upstream_status == Some(401);
+        let Some((held, request)) = again.filter(|_| is_refused(&reply)) else {
+            return Ok(reply);
         };
         if !keyring.refused(&held).await {
-            return Ok(outcome);
+            return Ok(reply);
         }
         let (given, held) = keyring.given(&source.id, &source.profile, whose, secrets).await?;
-        let outcome = http.tool.call(&http.client, limits, arguments, &given, origin).await;
-        if let Some(held) = held.filter(|_| outcome.upstream_status == Some(401)) {
+        let reply = http.tool.call(&http.client, limits, request, &given, origin).await;
+        if let Some(held) = held.filter(|_| is_refused(&reply)) {
             keyring.refused(&held).await;
         }
-        Ok(outcome)
+        Ok(reply)
     }
 
     async fn enter(&self, source: &Source, tool: Option<&ToolId>) -> Result<Pass, Failure> {
@@ -468,6 +491,11 @@ fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failu
         let (code, message) = (ErrorCode::ValidationError, problems.join("\n"));
         Failure::new(code, message, false)
     })
+}
+
+fn request(http: &HttpReady, arguments: &Map<String, Value>) -> Result<Request, Failure> {
+    let request = http.tool.request(arguments);
+    request.map_err(|error| Failure::new(error.code(), error.to_string(), false))
 }
 
 fn limits(of: &SourceLimits) -> Limits {
