@@ -4,6 +4,7 @@
 //! are kept for an hour, and only so many of them.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use model::{CallStatus, Outcome};
+use model::{CallStatus, ErrorCode, Failure, Outcome, ToolId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use toolcrib::{Abilities, AgentView, CallContext, Clock as _, Said, SystemClock, ViewedTool};
 
 use crate::answer::Named;
@@ -30,6 +33,8 @@ use crate::watching::principal;
 
 /// How long a result is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+/// How long a call may take: a little longer than work that is followed.
+const RUNS_FOR: Duration = Duration::from_secs(61 * 60);
 /// How many there are at once: of one caller, and of all.
 const OF_ONE: usize = 100;
 const OF_ALL: usize = 10_000;
@@ -132,8 +137,14 @@ impl PendingCalls {
         }
         let working = Arc::clone(&call);
         let stop = app.go_on(async move {
-            let outcome = carried_out(&working, &view, &tool, arguments).await;
-            working.finish(outcome);
+            let running = carried_out(&working, &view, &tool, arguments);
+            let ended = timeout(RUNS_FOR, AssertUnwindSafe(running).catch_unwind()).await;
+            // Whatever happens it has an end, or it would be kept for ever.
+            working.finish(match ended {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => broken_off(tool.known_as(), "the tool failed inside"),
+                Err(_) => broken_off(tool.known_as(), "the call took too long"),
+            });
         });
         *call.stop.lock().expect("no one panics while holding it") = Some(stop);
         Ok(Begun { calls: self, id, call, is_told: false })
@@ -165,6 +176,19 @@ async fn carried_out(
                 *call.word.lock().expect("no one panics while holding it") = progress.message;
             },
         }
+    }
+}
+
+fn broken_off(tool_id: ToolId, why: &str) -> Outcome {
+    tracing::error!(tool = %tool_id, why, "a call of `{tool_id}` was broken off: {why}");
+    Outcome {
+        tool_id,
+        status: CallStatus::Failed,
+        result: None,
+        content: Vec::new(),
+        error: Some(Failure::new(ErrorCode::InternalError, why, false)),
+        execution_time_ms: 0,
+        upstream_status: None,
     }
 }
 
@@ -201,7 +225,7 @@ impl Begun<'_> {
     /// What came of it, if that is there in time; it is not kept then.
     pub(super) async fn ended_within(&self, wait: Duration) -> Option<Outcome> {
         let mut end = self.call.end.subscribe();
-        let ended = tokio::time::timeout(wait, end.wait_for(Option::is_some)).await;
+        let ended = timeout(wait, end.wait_for(Option::is_some)).await;
         let ended = ended.ok()?.ok()?.clone()?;
         Some(Outcome::clone(&ended.outcome))
     }

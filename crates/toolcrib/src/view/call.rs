@@ -128,7 +128,7 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Outcome {
-        let (start, id) = (Instant::now(), id_of(tool));
+        let (start, id) = (Instant::now(), tool.known_as());
         let why = match self.execute(tool, arguments, call).await {
             Called::Done(done) => return done.into_outcome(),
             Called::Unable(ability) => NoAnswer::Unable(ability).to_string(),
@@ -155,7 +155,7 @@ impl AgentView {
         };
         if self.crib.refuses_calls() {
             recording.forget();
-            let (tool_id, start) = (id_of(tool), Instant::now());
+            let (tool_id, start) = (tool.known_as(), Instant::now());
             let by = DoneBy::Nobody(recorded::unrecordable());
             return Called::Done(Box::new(Done { tool_id, start, by }));
         }
@@ -177,7 +177,7 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Called {
-        let (start, tool_id) = (Instant::now(), id_of(tool));
+        let (start, tool_id) = (Instant::now(), tool.known_as());
         let by = match tool.origin() {
             Origin::Catalog(entry) => match self.execute_catalogued(entry, arguments, call).await {
                 Ok(by) => by,
@@ -503,17 +503,19 @@ fn limits(of: &SourceLimits) -> Limits {
     Limits { deadline: of.timeout().unwrap_or(limits.deadline), ..limits }
 }
 
-/// A tool that is not in the catalog stands in records under this id.
-fn id_of(tool: &ViewedTool) -> ToolId {
-    let of_source = |source: &str| {
-        let source: SourceId = source.parse().expect("it is an id");
-        let named = ToolId::new(&source, tool.name());
-        named.unwrap_or_else(|_| ToolId::new(&source, "unnamed").expect("it is an id"))
-    };
-    match tool.origin() {
-        Origin::Catalog(entry) => entry.tool.id.clone(),
-        Origin::Provider(..) => of_source("provider"),
-        Origin::Meta(_) => of_source("toolcrib"),
+impl ViewedTool {
+    /// The id that outcomes and the record have for it, also if it is not in the catalog.
+    pub fn known_as(&self) -> ToolId {
+        let of_source = |source: &str| {
+            let source: SourceId = source.parse().expect("it is an id");
+            let named = ToolId::new(&source, self.name());
+            named.unwrap_or_else(|_| ToolId::new(&source, "unnamed").expect("it is an id"))
+        };
+        match self.origin() {
+            Origin::Catalog(entry) => entry.tool.id.clone(),
+            Origin::Provider(..) => of_source("provider"),
+            Origin::Meta(_) => of_source("toolcrib"),
+        }
     }
 }
 

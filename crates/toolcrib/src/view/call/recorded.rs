@@ -4,7 +4,7 @@ use catalog::record::CallEnd;
 use model::{CallStatus, Content, ErrorCode, Failure, Primitive, ToolResult};
 use serde_json::{Map, Value};
 
-use super::{Called, Done, DoneBy, id_of, said};
+use super::{Called, Done, DoneBy, said};
 use crate::call::NoAnswer;
 use crate::record::{Fate, Recording, Subject, size};
 use crate::view::tool::Origin;
@@ -22,11 +22,11 @@ impl AgentView {
         let (id, source) = match tool.origin() {
             Origin::Catalog(entry) => (entry.tool.id.as_str(), entry.tool.source.as_str()),
             Origin::Provider(..) => {
-                of_provider = id_of(tool);
+                of_provider = tool.known_as();
                 (of_provider.as_str(), "provider")
             }
             Origin::Meta(_) => {
-                of_provider = id_of(tool);
+                of_provider = tool.known_as();
                 (of_provider.as_str(), "toolcrib")
             }
         };
