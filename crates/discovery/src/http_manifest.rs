@@ -9,16 +9,24 @@ mod request;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use model::{Execution, Inventory, Manifest, RawJson, Schema, SourceId, ToolId, Warning};
+use model::{Execution, Inventory, Manifest, Polling, RawJson, Schema, SourceId, ToolId, Warning};
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::{DiscoveryError, Found};
+use crate::{DiscoveryError, Found, polling};
 
 const METHODS: [&str; 5] = ["DELETE", "GET", "PATCH", "POST", "PUT"];
 /// The members we read; all others are passed on in `extra`.
-const KNOWN: [&str; 7] =
-    ["name", "title", "description", "inputSchema", "outputSchema", "endpoint", "method"];
+const KNOWN: [&str; 8] = [
+    "name",
+    "title",
+    "description",
+    "inputSchema",
+    "outputSchema",
+    "endpoint",
+    "method",
+    "polling",
+];
 /// How much of the document's own text a warning repeats, in characters.
 const SHOWN: usize = 80;
 
@@ -58,7 +66,7 @@ pub fn discover(
             None => format!("the tool at `{at}`"),
         };
         match add(&source, base, entry, &mut manifests) {
-            Ok(assumed) => warnings.extend(assumed.map(|finding| {
+            Ok(assumed) => warnings.extend(assumed.into_iter().map(|finding| {
                 let message = format!("{tool} {}", finding.message);
                 finding.warning(&at, message)
             })),
@@ -96,7 +104,7 @@ fn add(
     base: Option<&Url>,
     entry: &Value,
     manifests: &mut BTreeMap<String, Manifest>,
-) -> Result<Option<Finding>, Finding> {
+) -> Result<Vec<Finding>, Finding> {
     let Some(entry) = entry.as_object() else {
         return Err(Finding::new("invalid_entry", "", "it is not an object"));
     };
@@ -117,7 +125,16 @@ fn add(
         Some(schema) => of_arguments(schema)?,
         None => Schema::new(json!({"type": "object"})).expect("this is an object"),
     };
+    let mut assumed = Vec::from_iter(assumed);
     let request = request::request(base, method, &path, &input_schema.to_value());
+    let execution = match polling(base, entry) {
+        Ok(Some(polling)) => Execution::AsyncPoll { request, polling },
+        Ok(None) => Execution::SyncHttp(request),
+        Err(finding) => {
+            assumed.push(finding);
+            Execution::SyncHttp(request)
+        }
+    };
     place.insert(Manifest {
         name: name.into(),
         title: text(entry, "title", "/title")?.map(Into::into),
@@ -125,7 +142,7 @@ fn add(
         method: method.into(),
         input_schema,
         output_schema: schema(entry, "outputSchema", "/outputSchema")?,
-        execution: Execution::SyncHttp(request),
+        execution,
         path: path.into(),
         tags: Vec::new(),
         deprecated: false,
@@ -133,6 +150,16 @@ fn add(
         extra: extra(entry),
     });
     Ok(assumed)
+}
+
+/// How work is followed that goes on after the answer.
+fn polling(base: Option<&Url>, entry: &Map<String, Value>) -> Result<Option<Polling>, Finding> {
+    let Some(said) = present(entry, "polling") else { return Ok(None) };
+    let base = base.map(request::beginning).unwrap_or_default();
+    polling::read(&base, said).map(Some).map_err(|why| {
+        let message = format!("is not followed, its first answer is its result: {why}");
+        Finding::new("polling_dropped", "/polling", message)
+    })
 }
 
 fn name<'a>(source: &SourceId, entry: &'a Map<String, Value>) -> Result<&'a str, Finding> {

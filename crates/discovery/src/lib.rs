@@ -5,6 +5,7 @@ mod fetch;
 pub mod http_manifest;
 pub mod mcp;
 pub mod openapi;
+mod polling;
 mod source;
 pub mod text;
 

@@ -13,7 +13,7 @@ mod read;
 mod schema;
 mod security;
 mod server;
-mod template;
+pub(crate) mod template;
 
 use std::collections::{HashMap, HashSet};
 

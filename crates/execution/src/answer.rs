@@ -19,6 +19,7 @@ use url::Url;
 use crate::{Credentials, without_credentials};
 use body::Body;
 pub use of_server::outcome_of_server;
+pub(crate) use plain::text as plain_text;
 pub use plain::{is_hidden, plain_json};
 pub use tool_result::tool_result;
 
@@ -140,9 +141,17 @@ fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     beginning(asked, &text)
 }
 
+/// The beginning of an answer, for a failure.
+pub(crate) fn beginning_of(answer: &Value, hidden: &Credentials) -> String {
+    cut(without_credentials(&plain::json(answer), hidden))
+}
+
 /// The beginning of what an upstream said, without the credentials it repeats: they are hidden before it is cut.
 fn beginning(asked: &Asked<'_>, text: &str) -> String {
-    let text = without_credentials(text, asked.credentials);
+    cut(without_credentials(text, asked.credentials))
+}
+
+fn cut(text: String) -> String {
     match text.char_indices().nth(EXCERPT) {
         Some((end, _)) => format!("{} …", text.split_at(end).0),
         None => text,

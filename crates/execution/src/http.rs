@@ -11,14 +11,16 @@ pub use failure::code_of;
 
 use std::time::Instant;
 
-use model::{CallStatus, ErrorCode, Execution, Failure, Manifest, Outcome, SchemaRef, ToolId};
+use model::{ErrorCode, Execution, Failure, Manifest, SchemaRef, ToolId};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
 
+use crate::async_poll::{Follow, retry_after};
 use crate::template::is_header_text;
 use crate::{
-    Answer, Arguments, Asked, CredentialError, Credentials, Given, Others, Problem, Request,
-    RequestTemplate, Security, TemplateError, outcome, outcome_of_tool_result, without_credentials,
+    Answer, Arguments, Asked, Begun, CredentialError, Credentials, Given, Others, Problem, Reply,
+    Request, RequestTemplate, Security, TemplateError, outcome, outcome_of_tool_result,
+    without_credentials,
 };
 
 /// How many headers are added on the way out, about.
@@ -31,6 +33,8 @@ pub struct HttpTool {
     template: RequestTemplate,
     security: Security,
     answers: Answers,
+    /// How to follow the work, if it goes on after the answer.
+    follow: Option<Box<Follow>>,
 }
 
 /// How an upstream answers.
@@ -52,7 +56,7 @@ pub enum HttpToolError {
     #[error(transparent)]
     Security(#[from] CredentialError),
     /// It is executed in another way.
-    #[error("the tool is not called by one HTTP request")]
+    #[error("the tool is not called over HTTP")]
     NotHttp,
 }
 
@@ -64,14 +68,20 @@ impl HttpTool {
         input_schema: &Value,
         answers: Answers,
     ) -> Result<Self, HttpToolError> {
-        let Execution::SyncHttp(request) = &manifest.execution else {
-            return Err(HttpToolError::NotHttp);
+        let (request, polling) = match &manifest.execution {
+            Execution::SyncHttp(request) => (request, None),
+            Execution::AsyncPoll { request, polling } => (request, Some(polling)),
+            _ => return Err(HttpToolError::NotHttp),
         };
         let template = RequestTemplate::compile(&manifest.method, request)?;
         let others = if template.takes_rest() { Others::Sent } else { Others::Refused };
         let arguments = Arguments::compile(input_schema, others);
         let security = Security::parse(manifest.security.as_ref())?;
-        Ok(Self { id, arguments, template, security, answers })
+        let follow = polling.map(|polling| Follow::compile(&manifest.method, polling));
+        let follow = follow.transpose()?.map(Box::new);
+        // What is said of work that goes on is no result yet.
+        let answers = if follow.is_some() { Answers::Api } else { answers };
+        Ok(Self { id, arguments, template, security, answers, follow })
     }
 
     /// About how much memory it takes, against that of a small one.
@@ -114,23 +124,13 @@ impl HttpTool {
         client: &HttpClient,
         limits: Limits,
         request: Request,
-        credentials: &Credentials,
-    ) -> Outcome {
-        self.try_once(client, limits, request, credentials).await.0
-    }
-
-    async fn try_once(
-        &self,
-        client: &HttpClient,
-        limits: Limits,
-        request: Request,
-        credentials: &Credentials,
-    ) -> (Outcome, Again) {
-        let (mut outcome, again) = self.exchange(client, limits, request, credentials).await;
-        if let Some(failure) = &mut outcome.error {
-            failure.message = without_credentials(&failure.message, credentials);
+        credentials: Credentials,
+    ) -> Reply {
+        let mut reply = self.exchange(client, limits, request, &credentials).await;
+        if let Some(failure) = &mut reply.outcome.error {
+            failure.message = without_credentials(&failure.message, &credentials);
         }
-        (outcome, again)
+        Reply { hidden: credentials, ..reply }
     }
 
     async fn exchange(
@@ -139,16 +139,20 @@ impl HttpTool {
         limits: Limits,
         request: Request,
         credentials: &Credentials,
-    ) -> (Outcome, Again) {
+    ) -> Reply {
         let start = Instant::now();
         let method = request.method.clone();
         let Some(request) = wired(request) else {
-            return (self.failed(start, failure::unsendable()), Again::InVain);
+            return Reply::unsent(self.id.clone(), failure::unsendable());
         };
         let answer = match client.send(request, limits).await {
             Ok(answer) => answer,
             Err(error) => {
-                return (self.failed(start, failure::of(&error)), Again::after(&error));
+                let mut reply = Reply::unsent(self.id.clone(), failure::of(&error));
+                reply.again = Again::after(&error);
+                let took = u64::try_from(start.elapsed().as_millis());
+                reply.outcome.execution_time_ms = took.unwrap_or(u64::MAX);
+                return reply;
             }
         };
         let asked = Asked {
@@ -158,7 +162,8 @@ impl HttpTool {
             credentials,
             execution_time: start.elapsed(),
         };
-        let location = answer.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let header = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
+        let location = header(header::LOCATION);
         let read = Answer {
             status: answer.status,
             content_type: answer.content_type(),
@@ -169,11 +174,18 @@ impl HttpTool {
             Answers::Api => outcome(asked, &read),
             Answers::ToolResult => outcome_of_tool_result(asked, &read),
         };
-        let retry_after = again::retry_after(&answer);
+        let wished = again::retry_after(&answer);
         if let Some(failure) = &mut outcome.error {
-            failure.retry_after = retry_after;
+            failure.retry_after = wished;
         }
-        (outcome, Again::after_status(answer.status, retry_after))
+        Reply {
+            outcome,
+            location: location.map(str::to_owned),
+            retry_after: retry_after(header(header::RETRY_AFTER)),
+            again: Again::after_status(answer.status, wished),
+            url: Some(answer.url),
+            hidden: Credentials::new(),
+        }
     }
 
     /// The arguments as they are sent, or all that is wrong with them.
@@ -182,63 +194,60 @@ impl HttpTool {
         arguments.map_err(|problems| failure::wrong_arguments(&problems))
     }
 
-    /// The steps that are left for arguments that were checked. Without the credentials it asks for, it is sent as it is:
-    /// many an API says more than it means.
+    /// The id it goes by.
+    pub fn id(&self) -> &ToolId {
+        &self.id
+    }
+
+    /// Whether its work goes on after the answer.
+    pub fn is_job(&self) -> bool {
+        self.follow.is_some()
+    }
+
+    /// What the answer to its request leads to.
+    pub fn begun(&self, start: Instant, arguments: &Map<String, Value>, reply: Reply) -> Begun<'_> {
+        match &self.follow {
+            Some(follow) => follow.begun(start, arguments, reply),
+            None => Begun::Over(Box::new(reply.outcome)),
+        }
+    }
+
+    /// The steps that are left for a request without credentials. Without those it asks for, it is sent as it is: many an
+    /// API says more than it means.
     pub async fn call(
         &self,
         client: &HttpClient,
         limits: Limits,
-        arguments: &Map<String, Value>,
+        request: Request,
         given: &Given,
         origin: Option<&Origin>,
-    ) -> (Outcome, Again) {
-        let start = Instant::now();
-        match self.authorised(arguments, given, origin) {
-            Ok(request) => self.try_once(client, limits, request, &given.hidden()).await,
-            Err(failure) => (self.failed(start, failure), Again::InVain),
+    ) -> Reply {
+        match self.authorised(request, given, origin) {
+            Ok(request) => self.send(client, limits, request, given.hidden()).await,
+            Err(error) => {
+                let failure = Failure::new(ErrorCode::InternalError, error.to_string(), false);
+                Reply::unsent(self.id.clone(), failure)
+            }
         }
-    }
-
-    /// Whether a call that ended so may be made again without harm (RFC 9110, section 9.2).
-    pub fn may_be_repeated(&self, arguments: &Map<String, Value>, again: Again) -> bool {
-        again != Again::InVain
-            && self.request(arguments).is_ok_and(|request| again.does_no_harm(&request))
     }
 
     fn authorised(
         &self,
-        arguments: &Map<String, Value>,
+        mut request: Request,
         given: &Given,
         origin: Option<&Origin>,
-    ) -> Result<Request, Failure> {
-        let refused = |code, message| Failure::new(code, message, false);
-        let mut request =
-            self.request(arguments).map_err(|error| refused(error.code(), error.to_string()))?;
+    ) -> Result<Request, CredentialError> {
         // What the tool itself says in a header, and credentials, come before what is passed on.
         for (name, value) in &given.headers {
             if request.header(name).is_none() && is_header_text(value) {
                 request.set_header(name, value.clone());
             }
         }
-        let authorised = self.authorise(&mut request, &given.credentials, origin);
-        let authorised = authorised.and_then(|_| match &given.own {
-            Some(own) => own.apply(origin, &mut request),
-            None => Ok(()),
-        });
-        authorised.map_err(|error| refused(ErrorCode::InternalError, error.to_string()))?;
-        Ok(request)
-    }
-
-    fn failed(&self, start: Instant, failure: Failure) -> Outcome {
-        Outcome {
-            tool_id: self.id.clone(),
-            status: CallStatus::Failed,
-            result: None,
-            content: Vec::new(),
-            error: Some(failure),
-            execution_time_ms: u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX),
-            upstream_status: None,
+        self.authorise(&mut request, &given.credentials, origin)?;
+        if let Some(own) = &given.own {
+            own.apply(origin, &mut request)?;
         }
+        Ok(request)
     }
 }
 

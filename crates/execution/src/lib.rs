@@ -10,11 +10,13 @@
 //!                tool_result ◀── Outcome ◀── outcome ◀── Answer ◀───────┘
 //! ```
 //!
-//! Everything but `http.rs`, which walks this way, is pure: no connection, no clock. What comes from a manifest is
+//! A tool whose work goes on at the upstream takes the way again for every look at it (`async_poll.rs`). Everything but
+//! `http.rs`, which walks this way, is pure: no connection, no clock. What comes from a manifest is
 //! checked once, when it is compiled; what comes from an agent or an upstream is data, whatever it says.
 
 mod answer;
 mod arguments;
+mod async_poll;
 mod credentials;
 mod http;
 mod request;
@@ -25,6 +27,7 @@ pub use answer::{
     tool_result,
 };
 pub use arguments::{Arguments, Others, Problem, distance};
+pub use async_poll::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply};
 pub use credentials::{CredentialError, Credentials, Given, Own, Security, without_credentials};
 pub use http::{Again, Answers, HttpTool, HttpToolError, code_of};
 pub use request::Request;

@@ -13,6 +13,8 @@
 //!
 //! A plain value is encoded for the place it stands in; a value encoded for another place is refused. What has no value
 //! is left out: a pair of a query, a whole header, a whole body with its `Content-Type`. A path needs all of its values.
+//!
+//! The address of a request that follows another one's answer also sees `answer`, its JSON, and `location`, its header.
 
 mod address;
 mod attachment;
@@ -23,6 +25,7 @@ mod error;
 mod functions;
 mod header;
 mod multipart;
+mod next;
 mod piece;
 mod scan;
 mod style;
@@ -34,10 +37,13 @@ use serde_json::{Map, Value};
 use crate::Request;
 use address::Address;
 use body::{Body, Sent};
+pub(crate) use context::Before;
 use context::Shared;
 pub use error::TemplateError;
 use header::Header;
 pub(crate) use header::is_header_text;
+pub(crate) use next::NextAddress;
+use piece::Place;
 pub(crate) use style::{cookie_encoded, percent_encoded};
 
 /// The templates of one request, taken apart, checked and compiled once.
@@ -58,7 +64,7 @@ impl RequestTemplate {
         let body = request.body_template.as_deref();
         Ok(Self {
             method: method.into(),
-            address: Address::compile(&request.url_template)?,
+            address: Address::compile(&request.url_template, Place::Address)?,
             headers: headers
                 .map(|(name, text)| Header::compile(name, text))
                 .collect::<Result<_, _>>()?,

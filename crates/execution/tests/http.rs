@@ -34,7 +34,8 @@ fn client() -> HttpClient {
 async fn call(tool: &HttpTool, arguments: Value) -> Outcome {
     let limits = Limits { deadline: Duration::from_millis(300), max_bytes: 10_000 };
     let arguments = tool.checked(arguments.as_object().unwrap().clone()).unwrap();
-    tool.call(&client(), limits, &arguments, &given(&credentials()), None).await.0
+    let request = tool.request(&arguments).unwrap();
+    tool.call(&client(), limits, request, &given(&credentials()), None).await.outcome
 }
 
 fn given(credentials: &Credentials) -> Given {
@@ -135,8 +136,11 @@ async fn failures_have_codes_and_say_whether_to_try_again() {
     assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamConnectionError, true));
     let limits = Limits::default();
     let shut = HttpClient::new(Egress::default());
-    let refused = nobody.call(&shut, limits, &Map::new(), &Given::default(), None).await;
-    let error = refused.0.error.unwrap();
+    let refused = nobody
+        .call(&shut, limits, nobody.request(&Map::new()).unwrap(), &Given::default(), None)
+        .await
+        .outcome;
+    let error = refused.error.unwrap();
     assert_eq!((error.code, error.retryable), (ErrorCode::UpstreamConnectionError, false));
 }
 
@@ -154,7 +158,8 @@ async fn credentials_go_to_the_origin_of_the_source_only() {
     let origin = |url: &str| url.parse::<upstream::http::Url>().unwrap().origin();
     let call = async |credentials: &Credentials, origin: Origin| {
         let limits = Limits::default();
-        tool.call(&client(), limits, &Map::new(), &given(credentials), Some(&origin)).await.0
+        let request = tool.request(&Map::new()).unwrap();
+        tool.call(&client(), limits, request, &given(credentials), Some(&origin)).await.outcome
     };
     let refused = call(&credentials(), origin("http://127.0.0.1:1/openapi.json")).await;
     let expected = format!(

@@ -43,7 +43,9 @@ pub use inventory::{Discovered, Gathering, Inventory, InventoryError, Warning};
 pub use key::KeyProfile;
 pub use label::{Colour, InvalidColour, LabelProfile};
 pub use limits::{Limit, SourceLimits};
-pub use manifest::{BodyEncoding, Execution, HttpRequest, Manifest, Polling, TEMPLATE_LIMIT};
+pub use manifest::{
+    BodyEncoding, CancelRequest, Execution, HttpRequest, Manifest, Polling, TEMPLATE_LIMIT,
+};
 pub use matcher::{InvalidMatcher, Matcher, Operator};
 pub use name::{InvalidName, Name};
 pub use openapi::{Describe, OpenapiSettings, SpecificationPlace};

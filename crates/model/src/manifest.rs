@@ -152,9 +152,10 @@ pub enum BodyEncoding {
 /// How to ask whether work that was started is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Polling {
-    /// Where to ask; sees the answer to the first request.
+    /// Where to ask; sees the arguments and the answer to the first request. One expression alone is a whole address
+    /// that the upstream tells, at the origin of the first request.
     pub status_url_template: Box<str>,
-    /// Where the status stands in an answer.
+    /// Where the status stands in an answer: `job.status`
     pub status_path: Box<str>,
     /// Statuses that mean done.
     pub completed: Vec<Box<str>>,
@@ -163,6 +164,60 @@ pub struct Polling {
     /// Where the result stands in the last answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_path: Option<Box<str>>,
+    /// How long to wait before asking first, in milliseconds. Every further wait is half as long again.
+    #[serde(default = "first_interval", skip_serializing_if = "is_first_interval")]
+    pub interval_ms: u32,
+    /// The longest wait, in milliseconds.
+    #[serde(default = "longest_interval", skip_serializing_if = "is_longest_interval")]
+    pub max_interval_ms: u32,
+    /// How often to ask.
+    #[serde(default = "attempts", skip_serializing_if = "is_attempts")]
+    pub attempts: u32,
+    /// How to say that the work is not wanted any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<CancelRequest>,
+}
+
+/// A request that ends work which was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CancelRequest {
+    /// `DELETE`, `POST`, …
+    pub method: Box<str>,
+    /// Where to; sees what the address of the status sees.
+    pub url_template: Box<str>,
+}
+
+impl Polling {
+    /// What holds where nothing else is said (requirement E2), in milliseconds.
+    pub const INTERVAL_MS: u32 = 1_000;
+    /// The same of the longest wait.
+    pub const MAX_INTERVAL_MS: u32 = 30_000;
+    /// The same of how often to ask.
+    pub const ATTEMPTS: u32 = 60;
+}
+
+fn first_interval() -> u32 {
+    Polling::INTERVAL_MS
+}
+
+fn is_first_interval(interval: &u32) -> bool {
+    *interval == Polling::INTERVAL_MS
+}
+
+fn longest_interval() -> u32 {
+    Polling::MAX_INTERVAL_MS
+}
+
+fn is_longest_interval(interval: &u32) -> bool {
+    *interval == Polling::MAX_INTERVAL_MS
+}
+
+fn attempts() -> u32 {
+    Polling::ATTEMPTS
+}
+
+fn is_attempts(attempts: &u32) -> bool {
+    *attempts == Polling::ATTEMPTS
 }
 
 impl<S> Manifest<S> {

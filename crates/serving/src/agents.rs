@@ -1,6 +1,8 @@
 //! `/api/agents/tools`: what an agent has (requirement A1).
 
 pub(crate) mod call;
+pub(crate) mod pending;
+pub(crate) mod prefer;
 
 use axum::extract::State;
 use axum::http::HeaderMap;

@@ -4,9 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use toolcrib::telemetry::Exporter;
 use toolcrib::{Seal, Snapshot, Toolcrib};
 
+use crate::agents::pending::PendingCalls;
 use crate::health::Health;
 use crate::mcp::Mcp;
 use crate::metrics::doors::Doors;
@@ -37,6 +39,8 @@ pub struct Shared {
     /// Lists of agents that are written already.
     pub(crate) prepared: PreparedLists,
     pub(crate) mcp: Arc<Mcp>,
+    /// Calls over REST that go on.
+    pub(crate) pending: PendingCalls,
     background: Work,
     draining: watch::Sender<bool>,
     pub(crate) health: Health,
@@ -86,6 +90,7 @@ impl App {
             published,
             prepared: PreparedLists::default(),
             mcp: Arc::new(Mcp::new(seal)),
+            pending: PendingCalls::default(),
             background: Work::default(),
             draining: watch::Sender::new(false),
             health: Health::default(),
@@ -101,6 +106,11 @@ impl App {
     /// Goes on with something after the answer, until the server stops.
     pub(crate) fn later(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.background.begin(work);
+    }
+
+    /// The same for what may have to be stopped before.
+    pub(crate) fn go_on(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.background.begin(work)
     }
 
     /// For a stream that stays open; none if there are too many, or too many of the same caller.

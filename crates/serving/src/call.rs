@@ -5,17 +5,20 @@ mod server;
 mod shown;
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use execution::{
-    Answers, CredentialError, Credentials, HttpTool, HttpToolError, Request, TemplateError,
-    distance,
+    Answers, Begun, CredentialError, Credentials, HttpTool, HttpToolError, JOB_DEADLINE, Looked,
+    Reply, Request, TemplateError, distance,
 };
 use model::{
-    Discovered, Execution, Inventory, Kind, Manifest, Primitive, SchemaRef, SecretRef, ToolId,
+    Discovered, Execution, Inventory, Kind, Manifest, Outcome, Primitive, SchemaRef, SecretRef,
+    ToolId,
 };
 use secrecy::SecretString;
+use serde_json::{Map, Value};
 use toolcrib::{JournalPlace, Secrets, SystemClock};
-use upstream::http::{Limits, Origin};
+use upstream::http::{HttpClient, Limits, Origin};
 
 use crate::cli::Ended;
 use crate::cli::target as options;
@@ -58,9 +61,50 @@ pub(crate) async fn call(given: &options::Call) -> Result<Ended, Failure> {
     let request = authorised(&tool, request, &credentials, target.origin.as_ref())?;
     let limits = target::limits(&given.target, Limits::default());
     let client = target::client(&given.target);
-    let sent = tool.send(&client, limits, request, &credentials);
-    let outcome = progress::during("waiting for the answer", sent).await;
+    let sending = Sending { tool: &tool, client, limits, origin: target.origin, credentials };
+    let sent = sending.send(&arguments, request);
+    let outcome = progress::during("waiting for the answer", sent).await?;
     shown::outcome(&outcome, given.json.json)
+}
+
+/// What all requests of a call have in common.
+struct Sending<'a> {
+    tool: &'a HttpTool,
+    client: HttpClient,
+    limits: Limits,
+    origin: Option<Origin>,
+    credentials: Credentials,
+}
+
+impl Sending<'_> {
+    /// Sends the first request, and looks at the work it begins until that ends.
+    async fn send(
+        &self,
+        arguments: &Map<String, Value>,
+        request: Request,
+    ) -> Result<Outcome, Failure> {
+        let start = Instant::now();
+        let reply = self.once(request).await;
+        let mut job = match self.tool.begun(start, arguments, reply) {
+            Begun::Over(outcome) => return Ok(*outcome),
+            Begun::Goes(job) => job,
+        };
+        while let Some(wait) = job.wait().filter(|_| start.elapsed() < JOB_DEADLINE) {
+            tokio::time::sleep(wait).await;
+            let mut request = job.status();
+            self.tool
+                .authorise(&mut request, &self.credentials, self.origin.as_ref())
+                .map_err(Failure::Credential)?;
+            if let Looked::Over(outcome) = job.heard(self.once(request).await) {
+                return Ok(*outcome);
+            }
+        }
+        Ok(job.out_of_time())
+    }
+
+    async fn once(&self, request: Request) -> Reply {
+        self.tool.send(&self.client, self.limits, request, self.credentials.clone()).await
+    }
 }
 
 fn dry_run(

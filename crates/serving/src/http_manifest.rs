@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use toolcrib::{CallContext, CallDoor, Called, ToolAnswer};
 
+use crate::agents::prefer::Prefer;
 use crate::answer::Named;
 use crate::app::App;
 use crate::body::Exact;
@@ -66,11 +67,12 @@ async fn call(
     Caller(identity): Caller,
     State(app): State<App>,
     coming: Coming,
+    prefer: Prefer,
     Named(name): Named,
     Exact(arguments): Exact<Map<String, Value>>,
 ) -> Result<Json<Map<String, Value>>, Problem> {
     let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Manifest, &identity)).within(coming.patience());
+    let view = view.via(coming.via(CallDoor::Manifest, &identity)).within(prefer.patience());
     let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
     let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {

@@ -82,6 +82,10 @@ fn parameters() -> Value {
             "schema": {"type": "string", "minLength": 1, "maxLength": 255},
             "description": "Another one for each request; the same request with the same key is carried out once.",
         },
+        "Prefer": {
+            "name": "Prefer", "in": "header", "schema": {"type": "string"},
+            "description": "`respond-async`: the caller comes back for the result. `wait=10`: after so many seconds.",
+        },
     })
 }
 
@@ -99,6 +103,7 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
         ("If-Match", route.changes() && route.parameter().is_some()),
         ("Idempotency-Key", route.takes_key),
         ("If-None-Match", matches!(route.answer, Answer::List(_))),
+        ("Prefer", route.deferred.is_some()),
     ];
     for (name, _) in named.into_iter().filter(|(_, holds)| *holds) {
         parameters.push(json!({"$ref": format!("#/components/parameters/{name}")}));
@@ -191,6 +196,13 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
     let mut responses = json!({status: good});
     if matches!(route.answer, Answer::List(_)) {
         responses["304"] = json!({"description": "The caller has it already"});
+    }
+    if let Some(shape) = route.deferred {
+        responses["202"] = json!({
+            "description": "It goes on: look at it later",
+            "headers": {"Location": {"description": "Where to look", "schema": text}},
+            "content": {"application/json": {"schema": schemas.get(shape)}},
+        });
     }
     for status in problems(route) {
         responses[status] = json!({"$ref": "#/components/responses/Problem"});

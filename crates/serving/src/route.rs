@@ -56,6 +56,8 @@ pub(crate) struct Route {
     /// Whether it calls a tool: nothing of ours changes.
     pub(crate) is_call: bool,
     pub(crate) answer: Answer,
+    /// What is answered instead (202) if that takes longer.
+    pub(crate) deferred: Option<Shape>,
     limit: usize,
     deadline: Duration,
     handler: MethodRouter<App>,
@@ -138,6 +140,7 @@ impl Route {
             takes_key,
             is_call: false,
             answer: Answer::Document("text/plain"),
+            deferred: None,
             limit: BODY_LIMIT,
             deadline: DEADLINE,
             handler,
@@ -187,6 +190,11 @@ impl Route {
         Self { takes_key: false, is_call: true, limit, deadline, ..self }
     }
 
+    /// May answer before it is done, with something to look at later.
+    pub(crate) fn may_defer<T: JsonSchema + 'static>(self) -> Self {
+        Self { deferred: Some(Shape::of::<T>()), ..self }
+    }
+
     /// Answers with one thing as it is now, and its tag; the handler answers `Seen<T>`.
     pub(crate) fn answers<T: JsonSchema + 'static>(self) -> Self {
         Self { answer: Answer::Seen(Shape::of::<T>()), ..self }
@@ -230,7 +238,7 @@ impl Route {
             | Answer::Made(shape) => Some(shape),
             Answer::Document(_) => None,
         };
-        [self.query, self.body, answer].into_iter().flatten()
+        [self.query, self.body, answer, self.deferred].into_iter().flatten()
     }
 
     /// Whether it changes something.

@@ -31,6 +31,7 @@ fn table() -> Vec<Route> {
         agents::routes(),
         mcp::http::routes(),
         agents::call::routes(),
+        agents::pending::routes(),
         stream::routes(),
         http_manifest::routes(),
         sources::routes(),

@@ -28,6 +28,18 @@ const BURST: Duration = Duration::from_millis(50);
 /// How often a credential is looked at, if nothing else happens.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
+/// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
+pub(crate) fn principal(identity: &Identity) -> String {
+    let Identity { agent, means, came_with: _ } = identity;
+    let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
+    let issuer = agent.claims.get("iss");
+    match means {
+        // As JSON, so that no two can be written alike.
+        Means::Token => json!([issuer, agent.subject, client]).to_string(),
+        Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
+    }
+}
+
 /// Somebody who may use tools, with the credential to look at again.
 #[derive(Clone)]
 pub(crate) struct Standing {
@@ -68,16 +80,8 @@ impl Standing {
         Self { identity: self.identity.with_headers(headers), ..self }
     }
 
-    /// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
     pub(crate) fn principal(&self) -> String {
-        let Identity { agent, means, came_with: _ } = &self.identity;
-        let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
-        let issuer = agent.claims.get("iss");
-        match means {
-            // As JSON, so that no two can be written alike.
-            Means::Token => json!([issuer, agent.subject, client]).to_string(),
-            Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
-        }
+        principal(&self.identity)
     }
 
     /// Who it is now, by what was shown.

@@ -13,6 +13,7 @@ mod groups;
 mod health;
 mod http_manifest;
 mod issuer;
+mod jobs;
 mod keys;
 mod labels;
 mod mcp;

@@ -468,3 +468,36 @@ fn the_example_of_the_readme_can_be_called() {
     assert_eq!(run.output(), "{\n  \"id\": 7,\n  \"status\": \"baking\"\n}\n");
     assert!(server.requests().concat().starts_with("GET /orders/7 HTTP/1.1\r\n"));
 }
+
+#[test]
+fn work_that_goes_on_is_waited_for_with_the_same_credential() {
+    let server = Upstream::replying(|request| match request {
+        first if first.starts_with("POST") => ok("application/json", r#"{"id": 7}"#),
+        _ => ok("application/json", r#"{"state": "done", "result": {"loaves": 2}}"#),
+    });
+    let folder = Folder::empty();
+    folder.write(
+        "bakery.yaml",
+        r#"
+openapi: 3.0.3
+info: {title: Bakery, version: "1"}
+paths:
+  /bake:
+    post:
+      operationId: bake
+      security: [{token: []}]
+      responses: {}
+      x-toolcrib-polling:
+        {status_url: "/jobs/{answer.id}", status_path: state, completed: [done], result_path: result, interval_ms: 100}
+components: {securitySchemes: {token: {type: http, scheme: bearer}}}
+"#,
+    );
+    let options = "--credential token=env:SECRET --allow-private --base-url";
+    let arguments = format!("call bakery.yaml bake {options} {}", server.url(""));
+    let run = folder.run_with(&arguments, "", &[("SECRET", "hunter2")]);
+    assert!(run.stdout.contains("loaves"), "{} {}", run.stdout, run.stderr);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2, "{requests:?}");
+    assert!(requests[1].starts_with("GET /jobs/7 "), "{requests:?}");
+    assert!(requests.iter().all(|request| request.contains("authorization: Bearer hunter2")));
+}

@@ -2,6 +2,7 @@
 //! a source alone which does not work. One source in trouble is no trouble for the others (requirement E5).
 
 mod breaker;
+mod jobs;
 mod places;
 mod quota;
 mod retries;
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 
 use self::breaker::Breaker;
 pub(crate) use self::breaker::Verdict;
+use self::jobs::{Followed, Jobs};
 use self::places::{Asked, Places};
 use self::quota::{Counted, Exceeded, Quota};
 use self::retries::Retries;
@@ -40,6 +42,7 @@ pub(crate) struct Gates {
     quotas: Cache<(SourceId, Whose), Arc<Quota>>,
     telemetry: Arc<Telemetry>,
     shares: Cache<(SourceId, u64), Arc<Places>>,
+    jobs: Arc<Jobs>,
 }
 
 /// Whose calls are counted together.
@@ -96,7 +99,8 @@ impl Gates {
     pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
         let quotas = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
         let shares = Cache::builder().max_capacity(COUNTED).time_to_idle(SHARED_FOR).build();
-        Self { gates: Cache::new(SOURCES), quotas, shares, telemetry }
+        let (gates, jobs) = (Cache::new(SOURCES), Arc::default());
+        Self { gates, quotas, shares, jobs, telemetry }
     }
 
     /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
@@ -146,6 +150,16 @@ impl Gates {
             Some(gate) => gate,
             None => self.gates.get_with_by_ref(source, || Arc::new(Gate::new(source))),
         }
+    }
+
+    /// Lets a job begin that is followed for long, if there are not too many of them already. It takes no place of a call
+    /// but while something is sent.
+    pub(crate) fn follow(&self, id: &SourceId, agent: u64) -> Result<Followed, Failure> {
+        self.jobs.begin(id, agent).map_err(|whose| {
+            let message =
+                format!("too many jobs of this {whose} are under way: wait for some to end");
+            later(ErrorCode::RateLimited, message, 10)
+        })
     }
 
     fn count(

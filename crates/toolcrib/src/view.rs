@@ -40,6 +40,7 @@ pub use tool::ViewedTool;
 const SHOWN: usize = 200;
 
 /// What one agent sees.
+#[derive(Clone)]
 pub struct AgentView {
     crib: Toolcrib,
     snapshot: Arc<Snapshot>,

@@ -342,3 +342,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn work_that_goes_on_is_followed_if_the_entry_says_how() {
+    let base = "https://travel.test/api".parse().unwrap();
+    let found = |polling: Value| {
+        let entry = json!({"name": "book", "endpoint": "/book", "polling": polling,
+            "outputSchema": {"type": "object"}});
+        discover("travel".parse().unwrap(), Some(&base), &json!([entry])).unwrap().inventory
+    };
+    let good = json!({"status_url": "/trips/{answer.id}", "status_path": "s", "completed": ["ok"]});
+    let inventory = found(good);
+    assert_eq!(inventory.warnings, []);
+    let tool = inventory.tools.values().next().unwrap();
+    let Execution::AsyncPoll { polling, .. } = &tool.manifest.execution else { panic!("{tool:?}") };
+    let expected = r#"https://travel.test/api/trips/{{ answer["id"] }}"#;
+    assert_eq!(&*polling.status_url_template, expected);
+    assert!(tool.manifest.output_schema.is_some() && tool.manifest.extra.is_empty());
+    let elsewhere =
+        json!({"status_url": "https://evil.test/", "status_path": "s", "completed": ["ok"]});
+    let inventory = found(elsewhere);
+    let [warning] = &inventory.warnings[..] else { panic!("{:?}", inventory.warnings) };
+    assert_eq!((&*warning.code, &*warning.at), ("polling_dropped", "/0/polling"));
+    let tool = inventory.tools.values().next().unwrap();
+    assert!(matches!(tool.manifest.execution, Execution::SyncHttp(_)));
+}

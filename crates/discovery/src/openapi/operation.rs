@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use model::{
-    BodyEncoding, Describe, Execution, HttpRequest, Manifest, RawJson, Schema, TEMPLATE_LIMIT,
+    BodyEncoding, Describe, Execution, HttpRequest, Manifest, Polling, RawJson, Schema,
+    TEMPLATE_LIMIT,
 };
 use serde_json::{Map, Value, json};
 use upstream::egress::MAX_URL;
@@ -17,6 +18,7 @@ use super::security::security;
 use super::server::Servers;
 use super::template::{push_expression, push_literal};
 use super::{Finding, Options};
+use crate::polling;
 use crate::text::{Node, Object};
 
 /// More than this about one operation tells nothing new.
@@ -103,6 +105,19 @@ impl<'a> Converter<'a> {
             let message = format!("the operation is left out: {why}");
             return Err(Finding::new("unusable_operation", &operation.at, message));
         }
+        let mut output_schema = output_schema;
+        let execution = match self.polling(operation, name) {
+            Ok(Some(polling)) => {
+                // What the specification says is of the first answer, not of the result.
+                output_schema = None;
+                Execution::AsyncPoll { request, polling }
+            }
+            Ok(None) => Execution::SyncHttp(request),
+            Err(finding) => {
+                findings.push(finding);
+                Execution::SyncHttp(request)
+            }
+        };
         let manifest = Manifest {
             name: name.into(),
             title: None,
@@ -112,7 +127,7 @@ impl<'a> Converter<'a> {
             tags: tags(operation.place),
             input_schema,
             output_schema,
-            execution: Execution::SyncHttp(request),
+            execution,
             deprecated: operation.place.is_true("deprecated"),
             security: match operation.place.get("security") {
                 Some(_) => security(self.documents, operation.place),
@@ -121,6 +136,17 @@ impl<'a> Converter<'a> {
             extra: annotations(operation.method),
         };
         Ok((manifest, findings))
+    }
+
+    /// How work is followed that goes on after the answer.
+    fn polling(&self, operation: &Operation<'a>, name: &str) -> Result<Option<Polling>, Finding> {
+        let Some(said) = operation.place.get("x-toolcrib-polling") else { return Ok(None) };
+        let base = self.servers.base(operation);
+        polling::read(&base, &said.value.to_value()).map(Some).map_err(|why| {
+            let message =
+                format!("`{name}` is not followed, its first answer is its result: {why}");
+            Finding::new("polling_dropped", &operation.at, message)
+        })
     }
 
     /// Parameters of the path and of the operation, which wins; and the Swagger 2.0 parameters that are the body.

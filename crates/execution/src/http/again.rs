@@ -48,7 +48,8 @@ impl Again {
         }
     }
 
-    pub(super) fn does_no_harm(self, request: &Request) -> bool {
+    /// Whether a request that ended so may be sent again (RFC 9110, section 9.2).
+    pub fn does_no_harm(self, request: &Request) -> bool {
         let has_key = KEYS.iter().any(|name| request.header(name).is_some_and(|it| !it.is_empty()));
         match (self, request.method.as_str()) {
             (Self::InVain, _) => false,

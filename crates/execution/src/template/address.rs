@@ -26,8 +26,8 @@ pub(super) struct Address {
 }
 
 impl Address {
-    pub(super) fn compile(template: &str) -> Result<Self, TemplateError> {
-        let mut text = Text::compile(template, Place::Address)?;
+    pub(super) fn compile(template: &str, place: Place) -> Result<Self, TemplateError> {
+        let mut text = Text::compile(template, place)?;
         let origin = take_origin(&mut text)?;
         cut_fragment(&mut text);
         encode_literals(&mut text)?;

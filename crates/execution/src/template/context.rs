@@ -1,4 +1,4 @@
-//! What a template can see: the arguments of one call, and nothing else.
+//! What a template can see: the arguments of one call; of a request that follows another, also what came before.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -10,8 +10,11 @@ use serde_json::{Map, Value as Json};
 
 use super::piece::Piece;
 
-/// The one variable of templates.
+/// The one variable of most templates.
 pub(super) const ARGUMENTS: &str = "args";
+/// The first answer, for a request that follows it: its JSON, and its header `Location`.
+pub(super) const ANSWER: &str = "answer";
+pub(super) const LOCATION: &str = "location";
 /// Out of reach for templates: they may only use the names they know.
 const BUDGET: &str = "budget";
 
@@ -20,7 +23,26 @@ const TOO_LARGE: &str = "is too large to send";
 /// The arguments of a call, in the engine's own form too if that is asked for; it is cheap to share.
 pub(super) struct Shared<'a> {
     arguments: &'a Map<String, Json>,
+    before: Option<Before<'a>>,
     marked: OnceCell<Value>,
+}
+
+/// What came before: the answer to another request.
+#[derive(Clone, Copy)]
+pub(crate) struct Before<'a> {
+    pub(crate) answer: &'a Json,
+    pub(crate) location: Option<&'a str>,
+}
+
+impl Before<'_> {
+    fn variables(self) -> [(&'static str, Value); 2] {
+        let location = self.location.map(|text| Value::from_safe_string(text.to_owned()));
+        [(ANSWER, marked(self.answer)), (LOCATION, location.unwrap_or(Value::UNDEFINED))]
+    }
+
+    pub(super) fn context(self) -> Value {
+        Value::from_pairs(self.variables())
+    }
 }
 
 /// What the expressions of one place see.
@@ -47,7 +69,11 @@ impl Budget {
 
 impl<'a> Shared<'a> {
     pub(super) fn new(arguments: &'a Map<String, Json>) -> Self {
-        Self { arguments, marked: OnceCell::new() }
+        Self { arguments, before: None, marked: OnceCell::new() }
+    }
+
+    pub(super) fn after(arguments: &'a Map<String, Json>, before: Before<'a>) -> Self {
+        Self { before: Some(before), ..Self::new(arguments) }
     }
 
     /// With a budget for this many bytes.
@@ -79,7 +105,10 @@ impl Seen<'_> {
     pub(super) fn context(&self) -> Value {
         let arguments = self.shared.marked.get_or_init(|| marked_members(self.shared.arguments));
         let budget = Value::from_dyn_object(DynObject::new(Arc::clone(&self.budget)));
-        Value::from_pairs([(ARGUMENTS, arguments.clone()), (BUDGET, budget)])
+        let before = self.shared.before.map(Before::variables).into_iter().flatten();
+        Value::from_pairs(
+            [(ARGUMENTS, arguments.clone()), (BUDGET, budget)].into_iter().chain(before),
+        )
     }
 }
 

@@ -37,7 +37,7 @@ impl Direct {
     pub(super) fn read(source: &str, place: Place) -> Option<Self> {
         let mut reader = Reader(source);
         let read = match place {
-            Place::Address => reader.address(),
+            Place::Address | Place::NextAddress => reader.address(),
             Place::Header => reader.call("header", Reader::argument).map(Self::Header),
             Place::Body(BodyEncoding::Json) => reader.call("json", Reader::json),
             Place::CookieHeader | Place::Body(_) => None,

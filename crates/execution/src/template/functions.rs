@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, UndefinedBehavior, tests};
 
-use super::context::ARGUMENTS;
+use super::context::{ANSWER, ARGUMENTS, LOCATION};
+use super::piece::Place;
 
 /// The variable, and every function. The functions of places are not among them.
 const NAMES: [&str; 23] = [
@@ -57,8 +58,9 @@ pub(super) static VOCABULARY: LazyLock<Environment<'static>> = LazyLock::new(|| 
     environment
 });
 
-pub(super) fn is_known(name: &str) -> bool {
-    NAMES.contains(&name)
+/// Only what follows a first answer sees it.
+pub(super) fn is_known(name: &str, place: Place) -> bool {
+    NAMES.contains(&name) || place == Place::NextAddress && [ANSWER, LOCATION].contains(&name)
 }
 
 /// A named option of a function: `explode=true`.

@@ -55,6 +55,8 @@ impl From<Piece> for Value {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Place {
     Address,
+    /// Of a request that follows another one's answer.
+    NextAddress,
     Header,
     CookieHeader,
     Body(BodyEncoding),
@@ -63,7 +65,7 @@ pub(super) enum Place {
 impl Place {
     pub(super) fn function(self) -> &'static str {
         match self {
-            Self::Address => "in_address",
+            Self::Address | Self::NextAddress => "in_address",
             Self::Header => "in_header",
             Self::CookieHeader => "in_cookie_header",
             Self::Body(BodyEncoding::Json) => "in_json",

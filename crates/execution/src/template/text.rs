@@ -78,7 +78,7 @@ fn compile(source: &str, place: Place) -> Result<Stretch, TemplateError> {
     };
     let expression = VOCABULARY.compile_expression(source).map_err(wrong)?;
     let names = expression.undeclared_variables(false);
-    if let Some(name) = names.iter().find(|name| !is_known(name)) {
+    if let Some(name) = names.iter().find(|name| !is_known(name, place)) {
         return Err(TemplateError::UnknownName { name: shown(name) });
     }
     if names.is_empty() {
@@ -143,6 +143,6 @@ fn member(text: &str) -> Option<&str> {
     name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
 }
 
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
 }

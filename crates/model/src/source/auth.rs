@@ -126,6 +126,11 @@ pub struct AuthProblem {
 }
 
 impl Auth {
+    /// Whether what is shown is a token that is asked for, and may be refused although it was good.
+    pub fn is_a_token(&self) -> bool {
+        matches!(self, Self::ClientCredentials { .. } | Self::TokenExchange { .. })
+    }
+
     /// The word on the wire.
     pub fn kind(&self) -> &'static str {
         match self {

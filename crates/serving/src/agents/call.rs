@@ -4,12 +4,15 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use model::{ErrorCode, Outcome, ToolId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use toolcrib::{AgentView, CallDoor, NotFound};
+use toolcrib::{AgentView, CallContext, CallDoor, Identity, NotFound, ViewedTool};
 
+use super::pending::PendingCall;
+use super::prefer::Prefer;
 use crate::answer::Named;
 use crate::app::App;
 use crate::body::Exact;
@@ -17,6 +20,7 @@ use crate::caller::Caller;
 use crate::coming::Coming;
 use crate::problem::{Code, FieldError, Problem};
 use crate::route::Route;
+use crate::watching::principal;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -24,11 +28,13 @@ pub(crate) fn routes() -> Vec<Route> {
             .agent("agents", "Call a tool by its name or id")
             .takes::<Call>()
             .calls()
+            .may_defer::<PendingCall>()
             .answers_plain::<Outcome>(),
         Route::post("execute_tool", "/api/tools/{id}/execute", execute)
             .agent("agents", "Call a tool by its id")
             .may_take::<Execute>()
             .calls()
+            .may_defer::<PendingCall>()
             .answers_plain::<Outcome>(),
     ]
 }
@@ -61,43 +67,65 @@ async fn call(
     Caller(identity): Caller,
     State(app): State<App>,
     coming: Coming,
+    prefer: Prefer,
     Exact(call): Exact<Call>,
-) -> Result<Json<Outcome>, Problem> {
+) -> Result<Response, Problem> {
     let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Rest, &identity)).within(coming.patience());
-    let arguments = call.arguments.unwrap_or_default();
-    match (call.name, call.tool_id) {
-        (Some(name), None) => answer(view.call(&name, arguments).await?),
-        (None, Some(id)) => call_id(&view, &id, arguments).await,
-        (None, None) => Err(Problem::field("name", "is missing, and so is `tool_id`")),
-        (Some(_), Some(_)) => Err(Problem::field("tool_id", "stands beside `name`: send one")),
-    }
+    let view = view.via(coming.via(CallDoor::Rest, &identity));
+    let tool = match (call.name, call.tool_id) {
+        (Some(name), None) => view.find(&name),
+        (None, Some(id)) => find_id(&view, &id),
+        (None, None) => return Err(Problem::field("name", "is missing, and so is `tool_id`")),
+        (Some(_), Some(_)) => {
+            return Err(Problem::field("tool_id", "stands beside `name`: send one"));
+        }
+    };
+    carry_out(&app, &identity, view, tool, call.arguments, prefer).await
 }
 
 async fn execute(
     Caller(identity): Caller,
     State(app): State<App>,
     coming: Coming,
+    prefer: Prefer,
     Named(id): Named,
     Exact(call): Exact<Execute>,
-) -> Result<Json<Outcome>, Problem> {
+) -> Result<Response, Problem> {
     let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Rest, &identity)).within(coming.patience());
-    call_id(&view, &id, call.arguments.unwrap_or_default()).await
+    let view = view.via(coming.via(CallDoor::Rest, &identity));
+    let tool = find_id(&view, &id);
+    carry_out(&app, &identity, view, tool, call.arguments, prefer).await
 }
 
 /// A text that can be no id is the id of nothing.
-async fn call_id(
-    view: &AgentView,
-    id: &str,
-    arguments: Map<String, Value>,
-) -> Result<Json<Outcome>, Problem> {
-    let id: ToolId = id.parse().map_err(|_| {
-        let missing = NotFound::NoSuchTool { name: id.into() };
-        view.record_missing(&missing);
-        missing
-    })?;
-    answer(view.call_id(&id, arguments).await?)
+fn find_id(view: &AgentView, id: &str) -> Result<ViewedTool, NotFound> {
+    match id.parse::<ToolId>() {
+        Ok(id) => view.find_id(&id),
+        Err(_) => Err(NotFound::NoSuchTool { name: id.into() }),
+    }
+}
+
+/// Calls a tool. Whoever said so comes back for the result; so does everybody who calls what goes on for long.
+async fn carry_out(
+    app: &App,
+    identity: &Identity,
+    view: AgentView,
+    tool: Result<ViewedTool, NotFound>,
+    arguments: Option<Map<String, Value>>,
+    prefer: Prefer,
+) -> Result<Response, Problem> {
+    let tool = tool.inspect_err(|missing| view.record_missing(missing))?;
+    let arguments = arguments.unwrap_or_default();
+    if !prefer.respond_async && !tool.is_job() {
+        let view = view.within(prefer.patience());
+        let outcome = view.outcome_of(&tool, arguments, &CallContext::silent()).await;
+        return answer(outcome).map(IntoResponse::into_response);
+    }
+    let begun = app.pending.begin(app, principal(identity), view, tool, arguments)?;
+    match begun.ended_within(prefer.wait()).await {
+        Some(outcome) => answer(outcome).map(IntoResponse::into_response),
+        None => Ok(begun.goes_on()),
+    }
 }
 
 /// Arguments that do not fit were never sent anywhere, nor was what the caller's token does not allow: that is a mistake in

@@ -1,5 +1,6 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
+mod job;
 mod recorded;
 mod tries;
 
@@ -10,7 +11,7 @@ use std::time::Instant;
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
-use execution::{Arguments, Given};
+use execution::{Arguments, Given, Request};
 use model::{
     CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, SourceId, ToolId, ToolResult,
     TraceContext,
@@ -18,7 +19,7 @@ use model::{
 use serde_json::{Map, Value};
 use upstream::mcp::McpError;
 
-use super::ready::Ready;
+use super::ready::{HttpReady, Ready};
 use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
@@ -97,7 +98,7 @@ impl AgentView {
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
         let tool = self.find(name).inspect_err(|missing| self.record_missing(missing))?;
-        Ok(self.call_quietly(&tool, arguments).await)
+        Ok(self.outcome_of(&tool, arguments, &CallContext::silent()).await)
     }
 
     /// Calls a tool of the catalog by id, for a caller that hears nothing on the way and cannot be asked.
@@ -107,7 +108,7 @@ impl AgentView {
         arguments: Map<String, Value>,
     ) -> Result<Outcome, NotFound> {
         let tool = self.find_id(id).inspect_err(|missing| self.record_missing(missing))?;
-        Ok(self.call_quietly(&tool, arguments).await)
+        Ok(self.outcome_of(&tool, arguments, &CallContext::silent()).await)
     }
 
     /// Calls a tool that was found in this view.
@@ -120,9 +121,15 @@ impl AgentView {
         self.execute(tool, arguments, call).await
     }
 
-    async fn call_quietly(&self, tool: &ViewedTool, arguments: Map<String, Value>) -> Outcome {
-        let (start, id) = (Instant::now(), id_of(tool));
-        let why = match self.execute(tool, arguments, &CallContext::silent()).await {
+    /// What comes of a call of a tool that was found in this view, for a caller that cannot be asked.
+    pub async fn outcome_of(
+        &self,
+        tool: &ViewedTool,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Outcome {
+        let (start, id) = (Instant::now(), tool.known_as());
+        let why = match self.execute(tool, arguments, call).await {
             Called::Done(done) => return done.into_outcome(),
             Called::Unable(ability) => NoAnswer::Unable(ability).to_string(),
             Called::Asks(_) => NoAnswer::Later.to_string(),
@@ -162,7 +169,7 @@ impl AgentView {
         };
         if self.crib.refuses_calls() {
             recording.forget();
-            let (tool_id, start) = (id_of(tool), Instant::now());
+            let (tool_id, start) = (tool.known_as(), Instant::now());
             let by = DoneBy::Nobody(recorded::unrecordable());
             return Called::Done(Box::new(Done { tool_id, start, by }));
         }
@@ -184,7 +191,7 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Called {
-        let (start, tool_id) = (Instant::now(), id_of(tool));
+        let (start, tool_id) = (Instant::now(), tool.known_as());
         let by = match tool.origin() {
             Origin::Catalog(entry) => match self.execute_catalogued(entry, arguments, call).await {
                 Ok(by) => by,
@@ -257,8 +264,13 @@ impl AgentView {
         };
         let arguments = http.tool.checked(arguments)?;
         scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
-        let sent = self.send(&source.source, &entry.tool.id, http, &arguments, call.trace());
-        let outcome = sent.await?;
+        let outcome = match http.tool.is_job() {
+            true => self.do_job(source, http, &arguments, call).await?,
+            false => {
+                let request = request(http, &arguments)?;
+                self.send(&source.source, http, request, call.trace()).await?.outcome
+            }
+        };
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }
@@ -424,6 +436,11 @@ fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failu
     })
 }
 
+fn request(http: &HttpReady, arguments: &Map<String, Value>) -> Result<Request, Failure> {
+    let request = http.tool.request(arguments);
+    request.map_err(|error| Failure::new(error.code(), error.to_string(), false))
+}
+
 /// What a tool is of, where calls are recorded and counted.
 fn source_of(tool: &ViewedTool) -> &str {
     match tool.origin() {
@@ -433,16 +450,18 @@ fn source_of(tool: &ViewedTool) -> &str {
     }
 }
 
-/// A tool that is not in the catalog stands in records under this id.
-fn id_of(tool: &ViewedTool) -> ToolId {
-    let of_source = |source: &str| {
-        let source: SourceId = source.parse().expect("it is an id");
-        let named = ToolId::new(&source, tool.name());
-        named.unwrap_or_else(|_| ToolId::new(&source, "unnamed").expect("it is an id"))
-    };
-    match tool.origin() {
-        Origin::Catalog(entry) => entry.tool.id.clone(),
-        Origin::Provider(..) | Origin::Meta(_) => of_source(source_of(tool)),
+impl ViewedTool {
+    /// The id that outcomes and the record have for it, also if it is not in the catalog.
+    pub fn known_as(&self) -> ToolId {
+        let of_source = |source: &str| {
+            let source: SourceId = source.parse().expect("it is an id");
+            let named = ToolId::new(&source, self.name());
+            named.unwrap_or_else(|_| ToolId::new(&source, "unnamed").expect("it is an id"))
+        };
+        match self.origin() {
+            Origin::Catalog(entry) => entry.tool.id.clone(),
+            Origin::Provider(..) | Origin::Meta(_) => of_source(source_of(self)),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::upstreams::bridge::{Asking, Wanted};
 
 /// A tool that is ready to be called.
 pub(crate) enum Ready {
-    Http(Box<HttpReady>),
+    Http(Arc<HttpReady>),
     Mcp(Box<McpReady>),
 }
 
@@ -74,7 +74,7 @@ impl Ready {
         let client = client
             .allowing_texts(&source.profile.allow)
             .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
-        Ok(Self::Http(Box::new(HttpReady {
+        Ok(Self::Http(Arc::new(HttpReady {
             tool,
             output,
             client,

@@ -78,6 +78,12 @@ impl ViewedTool {
         }
     }
 
+    /// Whether its work goes on at the upstream after the first answer.
+    pub fn is_job(&self) -> bool {
+        let manifest = self.entry().and_then(|entry| entry.tool.served_manifest());
+        manifest.is_some_and(|manifest| matches!(manifest.execution, Execution::AsyncPoll { .. }))
+    }
+
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
     }

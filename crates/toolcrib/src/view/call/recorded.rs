@@ -4,7 +4,7 @@ use catalog::record::CallEnd;
 use model::{CallStatus, Content, ErrorCode, Failure, Primitive, ToolResult};
 use serde_json::{Map, Value};
 
-use super::{Called, Done, DoneBy, id_of, said, source_of};
+use super::{Called, Done, DoneBy, said, source_of};
 use crate::call::NoAnswer;
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::CallOutcome;
@@ -23,7 +23,7 @@ impl AgentView {
         let id = match tool.origin() {
             Origin::Catalog(entry) => entry.tool.id.as_str(),
             Origin::Provider(..) | Origin::Meta(_) => {
-                of_another = id_of(tool);
+                of_another = tool.known_as();
                 of_another.as_str()
             }
         };

@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use catalog::source::Source;
-use execution::Again;
-use model::{ErrorCode, Failure, Outcome, ToolId, TraceContext};
-use serde_json::{Map, Value};
+use execution::{Again, Reply, Request};
+use model::{ErrorCode, Failure, ToolId, TraceContext};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::http::Limits;
 
@@ -90,30 +89,29 @@ impl<'a> Tries<'a> {
 }
 
 impl AgentView {
-    /// Sends the request of a tool, and again if need be.
+    /// Sends a request of a tool, and again if need be.
     pub(super) async fn send(
         &self,
         source: &Source,
-        tool: &ToolId,
         http: &HttpReady,
-        arguments: &Map<String, Value>,
+        mut request: Request,
         trace: Option<&TraceContext>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Reply, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(Limits::default().deadline);
-        let mut tries = Tries::new(self, source, Some(tool), time);
+        let mut tries = Tries::new(self, source, Some(http.tool.id()), time);
         let mut pass = tries.first().await?;
         let start = Instant::now();
         loop {
-            let (mut outcome, again) =
-                self.send_once(source, http, (arguments, trace), &tries).await?;
+            let spare = Again::Once.does_no_harm(&request).then(|| request.clone());
+            let mut reply = self.send_once(source, http, (request, trace), &tries).await?;
+            let outcome = &mut reply.outcome;
             let error = outcome.error.as_ref();
             pass.end(tries.verdict(verdict(error, outcome.upstream_status), error));
             if let Some(failure) = &mut outcome.error {
-                let wished = failure.retry_after;
-                if http.tool.may_be_repeated(arguments, again)
-                    && let Some(next) = tries.next(wished).await
+                if let Some(spare) = spare.filter(|request| reply.again.does_no_harm(request))
+                    && let Some(next) = tries.next(failure.retry_after).await
                 {
-                    pass = next;
+                    (pass, request) = (next, spare);
                     continue;
                 }
                 tries.told(failure);
@@ -122,7 +120,7 @@ impl AgentView {
                 outcome.execution_time_ms =
                     start.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
             }
-            return Ok(outcome);
+            return Ok(reply);
         }
     }
 
@@ -131,28 +129,31 @@ impl AgentView {
         &self,
         source: &Source,
         http: &HttpReady,
-        (arguments, trace): (&Map<String, Value>, Option<&TraceContext>),
+        (request, trace): (Request, Option<&TraceContext>),
         tries: &Tries<'_>,
-    ) -> Result<(Outcome, Again), Failure> {
+    ) -> Result<Reply, Failure> {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
         let at = (&source.id, &source.profile);
         let client = keyring.identified(&http.client, at, http.origin.clone(), secrets).await?;
-        let mut is_first = true;
-        loop {
+        let send = async |request| {
             let given = keyring.given(&source.id, &source.profile, whose, secrets);
             let (given, held) = timeout_at(tries.until, given).await.map_err(|_| late())??;
             let given = traced(given, trace);
             let limits = Limits { deadline: tries.left(), ..Limits::default() };
-            let origin = http.origin.as_ref();
-            let sent = http.tool.call(&client, limits, arguments, &given, origin).await;
-            let Some(held) = held.filter(|_| sent.0.upstream_status == Some(401)) else {
-                return Ok(sent);
+            let reply =
+                http.tool.call(&client, limits, request, &given, http.origin.as_ref()).await;
+            let refused = held.filter(|_| reply.outcome.upstream_status == Some(401));
+            let is_stale = match refused {
+                Some(held) => keyring.refused(&held).await,
+                None => false,
             };
-            if !(keyring.refused(&held).await && is_first) {
-                return Ok(sent);
-            }
-            is_first = false;
+            Ok::<_, Failure>((reply, is_stale))
+        };
+        let spare = source.profile.auth.is_a_token().then(|| request.clone());
+        match (send(request).await?, spare) {
+            ((_, true), Some(request)) => Ok(send(request).await?.0),
+            ((reply, _), _) => Ok(reply),
         }
     }
 

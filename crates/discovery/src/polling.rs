@@ -1,0 +1,229 @@
+//! What a document says of work that goes on after its request was answered (requirement E2): `x-toolcrib-polling` of an
+//! operation, `polling` of an entry of an http manifest.
+//!
+//! The document is not ours: an address is a path below the source's own, in which only places of the answer and
+//! arguments are filled in; or one place of the answer that holds the whole address. Nothing of it is template code.
+
+use model::{CancelRequest, Polling};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::openapi::template::{argument, push_expression, push_literal, quoted};
+
+/// The most words, and the longest text.
+const WORDS: usize = 50;
+const TEXT: usize = 1_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default = "location")]
+    status_url: String,
+    status_path: String,
+    completed: Vec<Word>,
+    #[serde(default)]
+    failed: Vec<Word>,
+    #[serde(default)]
+    result_path: Option<String>,
+    #[serde(default)]
+    interval_ms: Option<u32>,
+    #[serde(default)]
+    max_interval_ms: Option<u32>,
+    #[serde(default)]
+    attempts: Option<u32>,
+    #[serde(default)]
+    cancel: Option<Cancel>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cancel {
+    #[serde(default = "delete")]
+    method: String,
+    url: String,
+}
+
+/// `"done"`, `true` or `3`.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Word {
+    Text(String),
+    Bool(bool),
+    Number(serde_json::Number),
+}
+
+fn location() -> String {
+    "{location}".to_owned()
+}
+
+fn delete() -> String {
+    "DELETE".to_owned()
+}
+
+/// Reads it, for a tool that is called below this base; or says what is wrong with it.
+pub(crate) fn read(base: &str, said: &Value) -> Result<Polling, String> {
+    let written = Written::deserialize(said).map_err(|error| error.to_string())?;
+    if written.completed.is_empty() {
+        return Err("`completed` names no status".to_owned());
+    }
+    let texts = [Some(&written.status_path), written.result_path.as_ref()];
+    if texts.into_iter().flatten().any(|text| TEXT < text.len()) {
+        return Err("a path is too long".to_owned());
+    }
+    let cancel = written.cancel.map(|cancel| {
+        let url_template = address(base, &cancel.url)?.into();
+        match ["DELETE", "POST", "PUT", "PATCH"].contains(&cancel.method.as_str()) {
+            true => Ok(CancelRequest { method: cancel.method.into(), url_template }),
+            false => Err("`cancel.method` is none of DELETE, POST, PUT and PATCH".to_owned()),
+        }
+    });
+    Ok(Polling {
+        status_url_template: address(base, &written.status_url)?.into(),
+        status_path: written.status_path.into(),
+        completed: words(written.completed)?,
+        failed: words(written.failed)?,
+        result_path: written.result_path.map(Into::into),
+        interval_ms: written.interval_ms.unwrap_or(Polling::INTERVAL_MS),
+        max_interval_ms: written.max_interval_ms.unwrap_or(Polling::MAX_INTERVAL_MS),
+        attempts: written.attempts.unwrap_or(Polling::ATTEMPTS),
+        cancel: cancel.transpose()?,
+    })
+}
+
+fn words(words: Vec<Word>) -> Result<Vec<Box<str>>, String> {
+    let words: Vec<Box<str>> = words
+        .into_iter()
+        .map(|word| match word {
+            Word::Text(text) => text.into(),
+            Word::Bool(word) => word.to_string().into(),
+            Word::Number(number) => number.to_string().into(),
+        })
+        .collect();
+    match words.len() <= WORDS && words.iter().all(|word| word.len() <= TEXT) {
+        true => Ok(words),
+        false => Err("there are too many statuses, or too long ones".to_owned()),
+    }
+}
+
+/// `/jobs/{answer.id}` below the base, or `{answer.links.status}` alone.
+fn address(base: &str, text: &str) -> Result<String, String> {
+    let shown =
+        || format!("`{}`", text.chars().take(80).flat_map(char::escape_debug).collect::<String>());
+    if TEXT < text.len() {
+        return Err("an address is too long".to_owned());
+    }
+    let mut template = String::new();
+    let whole = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+    if let Some(place) = whole.filter(|place| !place.contains(['{', '}'])) {
+        let place = told(place).ok_or_else(|| {
+            format!("{} is neither `{{location}}` nor a place like `{{answer.url}}`", shown())
+        })?;
+        push_expression(&mut template, &place);
+        return Ok(template);
+    }
+    let odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\\' | '#' | '%');
+    if !text.starts_with('/') || text.starts_with("//") || text.contains(odd) {
+        return Err(format!("{} is not a path below the source's url", shown()));
+    }
+    push_literal(&mut template, base);
+    let mut rest = text;
+    while let Some((literal, behind)) = rest.split_once('{') {
+        let (name, behind) =
+            behind.split_once('}').ok_or_else(|| format!("{} has a `{{` without end", shown()))?;
+        let place = match name.strip_prefix("args.") {
+            Some(name) if !name.is_empty() => Some(argument(name)),
+            _ => told(name).filter(|place| place != "location"),
+        };
+        let place = place.ok_or_else(|| {
+            format!("{} has a name that is neither `answer.…` nor `args.…`", shown())
+        })?;
+        push_literal(&mut template, literal);
+        push_expression(&mut template, &place);
+        rest = behind;
+    }
+    push_literal(&mut template, rest);
+    Ok(template)
+}
+
+/// A place in what the upstream answered: `answer["job"][0]["id"]`
+fn told(name: &str) -> Option<String> {
+    if name == "location" {
+        return Some(name.to_owned());
+    }
+    let mut place = "answer".to_owned();
+    for step in name.strip_prefix("answer.")?.split('.') {
+        let is_number =
+            !step.is_empty() && step.len() <= 9 && step.bytes().all(|c| c.is_ascii_digit());
+        match is_number {
+            true => place.push_str(&format!("[{step}]")),
+            false if step.is_empty() => return None,
+            false => place.push_str(&format!("[{}]", quoted(step))),
+        }
+    }
+    Some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(address: &str) -> Result<String, String> {
+        super::address("https://api.test/v1", address)
+    }
+
+    #[test]
+    fn an_address_is_below_the_base_or_told_whole() {
+        let filled =
+            r#"https://api.test/v1/{{ args["shop"] }}/jobs/{{ answer["jobs"][0]["id"] }}?x=1"#;
+        assert_eq!(of("/{args.shop}/jobs/{answer.jobs.0.id}?x=1").unwrap(), filled);
+        assert_eq!(of("{location}").unwrap(), "{{ location }}");
+        assert_eq!(of("{answer.urls.get}").unwrap(), r#"{{ answer["urls"]["get"] }}"#);
+        let code = of("/{answer.a\"]}/{answer.{{7}}}");
+        assert!(code.is_ok_and(|template| !template.contains("{{7")), "no text is code");
+        for bad in [
+            "jobs",
+            "//evil.test/x",
+            "https://evil.test/{answer.id}",
+            "/a b",
+            "/a%2f",
+            "/{id}",
+            "/{answer.}",
+            "/{answer",
+            "{args.url}",
+            "{location}x",
+            "/{location}",
+            "",
+        ] {
+            assert!(of(bad).is_err(), "{bad}: {:?}", of(bad));
+        }
+    }
+
+    #[test]
+    fn all_of_it_is_read_and_what_is_wrong_is_said() {
+        let said = json!({
+            "status_url": "/jobs/{answer.id}", "status_path": "state", "completed": ["done", true, 3],
+            "failed": ["broken"], "result_path": "result", "interval_ms": 200, "attempts": 5,
+            "cancel": {"url": "/jobs/{answer.id}"},
+        });
+        let polling = serde_json::to_value(read("https://api.test", &said).unwrap()).unwrap();
+        assert_eq!(
+            polling,
+            json!({
+                "status_url_template": "https://api.test/jobs/{{ answer[\"id\"] }}", "status_path": "state",
+                "completed": ["done", "true", "3"], "failed": ["broken"], "result_path": "result",
+                "interval_ms": 200, "attempts": 5,
+                "cancel": {"method": "DELETE", "url_template": "https://api.test/jobs/{{ answer[\"id\"] }}"},
+            })
+        );
+        let wrong = |said: Value| read("https://api.test", &said).unwrap_err();
+        assert!(wrong(json!(true)).contains("invalid type"));
+        assert!(wrong(json!({"status_path": "s"})).contains("`completed`"));
+        assert!(wrong(json!({"status_path": "s", "completed": []})).contains("names no status"));
+        assert!(wrong(json!({"status_path": "s", "completed": ["x"], "url": 1})).contains("`url`"));
+        let cancel = json!({"method": "GET", "url": "/x"});
+        let said = json!({"status_path": "s", "completed": ["x"], "cancel": cancel});
+        assert!(wrong(said).contains("none of DELETE"));
+    }
+}

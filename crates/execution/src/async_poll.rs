@@ -1,0 +1,347 @@
+//! Work that goes on at the upstream after its request was answered (requirement E2): how to ask for it, how often, and
+//! what the answers mean.
+//!
+//! A job is pure: whoever drives it waits, sends its requests and tells it what came back. Nothing of an upstream makes it
+//! ask without end, and what follows the first request goes where that went.
+
+mod path;
+
+use std::time::{Duration, Instant};
+
+use model::{CallStatus, ErrorCode, Failure, Outcome, Polling, ToolId};
+use serde_json::{Map, Value};
+use upstream::http::Method;
+use url::Url;
+
+use self::path::Path;
+use crate::answer::{beginning_of, plain_text};
+use crate::template::{Before, NextAddress};
+use crate::{Again, Credentials, Request, TemplateError};
+
+/// How long a job may take in all, from its first request on.
+pub const JOB_DEADLINE: Duration = Duration::from_secs(60 * 60);
+/// How long a request may take that says a job is not wanted any more.
+pub const CANCEL_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The shortest and the longest wait, whatever a manifest says, in milliseconds.
+const WAITS: (u32, u32) = (100, 10 * 60 * 1_000);
+/// How often is asked at most, whatever a manifest says.
+const MOST_ATTEMPTS: u32 = 1_000;
+/// The longest wait that an upstream can ask for.
+const RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
+/// How many looks may fail one after the other.
+const FAILED_LOOKS: u32 = 5;
+/// How much of a status is told, in characters.
+const WORD: usize = 80;
+
+/// How jobs of one tool are followed.
+pub(crate) struct Follow {
+    status: NextAddress,
+    status_path: Path,
+    completed: Vec<Box<str>>,
+    failed: Vec<Box<str>>,
+    result_path: Option<Path>,
+    first_wait: Duration,
+    longest_wait: Duration,
+    attempts: u32,
+    cancel: Option<(Box<str>, NextAddress)>,
+    /// Whether the first request does no harm if it is sent again.
+    is_repeatable: bool,
+}
+
+/// What came back for a request of a job, the first or a later one.
+pub struct Reply {
+    /// As of any call.
+    pub outcome: Outcome,
+    pub(crate) url: Option<Url>,
+    pub(crate) location: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    /// What may come of sending the request again.
+    pub again: Again,
+    /// What must not be in a failure.
+    pub(crate) hidden: Credentials,
+}
+
+impl Reply {
+    /// Nothing was sent.
+    pub fn unsent(tool_id: ToolId, failure: Failure) -> Self {
+        let retry_after = failure.retry_after.map(Duration::from_secs);
+        let outcome = Outcome {
+            tool_id,
+            status: CallStatus::Failed,
+            result: None,
+            content: Vec::new(),
+            error: Some(failure),
+            execution_time_ms: 0,
+            upstream_status: None,
+        };
+        let (again, hidden) = (Again::InVain, Credentials::new());
+        Self { outcome, url: None, location: None, retry_after, again, hidden }
+    }
+}
+
+/// What the first answer leads to.
+pub enum Begun<'a> {
+    /// Nothing is left to ask for.
+    Over(Box<Outcome>),
+    /// It goes on.
+    Goes(Box<Job<'a>>),
+}
+
+/// What a look at a job says.
+pub enum Looked {
+    /// It has come to its end.
+    Over(Box<Outcome>),
+    /// It goes on; so the upstream says, in a word.
+    Goes(String),
+}
+
+/// Work that goes on.
+pub struct Job<'a> {
+    follow: &'a Follow,
+    known: Known,
+    status: Url,
+    cancel: Option<Request>,
+    wait: Duration,
+    asked_to_wait: Option<Duration>,
+    looks: u32,
+    failed_looks: u32,
+}
+
+/// What is known of a job.
+struct Known {
+    tool_id: ToolId,
+    start: Instant,
+    /// The status that was last heard, in a word; empty if there was none.
+    word: String,
+    upstream_status: Option<u16>,
+}
+
+impl Follow {
+    pub(crate) fn compile(method: &str, polling: &Polling) -> Result<Self, TemplateError> {
+        let cancel = polling.cancel.as_ref().map(|cancel| {
+            let address = NextAddress::compile(&cancel.url_template)?;
+            match model::header::is_token(&cancel.method) {
+                true => Ok((cancel.method.clone(), address)),
+                false => {
+                    Err(TemplateError::Method { method: cancel.method.escape_debug().collect() })
+                }
+            }
+        });
+        let first = polling.interval_ms.clamp(WAITS.0, WAITS.1);
+        let longest = polling.max_interval_ms.clamp(first, WAITS.1);
+        let method = Method::from_bytes(method.as_bytes());
+        Ok(Self {
+            status: NextAddress::compile(&polling.status_url_template)?,
+            status_path: Path::read(&polling.status_path),
+            completed: polling.completed.clone(),
+            failed: polling.failed.clone(),
+            result_path: polling.result_path.as_deref().map(Path::read),
+            first_wait: Duration::from_millis(first.into()),
+            longest_wait: Duration::from_millis(longest.into()),
+            attempts: polling.attempts.clamp(1, MOST_ATTEMPTS),
+            cancel: cancel.transpose()?,
+            is_repeatable: method.is_ok_and(|method| method.is_idempotent()),
+        })
+    }
+
+    /// What the answer to the first request leads to. It may be the end already.
+    pub(crate) fn begun(
+        &self,
+        start: Instant,
+        arguments: &Map<String, Value>,
+        reply: Reply,
+    ) -> Begun<'_> {
+        if reply.outcome.status == CallStatus::Failed {
+            return Begun::Over(Box::new(reply.outcome));
+        }
+        let answer = reply.outcome.result.as_ref().unwrap_or(&Value::Null);
+        let before = Before { answer, location: reply.location.as_deref() };
+        let from = reply.url.as_ref();
+        let address = |of: &NextAddress| match from {
+            Some(from) => of.render(arguments, before, from),
+            None => Err(TemplateError::Address { rule: "of the first request is not known" }),
+        };
+        let known = Known {
+            tool_id: reply.outcome.tool_id.clone(),
+            start,
+            word: self.word(answer),
+            upstream_status: reply.outcome.upstream_status,
+        };
+        if let Some(end) = self.end(&known, answer, &reply.hidden) {
+            return Begun::Over(Box::new(end));
+        }
+        let status = match address(&self.status) {
+            Ok(status) => status,
+            Err(error) => {
+                let message =
+                    format!("the work was begun, and nobody can ask how it goes: {error}");
+                return Begun::Over(Box::new(known.failed(ErrorCode::PollFailed, message, false)));
+            }
+        };
+        // Without an address, it cannot be said; that is no reason not to follow it.
+        let cancel = self.cancel.as_ref().and_then(|(method, of)| {
+            let url = address(of).ok()?;
+            Some(Request { method: method.to_string(), url, headers: Vec::new(), body: None })
+        });
+        Begun::Goes(Box::new(Job {
+            follow: self,
+            known,
+            status,
+            cancel,
+            wait: self.first_wait,
+            asked_to_wait: reply.retry_after.map(|wait| wait.min(RETRY_AFTER)),
+            looks: 0,
+            failed_looks: 0,
+        }))
+    }
+
+    /// The status that an answer tells, in a word; empty if there is none.
+    fn word(&self, answer: &Value) -> String {
+        match self.status_path.find(answer) {
+            Some(Value::String(text)) => plain_text(text).chars().take(WORD).collect(),
+            Some(Value::Number(number)) => number.to_string(),
+            Some(Value::Bool(word)) => word.to_string(),
+            Some(Value::Null | Value::Array(_) | Value::Object(_)) | None => String::new(),
+        }
+    }
+
+    /// The end, if an answer says that it is there.
+    fn end(&self, known: &Known, answer: &Value, hidden: &Credentials) -> Option<Outcome> {
+        let is_among = |words: &[Box<str>]| words.iter().any(|word| **word == *known.word);
+        if known.word.is_empty() {
+            return None;
+        }
+        if is_among(&self.failed) {
+            let said = beginning_of(answer, hidden);
+            let message = format!("the upstream says that the work failed: {said}");
+            return Some(known.failed(ErrorCode::PollFailed, message, false));
+        }
+        if !is_among(&self.completed) {
+            return None;
+        }
+        let result = match &self.result_path {
+            None => Some(answer),
+            Some(path) => path.find(answer),
+        };
+        let Some(result) = result else {
+            let path = self.result_path.as_ref().map(ToString::to_string);
+            let path = path.unwrap_or_default();
+            let message = format!("the work is done, and its answer has no result at `{path}`");
+            return Some(known.failed(ErrorCode::PollFailed, message, false));
+        };
+        Some(Outcome {
+            status: CallStatus::Completed,
+            result: Some(result.clone()),
+            error: None,
+            ..known.outcome()
+        })
+    }
+}
+
+impl Job<'_> {
+    /// How long to wait before the next look; none if there were enough.
+    pub fn wait(&mut self) -> Option<Duration> {
+        if self.follow.attempts <= self.looks {
+            return None;
+        }
+        self.looks += 1;
+        let wait = self.wait.max(self.asked_to_wait.take().unwrap_or_default());
+        self.wait = (self.wait * 3 / 2).min(self.follow.longest_wait);
+        Some(wait)
+    }
+
+    /// How often was looked.
+    pub fn looks(&self) -> u32 {
+        self.looks
+    }
+
+    /// Asks how it goes.
+    pub fn status(&self) -> Request {
+        let accept = ("Accept".to_owned(), "application/json".to_owned());
+        let (method, url) = ("GET".to_owned(), self.status.clone());
+        Request { method, url, headers: vec![accept], body: None }
+    }
+
+    /// Says that it is not wanted any more, if that can be said.
+    pub fn cancel(&self) -> Option<Request> {
+        self.cancel.clone()
+    }
+
+    /// What an answer to a look means.
+    pub fn heard(&mut self, reply: Reply) -> Looked {
+        self.known.upstream_status = reply.outcome.upstream_status.or(self.known.upstream_status);
+        self.asked_to_wait = reply.retry_after.map(|wait| wait.min(RETRY_AFTER));
+        if let Some(failure) = reply.outcome.error {
+            return self.not_heard(failure, reply.outcome.upstream_status);
+        }
+        self.failed_looks = 0;
+        let answer = reply.outcome.result.unwrap_or_default();
+        self.known.word = self.follow.word(&answer);
+        match self.follow.end(&self.known, &answer, &reply.hidden) {
+            Some(end) => Looked::Over(Box::new(end)),
+            None => Looked::Goes(self.known.word.clone()),
+        }
+    }
+
+    /// A look that fails says nothing about the job, unless it goes on like that.
+    fn not_heard(&mut self, failure: Failure, status: Option<u16>) -> Looked {
+        let is_passing = match (failure.code, status) {
+            // We ourselves have not sent it.
+            (ErrorCode::RateLimited | ErrorCode::CircuitOpen, _) => {
+                return Looked::Goes(failure.message);
+            }
+            (ErrorCode::UpstreamTimeout | ErrorCode::UpstreamConnectionError, _) => {
+                failure.retryable
+            }
+            // What was just begun may not be known everywhere.
+            (_, Some(404 | 408 | 425 | 429 | 500..)) => true,
+            _ => false,
+        };
+        self.failed_looks += 1;
+        if is_passing && self.failed_looks < FAILED_LOOKS {
+            return Looked::Goes(failure.message);
+        }
+        let message = format!("nobody can say how the work goes: {}", failure.message);
+        let can_repeat = is_passing && self.follow.is_repeatable;
+        Looked::Over(Box::new(self.known.failed(ErrorCode::PollFailed, message, can_repeat)))
+    }
+
+    /// It took too long, or was asked for too often.
+    pub fn out_of_time(&self) -> Outcome {
+        let said = match self.known.word.is_empty() {
+            true => format!("there is no status at `{}`", self.follow.status_path),
+            false => format!("its status is `{}`", self.known.word),
+        };
+        let message = format!("the work did not end in time after {} looks: {said}", self.looks);
+        self.known.failed(ErrorCode::PollTimeout, message, self.follow.is_repeatable)
+    }
+}
+
+impl Known {
+    fn failed(&self, code: ErrorCode, message: String, retryable: bool) -> Outcome {
+        Outcome { error: Some(Failure::new(code, message, retryable)), ..self.outcome() }
+    }
+
+    fn outcome(&self) -> Outcome {
+        Outcome {
+            tool_id: self.tool_id.clone(),
+            status: CallStatus::Failed,
+            result: None,
+            content: Vec::new(),
+            error: None,
+            execution_time_ms: u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX),
+            upstream_status: self.upstream_status,
+        }
+    }
+}
+
+/// The seconds of a `Retry-After`. Dates are left aside: clocks differ.
+pub(crate) fn retry_after(header: Option<&str>) -> Option<Duration> {
+    let text = header.map(str::trim).filter(|text| !text.is_empty() && text.len() <= 9)?;
+    let seconds = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
+    seconds.map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,197 @@
+//! A job, answer by answer, without a network or a clock.
+
+use serde_json::json;
+
+use super::*;
+
+fn polling() -> Polling {
+    let polling = json!({
+        "status_url_template": "https://api.test/jobs/{{ answer.id }}", "status_path": "job.state",
+        "completed": ["done", "true"], "failed": ["broken"], "result_path": "job.result",
+        "cancel": {"method": "DELETE", "url_template": "https://api.test/jobs/{{ answer.id }}"},
+    });
+    serde_json::from_value(polling).unwrap()
+}
+
+fn reply(status: u16, answer: Value) -> Reply {
+    let hidden = [("token".to_owned(), "hunter2".into())].into();
+    let failed = Failure::new(ErrorCode::UpstreamError, format!("status {status}"), false);
+    let is_good = (200..300).contains(&status);
+    let mut reply = Reply::unsent("s:a".parse().unwrap(), failed.clone());
+    reply.outcome.upstream_status = Some(status);
+    reply.outcome.error = (!is_good).then_some(failed);
+    if is_good {
+        reply.outcome.status = CallStatus::Completed;
+        reply.outcome.result = Some(answer);
+    }
+    Reply { url: Some("https://api.test/jobs".parse().unwrap()), hidden, ..reply }
+}
+
+fn follow(method: &str, polling: &Polling) -> Follow {
+    Follow::compile(method, polling).ok().unwrap()
+}
+
+fn begin<'a>(follow: &'a Follow, answer: &Value) -> Begun<'a> {
+    follow.begun(Instant::now(), &Map::new(), reply(202, answer.clone()))
+}
+
+fn going(follow: &Follow) -> Box<Job<'_>> {
+    match begin(follow, &json!({"id": 7})) {
+        Begun::Goes(job) => job,
+        Begun::Over(outcome) => panic!("{outcome:?}"),
+    }
+}
+
+fn state(word: impl Into<Value>) -> Reply {
+    reply(200, json!({"job": {"state": word.into(), "result": {"n": 1}}}))
+}
+
+fn over(looked: Looked) -> Outcome {
+    match looked {
+        Looked::Over(outcome) => *outcome,
+        Looked::Goes(word) => panic!("it goes on: {word}"),
+    }
+}
+
+fn failure(looked: Looked) -> (ErrorCode, bool, String) {
+    let failure = over(looked).error.unwrap();
+    (failure.code, failure.retryable, failure.message)
+}
+
+fn goes_on(looked: Looked) -> String {
+    match looked {
+        Looked::Goes(word) => word,
+        Looked::Over(outcome) => panic!("{outcome:?}"),
+    }
+}
+
+#[test]
+fn it_is_asked_for_until_it_is_done() {
+    let follow = follow("POST", &polling());
+    let mut job = going(&follow);
+    let request = job.status();
+    assert_eq!((request.method.as_str(), request.url.as_str()), ("GET", "https://api.test/jobs/7"));
+    assert_eq!(goes_on(job.heard(state("queued"))), "queued");
+    assert_eq!(goes_on(job.heard(state("a\u{1b}[2J"))), "a\\u{1b}[2J");
+    let outcome = over(job.heard(state("done")));
+    assert_eq!((outcome.status, outcome.result), (CallStatus::Completed, Some(json!({"n": 1}))));
+    assert_eq!(over(job.heard(state(true))).status, CallStatus::Completed);
+}
+
+#[test]
+fn what_is_done_at_once_is_not_asked_for() {
+    let follow = follow("POST", &polling());
+    let done = json!({"job": {"state": "done", "result": 5}});
+    let Begun::Over(outcome) = begin(&follow, &done) else { panic!("it goes on") };
+    assert_eq!(outcome.result, Some(json!(5)));
+    let refused = follow.begun(Instant::now(), &Map::new(), reply(400, Value::Null));
+    assert!(matches!(refused, Begun::Over(outcome) if outcome.upstream_status == Some(400)));
+}
+
+#[test]
+fn what_cannot_be_followed_says_that_it_was_begun() {
+    let follow = follow("POST", &polling());
+    for answer in [json!({}), json!({"id": ".."}), json!("x"), Value::Null] {
+        let Begun::Over(outcome) = begin(&follow, &answer) else { panic!("it goes on") };
+        let failure = outcome.error.unwrap();
+        assert_eq!((failure.code, failure.retryable), (ErrorCode::PollFailed, false));
+        assert!(failure.message.starts_with("the work was begun"), "{}", failure.message);
+    }
+}
+
+#[test]
+fn a_failure_is_told_in_the_words_of_the_upstream_but_without_credentials() {
+    let follow = follow("PUT", &polling());
+    let answer = json!({"job": {"state": "broken", "why": "no hunter2"}});
+    let (code, retryable, message) = failure(going(&follow).heard(reply(200, answer)));
+    assert_eq!((code, retryable), (ErrorCode::PollFailed, false));
+    assert!(message.contains("no ***"), "{message}");
+    let answer = json!({"job": {"state": "done"}});
+    let (code, _, message) = failure(going(&follow).heard(reply(200, answer)));
+    assert_eq!(code, ErrorCode::PollFailed);
+    assert!(message.ends_with("no result at `job.result`"), "{message}");
+}
+
+#[test]
+fn waits_grow_and_there_are_only_so_many() {
+    let follow = follow("POST", &polling());
+    let mut job = going(&follow);
+    let waits: Vec<Duration> = std::iter::from_fn(|| job.wait()).collect();
+    let seconds: Vec<f64> = waits.iter().map(Duration::as_secs_f64).collect();
+    assert_eq!(&seconds[..4], [1.0, 1.5, 2.25, 3.375]);
+    assert_eq!((seconds.len(), seconds[59]), (60, 30.0));
+    let failure = job.out_of_time().error.unwrap();
+    assert_eq!((failure.code, failure.retryable), (ErrorCode::PollTimeout, false));
+    assert!(failure.message.ends_with("there is no status at `job.state`"), "{}", failure.message);
+    let wild = Polling { interval_ms: 0, max_interval_ms: 0, attempts: u32::MAX, ..polling() };
+    let wild = super::Follow::compile("PUT", &wild).ok().unwrap();
+    let mut job = going(&wild);
+    assert_eq!(std::iter::from_fn(|| job.wait()).min(), Some(Duration::from_millis(100)));
+    assert_eq!(job.looks(), MOST_ATTEMPTS);
+    assert!(job.out_of_time().error.unwrap().retryable);
+}
+
+#[test]
+fn an_upstream_may_ask_for_a_longer_wait_within_bounds() {
+    for (header, seconds) in [
+        ("7", Some(7)),
+        (" 0 ", Some(0)),
+        ("999999999", Some(999_999_999)),
+        ("9999999999999999999999", None),
+        ("NaN", None),
+        ("-1", None),
+        ("1e3", None),
+        ("inf", None),
+        ("", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", None),
+    ] {
+        assert_eq!(retry_after(Some(header)), seconds.map(Duration::from_secs), "{header}");
+    }
+    let follow = follow("POST", &polling());
+    let mut job = going(&follow);
+    let later =
+        |seconds| Reply { retry_after: Some(Duration::from_secs(seconds)), ..state("queued") };
+    goes_on(job.heard(later(7)));
+    assert_eq!(job.wait(), Some(Duration::from_secs(7)));
+    assert_eq!(job.wait(), Some(Duration::from_millis(1_500)), "it was for one wait");
+    goes_on(job.heard(later(u64::MAX)));
+    assert_eq!(job.wait(), Some(RETRY_AFTER));
+    goes_on(job.heard(later(0)));
+    assert!(job.wait() > Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn looks_may_fail_but_not_again_and_again() {
+    let follow = follow("PUT", &polling());
+    let mut job = going(&follow);
+    for _ in 0..3 {
+        for status in [500, 503, 404, 429] {
+            goes_on(job.heard(reply(status, Value::Null)));
+        }
+        assert_eq!(goes_on(job.heard(state("queued"))), "queued");
+    }
+    for _ in 1..FAILED_LOOKS {
+        goes_on(job.heard(reply(502, Value::Null)));
+    }
+    let (code, retryable, message) = failure(job.heard(reply(502, Value::Null)));
+    assert_eq!((code, retryable), (ErrorCode::PollFailed, true));
+    assert!(message.contains("status 502"), "{message}");
+    let (code, retryable, _) = failure(going(&follow).heard(reply(403, Value::Null)));
+    assert_eq!((code, retryable), (ErrorCode::PollFailed, false));
+    // What we ourselves hold back is no fault of the upstream.
+    let limited = Failure::new(ErrorCode::RateLimited, "later".to_owned(), true);
+    for _ in 0..20 {
+        let limited = Failure { retry_after: Some(9), ..limited.clone() };
+        goes_on(job.heard(Reply::unsent("s:a".parse().unwrap(), limited)));
+    }
+    assert!(job.wait() >= Some(Duration::from_secs(9)));
+}
+
+#[test]
+fn it_says_how_to_cancel_it_if_that_can_be_said() {
+    let follow_it = follow("POST", &polling());
+    let request = going(&follow_it).cancel().unwrap();
+    assert_eq!((request.method.as_str(), request.url.path()), ("DELETE", "/jobs/7"));
+    let without = follow("POST", &Polling { cancel: None, ..polling() });
+    assert_eq!(going(&without).cancel(), None);
+}

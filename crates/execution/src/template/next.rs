@@ -1,0 +1,154 @@
+//! The address of a request that follows another: it sees the first answer, and stays at the origin that gave it.
+//!
+//! Either it is a template like any other, or one expression that stands alone: then the upstream tells the whole
+//! address. No argument is seen there: an agent does not choose where requests go.
+
+use minijinja::Expression;
+use serde_json::{Map, Value as Json};
+use upstream::egress::MAX_URL;
+use url::Url;
+
+use super::TemplateError;
+use super::address::{self, Address};
+use super::context::{ANSWER, Before, LOCATION, Shared};
+use super::functions::VOCABULARY;
+use super::piece::Place;
+use super::scan::{Span, spans};
+use super::text::shown;
+
+const ELSEWHERE: &str = "would lead to another origin than the first request";
+
+pub(crate) struct NextAddress(Way);
+
+enum Way {
+    /// Filled in by us.
+    Filled(Box<Address>),
+    /// Told by the upstream.
+    Told(Box<Expression<'static, 'static>>),
+}
+
+impl NextAddress {
+    pub(crate) fn compile(template: &str) -> Result<Self, TemplateError> {
+        match *spans(template)? {
+            [Span::Expression(source)] => Ok(Self(Way::Told(told(source)?))),
+            _ => {
+                let address = Address::compile(template, Place::NextAddress)?;
+                Ok(Self(Way::Filled(Box::new(address))))
+            }
+        }
+    }
+
+    /// The address after an answer that came from this url.
+    pub(crate) fn render(
+        &self,
+        arguments: &Map<String, Json>,
+        before: Before<'_>,
+        from: &Url,
+    ) -> Result<Url, TemplateError> {
+        let url = match &self.0 {
+            Way::Filled(address) => {
+                let shared = Shared::after(arguments, before);
+                address.render(&shared.within(address::BUDGET))?
+            }
+            Way::Told(expression) => resolved(expression, before, from)?,
+        };
+        match url.origin() == from.origin() {
+            true => Ok(url),
+            false => Err(TemplateError::Address { rule: ELSEWHERE }),
+        }
+    }
+}
+
+fn told(source: &str) -> Result<Box<Expression<'static, 'static>>, TemplateError> {
+    let wrong = |error: minijinja::Error| TemplateError::Expression {
+        expression: shown(source),
+        reason: shown(error.detail().unwrap_or("the engine does not say why")),
+    };
+    let expression = VOCABULARY.compile_expression_owned(source.to_owned()).map_err(wrong)?;
+    let names = expression.undeclared_variables(false);
+    match names.iter().find(|name| ![ANSWER, LOCATION].contains(&name.as_str())) {
+        Some(name) => Err(TemplateError::UnknownName { name: shown(name) }),
+        None => Ok(Box::new(expression)),
+    }
+}
+
+fn resolved(
+    expression: &Expression<'_, '_>,
+    before: Before<'_>,
+    from: &Url,
+) -> Result<Url, TemplateError> {
+    let none = TemplateError::Address { rule: "is not in the first answer" };
+    let Ok(value) = expression.eval(before.context()) else { return Err(none) };
+    let text = value.as_str().filter(|text| !text.is_empty()).ok_or(none)?;
+    let unreadable = TemplateError::Address { rule: "that the first answer tells cannot be read" };
+    let mut url =
+        from.join(text).ok().filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
+    url.set_fragment(None);
+    match url.username().is_empty() && url.password().is_none() {
+        true => Ok(url),
+        false => Err(TemplateError::Address { rule: "that the first answer tells names a user" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn next(template: &str, answer: &Json, location: Option<&str>) -> Result<String, String> {
+        let arguments = json!({"shop": "a/b"}).as_object().cloned().unwrap_or_default();
+        let from: Url = "https://api.test/v1/jobs".parse().unwrap();
+        let before = Before { answer, location };
+        let address = NextAddress::compile(template).map_err(|error| error.to_string())?;
+        let url = address.render(&arguments, before, &from);
+        url.map(|url| url.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn it_is_filled_in_from_the_arguments_and_the_first_answer() {
+        let template = "https://api.test/{{ args.shop }}/jobs/{{ answer.job[\"id\"] }}";
+        let job = |id: Json| next(template, &json!({"job": {"id": id}}), None);
+        assert_eq!(job(json!(7)).unwrap(), "https://api.test/a%2Fb/jobs/7");
+        assert_eq!(job(json!("../x?y")).unwrap(), "https://api.test/a%2Fb/jobs/..%2Fx%3Fy");
+        for id in [json!(".."), json!(""), json!(null)] {
+            assert!(job(id).is_err());
+        }
+        assert!(next(template, &json!([]), None).is_err());
+        let elsewhere = next("https://other.test/{{ answer.id }}", &json!({"id": 1}), None);
+        assert!(elsewhere.unwrap_err().contains("another origin"));
+    }
+
+    #[test]
+    fn an_address_that_the_upstream_tells_stays_at_its_origin() {
+        let told = |text: &str| next("{{ answer.status_url }}", &json!({"status_url": text}), None);
+        assert_eq!(told("/v1/jobs/7?a=b#c").unwrap(), "https://api.test/v1/jobs/7?a=b");
+        assert_eq!(told("https://api.test/x").unwrap(), "https://api.test/x");
+        for bad in [
+            "http://169.254.169.254/latest",
+            "//evil.test/x",
+            "http://api.test/x",
+            "https://api.test:444/x",
+            "https://user@api.test/x",
+            "https://api.test@evil.test/",
+            "\\\\evil.test\\x",
+            "file:///etc/passwd",
+            "data:,x",
+            "",
+        ] {
+            assert!(told(bad).is_err(), "{bad}: {:?}", told(bad));
+        }
+        assert_eq!(
+            next("{{ location }}", &Json::Null, Some("8")).unwrap(),
+            "https://api.test/v1/8"
+        );
+        assert!(next("{{ location }}", &Json::Null, None).is_err());
+        assert!(next("{{ answer.status_url }}", &json!({"status_url": 7}), None).is_err());
+        assert!(next("{{ args.shop }}", &Json::Null, None).unwrap_err().contains("`args`"));
+    }
+
+    #[test]
+    fn only_what_follows_an_answer_sees_one() {
+        assert!(Address::compile("https://api.test/{{ answer.id }}", Place::Address).is_err());
+    }
+}

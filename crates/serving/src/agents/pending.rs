@@ -1,0 +1,354 @@
+//! Calls over REST that go on after their request was answered: looked at, and cancelled, by whoever made them.
+//!
+//! A call lives on the node that began it. Its id cannot be guessed, and for anybody else there is no such call. Results
+//! are kept for an hour, and only so many of them.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, LOCATION, RETRY_AFTER};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::FutureExt as _;
+use jiff::Timestamp;
+use model::{CallStatus, ErrorCode, Failure, Outcome, ToolId};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use toolcrib::{Abilities, AgentView, CallContext, Clock as _, Said, SystemClock, ViewedTool};
+
+use crate::answer::Named;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::problem::{Code, Problem};
+use crate::route::Route;
+use crate::watching::principal;
+
+/// How long a result is kept.
+const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
+/// How long a call may take: a little longer than work that is followed.
+const RUNS_FOR: Duration = Duration::from_secs(61 * 60);
+/// How many there are at once: of one caller, and of all.
+const OF_ONE: usize = 100;
+const OF_ALL: usize = 10_000;
+/// How many bytes of results: of one caller, and of all.
+const BYTES_OF_ONE: usize = 32 << 20;
+const BYTES_OF_ALL: usize = 256 << 20;
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("get_agent_call", "/api/agents/calls/{id}", get)
+            .agent("agents", "Look at a call that goes on")
+            .answers_plain::<PendingCall>(),
+        Route::delete("cancel_agent_call", "/api/agents/calls/{id}", cancel)
+            .agent("agents", "Cancel a call that goes on, and forget it")
+            .calls()
+            .answers_plain::<PendingCall>(),
+    ]
+}
+
+/// A call that goes on after its request was answered.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PendingCall {
+    /// Known to nobody but the caller.
+    id: String,
+    /// How it is.
+    state: CallState,
+    /// When it began.
+    began_at: String,
+    /// What was last heard of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<Box<str>>,
+    /// What came of it, if it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<Arc<Outcome>>,
+}
+
+/// How a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum CallState {
+    /// It goes on.
+    Working,
+    /// There is a result.
+    Completed,
+    /// There is an error.
+    Failed,
+    /// Nobody wants it any more.
+    Cancelled,
+}
+
+/// The calls of this node.
+#[derive(Default)]
+pub(crate) struct PendingCalls(Mutex<HashMap<String, Arc<Call>>>);
+
+struct Call {
+    principal: Box<str>,
+    began: Timestamp,
+    word: Mutex<Option<Box<str>>>,
+    end: watch::Sender<Option<End>>,
+    stop: Mutex<Option<AbortHandle>>,
+}
+
+#[derive(Clone)]
+struct End {
+    at: Timestamp,
+    outcome: Arc<Outcome>,
+    bytes: usize,
+}
+
+/// A call whose caller has not been told of it yet. If that goes away, so does the call.
+pub(super) struct Begun<'a> {
+    calls: &'a PendingCalls,
+    id: String,
+    call: Arc<Call>,
+    is_told: bool,
+}
+
+impl PendingCalls {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Call>>> {
+        self.0.lock().expect("no one panics while holding the calls")
+    }
+
+    /// Begins a call that may go on.
+    pub(super) fn begin<'a>(
+        &'a self,
+        app: &App,
+        principal: String,
+        view: AgentView,
+        tool: ViewedTool,
+        arguments: Map<String, Value>,
+    ) -> Result<Begun<'a>, Problem> {
+        let began = SystemClock.now();
+        let (id, word, end) = (toolcrib::random(), Mutex::default(), watch::Sender::new(None));
+        let principal = principal.into();
+        let call = Arc::new(Call { principal, began, word, end, stop: Mutex::default() });
+        {
+            let mut all = self.all();
+            make_room(&mut all, &call.principal, began)?;
+            all.insert(id.clone(), Arc::clone(&call));
+        }
+        let working = Arc::clone(&call);
+        let stop = app.go_on(async move {
+            let running = carried_out(&working, &view, &tool, arguments);
+            let ended = timeout(RUNS_FOR, AssertUnwindSafe(running).catch_unwind()).await;
+            // Whatever happens it has an end, or it would be kept for ever.
+            working.finish(match ended {
+                Ok(Ok(outcome)) => outcome,
+                Ok(Err(_)) => broken_off(tool.known_as(), "the tool failed inside"),
+                Err(_) => broken_off(tool.known_as(), "the call took too long"),
+            });
+        });
+        *call.stop.lock().expect("no one panics while holding it") = Some(stop);
+        Ok(Begun { calls: self, id, call, is_told: false })
+    }
+
+    /// A call of this caller.
+    fn of(&self, principal: &str, id: &str) -> Result<Arc<Call>, Problem> {
+        let now = SystemClock.now();
+        let found = self.all().get(id).filter(|call| !call.is_over(now)).cloned();
+        let found = found.filter(|call| *call.principal == *principal);
+        found.ok_or_else(|| Problem::not_found("call", id))
+    }
+}
+
+async fn carried_out(
+    call: &Call,
+    view: &AgentView,
+    tool: &ViewedTool,
+    arguments: Map<String, Value>,
+) -> Outcome {
+    let (context, mut heard) = CallContext::heard(Abilities::default());
+    let context = context.with_progress();
+    let mut running = std::pin::pin!(view.outcome_of(tool, arguments, &context));
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut running => return outcome,
+            Some(said) = heard.recv() => if let Said::Progress(progress) = said {
+                *call.word.lock().expect("no one panics while holding it") = progress.message;
+            },
+        }
+    }
+}
+
+fn broken_off(tool_id: ToolId, why: &str) -> Outcome {
+    tracing::error!(tool = %tool_id, why, "a call of `{tool_id}` was broken off: {why}");
+    Outcome {
+        tool_id,
+        status: CallStatus::Failed,
+        result: None,
+        content: Vec::new(),
+        error: Some(Failure::new(ErrorCode::InternalError, why, false)),
+        execution_time_ms: 0,
+        upstream_status: None,
+    }
+}
+
+impl Call {
+    fn finish(&self, outcome: Outcome) {
+        let bytes = serde_json::to_vec(&outcome).map_or(0, |text| text.len());
+        let end = End { at: SystemClock.now(), outcome: Arc::new(outcome), bytes };
+        self.end.send_replace(Some(end));
+    }
+
+    fn is_over(&self, now: Timestamp) -> bool {
+        self.end.borrow().as_ref().is_some_and(|end| end.at + KEPT_FOR < now)
+    }
+
+    fn stop(&self) {
+        let stop = self.stop.lock().expect("no one panics while holding it");
+        stop.iter().for_each(AbortHandle::abort);
+    }
+
+    fn described(&self, id: &str) -> PendingCall {
+        let end = self.end.borrow().clone();
+        let state = match end.as_ref().map(|end| end.outcome.status) {
+            None => CallState::Working,
+            Some(CallStatus::Completed) => CallState::Completed,
+            Some(CallStatus::Failed) => CallState::Failed,
+        };
+        let message = self.word.lock().expect("no one panics while holding it").clone();
+        let (id, began_at) = (id.to_owned(), self.began.to_string());
+        PendingCall { id, state, began_at, message, outcome: end.map(|end| end.outcome) }
+    }
+}
+
+impl Begun<'_> {
+    /// What came of it, if that is there in time; it is not kept then.
+    pub(super) async fn ended_within(&self, wait: Duration) -> Option<Outcome> {
+        let mut end = self.call.end.subscribe();
+        let ended = timeout(wait, end.wait_for(Option::is_some)).await;
+        let ended = ended.ok()?.ok()?.clone()?;
+        Some(Outcome::clone(&ended.outcome))
+    }
+
+    /// It goes on, and its caller comes back for it.
+    pub(super) fn goes_on(mut self) -> Response {
+        self.is_told = true;
+        let address = format!("/api/agents/calls/{}", self.id);
+        let address = HeaderValue::try_from(address).expect("an address of ours is ASCII");
+        let headers = [(LOCATION, address), (RETRY_AFTER, HeaderValue::from_static("1"))];
+        (StatusCode::ACCEPTED, headers, Json(self.call.described(&self.id))).into_response()
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.call.stop();
+            self.calls.all().remove(&self.id);
+        }
+    }
+}
+
+/// Results that are too old, too many or too large go, the oldest first; what still goes on stays.
+fn make_room(
+    all: &mut HashMap<String, Arc<Call>>,
+    principal: &str,
+    now: Timestamp,
+) -> Result<(), Problem> {
+    all.retain(|_, call| !call.is_over(now));
+    let (mut running, mut running_own) = (0, 0);
+    let mut ended: Vec<(Timestamp, String, bool, usize)> = Vec::new();
+    for (id, call) in &*all {
+        let is_own = *call.principal == *principal;
+        match &*call.end.borrow() {
+            Some(end) => ended.push((end.at, id.clone(), is_own, end.bytes)),
+            None => {
+                running += 1;
+                running_own += usize::from(is_own);
+            }
+        }
+    }
+    if OF_ONE <= running_own || OF_ALL <= running {
+        let detail = "too many calls go on: wait for some to end, or cancel them";
+        return Err(Problem::later(Code::RateLimited, detail, Some(10)));
+    }
+    // The newest first: what fits stays.
+    ended.sort_unstable_by(|one, two| two.cmp(one));
+    let (mut count, mut own, mut bytes, mut own_bytes) = (running + 1, running_own + 1, 0, 0);
+    for (_, id, is_own, size) in ended {
+        let is_too_much = OF_ALL <= count
+            || BYTES_OF_ALL < bytes + size
+            || is_own && (OF_ONE <= own || BYTES_OF_ONE < own_bytes + size);
+        if is_too_much {
+            all.remove(&id);
+            continue;
+        }
+        (count, bytes) = (count + 1, bytes + size);
+        if is_own {
+            (own, own_bytes) = (own + 1, own_bytes + size);
+        }
+    }
+    Ok(())
+}
+
+async fn get(
+    Caller(identity): Caller,
+    State(app): State<App>,
+    Named(id): Named,
+) -> Result<Json<PendingCall>, Problem> {
+    Ok(Json(app.pending.of(&principal(&identity), &id)?.described(&id)))
+}
+
+async fn cancel(
+    Caller(identity): Caller,
+    State(app): State<App>,
+    Named(id): Named,
+) -> Result<Json<PendingCall>, Problem> {
+    let call = app.pending.of(&principal(&identity), &id)?;
+    call.stop();
+    app.pending.all().remove(&id);
+    let mut described = call.described(&id);
+    if described.state == CallState::Working {
+        described.state = CallState::Cancelled;
+    }
+    Ok(Json(described))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ended(principal: &str, at: i64, bytes: usize) -> Arc<Call> {
+        let outcome = json!({"tool_id": "s:a", "status": "completed", "execution_time_ms": 1});
+        let outcome = Arc::new(serde_json::from_value(outcome).unwrap());
+        let at = Timestamp::from_second(at).unwrap();
+        let (word, stop) = (Mutex::default(), Mutex::default());
+        let end = watch::Sender::new(Some(End { at, outcome, bytes }));
+        Arc::new(Call { principal: principal.into(), began: at, word, end, stop })
+    }
+
+    fn left(calls: &[Arc<Call>], principal: &str) -> Vec<usize> {
+        let named = |(index, call): (usize, &Arc<Call>)| (index.to_string(), Arc::clone(call));
+        let mut all: HashMap<_, _> = calls.iter().enumerate().map(named).collect();
+        make_room(&mut all, principal, Timestamp::from_second(10_000).unwrap()).ok().unwrap();
+        let mut left: Vec<usize> = all.keys().map(|id| id.parse().unwrap()).collect();
+        left.sort_unstable();
+        left
+    }
+
+    #[test]
+    fn results_go_when_they_are_too_old_too_many_or_too_large() {
+        let hour = 60 * 60;
+        let calls = [ended("ada", 10_000 - hour - 1, 1), ended("ada", 9_999, 1)];
+        assert_eq!(left(&calls, "ada"), [1]);
+        let many: Vec<_> = (0..150).map(|at| ended("ada", 9_000 + at, 1)).collect();
+        assert_eq!(left(&many, "ada"), (51..150).collect::<Vec<_>>());
+        assert_eq!(left(&many, "bob").len(), 150, "one caller takes no room of another");
+        let large = [ended("ada", 9_000, 20 << 20), ended("ada", 9_001, 20 << 20)];
+        assert_eq!(left(&large, "ada"), [1]);
+        let all: Vec<_> = (0..20).map(|at| ended(&at.to_string(), 9_000 + at, 20 << 20)).collect();
+        assert_eq!(left(&all, "ada").len(), 12);
+    }
+}

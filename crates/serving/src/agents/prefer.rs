@@ -1,0 +1,82 @@
+//! `Prefer` (RFC 7240): whether a caller comes back for the answer, and how long it waits before.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+
+use crate::app::App;
+
+/// How long is waited where nobody says, so that what ends at once is answered at once.
+const MOMENT: Duration = Duration::from_millis(200);
+/// The longest wait: shorter than the deadline of a request.
+const LONGEST: Duration = Duration::from_secs(300);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefer {
+    pub(super) respond_async: bool,
+    wait: Option<Duration>,
+}
+
+impl FromRequestParts<App> for Prefer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.headers))
+    }
+}
+
+impl Prefer {
+    /// What is not understood is left aside, as the RFC wants it.
+    fn of(headers: &HeaderMap) -> Self {
+        let mut prefer = Self { respond_async: false, wait: None };
+        let lines = headers.get_all("prefer").iter().filter_map(|line| line.to_str().ok());
+        for preference in lines.flat_map(|line| line.split(',')) {
+            let preference = preference.split(';').next().unwrap_or_default();
+            let (name, value) = preference.split_once('=').unwrap_or((preference, ""));
+            match name.trim().to_ascii_lowercase().as_str() {
+                "respond-async" => prefer.respond_async = true,
+                "wait" => {
+                    let seconds = value.trim().trim_matches('"').parse().ok();
+                    let wait = seconds.map(|seconds| Duration::from_secs(seconds).min(LONGEST));
+                    prefer.wait = prefer.wait.or(wait);
+                }
+                _ => {}
+            }
+        }
+        prefer
+    }
+
+    /// How long a caller that comes back waits before.
+    pub(super) fn wait(self) -> Duration {
+        self.wait.unwrap_or(MOMENT)
+    }
+
+    /// How long a call may take for a caller that does not come back.
+    pub(crate) fn patience(self) -> Option<Duration> {
+        self.wait.filter(|wait| !wait.is_zero())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_caller_prefers_is_read_within_bounds() {
+        let of = |text: &str| {
+            Prefer::of(&HeaderMap::from_iter([("prefer".parse().unwrap(), text.parse().unwrap())]))
+        };
+        let prefer = |respond_async, wait| Prefer { respond_async, wait };
+        assert_eq!(of("respond-async, wait=10"), prefer(true, Some(Duration::from_secs(10))));
+        assert_eq!(of("Wait = \"7\"; x=y"), prefer(false, Some(Duration::from_secs(7))));
+        assert_eq!(of("wait=3, wait=9"), prefer(false, Some(Duration::from_secs(3))));
+        assert_eq!(of("wait=999999999999"), prefer(false, Some(LONGEST)));
+        assert_eq!((of("wait=0").wait(), of("wait=0").patience()), (Duration::ZERO, None));
+        for odd in ["", "wait", "wait=-1", "wait=NaN", "wait=1.5", "return=minimal", ",,=,"] {
+            assert_eq!(of(odd), prefer(false, None), "{odd}");
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Work that goes on at the upstream: followed, told, cancelled, by every door; and upstreams that do harm with it (E2).
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::server::{Answer, Ask, Server};
+use crate::support::ok;
+use crate::upstream::{Upstream, answer};
+
+/// A server with a source whose tool `bake` begins work, and somebody who may use it.
+struct Bakery {
+    server: Server,
+    upstream: Upstream,
+    key: String,
+}
+
+impl Bakery {
+    /// With some of `x-toolcrib-polling` as told. `POST /bake` is told what to look at; looks are counted from one.
+    fn new(
+        more: &Value,
+        begun: impl Fn(&str) -> Vec<u8> + Send + 'static,
+        look: impl Fn(usize) -> Vec<u8> + Send + 'static,
+    ) -> Self {
+        let looks = AtomicUsize::new(0);
+        let upstream = Upstream::replying(move |request| match request {
+            first if first.starts_with("POST") => begun(first),
+            gone if gone.starts_with("DELETE") => answer("204 Gone", "", b""),
+            _ => look(looks.fetch_add(1, Ordering::Relaxed) + 1),
+        });
+        let mut polling = json!({
+            "status_url": "/jobs/{answer.id}", "status_path": "state", "completed": ["done"],
+            "failed": ["burnt"], "result_path": "result", "interval_ms": 100, "max_interval_ms": 100,
+            "attempts": 5, "cancel": {"url": "/jobs/{answer.id}"},
+        });
+        for (name, value) in more.as_object().into_iter().flatten() {
+            polling[name] = value.clone();
+        }
+        let body = json!({"content": {"application/json": {"schema": {
+            "type": "object", "properties": {"loaves": {"type": "integer"}},
+        }}}});
+        let operation = json!({"operationId": "bake", "requestBody": body,
+            "responses": {"202": {"description": "begun"}}, "x-toolcrib-polling": polling});
+        let text = json!({
+            "openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+            "servers": [{"url": upstream.url("")}], "paths": {"/bake": {"post": operation}},
+        });
+        let server = Server::start();
+        let settings = json!({"kind": "openapi", "specification": {"text": text.to_string()}});
+        let source = json!({"name": "s", "settings": settings, "allow": ["127.0.0.1"],
+            "limits": {"all": {"concurrent": 1}}});
+        server.post("/api/sources", &source).ok();
+        server.wait_for("/api/sources/s", |source| !source["inventory"].is_null());
+        server.post("/api/groups", &json!({"name": "all", "selectors": [{"source": "s"}]})).ok();
+        let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+        let policy = json!({"name": "p", "matchers": matchers, "groups": ["all"]});
+        server.post("/api/policies", &policy).ok();
+        let key = key(&server, "bot");
+        Self { server, upstream, key }
+    }
+
+    /// Where the work is `queued`, then `baking`, and done at the fourth look.
+    fn good() -> Self {
+        Self::new(
+            &json!({}),
+            |_| state("queued"),
+            |look| match look {
+                1 => state("queued"),
+                2 => answer("503 Later", "Retry-After: NaN\r\n", b"later"),
+                3 => state("baking"),
+                _ => state("done"),
+            },
+        )
+    }
+
+    /// Where it never ends.
+    fn endless() -> Self {
+        Self::new(&json!({"attempts": 900}), |_| state("queued"), |_| state("baking"))
+    }
+
+    fn call(&self, prefer: &str) -> Answer {
+        let body = json!({"name": "bake", "arguments": {"loaves": 2}});
+        let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&self.key);
+        self.server.send(&ask.header("Prefer", prefer).json(&body))
+    }
+
+    /// The code and message of a call that fails.
+    fn failure(&self) -> (String, String) {
+        let outcome = self.call("wait=60").ok();
+        assert_eq!(outcome["status"], "failed", "{outcome}");
+        let text = |name: &str| outcome["error"][name].as_str().unwrap().to_owned();
+        (text("code"), text("message"))
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.server.get_as(&self.key, path)
+    }
+
+    /// How often something was asked for.
+    fn asked(&self, beginning: &str) -> usize {
+        self.upstream.requests().iter().filter(|request| request.starts_with(beginning)).count()
+    }
+
+    /// Waits until it was, and until nothing else is.
+    fn wait_for_asked(&self, beginning: &str) {
+        let start = Instant::now();
+        while self.asked(beginning) == 0 {
+            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", self.upstream.requests());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Of an agent that knows tasks.
+    fn modern(&self, method: &str, mut params: Value) -> Value {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+        });
+        let name = params["name"].as_str().or(params["taskId"].as_str()).unwrap().to_owned();
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let ask = Ask::new("POST", "/mcp").bearer(&self.key);
+        let ask = ask.header("Accept", "application/json, text/event-stream");
+        let ask = ask.header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", method);
+        let answer = self.server.send(&ask.header("Mcp-Name", &name).json(&message));
+        answer.ok()["result"].take()
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        self.server.get("/api/executions").ok()["data"].as_array().unwrap().clone()
+    }
+}
+
+fn key(server: &Server, name: &str) -> String {
+    let made = server.post("/api/keys", &json!({"name": name, "claims": {"role": "staff"}})).ok();
+    made["key"].as_str().unwrap().to_owned()
+}
+
+fn state(word: &str) -> Vec<u8> {
+    let result = json!({"loaves": 2, "for": word});
+    ok("application/json", &json!({"id": 7, "state": word, "result": result}).to_string())
+}
+
+#[test]
+fn an_agent_of_the_older_era_waits_and_hears_how_it_goes() {
+    let bakery = Bakery::good();
+    let params =
+        json!({"name": "bake", "arguments": {"loaves": 2}, "_meta": {"progressToken": "p"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let ask = Ask::new("POST", "/mcp").bearer(&bakery.key).json(&call);
+    let mut stream =
+        bakery.server.open(&ask.header("Accept", "text/event-stream, application/json"));
+    let mut messages: Vec<Value> = Vec::new();
+    while !messages.last().is_some_and(|last| last["id"] == 1) {
+        messages.extend(stream.next().map(|event| event.body).filter(|body| !body.is_null()));
+    }
+    let result = messages.pop().unwrap()["result"].take();
+    assert_eq!(result["structuredContent"], json!({"loaves": 2, "for": "done"}), "{result}");
+    let progress: Vec<(&Value, &Value)> = messages
+        .iter()
+        .map(|message| {
+            assert_eq!(message["method"], "notifications/progress");
+            (&message["params"]["progress"], &message["params"]["message"])
+        })
+        .collect();
+    let failed = json!("the upstream answered with status 503: later");
+    let (queued, baking) = (json!("queued"), json!("baking"));
+    let expected = [(&json!(1), &queued), (&json!(2), &failed), (&json!(3), &baking)];
+    assert_eq!(progress, expected);
+    assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
+    assert_eq!(bakery.asked("DELETE"), 0, "what ended is not cancelled");
+    let rows = bakery.rows();
+    assert_eq!((rows.len(), &rows[0]["status"]), (1, &json!("completed")), "{rows:?}");
+}
+
+#[test]
+fn an_agent_that_knows_tasks_gets_one_and_can_cancel_it() {
+    let bakery = Bakery::good();
+    let call = json!({"name": "bake", "arguments": {"loaves": 2}});
+    let task = bakery.modern("tools/call", call.clone());
+    assert_eq!(task["resultType"], "task", "{task}");
+    let id = json!({"taskId": task["taskId"]});
+    let start = Instant::now();
+    let ended = loop {
+        let task = bakery.modern("tasks/get", id.clone());
+        if task["status"] != "working" {
+            break task;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{task}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended["status"], "completed", "{ended}");
+    assert_eq!(ended["result"]["structuredContent"]["for"], "done", "{ended}");
+
+    let endless = Bakery::endless();
+    let task = endless.modern("tools/call", call);
+    endless.modern("tasks/cancel", json!({"taskId": task["taskId"]}));
+    endless.wait_for_asked("DELETE /jobs/7 ");
+    let looks = endless.asked("GET");
+    thread::sleep(Duration::from_millis(400));
+    assert_eq!((endless.asked("GET"), endless.asked("DELETE")), (looks, 1), "and nothing more");
+    assert_eq!(endless.rows()[0]["status"], "cancelled");
+}
+
+#[test]
+fn over_rest_the_caller_comes_back_for_the_result() {
+    let bakery = Bakery::good();
+    let accepted = bakery.call("");
+    assert_eq!((accepted.status, &accepted.json()["state"]), (202, &json!("working")));
+    let address = accepted.header("location").to_owned();
+    assert!(address.starts_with("/api/agents/calls/"), "{address}");
+    // For anybody else there is no such call.
+    let other = key(&bakery.server, "other");
+    assert_eq!(bakery.server.get_as(&other, &address).status, 404);
+    let foreign = Ask::new("DELETE", &address).bearer(&other);
+    assert_eq!(bakery.server.send(&foreign).status, 404);
+    assert_eq!(bakery.get("/api/agents/calls/none").status, 404);
+    let start = Instant::now();
+    let ended = loop {
+        let call = bakery.get(&address).ok();
+        if call["state"] != "working" {
+            break call;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{call}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!((&ended["state"], &ended["message"]), (&json!("completed"), &json!("baking")));
+    assert_eq!(ended["outcome"]["result"], json!({"loaves": 2, "for": "done"}));
+    // It can be asked for again, until it is forgotten.
+    assert_eq!(bakery.get(&address).ok()["state"], "completed");
+    let forget = Ask::new("DELETE", &address).bearer(&bakery.key);
+    assert_eq!(bakery.server.send(&forget).ok()["state"], "completed");
+    assert_eq!(bakery.get(&address).status, 404);
+    assert_eq!((bakery.asked("DELETE"), bakery.rows().len()), (0, 1));
+}
+
+#[test]
+fn over_rest_a_caller_may_wait_or_be_told_at_once() {
+    let bakery = Bakery::good();
+    let waited = bakery.call("wait=60");
+    assert_eq!((waited.status, &waited.ok()["result"]["for"]), (200, &json!("done")));
+    // What is wrong with the request is said as ever.
+    let body = json!({"name": "bake", "arguments": {"loaves": "two"}});
+    let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&bakery.key);
+    assert_eq!(bakery.server.send(&ask.json(&body)).status, 422);
+    // Whoever comes back may have to wait a while all the same.
+    assert_eq!(bakery.call("respond-async, wait=60").ok()["status"], "completed");
+}
+
+#[test]
+fn over_rest_a_call_is_cancelled_and_the_upstream_told_once() {
+    let bakery = Bakery::endless();
+    let address = bakery.call("respond-async").header("location").to_owned();
+    let cancel = Ask::new("DELETE", &address).bearer(&bakery.key);
+    assert_eq!(bakery.server.send(&cancel).ok()["state"], "cancelled");
+    assert_eq!(bakery.server.send(&cancel).status, 404);
+    bakery.wait_for_asked("DELETE /jobs/7 ");
+    let looks = bakery.asked("GET");
+    thread::sleep(Duration::from_millis(400));
+    assert_eq!((bakery.asked("GET"), bakery.asked("DELETE")), (looks, 1));
+}
+
+#[test]
+fn work_that_is_waited_for_takes_no_place_of_a_call() {
+    let waits = json!({"interval_ms": 60_000, "max_interval_ms": 60_000});
+    let bakery = Bakery::new(&waits, |_| state("queued"), |_| state("done"));
+    for _ in 0..3 {
+        assert_eq!(bakery.call("wait=1").status, 202);
+    }
+    assert_eq!((bakery.asked("POST"), bakery.asked("GET")), (3, 0));
+}
+
+#[test]
+fn work_that_never_ends_or_fails_is_told_so() {
+    let endless = Bakery::new(&json!({"attempts": 3}), |_| state("queued"), |_| state("baking"));
+    let (code, message) = endless.failure();
+    assert_eq!(code, "poll_timeout");
+    assert!(message.ends_with("after 3 looks: its status is `baking`"), "{message}");
+    endless.wait_for_asked("DELETE /jobs/7 ");
+    assert_eq!(endless.asked("GET"), 3);
+    let burnt = Bakery::new(
+        &json!({}),
+        |_| state("queued"),
+        |look| match look {
+            1 => state("burnt"),
+            // Whoever changes its mind is not asked again.
+            _ => state("done"),
+        },
+    );
+    let (code, message) = burnt.failure();
+    assert_eq!((code.as_str(), burnt.asked("GET")), ("poll_failed", 1));
+    assert!(message.contains("burnt"), "{message}");
+    let broken = Bakery::new(
+        &json!({"attempts": 50}),
+        |_| state("queued"),
+        |_| answer("500 No", "", b"out of order"),
+    );
+    let (code, message) = broken.failure();
+    assert_eq!((code.as_str(), broken.asked("GET")), ("poll_failed", 5));
+    assert!(message.contains("out of order"), "{message}");
+}
+
+#[test]
+fn an_upstream_leads_nobody_elsewhere_and_fills_no_memory() {
+    let secret =
+        Upstream::replying(|_| ok("application/json", r#"{"state":"done","result":"secret"}"#));
+    for url in [
+        "http://169.254.169.254/latest/meta-data".to_owned(),
+        secret.url("/jobs/7"),
+        "//127.0.0.2/x".to_owned(),
+        "file:///etc/passwd".to_owned(),
+    ] {
+        let told = json!({"id": 7, "url": url}).to_string();
+        let more = json!({"status_url": "{answer.url}"});
+        let bakery = Bakery::new(&more, move |_| ok("application/json", &told), |_| state("done"));
+        let (code, message) = bakery.failure();
+        assert_eq!(code, "poll_failed", "{url}");
+        assert!(message.starts_with("the work was begun"), "{message}");
+        assert_eq!(bakery.upstream.requests().len(), 1);
+    }
+    assert!(secret.requests().is_empty(), "{:?}", secret.requests());
+    let redirecting = Bakery::new(
+        &json!({}),
+        |_| state("queued"),
+        move |_| answer("302 Found", "Location: http://169.254.169.254/\r\n", b""),
+    );
+    assert_eq!(redirecting.failure().0, "poll_failed");
+    assert_eq!(redirecting.asked("GET"), 1);
+    let giant = Bakery::new(
+        &json!({}),
+        |_| state("queued"),
+        |_| {
+            ok(
+                "application/json",
+                &json!({"state": "done", "result": "x".repeat(11 << 20)}).to_string(),
+            )
+        },
+    );
+    assert_eq!(giant.failure().0, "poll_failed");
+    // An address below its own origin may be told, in a header too.
+    let own = Bakery::new(
+        &json!({"status_url": "{location}"}),
+        |_| answer("202 Accepted", "Location: /elsewhere/8\r\nRetry-After: 0\r\n", b""),
+        |_| state("done"),
+    );
+    assert_eq!(own.call("wait=60").ok()["status"], "completed");
+    assert_eq!(own.asked("GET /elsewhere/8 "), 1);
+}

@@ -1,0 +1,103 @@
+//! A call whose work goes on at the upstream: begun, then looked at until it ends (requirement E2).
+//!
+//! Every look is a request like any other: through the gate, with credentials, within limits. Between two looks nothing is
+//! held but the job's own place. Whoever drops the call stops all of it at once.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use catalog::CataloguedSource;
+use execution::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply, Request};
+use model::{Failure, Outcome};
+use serde_json::{Map, Value};
+use tokio::runtime::Handle;
+use tokio::time::{sleep, timeout};
+
+use super::request;
+use crate::call::{CallContext, Progress};
+use crate::upstreams::number;
+use crate::view::AgentView;
+use crate::view::ready::HttpReady;
+
+impl AgentView {
+    pub(super) async fn do_job(
+        &self,
+        source: &Arc<CataloguedSource>,
+        http: &Arc<HttpReady>,
+        arguments: &Map<String, Value>,
+        call: &CallContext,
+    ) -> Result<Outcome, Failure> {
+        let first = request(http, arguments)?;
+        // Before anything is begun that nobody could follow.
+        let _followed = self.crib.gates().follow(&source.source.id, number(&self.agent))?;
+        let start = Instant::now();
+        let reply = self.send(&source.source, http, first, call.trace()).await?;
+        let mut job = match http.tool.begun(start, arguments, reply) {
+            Begun::Over(outcome) => return Ok(*outcome),
+            Begun::Goes(job) => job,
+        };
+        let mut unwanted = Unwanted(job.cancel().map(|request| {
+            let (source, http) = (Arc::clone(source), Arc::clone(http));
+            Box::new(Notice { view: self.clone(), source, http, request })
+        }));
+        call.go_on();
+        let left = JOB_DEADLINE.saturating_sub(start.elapsed());
+        let ended = timeout(left, self.look_until_it_ends(source, http, &mut job, call)).await;
+        match ended.ok().flatten() {
+            Some(outcome) => {
+                unwanted.0 = None;
+                Ok(outcome)
+            }
+            None => Ok(job.out_of_time()),
+        }
+    }
+
+    /// None if there were enough looks.
+    async fn look_until_it_ends(
+        &self,
+        source: &CataloguedSource,
+        http: &HttpReady,
+        job: &mut Job<'_>,
+        call: &CallContext,
+    ) -> Option<Outcome> {
+        while let Some(wait) = job.wait() {
+            sleep(wait).await;
+            let reply = self.send(&source.source, http, job.status(), call.trace()).await;
+            let reply =
+                reply.unwrap_or_else(|failure| Reply::unsent(http.tool.id().clone(), failure));
+            match job.heard(reply) {
+                Looked::Over(outcome) => return Some(*outcome),
+                Looked::Goes(word) => call.progress(Progress {
+                    progress: job.looks().into(),
+                    total: None,
+                    message: (!word.is_empty()).then(|| word.into()),
+                }),
+            }
+        }
+        None
+    }
+}
+
+/// Says to an upstream that its work is not wanted any more, unless that is taken out: once, and within a bound.
+struct Unwanted(Option<Box<Notice>>);
+
+struct Notice {
+    view: AgentView,
+    source: Arc<CataloguedSource>,
+    http: Arc<HttpReady>,
+    request: Request,
+}
+
+impl Drop for Unwanted {
+    fn drop(&mut self) {
+        let (Some(notice), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
+        runtime.spawn(async move {
+            let Notice { view, source, http, request } = *notice;
+            let said =
+                timeout(CANCEL_DEADLINE, view.send(&source.source, &http, request, None)).await;
+            let is_heard = said.is_ok_and(|said| said.is_ok_and(|it| it.outcome.error.is_none()));
+            let tool = http.tool.id();
+            tracing::debug!(%tool, is_heard, "work of `{tool}` is not wanted any more");
+        });
+    }
+}
