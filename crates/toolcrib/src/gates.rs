@@ -352,7 +352,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_said_of_each_agent_counts_instead_of_half() {
-        let gates = Gates::new();
+        let gates = Gates::new(Arc::default());
         let (source, mut passes) = (id("a"), Vec::new());
         let limits = json!({"all": {"concurrent": 4}, "per_agent": {"concurrent": 4}});
         let limits = serde_json::from_value(limits).unwrap();
