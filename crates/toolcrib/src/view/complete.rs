@@ -59,16 +59,25 @@ impl AgentView {
         if let Err(failure) = scopes::check(&self.agent, &source.source, None) {
             return Got::Failed(failure.message);
         }
+        let pass = match self.enter(&source.source).await {
+            Ok(pass) => pass,
+            Err(failure) => return Got::Failed(failure.message),
+        };
         let upstream = match self.upstream(&source.source).await {
             Ok(upstream) => upstream,
-            Err(failed) => return got_of_server(call, failed),
+            Err(failed) => {
+                pass.end(failed.verdict());
+                return got_of_server(call, failed);
+            }
         };
         if !upstream.connection.about().can("completions") {
             return Got::Result(completion(Vec::new()));
         }
         let params = params(offer, unfinished);
         let wanted = Wanted::other(params, "completion/complete");
-        match self.ask(upstream, wanted, call).await {
+        let bridged = self.ask(upstream, wanted, call).await;
+        pass.end(bridged.verdict());
+        match bridged {
             Bridged::Error(error) if error.code == NO_METHOD => Got::Result(completion(Vec::new())),
             bridged => match got_of_server(call, bridged) {
                 Got::Result(result) => within_bounds(result),

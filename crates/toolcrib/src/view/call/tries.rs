@@ -157,6 +157,12 @@ impl AgentView {
         }
     }
 
+    /// Lets through what is asked of a source once and no more.
+    pub(in crate::view) async fn enter(&self, source: &Source) -> Result<Pass, Failure> {
+        let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
+        Tries::new(self, source, None, time).first().await
+    }
+
     /// Asks the MCP server of a source, for this agent, and again if need be.
     pub(in crate::view) async fn ask_server(
         &self,
