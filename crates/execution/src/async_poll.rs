@@ -291,9 +291,13 @@ impl Job<'_> {
             (ErrorCode::RateLimited | ErrorCode::CircuitOpen, _) => {
                 return Looked::Goes(failure.message);
             }
-            (ErrorCode::UpstreamTimeout | ErrorCode::UpstreamConnectionError, _) => {
-                failure.retryable
-            }
+            (
+                ErrorCode::UpstreamTimeout
+                | ErrorCode::UpstreamConnectionError
+                | ErrorCode::TokenExchangeFailed
+                | ErrorCode::ClientCredentialsFailed,
+                _,
+            ) => failure.retryable,
             // What was just begun may not be known everywhere.
             (_, Some(404 | 408 | 425 | 429 | 500..)) => true,
             _ => false,
@@ -305,6 +309,12 @@ impl Job<'_> {
         let message = format!("nobody can say how the work goes: {}", failure.message);
         let can_repeat = is_passing && self.follow.is_repeatable;
         Looked::Over(Box::new(self.known.failed(ErrorCode::PollFailed, message, can_repeat)))
+    }
+
+    /// Nobody may look at it any more.
+    pub fn taken_away(&self) -> Outcome {
+        let message = "the tool was taken away while it worked: what came of it is not looked at";
+        self.known.failed(ErrorCode::NotGranted, message.to_owned(), false)
     }
 
     /// It took too long, or was asked for too often.

@@ -105,8 +105,10 @@ impl Gates {
 
     /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.
     pub(crate) async fn enter(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
-        self.gate(wish.source).retries().earn();
-        self.enter_again(wish).await
+        let pass = self.enter_again(wish).await?;
+        // Whoever is refused has earned nothing: it costs the source nothing either.
+        pass.gate.retries().earn();
+        Ok(pass)
     }
 
     /// Whether a call may be tried once more.

@@ -42,8 +42,9 @@ impl Again {
     pub(super) fn after_status(status: u16, retry_after: Option<u64>) -> Self {
         match status {
             502 | 504 => Self::Twice,
-            503 => Self::Once,
-            429 if retry_after.is_some() => Self::Once,
+            // Who says when is the upstream itself; a proxy may have passed it on before.
+            503 | 429 if retry_after.is_some() => Self::Once,
+            503 => Self::Twice,
             _ => Self::InVain,
         }
     }

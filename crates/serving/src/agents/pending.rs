@@ -41,6 +41,8 @@ const OF_ALL: usize = 10_000;
 /// How many bytes of results: of one caller, and of all.
 const BYTES_OF_ONE: usize = 32 << 20;
 const BYTES_OF_ALL: usize = 256 << 20;
+/// How much is kept of what was last heard, in characters.
+const WORD: usize = 200;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -87,7 +89,7 @@ enum CallState {
 
 /// The calls of this node.
 #[derive(Default)]
-pub(crate) struct PendingCalls(Mutex<HashMap<String, Arc<Call>>>);
+pub(crate) struct PendingCalls(Arc<Mutex<HashMap<String, Arc<Call>>>>);
 
 struct Call {
     principal: Box<str>,
@@ -132,10 +134,11 @@ impl PendingCalls {
         let call = Arc::new(Call { principal, began, word, end, stop: Mutex::default() });
         {
             let mut all = self.all();
-            make_room(&mut all, &call.principal, began)?;
+            check_number(&all, &call.principal)?;
+            make_room(&mut all, began);
             all.insert(id.clone(), Arc::clone(&call));
         }
-        let working = Arc::clone(&call);
+        let (working, calls) = (Arc::clone(&call), Self(Arc::clone(&self.0)));
         let stop = app.go_on(async move {
             let running = carried_out(&working, &view, &tool, arguments);
             let ended = timeout(RUNS_FOR, AssertUnwindSafe(running).catch_unwind()).await;
@@ -145,6 +148,7 @@ impl PendingCalls {
                 Ok(Err(_)) => broken_off(tool.known_as(), "the tool failed inside"),
                 Err(_) => broken_off(tool.known_as(), "the call took too long"),
             });
+            make_room(&mut calls.all(), SystemClock.now());
         });
         *call.stop.lock().expect("no one panics while holding it") = Some(stop);
         Ok(Begun { calls: self, id, call, is_told: false })
@@ -173,7 +177,8 @@ async fn carried_out(
             biased;
             outcome = &mut running => return outcome,
             Some(said) = heard.recv() => if let Said::Progress(progress) = said {
-                *call.word.lock().expect("no one panics while holding it") = progress.message;
+                let word = progress.message.map(|word| word.chars().take(WORD).collect());
+                *call.word.lock().expect("no one panics while holding it") = word;
             },
         }
     }
@@ -249,46 +254,57 @@ impl Drop for Begun<'_> {
     }
 }
 
-/// Results that are too old, too many or too large go, the oldest first; what still goes on stays.
-fn make_room(
-    all: &mut HashMap<String, Arc<Call>>,
-    principal: &str,
-    now: Timestamp,
-) -> Result<(), Problem> {
-    all.retain(|_, call| !call.is_over(now));
+/// So many may go on at once, of one caller and of all.
+fn check_number(all: &HashMap<String, Arc<Call>>, principal: &str) -> Result<(), Problem> {
     let (mut running, mut running_own) = (0, 0);
-    let mut ended: Vec<(Timestamp, String, bool, usize)> = Vec::new();
-    for (id, call) in &*all {
-        let is_own = *call.principal == *principal;
-        match &*call.end.borrow() {
-            Some(end) => ended.push((end.at, id.clone(), is_own, end.bytes)),
-            None => {
-                running += 1;
-                running_own += usize::from(is_own);
-            }
-        }
+    for call in all.values().filter(|call| call.end.borrow().is_none()) {
+        running += 1;
+        running_own += usize::from(*call.principal == *principal);
     }
     if OF_ONE <= running_own || OF_ALL <= running {
         let detail = "too many calls go on: wait for some to end, or cancel them";
         return Err(Problem::later(Code::RateLimited, detail, Some(10)));
     }
+    Ok(())
+}
+
+/// Results that are too old, too many or too large go, the oldest first; what still goes on stays.
+fn make_room(all: &mut HashMap<String, Arc<Call>>, now: Timestamp) {
+    /// What somebody has.
+    #[derive(Default)]
+    struct Kept {
+        count: usize,
+        bytes: usize,
+    }
+    all.retain(|_, call| !call.is_over(now));
+    let mut ended: Vec<(Timestamp, String, usize)> = Vec::new();
+    let (mut of_all, mut of_each) = (Kept::default(), HashMap::<Box<str>, Kept>::new());
+    for (id, call) in &*all {
+        match &*call.end.borrow() {
+            Some(end) => ended.push((end.at, id.clone(), end.bytes)),
+            None => {
+                of_all.count += 1;
+                of_each.entry(call.principal.clone()).or_default().count += 1;
+            }
+        }
+    }
     // The newest first: what fits stays.
     ended.sort_unstable_by(|one, two| two.cmp(one));
-    let (mut count, mut own, mut bytes, mut own_bytes) = (running + 1, running_own + 1, 0, 0);
-    for (_, id, is_own, size) in ended {
-        let is_too_much = OF_ALL <= count
-            || BYTES_OF_ALL < bytes + size
-            || is_own && (OF_ONE <= own || BYTES_OF_ONE < own_bytes + size);
+    for (_, id, bytes) in ended {
+        let Some(call) = all.get(&id) else { continue };
+        let own = of_each.entry(call.principal.clone()).or_default();
+        let is_too_much = OF_ALL <= of_all.count
+            || BYTES_OF_ALL < of_all.bytes + bytes
+            || OF_ONE <= own.count
+            || BYTES_OF_ONE < own.bytes + bytes;
         if is_too_much {
             all.remove(&id);
             continue;
         }
-        (count, bytes) = (count + 1, bytes + size);
-        if is_own {
-            (own, own_bytes) = (own + 1, own_bytes + size);
+        for kept in [&mut of_all, own] {
+            (kept.count, kept.bytes) = (kept.count + 1, kept.bytes + bytes);
         }
     }
-    Ok(())
 }
 
 async fn get(
@@ -329,10 +345,10 @@ mod tests {
         Arc::new(Call { principal: principal.into(), began: at, word, end, stop })
     }
 
-    fn left(calls: &[Arc<Call>], principal: &str) -> Vec<usize> {
+    fn left(calls: &[Arc<Call>]) -> Vec<usize> {
         let named = |(index, call): (usize, &Arc<Call>)| (index.to_string(), Arc::clone(call));
         let mut all: HashMap<_, _> = calls.iter().enumerate().map(named).collect();
-        make_room(&mut all, principal, Timestamp::from_second(10_000).unwrap()).ok().unwrap();
+        make_room(&mut all, Timestamp::from_second(10_000).unwrap());
         let mut left: Vec<usize> = all.keys().map(|id| id.parse().unwrap()).collect();
         left.sort_unstable();
         left
@@ -342,13 +358,15 @@ mod tests {
     fn results_go_when_they_are_too_old_too_many_or_too_large() {
         let hour = 60 * 60;
         let calls = [ended("ada", 10_000 - hour - 1, 1), ended("ada", 9_999, 1)];
-        assert_eq!(left(&calls, "ada"), [1]);
-        let many: Vec<_> = (0..150).map(|at| ended("ada", 9_000 + at, 1)).collect();
-        assert_eq!(left(&many, "ada"), (51..150).collect::<Vec<_>>());
-        assert_eq!(left(&many, "bob").len(), 150, "one caller takes no room of another");
+        assert_eq!(left(&calls), [1]);
+        let mut many: Vec<_> = (0..150).map(|at| ended("ada", 9_000 + at, 1)).collect();
+        assert_eq!(left(&many), (50..150).collect::<Vec<_>>());
         let large = [ended("ada", 9_000, 20 << 20), ended("ada", 9_001, 20 << 20)];
-        assert_eq!(left(&large, "ada"), [1]);
+        assert_eq!(left(&large), [1]);
+        many.extend((0..20).map(|at| ended("ada", 9_500 + at, 20 << 20)));
+        many.push(ended("bob", 8_000, 20 << 20));
+        assert!(left(&many).contains(&170), "one caller takes no room of another");
         let all: Vec<_> = (0..20).map(|at| ended(&at.to_string(), 9_000 + at, 20 << 20)).collect();
-        assert_eq!(left(&all, "ada").len(), 12);
+        assert_eq!(left(&all).len(), 12);
     }
 }

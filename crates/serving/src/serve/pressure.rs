@@ -84,9 +84,14 @@ impl Drop for UnderWay {
 /// What is asked of tools, and not of the server: whoever wants to know how it is doing is told.
 fn is_call<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
-    request.method() == Method::POST && (path.starts_with("/mcp") || path.ends_with("/execute"))
+    request.method() == Method::POST
+        && (path.starts_with("/mcp")
+            || path.starts_with("/tools/")
+            || path.ends_with("/execute")
+            || path == "/api/agents/tools/call")
 }
 
+/// For whoever speaks MCP, and understood by all others.
 pub(super) fn refusal() -> Response {
     let mut response = Response::new(Body::from(REFUSAL));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
@@ -116,7 +121,9 @@ mod tests {
         assert!(!is_refused(&pressure, &call), "all is in time");
         pressure.is_late.store(true, Relaxed);
         assert!(is_refused(&pressure, &call));
-        assert!(is_refused(&pressure, &request(Method::POST, "/api/tools/a:b/execute")));
+        for path in ["/api/tools/a:b/execute", "/api/agents/tools/call", "/tools/a", "/mcp/a"] {
+            assert!(is_refused(&pressure, &request(Method::POST, path)), "{path}");
+        }
         assert!(!is_refused(&pressure, &request(Method::GET, "/health")));
         assert!(!is_refused(&pressure, &request(Method::POST, "/api/sources/a/reset")));
         under_way.pop();

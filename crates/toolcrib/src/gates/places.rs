@@ -12,9 +12,42 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(super) struct Places {
-    /// So many, as long as everybody says the same.
-    free: Mutex<Option<(usize, Arc<Semaphore>)>>,
+    free: Mutex<Free>,
     waiting: AtomicUsize,
+}
+
+/// How many places there are, and which of them are free.
+struct Free {
+    most: usize,
+    /// Taken under a higher limit, and gone when they are given back.
+    owed: usize,
+    places: Arc<Semaphore>,
+}
+
+impl Default for Free {
+    fn default() -> Self {
+        Self { most: 0, owed: 0, places: Arc::new(Semaphore::new(0)) }
+    }
+}
+
+impl Free {
+    fn limit(&mut self, most: usize) {
+        let most = most.min(Semaphore::MAX_PERMITS);
+        match most.checked_sub(self.most) {
+            Some(more) => {
+                let paid = more.min(self.owed);
+                self.owed -= paid;
+                self.places.add_permits(more - paid);
+            }
+            None => self.owed += self.most - most,
+        }
+        self.most = most;
+        self.owed -= self.places.forget_permits(self.owed);
+    }
+
+    fn taken(&self) -> usize {
+        self.most + self.owed - self.places.available_permits()
+    }
 }
 
 /// A place of these, of which there are so many, and so many may wait.
@@ -47,17 +80,10 @@ pub(super) async fn of_both(
 }
 
 impl Asked<'_> {
-    /// Those who are through under another limit come to their end beside it.
     fn free(self) -> Arc<Semaphore> {
         let mut free = self.of.free.lock().expect("no one panics while holding it");
-        match &*free {
-            Some((most, free)) if *most == self.most => Arc::clone(free),
-            _ => {
-                let new = Arc::new(Semaphore::new(self.most.min(Semaphore::MAX_PERMITS)));
-                *free = Some((self.most, Arc::clone(&new)));
-                new
-            }
-        }
+        free.limit(self.most);
+        Arc::clone(&free.places)
     }
 }
 
@@ -65,8 +91,7 @@ impl Places {
     /// How many are taken, and how many wait.
     pub(super) fn taken(&self) -> (usize, usize) {
         let free = self.free.lock().expect("no one panics while holding it");
-        let taken = free.as_ref().map_or(0, |(most, free)| most - free.available_permits());
-        (taken, self.waiting.load(Ordering::Relaxed))
+        (free.taken(), self.waiting.load(Ordering::Relaxed))
     }
 }
 
@@ -86,5 +111,31 @@ impl<'a> Waits<'a> {
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_lowered_counts_those_who_are_through() {
+        let mut free = Free::default();
+        free.limit(4);
+        let mut through: Vec<_> =
+            (0..4).map(|_| Arc::clone(&free.places).try_acquire_owned().unwrap()).collect();
+        // Whoever still speaks of the old limit does not bring new places with it.
+        for most in [1, 4, 1, 4, 1] {
+            free.limit(most);
+            assert!(free.places.try_acquire().is_err());
+            assert_eq!(free.taken(), 4);
+        }
+        through.truncate(1);
+        free.limit(1);
+        assert!(free.places.try_acquire().is_err());
+        through.clear();
+        free.limit(1);
+        assert!(free.places.try_acquire().is_ok());
+        assert_eq!((free.taken(), free.owed), (0, 0));
     }
 }

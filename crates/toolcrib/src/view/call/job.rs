@@ -42,17 +42,22 @@ impl AgentView {
         }));
         call.go_on();
         let left = JOB_DEADLINE.saturating_sub(start.elapsed());
-        let ended = timeout(left, self.look_until_it_ends(source, http, &mut job, call)).await;
-        match ended.ok().flatten() {
-            Some(outcome) => {
+        match timeout(left, self.look_until_it_ends(source, http, &mut job, call)).await {
+            Ok(Some(outcome)) => {
                 unwanted.0 = None;
                 Ok(outcome)
             }
-            None => Ok(job.out_of_time()),
+            Ok(None) if !self.still_has(http) => Ok(job.taken_away()),
+            Ok(None) | Err(_) => Ok(job.out_of_time()),
         }
     }
 
-    /// None if there were enough looks.
+    /// Whether the agent has the tool now.
+    fn still_has(&self, http: &HttpReady) -> bool {
+        self.crib.view(&self.agent).find_id(http.tool.id()).is_ok()
+    }
+
+    /// None if there were enough looks, or the agent does not have the tool any more.
     async fn look_until_it_ends(
         &self,
         source: &CataloguedSource,
@@ -62,6 +67,9 @@ impl AgentView {
     ) -> Option<Outcome> {
         while let Some(wait) = job.wait() {
             sleep(wait).await;
+            // An hour is long: what counts is what the catalog says now.
+            let snapshot = self.crib.catalog().snapshot();
+            let source = snapshot.source(&source.source.id).filter(|_| self.still_has(http))?;
             let reply = self.send(&source.source, http, job.status(), call.trace()).await;
             let reply =
                 reply.unwrap_or_else(|failure| Reply::unsent(http.tool.id().clone(), failure));
@@ -94,7 +102,7 @@ impl Drop for Unwanted {
         runtime.spawn(async move {
             let Notice { view, source, http, request } = *notice;
             let said =
-                timeout(CANCEL_DEADLINE, view.send(&source.source, &http, request, None)).await;
+                timeout(CANCEL_DEADLINE, view.send_now(&source.source, &http, request)).await;
             let is_heard = said.is_ok_and(|said| said.is_ok_and(|it| it.outcome.error.is_none()));
             let tool = http.tool.id();
             tracing::debug!(%tool, is_heard, "work of `{tool}` is not wanted any more");

@@ -157,6 +157,17 @@ impl AgentView {
         }
     }
 
+    /// Sends a request once, past the gate: to say that something is not wanted any more takes load away.
+    pub(super) async fn send_now(
+        &self,
+        source: &Source,
+        http: &HttpReady,
+        request: Request,
+    ) -> Result<Reply, Failure> {
+        let tries = Tries::new(self, source, Some(http.tool.id()), Limits::default().deadline);
+        self.send_once(source, http, (request, None), &tries).await
+    }
+
     /// Lets through what is asked of a source once and no more.
     pub(in crate::view) async fn enter(&self, source: &Source) -> Result<Pass, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
