@@ -105,6 +105,9 @@ pub struct Override {
     /// What an agent's token must allow, instead of what the source or its specification says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_scopes: Option<BTreeSet<Box<str>>>,
+    /// Which part of its JSON agents get, as a JMESPath expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub projection: Option<Box<str>>,
 }
 
 impl Override {
@@ -124,6 +127,8 @@ pub struct Amendment {
     pub visibility: Option<Option<Visibility>>,
     /// What an agent's token must allow.
     pub required_scopes: Option<Option<BTreeSet<Box<str>>>>,
+    /// Which part of its JSON agents get, as a JMESPath expression.
+    pub projection: Option<Option<Box<str>>>,
 }
 
 impl Amendment {
@@ -133,6 +138,7 @@ impl Amendment {
             description: self.description.unwrap_or_else(|| before.description.clone()),
             visibility: self.visibility.unwrap_or(before.visibility),
             required_scopes: self.required_scopes.unwrap_or_else(|| before.required_scopes.clone()),
+            projection: self.projection.unwrap_or_else(|| before.projection.clone()),
         }
     }
 }

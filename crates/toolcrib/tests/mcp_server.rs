@@ -6,6 +6,7 @@ use std::sync::Arc;
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
+use catalog::tool::{Amendment, ToolCommand};
 use model::Agent;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -142,4 +143,52 @@ async fn many_who_come_at_once_share_one_connection() {
     let asked = server.requests().split_off(before);
     let discovers = asked.iter().filter(|request| request.contains("server/discover"));
     assert_eq!(discovers.count(), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_says_in_structure_is_projected_and_the_text_says_the_same() {
+    let server = serving(|params| match params["arguments"]["how"].as_str() {
+        Some("badly") => json!({"content": [{"type": "text", "text": "no"}], "isError": true,
+            "structuredContent": {"rows": []}}),
+        Some("in words") => json!({"content": [{"type": "text", "text": "two rows"}]}),
+        _ => {
+            json!({"content": [{"type": "text", "text": "{\"rows\":…}"}, {"type": "image", "data": "", "mimeType": "image/png"}],
+            "structuredContent": {"rows": [{"id": 1, "size": 5}, {"id": 2}]}, "_meta": {"a": 1}})
+        }
+    });
+    let crib = crib(&server).await;
+    let project = async |projection: &str| {
+        let projection = Some(Some(projection.into()));
+        let amendment = Amendment { projection, ..Amendment::default() };
+        let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
+        crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    };
+    let call = async |how: &str| {
+        let view = crib.view(&ada());
+        let arguments = read(json!({"how": how}));
+        let tool = view.find("clean").unwrap();
+        let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
+        let Called::Done(done) = called else { panic!("{called:?}") };
+        Value::Object(done.into_answer().into_map())
+    };
+    project("{ids: rows[].id}").await;
+    let picture = json!({"type": "image", "data": "", "mimeType": "image/png"});
+    let told = call("well").await;
+    assert_eq!(told["structuredContent"], json!({"ids": [1, 2]}));
+    let text = json!({"type": "text", "text": "{\"ids\":[1,2]}"});
+    assert_eq!((&told["content"], &told["_meta"]["a"]), (&json!([text, picture]), &json!(1)));
+    // What is not structured is as it came, and so is what failed.
+    assert_eq!(call("in words").await["content"][0]["text"], "two rows");
+    assert_eq!(call("badly").await["content"][0]["text"], "no");
+    project("rows[].id").await;
+    let told = call("well").await;
+    assert_eq!(told.get("structuredContent"), None);
+    assert_eq!(told["content"][0]["text"], "[1,2]");
+    // One that another version of ours let through stops the tool, and says so.
+    project("rows[").await;
+    let told = call("well").await;
+    assert_eq!(
+        (&told["isError"], &told["content"][0]["text"]),
+        (&json!(true), &json!("the projection of the tool is wrong"))
+    );
 }

@@ -2,6 +2,7 @@
 
 mod job;
 mod recorded;
+mod shaped;
 mod tries;
 
 use std::error::Error;
@@ -247,7 +248,9 @@ impl AgentView {
                 let wanted = mcp.wanted(arguments);
                 let id = Some(&entry.tool.id);
                 return match self.ask_server(&source.source, id, wanted, call).await {
-                    Bridged::Result(result) => Ok(DoneBy::Mcp(result)),
+                    Bridged::Result(result) => {
+                        Ok(DoneBy::Mcp(shaped::of_server(result, mcp.projection.as_ref()).await?))
+                    }
                     Bridged::Failed(failure)
                     | Bridged::Refused(failure)
                     | Bridged::Lost(failure)
@@ -271,6 +274,7 @@ impl AgentView {
                 self.send(&source.source, http, request, call.trace()).await?.outcome
             }
         };
+        let outcome = shaped::outcome(outcome, http.projection.as_ref()).await?;
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
+use execution::Projection;
 use jiff::Timestamp;
 use model::{Digest, Execution, Finding, LabelId, Primitive, SourceId, ToolId, Visibility};
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use serde_json::Value;
 use toolcrib::Usage;
 
 use crate::etag::Tag;
+use crate::problem::Problem;
 
 /// A tool in a list.
 #[derive(Serialize, JsonSchema)]
@@ -113,7 +115,7 @@ impl SeenTool {
             title: manifest.title.clone(),
             overridden: tool.overridden.clone(),
             input_schema: entry.input_schema.as_ref().map(model::Schema::to_served),
-            output_schema: entry.output_schema.as_ref().map(model::Schema::to_served),
+            output_schema: entry.promised_output().map(model::Schema::to_served),
             execution: manifest.execution.clone(),
             is_deprecated: manifest.deprecated,
             version: tool.version.0,
@@ -150,6 +152,10 @@ pub(super) struct Patch {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<BTreeSet<String>>")]
     required_scopes: Option<Option<BTreeSet<Box<str>>>>,
+    /// Which part of its JSON agents get, as a JMESPath expression of at most 2,000 bytes.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
+    projection: Option<Option<Box<str>>>,
 }
 
 /// A member that is there, be it null.
@@ -158,14 +164,19 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 }
 
 impl Patch {
-    pub(super) fn amendment(self) -> Amendment {
+    pub(super) fn amendment(self) -> Result<Amendment, Problem> {
+        if let Some(Some(text)) = &self.projection {
+            let checked = Projection::compile(text);
+            checked.map_err(|error| Problem::field("projection", error.to_string()))?;
+        }
         let name = self.name.map(|name| name.map(|ToolName(name)| name));
-        Amendment {
+        Ok(Amendment {
             name,
             description: self.description,
             visibility: self.visibility,
             required_scopes: self.required_scopes,
-        }
+            projection: self.projection,
+        })
     }
 }
 
