@@ -108,6 +108,9 @@ pub struct Override {
     /// Which part of its JSON agents get, as a JMESPath expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projection: Option<Box<str>>,
+    /// How many bytes of text agents get at once of what it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_result_bytes: Option<u32>,
 }
 
 impl Override {
@@ -129,6 +132,8 @@ pub struct Amendment {
     pub required_scopes: Option<Option<BTreeSet<Box<str>>>>,
     /// Which part of its JSON agents get, as a JMESPath expression.
     pub projection: Option<Option<Box<str>>>,
+    /// How many bytes of text agents get at once of what it answers.
+    pub max_result_bytes: Option<Option<u32>>,
 }
 
 impl Amendment {
@@ -139,6 +144,7 @@ impl Amendment {
             visibility: self.visibility.unwrap_or(before.visibility),
             required_scopes: self.required_scopes.unwrap_or_else(|| before.required_scopes.clone()),
             projection: self.projection.unwrap_or_else(|| before.projection.clone()),
+            max_result_bytes: self.max_result_bytes.unwrap_or(before.max_result_bytes),
         }
     }
 }

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Abilities, CallContext, Called, Catalog, Command, Context, JournalPlace, Options, SystemClock,
-    Toolcrib,
+    Abilities, CallContext, Called, Catalog, Command, Context, Got, JournalPlace, Options,
+    SystemClock, Toolcrib,
 };
 
 use self::server::{Upstream, answer};
@@ -191,4 +191,44 @@ async fn what_a_server_says_in_structure_is_projected_and_the_text_says_the_same
         (&told["isError"], &told["content"][0]["text"]),
         (&json!(true), &json!("the projection of the tool is wrong"))
     );
+}
+
+#[tokio::test]
+async fn what_a_server_says_at_length_is_cut_and_the_rest_is_a_resource() {
+    let picture = json!({"type": "image", "data": "", "mimeType": "image/png"});
+    let (long, of_server) = ("añ".repeat(1_000), picture.clone());
+    let said = long.clone();
+    let server = serving(move |_| {
+        let text = json!({"type": "text", "text": said});
+        json!({"content": [of_server, text], "structuredContent": {"a": 1}, "isError": true})
+    });
+    let crib = crib(&server).await;
+    let max_result_bytes = Some(Some(1_024));
+    let amendment = Amendment { max_result_bytes, ..Amendment::default() };
+    let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
+    crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    let (called, _) = call_again(&crib, &Map::new(), None).await;
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    let result = Value::Object(done.into_answer().into_map());
+    let content = &result["content"];
+    assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None));
+    assert_eq!((content[0]["text"].as_str().unwrap().len(), &content[2]), (1_024, &picture));
+    let note = content[1]["text"].as_str().unwrap();
+    assert!(note.starts_with("[toolcrib: the answer was cut after 1024 of 3000 bytes. "), "{note}");
+    let uri = note.split(' ').find(|word| word.starts_with("toolcrib://")).unwrap();
+    let (mut whole, mut uri) = (content[0]["text"].as_str().unwrap().to_owned(), uri.to_owned());
+    let view = crib.view(&ada());
+    loop {
+        let Got::Result(read) = view.read(&uri, &CallContext::silent()).await else {
+            panic!("{uri}")
+        };
+        let contents = read["contents"].as_array().unwrap();
+        whole += contents[0]["text"].as_str().unwrap();
+        let Some(next) = contents.get(1) else { break };
+        uri = next["uri"].as_str().unwrap().to_owned();
+    }
+    assert_eq!(whole, long);
+    let bob = Agent { subject: "bob".into(), ..ada() };
+    let read = crib.view(&bob).read(&uri, &CallContext::silent()).await;
+    assert!(matches!(read, Got::Missing), "{read:?}");
 }

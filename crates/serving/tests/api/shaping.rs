@@ -128,3 +128,69 @@ fn an_answer_that_a_projection_does_not_fit_is_held_back_with_the_reason() {
     assert_eq!(outcome["error"], error);
     assert_eq!(shop.call_for_model()["isError"], true);
 }
+
+/// Long, and with characters of several bytes.
+pub(super) fn many_orders() -> Value {
+    let order = |id: usize| json!({"id": id, "by": "añ€😀"});
+    json!({"orders": (0..300).map(order).collect::<Vec<_>>()})
+}
+
+/// The id and the offset that a note tells.
+pub(super) fn told(note: &Value) -> (String, usize) {
+    let note = note.as_str().unwrap();
+    let (_, rest) = note.split_once("GET /api/agents/results/").unwrap();
+    let (id, offset) = rest.trim_end_matches(']').split_once("?offset=").unwrap();
+    assert!(note.contains(&format!("toolcrib://results/{id}?offset={offset} ")), "{note}");
+    (id.to_owned(), offset.parse().unwrap())
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_cut_and_its_caller_reads_on() {
+    let shop = Shop::answering(&many_orders());
+    assert_eq!(shop.call()["result"], many_orders(), "256 KiB are usual");
+    let said = shop.patch(&json!({"max_result_bytes": 1024})).ok();
+    assert_eq!(said["overridden"]["max_result_bytes"], 1024);
+    for content in [shop.call(), shop.call_for_model()] {
+        assert_eq!((content.get("result"), content.get("structuredContent")), (None, None));
+        let content = &content["content"];
+        let note = content[1]["text"].as_str().unwrap();
+        let total = many_orders().to_string().len();
+        assert!(note.contains(&format!("of {total} bytes")), "{note}");
+        let (id, offset) = told(&content[1]["text"]);
+        let mut whole = content[0]["text"].as_str().unwrap().to_owned();
+        assert_eq!((whole.len(), whole.len() <= 1024), (offset, true));
+        let mut next = Some(offset);
+        while let Some(offset) = next {
+            let path = format!("/api/agents/results/{id}?offset={offset}");
+            let part = shop.server.get_as(&shop.key, &path).ok();
+            assert_eq!((&part["offset"], &part["total_bytes"]), (&json!(offset), &json!(total)));
+            whole += part["text"].as_str().unwrap();
+            next = part.get("next_offset").map(|next| next.as_u64().unwrap() as usize);
+        }
+        assert_eq!(serde_json::from_str::<Value>(&whole).unwrap(), many_orders());
+    }
+    // What is projected is short enough.
+    shop.patch(&json!({"projection": "length(orders)"})).ok();
+    assert_eq!(shop.call()["result"], 300);
+    for wrong in [json!(1023), json!(8_388_609), json!(-1)] {
+        let refused = shop.patch(&json!({"max_result_bytes": wrong}));
+        assert_eq!(refused.status, 422, "{refused:?}");
+    }
+}
+
+#[test]
+fn nobody_else_reads_on_nor_who_lost_the_tool() {
+    let shop = Shop::answering(&many_orders());
+    shop.patch(&json!({"max_result_bytes": 1024})).ok();
+    let (id, _) = told(&shop.call()["content"][1]["text"]);
+    let path = format!("/api/agents/results/{id}");
+    let status = |key: &str| shop.server.get_as(key, &path).status;
+    assert_eq!(status(&shop.key), 200);
+    for other in [key(&shop.server, "other"), shop.server.key.clone()] {
+        assert_eq!(status(&other), 404);
+    }
+    assert_eq!(shop.server.get_as(&shop.key, &format!("{path}?offset=999999999")).status, 404);
+    assert_eq!(shop.server.get_as(&shop.key, "/api/agents/results/none").status, 404);
+    shop.server.post(&format!("{TOOL}/disable"), &json!(null)).ok();
+    assert_eq!(status(&shop.key), 404);
+}

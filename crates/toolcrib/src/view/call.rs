@@ -1,5 +1,6 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
+mod budget;
 mod job;
 mod recorded;
 mod shaped;
@@ -249,7 +250,8 @@ impl AgentView {
                 let id = Some(&entry.tool.id);
                 return match self.ask_server(&source.source, id, wanted, call).await {
                     Bridged::Result(result) => {
-                        Ok(DoneBy::Mcp(shaped::of_server(result, mcp.projection.as_ref()).await?))
+                        let result = shaped::of_server(result, mcp.projection.as_ref()).await?;
+                        Ok(DoneBy::Mcp(self.result_within_budget(&entry.tool, result)))
                     }
                     Bridged::Failed(failure)
                     | Bridged::Refused(failure)
@@ -275,6 +277,7 @@ impl AgentView {
             }
         };
         let outcome = shaped::outcome(outcome, http.projection.as_ref()).await?;
+        let outcome = self.within_budget(&entry.tool, outcome);
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }

@@ -1,6 +1,7 @@
 //! How tools are shown, and what admins may say of them.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
@@ -14,6 +15,9 @@ use toolcrib::Usage;
 
 use crate::etag::Tag;
 use crate::problem::Problem;
+
+/// What `max_result_bytes` may say.
+const RESULT_BYTES: RangeInclusive<u32> = 1 << 10..=8 << 20;
 
 /// A tool in a list.
 #[derive(Serialize, JsonSchema)]
@@ -156,6 +160,10 @@ pub(super) struct Patch {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
     projection: Option<Option<Box<str>>>,
+    /// How many bytes of text agents get at once of what it answers: 1,024 to 8,388,608; otherwise 262,144.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<u32>")]
+    max_result_bytes: Option<Option<u32>>,
 }
 
 /// A member that is there, be it null.
@@ -169,6 +177,11 @@ impl Patch {
             let checked = Projection::compile(text);
             checked.map_err(|error| Problem::field("projection", error.to_string()))?;
         }
+        if let Some(Some(bytes)) = self.max_result_bytes
+            && !RESULT_BYTES.contains(&bytes)
+        {
+            return Err(Problem::field("max_result_bytes", "is to be 1024 to 8388608"));
+        }
         let name = self.name.map(|name| name.map(|ToolName(name)| name));
         Ok(Amendment {
             name,
@@ -176,6 +189,7 @@ impl Patch {
             visibility: self.visibility,
             required_scopes: self.required_scopes,
             projection: self.projection,
+            max_result_bytes: self.max_result_bytes,
         })
     }
 }

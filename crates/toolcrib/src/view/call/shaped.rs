@@ -55,7 +55,7 @@ async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value,
 }
 
 /// The text would tell what was left out.
-fn is_text(content: &Content) -> bool {
+pub(super) fn is_text(content: &Content) -> bool {
     match content {
         Content::Text { .. } => true,
         Content::Other(part) => part["type"] == "text",
@@ -63,6 +63,6 @@ fn is_text(content: &Content) -> bool {
     }
 }
 
-fn text_of(value: &Value) -> String {
+pub(super) fn text_of(value: &Value) -> String {
     execution::plain_json(&value.to_string())
 }
