@@ -166,9 +166,7 @@ fn command(number: u64) -> Command {
                     2 => ToolCommand::Label(labels),
                     _ => ToolCommand::Override(catalog::tool::Override {
                         name: Some(format!("name_{}", number % 17).into()),
-                        description: None,
-                        visibility: None,
-                        required_scopes: None,
+                        ..catalog::tool::Override::default()
                     }),
                 },
             )

@@ -105,6 +105,12 @@ pub struct Override {
     /// What an agent's token must allow, instead of what the source or its specification says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_scopes: Option<BTreeSet<Box<str>>>,
+    /// Which part of its JSON agents get, as a JMESPath expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub projection: Option<Box<str>>,
+    /// How many bytes of text agents get at once of what it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_result_bytes: Option<u32>,
 }
 
 impl Override {
@@ -124,6 +130,10 @@ pub struct Amendment {
     pub visibility: Option<Option<Visibility>>,
     /// What an agent's token must allow.
     pub required_scopes: Option<Option<BTreeSet<Box<str>>>>,
+    /// Which part of its JSON agents get, as a JMESPath expression.
+    pub projection: Option<Option<Box<str>>>,
+    /// How many bytes of text agents get at once of what it answers.
+    pub max_result_bytes: Option<Option<u32>>,
 }
 
 impl Amendment {
@@ -133,6 +143,8 @@ impl Amendment {
             description: self.description.unwrap_or_else(|| before.description.clone()),
             visibility: self.visibility.unwrap_or(before.visibility),
             required_scopes: self.required_scopes.unwrap_or_else(|| before.required_scopes.clone()),
+            projection: self.projection.unwrap_or_else(|| before.projection.clone()),
+            max_result_bytes: self.max_result_bytes.unwrap_or(before.max_result_bytes),
         }
     }
 }

@@ -31,6 +31,11 @@ impl CataloguedTool {
             self.input_schema.is_some() && has_output
         })
     }
+
+    /// The shape of a result, where agents are promised one: what is projected has another.
+    pub fn promised_output(&self) -> Option<&Schema> {
+        self.output_schema.as_ref().filter(|_| self.tool.overridden.projection.is_none())
+    }
 }
 
 const SHELF: usize = 256;

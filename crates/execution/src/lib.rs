@@ -19,6 +19,7 @@ mod arguments;
 mod async_poll;
 mod credentials;
 mod http;
+mod projection;
 mod request;
 mod template;
 
@@ -30,5 +31,6 @@ pub use arguments::{Arguments, Others, Problem, distance};
 pub use async_poll::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply};
 pub use credentials::{CredentialError, Credentials, Given, Own, Security, without_credentials};
 pub use http::{Again, Answers, HttpTool, HttpToolError, code_of};
+pub use projection::{InvalidProjection, Projection, ProjectionError};
 pub use request::Request;
 pub use template::{RequestTemplate, TemplateError};

@@ -3,6 +3,7 @@
 pub(crate) mod call;
 pub(crate) mod pending;
 pub(crate) mod prefer;
+pub(crate) mod results;
 
 use axum::extract::State;
 use axum::http::HeaderMap;

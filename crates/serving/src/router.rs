@@ -32,6 +32,7 @@ fn table() -> Vec<Route> {
         mcp::http::routes(),
         agents::call::routes(),
         agents::pending::routes(),
+        agents::results::routes(),
         stream::routes(),
         http_manifest::routes(),
         sources::routes(),

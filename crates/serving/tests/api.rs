@@ -26,6 +26,7 @@ mod requests;
 mod resource;
 mod roles;
 mod server;
+mod shaping;
 mod socket;
 mod sources;
 mod start;

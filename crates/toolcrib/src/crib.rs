@@ -17,6 +17,7 @@ use crate::authenticate::Authenticator;
 use crate::credentials::Keyring;
 use crate::gates::{GateState, Gates};
 use crate::identity::{Identity, Means, NotIdentified};
+use crate::kept_results::KeptResults;
 use crate::provider::{ProvidedTool, ToolProvider};
 use crate::ready::ReadyTools;
 use crate::recent::Recent;
@@ -59,6 +60,7 @@ struct Inner {
     options: Options,
     provided: ArcSwapOption<Provided>,
     recent: Recent,
+    results: KeptResults,
     /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
     looking_back: tokio::sync::Mutex<()>,
 }
@@ -128,6 +130,7 @@ impl Toolcrib {
             options,
             provided,
             recent: Recent::default(),
+            results: KeptResults::default(),
             looking_back,
         };
         Self(Arc::new(inner))
@@ -167,6 +170,11 @@ impl Toolcrib {
         let fresh = Arc::new(Provided { so_far, tools: offers.collect() });
         self.0.provided.store(Some(Arc::clone(&fresh)));
         fresh
+    }
+
+    /// What was too long to be handed out at once.
+    pub(crate) fn results(&self) -> &KeptResults {
+        &self.0.results
     }
 
     pub(crate) fn ready(

@@ -22,6 +22,7 @@ mod explain;
 mod findings;
 mod gates;
 mod identity;
+mod kept_results;
 mod place;
 mod provider;
 mod ready;
@@ -64,6 +65,7 @@ pub use explain::{
 pub use findings::findings;
 pub use gates::GateState;
 pub use identity::{CameWith, Identity, Means, NotIdentified};
+pub use kept_results::ResultPart;
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};

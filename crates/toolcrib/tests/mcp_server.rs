@@ -6,14 +6,15 @@ use std::sync::Arc;
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
+use catalog::tool::{Amendment, ToolCommand};
 use model::Agent;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Abilities, CallContext, Called, Catalog, Command, Context, JournalPlace, Options, SystemClock,
-    Toolcrib,
+    Abilities, CallContext, Called, Catalog, Command, Context, Got, JournalPlace, Options,
+    SystemClock, Toolcrib,
 };
 
 use self::server::{Upstream, answer};
@@ -142,4 +143,92 @@ async fn many_who_come_at_once_share_one_connection() {
     let asked = server.requests().split_off(before);
     let discovers = asked.iter().filter(|request| request.contains("server/discover"));
     assert_eq!(discovers.count(), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_says_in_structure_is_projected_and_the_text_says_the_same() {
+    let server = serving(|params| match params["arguments"]["how"].as_str() {
+        Some("badly") => json!({"content": [{"type": "text", "text": "no"}], "isError": true,
+            "structuredContent": {"rows": []}}),
+        Some("in words") => json!({"content": [{"type": "text", "text": "two rows"}]}),
+        _ => {
+            json!({"content": [{"type": "text", "text": "{\"rows\":…}"}, {"type": "image", "data": "", "mimeType": "image/png"}],
+            "structuredContent": {"rows": [{"id": 1, "size": 5}, {"id": 2}]}, "_meta": {"a": 1}})
+        }
+    });
+    let crib = crib(&server).await;
+    let project = async |projection: &str| {
+        let projection = Some(Some(projection.into()));
+        let amendment = Amendment { projection, ..Amendment::default() };
+        let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
+        crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    };
+    let call = async |how: &str| {
+        let view = crib.view(&ada());
+        let arguments = read(json!({"how": how}));
+        let tool = view.find("clean").unwrap();
+        let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
+        let Called::Done(done) = called else { panic!("{called:?}") };
+        Value::Object(done.into_answer().into_map())
+    };
+    project("{ids: rows[].id}").await;
+    let picture = json!({"type": "image", "data": "", "mimeType": "image/png"});
+    let told = call("well").await;
+    assert_eq!(told["structuredContent"], json!({"ids": [1, 2]}));
+    let text = json!({"type": "text", "text": "{\"ids\":[1,2]}"});
+    assert_eq!((&told["content"], &told["_meta"]["a"]), (&json!([text, picture]), &json!(1)));
+    // What is not structured is as it came, and so is what failed.
+    assert_eq!(call("in words").await["content"][0]["text"], "two rows");
+    assert_eq!(call("badly").await["content"][0]["text"], "no");
+    project("rows[].id").await;
+    let told = call("well").await;
+    assert_eq!(told.get("structuredContent"), None);
+    assert_eq!(told["content"][0]["text"], "[1,2]");
+    // One that another version of ours let through stops the tool, and says so.
+    project("rows[").await;
+    let told = call("well").await;
+    assert_eq!(
+        (&told["isError"], &told["content"][0]["text"]),
+        (&json!(true), &json!("the projection of the tool is wrong"))
+    );
+}
+
+#[tokio::test]
+async fn what_a_server_says_at_length_is_cut_and_the_rest_is_a_resource() {
+    let picture = json!({"type": "image", "data": "", "mimeType": "image/png"});
+    let (long, of_server) = ("añ".repeat(1_000), picture.clone());
+    let said = long.clone();
+    let server = serving(move |_| {
+        let text = json!({"type": "text", "text": said});
+        json!({"content": [of_server, text], "structuredContent": {"a": 1}, "isError": true})
+    });
+    let crib = crib(&server).await;
+    let max_result_bytes = Some(Some(1_024));
+    let amendment = Amendment { max_result_bytes, ..Amendment::default() };
+    let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
+    crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    let (called, _) = call_again(&crib, &Map::new(), None).await;
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    let result = Value::Object(done.into_answer().into_map());
+    let content = &result["content"];
+    assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None));
+    assert_eq!((content[0]["text"].as_str().unwrap().len(), &content[2]), (1_024, &picture));
+    let note = content[1]["text"].as_str().unwrap();
+    assert!(note.starts_with("[toolcrib: the answer was cut after 1024 of 3000 bytes. "), "{note}");
+    let uri = note.split(' ').find(|word| word.starts_with("toolcrib://")).unwrap();
+    let (mut whole, mut uri) = (content[0]["text"].as_str().unwrap().to_owned(), uri.to_owned());
+    let view = crib.view(&ada());
+    loop {
+        let Got::Result(read) = view.read(&uri, &CallContext::silent()).await else {
+            panic!("{uri}")
+        };
+        let contents = read["contents"].as_array().unwrap();
+        whole += contents[0]["text"].as_str().unwrap();
+        let Some(next) = contents.get(1) else { break };
+        uri = next["uri"].as_str().unwrap().to_owned();
+    }
+    assert_eq!(whole, long);
+    let bob = Agent { subject: "bob".into(), ..ada() };
+    let read = crib.view(&bob).read(&uri, &CallContext::silent()).await;
+    assert!(matches!(read, Got::Missing), "{read:?}");
 }

@@ -105,9 +105,8 @@ impl Product {
             ToolWish::Disable => ToolCommand::Disable,
             ToolWish::Override { name, visibility } => ToolCommand::Override(Override {
                 name: name.as_deref().map(Into::into),
-                description: None,
                 visibility: visibility.map(to_visibility),
-                required_scopes: None,
+                ..Override::default()
             }),
             ToolWish::Label(labels) => ToolCommand::Label(read(labels)?),
             ToolWish::Approve => {

@@ -196,7 +196,7 @@ async fn patch(
     change: Change,
     Body(patch): Body<Patch>,
 ) -> Result<Seen<SeenTool>, Problem> {
-    changed(&app, &identity, &change, &id, ToolCommand::Amend(patch.amendment())).await
+    changed(&app, &identity, &change, &id, ToolCommand::Amend(patch.amendment()?)).await
 }
 
 async fn label(

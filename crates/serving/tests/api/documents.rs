@@ -45,6 +45,7 @@ fn these_are_the_operations() {
     POST /api/tools/{id}/execute execute_tool (agents)
     GET /api/agents/calls/{id} get_agent_call (agents)
     DELETE /api/agents/calls/{id} cancel_agent_call (agents)
+    GET /api/agents/results/{id} get_agent_result (agents)
     GET /api/agents/stream stream_agent_tools (agents)
     GET /tools get_http_manifest (agents)
     POST /tools/{name} call_http_tool (agents)
@@ -273,10 +274,9 @@ fn every_answer_has_the_headers_that_the_document_says() {
     send("delete_key", "k", none.clone());
     send("remove_source", "s", none);
     // They speak another protocol: `mcp.rs` does. One wants a parameter: `executions.rs` has it. Calls that go on are in
-    // `jobs.rs`.
-    untried.retain(|name, _| {
-        !name.starts_with("mcp_") && name != "get_usage" && !name.ends_with("_agent_call")
-    });
+    // `jobs.rs`, and answers that are too long in `shaping.rs`.
+    let elsewhere = ["get_usage", "get_agent_call", "cancel_agent_call", "get_agent_result"];
+    untried.retain(|name, _| !name.starts_with("mcp_") && !elsewhere.contains(&name.as_str()));
     assert!(untried.is_empty(), "{:?}", untried.keys());
 }
 

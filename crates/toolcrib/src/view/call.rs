@@ -1,7 +1,9 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
+mod budget;
 mod job;
 mod recorded;
+mod shaped;
 mod tries;
 
 use std::error::Error;
@@ -247,7 +249,10 @@ impl AgentView {
                 let wanted = mcp.wanted(arguments);
                 let id = Some(&entry.tool.id);
                 return match self.ask_server(&source.source, id, wanted, call).await {
-                    Bridged::Result(result) => Ok(DoneBy::Mcp(result)),
+                    Bridged::Result(result) => {
+                        let result = shaped::of_server(result, mcp.projection.as_ref()).await?;
+                        Ok(DoneBy::Mcp(self.result_within_budget(&entry.tool, result)))
+                    }
                     Bridged::Failed(failure)
                     | Bridged::Refused(failure)
                     | Bridged::Lost(failure)
@@ -271,6 +276,8 @@ impl AgentView {
                 self.send(&source.source, http, request, call.trace()).await?.outcome
             }
         };
+        let outcome = shaped::outcome(outcome, http.projection.as_ref()).await?;
+        let outcome = self.within_budget(&entry.tool, outcome);
         let promised = http.output.is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }

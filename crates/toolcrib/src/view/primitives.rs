@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use super::AgentView;
 use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
+use crate::kept_results;
 use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
@@ -98,7 +99,9 @@ impl AgentView {
         if self.crib.refuses_calls() {
             return Got::Failed(UNRECORDABLE.to_owned());
         }
-        let found = self.resource_of_server(uri);
+        // Nobody else is asked for what is kept here, whatever they offer.
+        let is_kept = kept_results::addressed(uri).is_some();
+        let found = if is_kept { None } else { self.resource_of_server(uri) };
         let offer = found.as_ref().map(|(offer, _)| offer);
         let begun = self.begin_offer(Primitive::Resource, offer, None);
         call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
@@ -159,6 +162,9 @@ impl AgentView {
         if let Some((offer, own)) = found {
             let params = Map::from_iter([("uri".to_owned(), Value::from(own))]);
             return self.get_offer(&offer, "resources/read", params, call).await;
+        }
+        if kept_results::addressed(uri).is_some() {
+            return self.kept_resource(uri).map_or(Got::Missing, Got::Result);
         }
         for provider in self.providers() {
             let read =

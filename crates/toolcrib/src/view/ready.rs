@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use catalog::{CataloguedSource, CataloguedTool};
-use execution::{Answers, Arguments, HttpTool, Others};
+use execution::{Answers, Arguments, HttpTool, Others, Projection};
 use model::{Execution, Failure, Kind, RawJson, Settings, SourceProfile, SpecificationPlace};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient};
@@ -22,6 +22,7 @@ pub(crate) enum Ready {
 pub(crate) struct HttpReady {
     pub(super) tool: HttpTool,
     pub(super) output: Option<Arguments>,
+    pub(super) projection: Option<Arc<Projection>>,
     pub(super) client: HttpClient,
     pub(super) origin: Option<http::Origin>,
 }
@@ -29,6 +30,7 @@ pub(crate) struct HttpReady {
 /// One on an MCP server.
 pub(crate) struct McpReady {
     pub(super) arguments: Arguments,
+    pub(super) projection: Option<Arc<Projection>>,
     schema: Arc<Value>,
     /// What the server calls it.
     name: Box<str>,
@@ -53,12 +55,14 @@ impl Ready {
         else {
             return Err(refused("the tool is not served"));
         };
+        let projection = projection(entry)?;
         if manifest.execution == Execution::McpCall {
             let schema = Arc::new(schema.to_value());
             let arguments = Arguments::compile(&schema, Others::Sent);
             let (name, must_be_a_task) = (manifest.name.clone(), manifest.must_be_a_task());
             let is_repeatable = is_repeatable(&manifest.extra);
-            let ready = McpReady { arguments, schema, name, must_be_a_task, is_repeatable };
+            let ready =
+                McpReady { arguments, projection, schema, name, must_be_a_task, is_repeatable };
             return Ok(Self::Mcp(Box::new(ready)));
         }
         let answers = match source.profile.settings.kind() {
@@ -69,7 +73,7 @@ impl Ready {
         };
         let tool = HttpTool::compile(id.clone(), manifest, &schema.to_value(), answers)
             .map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
-        let output = entry.output_schema.as_ref();
+        let output = entry.promised_output();
         let output = output.map(|schema| Arguments::compile(&schema.to_value(), Others::Sent));
         let client = client
             .allowing_texts(&source.profile.allow)
@@ -77,6 +81,7 @@ impl Ready {
         Ok(Self::Http(Arc::new(HttpReady {
             tool,
             output,
+            projection,
             client,
             origin: origin(&source.profile),
         })))
@@ -110,6 +115,15 @@ impl McpReady {
         let (schema, must_be_a_task) = (Arc::clone(&self.schema), self.must_be_a_task);
         let what = Asking::Tool { schema, must_be_a_task };
         Wanted { params, what, is_repeatable: self.is_repeatable, until: None }
+    }
+}
+
+/// An admin's word on what agents get. It was checked when it was set; by another version of ours, perhaps.
+fn projection(entry: &CataloguedTool) -> Result<Option<Arc<Projection>>, Failure> {
+    let Some(text) = &entry.tool.overridden.projection else { return Ok(None) };
+    match Projection::compile(text) {
+        Ok(projection) => Ok(Some(Arc::new(projection))),
+        Err(error) => Err(unusable(&entry.tool.id, &error, "the projection of the tool is wrong")),
     }
 }
 

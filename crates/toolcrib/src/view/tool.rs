@@ -137,9 +137,7 @@ impl ViewedTool {
     /// Of its results, whole, if it promises anything.
     pub fn output_schema(&self) -> Option<Value> {
         match &self.origin {
-            Origin::Catalog(entry) => {
-                entry.output_schema.as_ref().map(|schema| shown(entry, schema))
-            }
+            Origin::Catalog(entry) => entry.promised_output().map(|schema| shown(entry, schema)),
             Origin::Provider(tool, _) => tool.more.get("outputSchema").cloned(),
             Origin::Meta(_) => None,
         }

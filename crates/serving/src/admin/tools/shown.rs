@@ -1,9 +1,11 @@
 //! How tools are shown, and what admins may say of them.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
+use execution::Projection;
 use jiff::Timestamp;
 use model::{Digest, Execution, Finding, LabelId, Primitive, SourceId, ToolId, Visibility};
 use schemars::JsonSchema;
@@ -12,6 +14,10 @@ use serde_json::Value;
 use toolcrib::Usage;
 
 use crate::etag::Tag;
+use crate::problem::Problem;
+
+/// What `max_result_bytes` may say.
+const RESULT_BYTES: RangeInclusive<u32> = 1 << 10..=8 << 20;
 
 /// A tool in a list.
 #[derive(Serialize, JsonSchema)]
@@ -113,7 +119,7 @@ impl SeenTool {
             title: manifest.title.clone(),
             overridden: tool.overridden.clone(),
             input_schema: entry.input_schema.as_ref().map(model::Schema::to_served),
-            output_schema: entry.output_schema.as_ref().map(model::Schema::to_served),
+            output_schema: entry.promised_output().map(model::Schema::to_served),
             execution: manifest.execution.clone(),
             is_deprecated: manifest.deprecated,
             version: tool.version.0,
@@ -150,6 +156,14 @@ pub(super) struct Patch {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<BTreeSet<String>>")]
     required_scopes: Option<Option<BTreeSet<Box<str>>>>,
+    /// Which part of its JSON agents get, as a JMESPath expression of at most 2,000 bytes.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
+    projection: Option<Option<Box<str>>>,
+    /// How many bytes of text agents get at once of what it answers: 1,024 to 8,388,608; otherwise 262,144.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<u32>")]
+    max_result_bytes: Option<Option<u32>>,
 }
 
 /// A member that is there, be it null.
@@ -158,14 +172,25 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 }
 
 impl Patch {
-    pub(super) fn amendment(self) -> Amendment {
+    pub(super) fn amendment(self) -> Result<Amendment, Problem> {
+        if let Some(Some(text)) = &self.projection {
+            let checked = Projection::compile(text);
+            checked.map_err(|error| Problem::field("projection", error.to_string()))?;
+        }
+        if let Some(Some(bytes)) = self.max_result_bytes
+            && !RESULT_BYTES.contains(&bytes)
+        {
+            return Err(Problem::field("max_result_bytes", "is to be 1024 to 8388608"));
+        }
         let name = self.name.map(|name| name.map(|ToolName(name)| name));
-        Amendment {
+        Ok(Amendment {
             name,
             description: self.description,
             visibility: self.visibility,
             required_scopes: self.required_scopes,
-        }
+            projection: self.projection,
+            max_result_bytes: self.max_result_bytes,
+        })
     }
 }
 

@@ -6,6 +6,7 @@ use super::Era::{Legacy, Modern};
 use super::{Client, ERAS, Era, key, meta, refused, repeated, request};
 use crate::api::calls::Shop;
 use crate::api::server::{Ask, Server};
+use crate::api::shaping;
 
 fn missing(name: &str) -> (u16, i64, String) {
     (200, -32602, format!("Tool not found: {name}"))
@@ -304,5 +305,31 @@ fn nobody_is_served_without_a_good_credential() {
         let client = Client::new(&server, &server.key);
         let ask = client.ask(Modern, "tools/list", json!({})).header("Origin", origin);
         assert_eq!(server.send(&ask).status, 403, "{origin}");
+    }
+}
+
+#[test]
+fn the_rest_of_an_answer_that_is_too_long_is_a_resource_of_who_called() {
+    let shop = shaping::Shop::answering(&shaping::many_orders());
+    shop.patch(&json!({"max_result_bytes": 1024})).ok();
+    let client = Client::new(&shop.server, &shop.key);
+    let other = shaping::key(&shop.server, "other");
+    let other = Client::new(&shop.server, &other);
+    for era in ERAS {
+        let cut = client.call(era, "orders", json!({}));
+        assert_eq!(cut.get("structuredContent"), None);
+        let (id, offset) = shaping::told(&cut["content"][1]["text"]);
+        let mut whole = cut["content"][0]["text"].as_str().unwrap().to_owned();
+        let mut uri = format!("toolcrib://results/{id}?offset={offset}");
+        let code = if era == Modern { -32602 } else { -32002 };
+        assert_eq!(other.refused(era, "resources/read", json!({"uri": uri})).1, code);
+        loop {
+            let read = client.result(era, "resources/read", json!({"uri": uri}));
+            whole += read["contents"][0]["text"].as_str().unwrap();
+            let Some(next) = read["contents"].get(1) else { break };
+            assert!(next["text"].as_str().unwrap().contains(next["uri"].as_str().unwrap()));
+            uri = next["uri"].as_str().unwrap().to_owned();
+        }
+        assert_eq!(serde_json::from_str::<Value>(&whole).unwrap(), shaping::many_orders());
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Wire, parsed, refused};
 use crate::api::mcp::{grant, key};
-use crate::api::server::Server;
+use crate::api::server::{Ask, Server};
 use crate::support::ok;
 use crate::upstream::Upstream;
 
@@ -329,6 +329,9 @@ fn world() -> (Server, Upstream, String) {
     server.wait_for("/api/sources/s", |source| !source["inventory"].is_null());
     server.post("/api/groups", &json!({"name": "all", "selectors": [{"source": "s"}]})).ok();
     grant(&server, "staff", "all");
+    // All of an answer, and not its beginning.
+    let patch = Ask::new("PATCH", "/api/tools/s:echo").bearer(&server.key);
+    server.send(&patch.json(&json!({"max_result_bytes": 1 << 20}))).ok();
     let key = key(&server, "bot", &json!({"role": "staff"}));
     (server, upstream, key)
 }

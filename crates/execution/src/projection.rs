@@ -1,0 +1,303 @@
+//! A projection: the part of a tool's JSON that agents get, as a JMESPath expression of an admin.
+//!
+//! Checked when it is set, evaluated here and not by the library that reads it: that one has no limit on its work, and
+//! a short expression can ask for a lot of it (`[@,@][] | [@,@][] | …`). Members keep their order and numbers all digits.
+
+mod check;
+mod functions;
+
+use std::borrow::Cow;
+
+use jmespath::ast::{Ast, Comparator};
+use serde_json::{Map, Value};
+
+/// How long an expression may be, in bytes.
+const LONGEST: usize = 2_000;
+/// What one evaluation may cost: so many bytes copied, of which every step takes as many as a value does.
+const WORK: usize = 128 << 20;
+/// About what a value takes.
+const STEP: usize = 64;
+
+static NULL: Value = Value::Null;
+
+/// An expression that was checked.
+#[derive(Clone, Debug)]
+pub struct Projection(Ast);
+
+/// Why a text is no projection.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the documentation")]
+pub enum InvalidProjection {
+    #[error("is longer than {LONGEST} bytes")]
+    TooLong,
+    #[error("is nested too deeply")]
+    TooDeep,
+    #[error("is not JMESPath: {why} (at character {at})")]
+    Syntax { why: String, at: usize },
+    #[error("calls `{name}`, which is no function of JMESPath")]
+    NoSuchFunction { name: String },
+    #[error("calls `{name}` with other arguments than it takes")]
+    WrongArguments { name: String },
+    #[error("has a slice with the step 0")]
+    NoStep,
+}
+
+/// Why a projection could not be applied to an answer.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the documentation")]
+pub enum ProjectionError {
+    #[error("it takes too much work for an answer of that size")]
+    TooMuchWork,
+    #[error("`{function}` was given something that it does not take")]
+    WrongType { function: String },
+}
+
+type Found<'v> = Result<Cow<'v, Value>, ProjectionError>;
+
+impl Projection {
+    /// Reads and checks an expression.
+    pub fn compile(text: &str) -> Result<Self, InvalidProjection> {
+        check::read(text).map(Self)
+    }
+
+    /// The part of an answer that it says.
+    pub fn apply(&self, answer: &Value) -> Result<Value, ProjectionError> {
+        let mut work = Work { left: WORK };
+        let found = work.find(&self.0, answer)?;
+        work.own(found)
+    }
+}
+
+/// One evaluation.
+struct Work {
+    left: usize,
+}
+
+impl Work {
+    fn spend(&mut self, bytes: usize) -> Result<(), ProjectionError> {
+        self.left = self.left.checked_sub(bytes).ok_or(ProjectionError::TooMuchWork)?;
+        Ok(())
+    }
+
+    /// Looks at all of a value, be it to copy or to compare it.
+    fn look_at(&mut self, value: &Value) -> Result<(), ProjectionError> {
+        self.spend(STEP)?;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
+            Value::String(text) => self.spend(text.len()),
+            Value::Array(items) => items.iter().try_for_each(|item| self.look_at(item)),
+            Value::Object(members) => members.iter().try_for_each(|(name, member)| {
+                self.spend(name.len())?;
+                self.look_at(member)
+            }),
+        }
+    }
+
+    fn own(&mut self, found: Cow<'_, Value>) -> Result<Value, ProjectionError> {
+        match found {
+            Cow::Owned(value) => Ok(value),
+            Cow::Borrowed(value) => {
+                self.look_at(value)?;
+                Ok(value.clone())
+            }
+        }
+    }
+
+    fn owned<'v>(&mut self, ast: &Ast, from: &'v Value) -> Result<Value, ProjectionError> {
+        let found: Cow<'v, Value> = self.find(ast, from)?;
+        self.own(found)
+    }
+
+    /// What an expression says of a value.
+    fn find<'v>(&mut self, ast: &Ast, from: &'v Value) -> Found<'v> {
+        self.spend(STEP)?;
+        match ast {
+            Ast::Identity { .. } => Ok(Cow::Borrowed(from)),
+            Ast::Field { name, .. } => Ok(Cow::Borrowed(from.get(name).unwrap_or(&NULL))),
+            Ast::Index { idx, .. } => Ok(Cow::Borrowed(item(from, *idx).unwrap_or(&NULL))),
+            Ast::Literal { value, .. } => {
+                Ok(Cow::Owned(serde_json::to_value(value).unwrap_or_default()))
+            }
+            Ast::Subexpr { lhs, rhs, .. } => {
+                let left = self.find(lhs, from)?;
+                self.within(left, |work, left| work.find(rhs, left))
+            }
+            Ast::And { lhs, rhs, .. } => match self.find(lhs, from)? {
+                left if is_truthy(&left) => self.find(rhs, from),
+                left => Ok(left),
+            },
+            Ast::Or { lhs, rhs, .. } => match self.find(lhs, from)? {
+                left if is_truthy(&left) => Ok(left),
+                _ => self.find(rhs, from),
+            },
+            Ast::Not { node, .. } => {
+                let is_so = is_truthy(&*self.find(node, from)?);
+                Ok(Cow::Owned(Value::Bool(!is_so)))
+            }
+            Ast::Condition { predicate, then, .. } => {
+                match is_truthy(&*self.find(predicate, from)?) {
+                    true => self.find(then, from),
+                    false => Ok(Cow::Borrowed(&NULL)),
+                }
+            }
+            Ast::Comparison { comparator, lhs, rhs, .. } => {
+                let (left, right) = (self.find(lhs, from)?, self.find(rhs, from)?);
+                self.look_at(&left)?;
+                let said = compared(comparator, &left, &right);
+                Ok(Cow::Owned(said.map_or(Value::Null, Value::Bool)))
+            }
+            Ast::MultiList { .. } | Ast::MultiHash { .. } if from.is_null() => {
+                Ok(Cow::Borrowed(&NULL))
+            }
+            Ast::MultiList { elements, .. } => {
+                let items: Result<_, _> =
+                    elements.iter().map(|ast| self.owned(ast, from)).collect();
+                Ok(Cow::Owned(Value::Array(items?)))
+            }
+            Ast::MultiHash { elements, .. } => {
+                let mut members = Map::new();
+                for pair in elements {
+                    members.insert(pair.key.clone(), self.owned(&pair.value, from)?);
+                }
+                Ok(Cow::Owned(Value::Object(members)))
+            }
+            Ast::Projection { lhs, rhs, .. } => {
+                let left = self.find(lhs, from)?;
+                self.of_list(&left, |work, items| work.each(rhs, items))
+            }
+            Ast::Flatten { node, .. } => {
+                let list = self.find(node, from)?;
+                self.of_list(&list, Self::flattened)
+            }
+            Ast::ObjectValues { node, .. } => {
+                let object = self.find(node, from)?;
+                match &*object {
+                    Value::Object(members) => self.copies(members.values()),
+                    _ => Ok(Cow::Borrowed(&NULL)),
+                }
+            }
+            Ast::Slice { start, stop, step, .. } => {
+                let list = Cow::Borrowed(from);
+                self.of_list(&list, |work, items| {
+                    let places = places(items.len(), *start, *stop, *step);
+                    let found = work.copies(places.into_iter().filter_map(|at| items.get(at)))?;
+                    work.own(found)
+                })
+            }
+            Ast::Function { name, args, .. } => {
+                functions::call(self, name, args, from).map(Cow::Owned)
+            }
+            // Only ever an argument, which `check` has seen to.
+            Ast::Expref { .. } => Ok(Cow::Borrowed(&NULL)),
+        }
+    }
+
+    fn within<'v>(
+        &mut self,
+        left: Cow<'v, Value>,
+        find: impl for<'w> FnOnce(&mut Self, &'w Value) -> Found<'w>,
+    ) -> Found<'v> {
+        match left {
+            Cow::Borrowed(left) => find(self, left),
+            Cow::Owned(left) => {
+                let found = find(self, &left)?;
+                self.own(found).map(Cow::Owned)
+            }
+        }
+    }
+
+    fn of_list(
+        &mut self,
+        list: &Value,
+        make: impl FnOnce(&mut Self, &[Value]) -> Result<Value, ProjectionError>,
+    ) -> Found<'static> {
+        match list {
+            Value::Array(items) => make(self, items).map(Cow::Owned),
+            _ => Ok(Cow::Borrowed(&NULL)),
+        }
+    }
+
+    /// What an expression says of each, without those of which it says nothing.
+    fn each(&mut self, ast: &Ast, items: &[Value]) -> Result<Value, ProjectionError> {
+        let mut all = Vec::new();
+        for item in items {
+            let found = self.find(ast, item)?;
+            if !found.is_null() {
+                all.push(self.own(found)?);
+            }
+        }
+        Ok(Value::Array(all))
+    }
+
+    fn flattened(&mut self, items: &[Value]) -> Result<Value, ProjectionError> {
+        let parts = items.iter().flat_map(|item| match item {
+            Value::Array(parts) => parts.as_slice(),
+            item => std::slice::from_ref(item),
+        });
+        let all = self.copies(parts)?;
+        self.own(all)
+    }
+
+    fn copies<'i>(&mut self, items: impl Iterator<Item = &'i Value>) -> Found<'static> {
+        let all: Result<_, _> = items.map(|item| self.own(Cow::Borrowed(item))).collect();
+        Ok(Cow::Owned(Value::Array(all?)))
+    }
+}
+
+/// Counted from the end if it is negative.
+fn item(from: &Value, index: i32) -> Option<&Value> {
+    let items = from.as_array()?;
+    let back = usize::try_from(index.unsigned_abs()).ok()?;
+    match index < 0 {
+        true => items.get(items.len().checked_sub(back)?),
+        false => items.get(back),
+    }
+}
+
+/// The places of a slice, as Python counts them.
+fn places(length: usize, start: Option<i32>, stop: Option<i32>, step: i32) -> Vec<usize> {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    let step = i64::from(step);
+    let (lowest, highest) = if step < 0 { (-1, length - 1) } else { (0, length) };
+    let clamped = |given: Option<i32>, otherwise: i64| match given.map(i64::from) {
+        Some(given) if given < 0 => (given + length).clamp(lowest, highest),
+        Some(given) => given.clamp(lowest, highest),
+        None => otherwise,
+    };
+    let (first, end) = if step < 0 { (highest, lowest) } else { (lowest, highest) };
+    let (mut at, end) = (clamped(start, first), clamped(stop, end));
+    let mut places = Vec::new();
+    while step != 0 && (if step < 0 { end < at } else { at < end }) {
+        places.extend(usize::try_from(at));
+        at += step;
+    }
+    places
+}
+
+fn is_truthy(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(is_so) => *is_so,
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(members) => !members.is_empty(),
+    }
+}
+
+/// Only numbers have an order.
+fn compared(comparator: &Comparator, left: &Value, right: &Value) -> Option<bool> {
+    let order = || left.as_f64()?.partial_cmp(&right.as_f64()?);
+    let is_equal = || left == right || order().is_some_and(std::cmp::Ordering::is_eq);
+    match comparator {
+        Comparator::Equal => Some(is_equal()),
+        Comparator::NotEqual => Some(!is_equal()),
+        Comparator::LessThan => order().map(std::cmp::Ordering::is_lt),
+        Comparator::LessThanEqual => order().map(std::cmp::Ordering::is_le),
+        Comparator::GreaterThan => order().map(std::cmp::Ordering::is_gt),
+        Comparator::GreaterThanEqual => order().map(std::cmp::Ordering::is_ge),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! Whether a text is a projection: what cannot work for any answer is refused before there is one.
+
+use jmespath::ast::Ast;
+
+use super::functions::{self, Takes};
+use super::{InvalidProjection, LONGEST};
+
+/// How deep expressions stand in each other.
+const DEEPEST: usize = 100;
+
+pub(super) fn read(text: &str) -> Result<Ast, InvalidProjection> {
+    if LONGEST < text.len() {
+        return Err(InvalidProjection::TooLong);
+    }
+    // Before it is read: that is done by recursion.
+    let opening = text.bytes().filter(|byte| b"([{!&*".contains(byte)).count();
+    if DEEPEST < opening {
+        return Err(InvalidProjection::TooDeep);
+    }
+    let ast = jmespath::parse(text).map_err(|error| InvalidProjection::Syntax {
+        why: error.reason.to_string().trim().to_owned(),
+        at: error.offset,
+    })?;
+    check(&ast, 0)?;
+    Ok(ast)
+}
+
+fn check(ast: &Ast, depth: usize) -> Result<(), InvalidProjection> {
+    if DEEPEST < depth {
+        return Err(InvalidProjection::TooDeep);
+    }
+    let below = |ast: &Ast| check(ast, depth + 1);
+    match ast {
+        Ast::Identity { .. } | Ast::Field { .. } | Ast::Index { .. } | Ast::Literal { .. } => {
+            Ok(())
+        }
+        Ast::Slice { step: 0, .. } => Err(InvalidProjection::NoStep),
+        Ast::Slice { .. } => Ok(()),
+        Ast::Comparison { lhs, rhs, .. }
+        | Ast::Projection { lhs, rhs, .. }
+        | Ast::And { lhs, rhs, .. }
+        | Ast::Or { lhs, rhs, .. }
+        | Ast::Subexpr { lhs, rhs, .. } => below(lhs).and_then(|()| below(rhs)),
+        Ast::Condition { predicate, then, .. } => below(predicate).and_then(|()| below(then)),
+        Ast::Flatten { node, .. } | Ast::Not { node, .. } | Ast::ObjectValues { node, .. } => {
+            below(node)
+        }
+        Ast::MultiList { elements, .. } => elements.iter().try_for_each(below),
+        Ast::MultiHash { elements, .. } => elements.iter().try_for_each(|pair| below(&pair.value)),
+        Ast::Function { name, args, .. } => {
+            let wrong = || InvalidProjection::WrongArguments { name: name.clone() };
+            let takes = functions::takes(name)
+                .ok_or_else(|| InvalidProjection::NoSuchFunction { name: name.clone() })?;
+            let is_expression = |at: usize| matches!(args.get(at), Some(Ast::Expref { .. }));
+            let expressions = (0..args.len()).filter(|at| is_expression(*at)).count();
+            let fits = match takes {
+                Takes::Values(number) => args.len() == number && expressions == 0,
+                Takes::Any => !args.is_empty() && expressions == 0,
+                Takes::Expression(at) => args.len() == 2 && expressions == 1 && is_expression(at),
+            };
+            if !fits {
+                return Err(wrong());
+            }
+            args.iter().try_for_each(|argument| match argument {
+                Ast::Expref { ast, .. } => below(ast),
+                argument => below(argument),
+            })
+        }
+        Ast::Expref { offset, .. } => Err(InvalidProjection::Syntax {
+            why: "`&` stands before an argument only".to_owned(),
+            at: *offset,
+        }),
+    }
+}

@@ -1,0 +1,196 @@
+//! What agents get of an answer: the part that an admin says.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use serde_json::{Value, json};
+
+use super::server::{Answer, Ask, Server};
+use crate::support::ok;
+use crate::upstream::Upstream;
+
+const TOOL: &str = "/api/tools/shop:orders";
+
+/// A server with a tool `orders` that promises the shape of its answer, and somebody who may use it.
+pub(super) struct Shop {
+    pub(super) server: Server,
+    _upstream: Upstream,
+    pub(super) key: String,
+}
+
+impl Shop {
+    pub(super) fn answering(answer: &Value) -> Self {
+        let text = answer.to_string();
+        let upstream = Upstream::replying(move |_| ok("application/json", &text));
+        let schema = json!({"type": "object", "required": ["orders"],
+            "properties": {"orders": {"type": "array", "items": {"type": "object"}}}});
+        let answers = json!({"200": {"description": "ok", "content": {"application/json": {"schema": schema}}}});
+        let text = json!({
+            "openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+            "servers": [{"url": upstream.url("")}],
+            "paths": {"/orders": {"get": {"operationId": "orders", "responses": answers}}},
+        });
+        let server = Server::start();
+        let settings = json!({"kind": "openapi", "specification": {"text": text.to_string()}});
+        let source = json!({"name": "shop", "settings": settings, "allow": ["127.0.0.1"]});
+        server.post("/api/sources", &source).ok();
+        server.wait_for("/api/sources/shop", |source| !source["inventory"].is_null());
+        server.post("/api/groups", &json!({"name": "all", "selectors": [{"source": "shop"}]})).ok();
+        let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+        let policy = json!({"name": "p", "matchers": matchers, "groups": ["all"]});
+        server.post("/api/policies", &policy).ok();
+        let key = key(&server, "bot");
+        Self { server, _upstream: upstream, key }
+    }
+
+    /// Says something of the tool.
+    pub(super) fn patch(&self, patch: &Value) -> Answer {
+        let key = &self.server.key;
+        self.server.send(&Ask::new("PATCH", TOOL).bearer(key).json(patch))
+    }
+
+    pub(super) fn call(&self) -> Value {
+        let call = Ask::new("POST", "/api/agents/tools/call").bearer(&self.key);
+        self.server.send(&call.json(&json!({"name": "orders"}))).ok()
+    }
+
+    /// The same in the shape of MCP.
+    pub(super) fn call_for_model(&self) -> Value {
+        let call = Ask::new("POST", "/tools/orders").bearer(&self.key);
+        self.server.send(&call.json(&json!({}))).ok()
+    }
+
+    fn listed(&self) -> Value {
+        let list = self.server.get_as(&self.key, "/api/agents/tools?format=mcp").ok();
+        list["tools"][0].clone()
+    }
+}
+
+pub(super) fn key(server: &Server, name: &str) -> String {
+    let key = json!({"name": name, "claims": {"role": "staff"}});
+    server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned()
+}
+
+fn orders() -> Value {
+    json!({"orders": [{"id": 2, "by": {"name": "ada"}, "card": "4711"}, {"id": 1, "card": "0815"}], "page": 1})
+}
+
+#[test]
+fn an_admin_says_which_part_of_an_answer_agents_get() {
+    let shop = Shop::answering(&orders());
+    assert!(shop.listed()["outputSchema"].is_object());
+    assert_eq!(shop.call()["result"], orders());
+    let said = shop.patch(&json!({"projection": "{orders: orders[].{id: id, by: by.name}}"})).ok();
+    assert_eq!(said["overridden"]["projection"], "{orders: orders[].{id: id, by: by.name}}");
+    let part = json!({"orders": [{"id": 2, "by": "ada"}, {"id": 1, "by": null}]});
+    let outcome = shop.call();
+    assert_eq!((&outcome["result"], outcome.get("content")), (&part, None));
+    let result = shop.call_for_model();
+    assert_eq!(result["structuredContent"], part);
+    assert_eq!(result["content"][0]["text"], part.to_string());
+    // What it promised is not what it gives.
+    assert_eq!(shop.listed().get("outputSchema"), None);
+    assert_eq!(said.get("output_schema"), None);
+    // What is no object is text only.
+    shop.patch(&json!({"projection": "orders[].id | sort(@)"})).ok();
+    assert_eq!(shop.call()["result"], json!([1, 2]));
+    let result = shop.call_for_model();
+    assert_eq!(result.get("structuredContent"), None);
+    assert_eq!(result["content"], json!([{"type": "text", "text": "[1,2]"}]));
+    // Nothing else of the tool is touched by it, and null takes it back.
+    shop.patch(&json!({"description": "Orders"})).ok();
+    assert_eq!(shop.call()["result"], json!([1, 2]));
+    shop.patch(&json!({"projection": null})).ok();
+    assert_eq!(shop.call()["result"], orders());
+    assert!(shop.listed()["outputSchema"].is_object());
+}
+
+#[test]
+fn a_projection_that_cannot_work_is_refused_when_it_is_set() {
+    let shop = Shop::answering(&orders());
+    for (projection, why) in [
+        ("orders[", "is not JMESPath"),
+        ("shout(orders)", "calls `shout`, which is no function of JMESPath"),
+    ] {
+        let refused = shop.patch(&json!({"projection": projection}));
+        let said = refused.problem();
+        assert!(said.starts_with("422 ") && said.contains(why), "{said}");
+    }
+    assert_eq!(shop.call()["result"], orders());
+}
+
+#[test]
+fn an_answer_that_a_projection_does_not_fit_is_held_back_with_the_reason() {
+    let shop = Shop::answering(&orders());
+    shop.patch(&json!({"projection": "length(page)"})).ok();
+    let outcome = shop.call();
+    assert_eq!((&outcome["status"], outcome.get("result")), (&json!("failed"), None));
+    let error = json!({"code": "template_error", "retryable": false, "message": "the tool was called, and its projection \
+        cannot be applied to the answer: `length` was given something that it does not take; an admin can change it"});
+    assert_eq!(outcome["error"], error);
+    assert_eq!(shop.call_for_model()["isError"], true);
+}
+
+/// Long, and with characters of several bytes.
+pub(super) fn many_orders() -> Value {
+    let order = |id: usize| json!({"id": id, "by": "añ€😀"});
+    json!({"orders": (0..300).map(order).collect::<Vec<_>>()})
+}
+
+/// The id and the offset that a note tells.
+pub(super) fn told(note: &Value) -> (String, usize) {
+    let note = note.as_str().unwrap();
+    let (_, rest) = note.split_once("GET /api/agents/results/").unwrap();
+    let (id, offset) = rest.trim_end_matches(']').split_once("?offset=").unwrap();
+    assert!(note.contains(&format!("toolcrib://results/{id}?offset={offset} ")), "{note}");
+    (id.to_owned(), offset.parse().unwrap())
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_cut_and_its_caller_reads_on() {
+    let shop = Shop::answering(&many_orders());
+    assert_eq!(shop.call()["result"], many_orders(), "256 KiB are usual");
+    let said = shop.patch(&json!({"max_result_bytes": 1024})).ok();
+    assert_eq!(said["overridden"]["max_result_bytes"], 1024);
+    for content in [shop.call(), shop.call_for_model()] {
+        assert_eq!((content.get("result"), content.get("structuredContent")), (None, None));
+        let content = &content["content"];
+        let note = content[1]["text"].as_str().unwrap();
+        let total = many_orders().to_string().len();
+        assert!(note.contains(&format!("of {total} bytes")), "{note}");
+        let (id, offset) = told(&content[1]["text"]);
+        let mut whole = content[0]["text"].as_str().unwrap().to_owned();
+        assert_eq!((whole.len(), whole.len() <= 1024), (offset, true));
+        let mut next = Some(offset);
+        while let Some(offset) = next {
+            let path = format!("/api/agents/results/{id}?offset={offset}");
+            let part = shop.server.get_as(&shop.key, &path).ok();
+            assert_eq!((&part["offset"], &part["total_bytes"]), (&json!(offset), &json!(total)));
+            whole += part["text"].as_str().unwrap();
+            next = part.get("next_offset").map(|next| next.as_u64().unwrap() as usize);
+        }
+        assert_eq!(serde_json::from_str::<Value>(&whole).unwrap(), many_orders());
+    }
+    // What is projected is short enough.
+    shop.patch(&json!({"projection": "length(orders)"})).ok();
+    assert_eq!(shop.call()["result"], 300);
+    for wrong in [json!(1023), json!(8_388_609), json!(-1)] {
+        let refused = shop.patch(&json!({"max_result_bytes": wrong}));
+        assert_eq!(refused.status, 422, "{refused:?}");
+    }
+}
+
+#[test]
+fn nobody_else_reads_on_nor_who_lost_the_tool() {
+    let shop = Shop::answering(&many_orders());
+    shop.patch(&json!({"max_result_bytes": 1024})).ok();
+    let (id, _) = told(&shop.call()["content"][1]["text"]);
+    let path = format!("/api/agents/results/{id}");
+    let status = |key: &str| shop.server.get_as(key, &path).status;
+    assert_eq!(status(&shop.key), 200);
+    for other in [key(&shop.server, "other"), shop.server.key.clone()] {
+        assert_eq!(status(&other), 404);
+    }
+    assert_eq!(shop.server.get_as(&shop.key, &format!("{path}?offset=999999999")).status, 404);
+    assert_eq!(shop.server.get_as(&shop.key, "/api/agents/results/none").status, 404);
+    shop.server.post(&format!("{TOOL}/disable"), &json!(null)).ok();
+    assert_eq!(status(&shop.key), 404);
+}

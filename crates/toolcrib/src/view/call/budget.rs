@@ -1,0 +1,121 @@
+//! How much of an answer is handed out at once. What is longer is kept, and its reader is told where to go on.
+
+use catalog::tool::Tool;
+use model::{Content, Outcome};
+use serde_json::{Map, Value, json};
+
+use super::shaped::{is_text, text_of};
+use crate::kept_results::{self, ResultPart};
+use crate::record::size;
+use crate::upstreams::whose;
+use crate::view::AgentView;
+
+/// For tools of which nothing else is said.
+const BYTES: u32 = 256 << 10;
+
+fn budget(tool: &Tool) -> usize {
+    usize::try_from(tool.overridden.max_result_bytes.unwrap_or(BYTES)).unwrap_or(usize::MAX)
+}
+
+impl AgentView {
+    /// An outcome that is short enough. One that is cut is text: half of a JSON value is none.
+    pub(super) fn within_budget(&self, tool: &Tool, mut outcome: Outcome) -> Outcome {
+        let texts = outcome.content.iter().filter_map(text_in);
+        let Some(whole) = too_long(budget(tool), texts, outcome.result.as_ref()) else {
+            return outcome;
+        };
+        outcome.result = None;
+        outcome.content.retain(|content| !is_text(content));
+        let parts = self.cut(tool, whole).map(|text| Content::Text { text });
+        outcome.content.splice(0..0, parts);
+        outcome
+    }
+
+    /// The same for the result of an MCP server.
+    pub(super) fn result_within_budget(
+        &self,
+        tool: &Tool,
+        mut result: Map<String, Value>,
+    ) -> Map<String, Value> {
+        let content = result.get("content").and_then(Value::as_array);
+        let texts = content.into_iter().flatten().filter_map(text_of_part);
+        let structured = result.get("structuredContent");
+        let Some(whole) = too_long(budget(tool), texts, structured) else { return result };
+        let parts = self.cut(tool, whole).map(|text| json!({"type": "text", "text": text}));
+        let mut content = Vec::from(parts);
+        if let Some(Value::Array(others)) = result.shift_remove("content") {
+            content.extend(others.into_iter().filter(|part| text_of_part(part).is_none()));
+        }
+        result.shift_remove("structuredContent");
+        result.insert("content".to_owned(), Value::Array(content));
+        result
+    }
+
+    /// The beginning, and a note about the rest.
+    fn cut(&self, tool: &Tool, whole: String) -> [String; 2] {
+        let bytes = budget(tool);
+        let ResultPart { text, next_offset, total_bytes, .. } = ResultPart::of(&whole, 0, bytes);
+        let next = next_offset.unwrap_or(total_bytes);
+        let (owner, now) = (whose(&self.agent), self.crib.now());
+        let kept = self.crib.results().keep(owner, tool.id.clone(), whole, bytes, now);
+        let rest = match kept {
+            Some(id) => {
+                let uri = kept_results::address(&id, next);
+                format!(
+                    "For the rest, within ten minutes, read the resource {uri} or GET /api/agents/results/{id}?offset={next}"
+                )
+            }
+            None => "The rest is too long to be kept: call again and ask for less".to_owned(),
+        };
+        [
+            text,
+            format!("[toolcrib: the answer was cut after {next} of {total_bytes} bytes. {rest}]"),
+        ]
+    }
+
+    /// A part of an answer that was too long, for whoever called and still has the tool.
+    pub fn result_part(&self, id: &str, offset: usize) -> Option<ResultPart> {
+        let (owner, now) = (whose(&self.agent), self.crib.now());
+        let (tool, part) = self.crib.results().part(&owner, id, offset, now)?;
+        self.find_id(&tool).ok().map(|_| part)
+    }
+
+    /// The same as a resource of MCP: the part, and where to go on.
+    pub(in crate::view) fn kept_resource(&self, uri: &str) -> Option<Map<String, Value>> {
+        let (id, offset) = kept_results::addressed(uri)?;
+        let part = self.result_part(id, offset)?;
+        let mut contents = vec![json!({"uri": uri, "mimeType": "text/plain", "text": part.text})];
+        if let Some(next) = part.next_offset {
+            let (uri, total) = (kept_results::address(id, next), part.total_bytes);
+            let text = format!("[toolcrib: {next} of {total} bytes so far. Then read {uri}]");
+            contents.push(json!({"uri": uri, "mimeType": "text/plain", "text": text}));
+        }
+        Some(Map::from_iter([("contents".to_owned(), Value::Array(contents))]))
+    }
+}
+
+/// All of the text if it is too long, or else the JSON if that is: mostly they say the same.
+fn too_long<'a>(
+    budget: usize,
+    texts: impl Iterator<Item = &'a str>,
+    json: Option<&Value>,
+) -> Option<String> {
+    let texts: Vec<&str> = texts.collect();
+    if budget < texts.iter().map(|text| text.len()).sum() {
+        return Some(texts.join("\n"));
+    }
+    let json = json.filter(|json| usize::try_from(size(json)).is_ok_and(|size| budget < size))?;
+    Some(text_of(json))
+}
+
+fn text_in(content: &Content) -> Option<&str> {
+    match content {
+        Content::Text { text } => Some(text),
+        Content::Other(part) => text_of_part(part),
+        Content::Image(_) | Content::Audio(_) | Content::Resource { .. } => None,
+    }
+}
+
+fn text_of_part(part: &Value) -> Option<&str> {
+    part["text"].as_str().filter(|_| part["type"] == "text")
+}

@@ -1,0 +1,68 @@
+//! What a tool said, as an admin wants agents to get it: projected.
+
+use std::sync::Arc;
+
+use execution::Projection;
+use model::{Content, ErrorCode, Failure, Outcome};
+use serde_json::{Map, Value, json};
+use upstream::aside;
+
+/// What came of a request, projected if it is JSON and there is a projection.
+pub(super) async fn outcome(
+    mut outcome: Outcome,
+    projection: Option<&Arc<Projection>>,
+) -> Result<Outcome, Failure> {
+    let Some(projection) = projection else { return Ok(outcome) };
+    let Some(result) = outcome.result.take() else { return Ok(outcome) };
+    let result = projected(projection, result).await?;
+    outcome.content.retain(|content| !is_text(content));
+    if !outcome.content.is_empty() {
+        outcome.content.insert(0, Content::Text { text: text_of(&result) });
+    }
+    outcome.result = Some(result);
+    Ok(outcome)
+}
+
+/// What an MCP server said, projected if it is structured and there is a projection. Only objects are structured content.
+pub(super) async fn of_server(
+    mut result: Map<String, Value>,
+    projection: Option<&Arc<Projection>>,
+) -> Result<Map<String, Value>, Failure> {
+    let has_failed = result.get("isError") == Some(&Value::Bool(true));
+    let Some(projection) = projection.filter(|_| !has_failed) else { return Ok(result) };
+    let Some(structured) = result.shift_remove("structuredContent") else { return Ok(result) };
+    let projected = projected(projection, structured).await?;
+    let mut content = vec![json!({"type": "text", "text": text_of(&projected)})];
+    if let Some(Value::Array(parts)) = result.shift_remove("content") {
+        content.extend(parts.into_iter().filter(|part| part["type"] != "text"));
+    }
+    result.insert("content".to_owned(), Value::Array(content));
+    if projected.is_object() {
+        result.insert("structuredContent".to_owned(), projected);
+    }
+    Ok(result)
+}
+
+async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value, Failure> {
+    let projection = Arc::clone(projection);
+    let projected = aside(move || projection.apply(&answer)).await;
+    projected.map_err(|error| {
+        let message = format!(
+            "the tool was called, and its projection cannot be applied to the answer: {error}; an admin can change it"
+        );
+        Failure::new(ErrorCode::TemplateError, message, false)
+    })
+}
+
+/// The text would tell what was left out.
+pub(super) fn is_text(content: &Content) -> bool {
+    match content {
+        Content::Text { .. } => true,
+        Content::Other(part) => part["type"] == "text",
+        Content::Image(_) | Content::Audio(_) | Content::Resource { .. } => false,
+    }
+}
+
+pub(super) fn text_of(value: &Value) -> String {
+    execution::plain_json(&value.to_string())
+}
