@@ -329,7 +329,7 @@ fn nothing_to_exchange() -> Failure {
 }
 
 /// Headers of the agent's request that an admin lets pass, and that may pass.
-fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
+pub(crate) fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
     let Whose::Agent(_, came) = whose else { return Vec::new() };
     // A trace is passed on to everybody, and only if it is one.
     let is_trace = |name: &str| {

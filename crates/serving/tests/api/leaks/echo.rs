@@ -1,0 +1,99 @@
+//! An upstream that repeats everything it gets: an API, an MCP server, and a place that gives tokens.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::ok;
+use crate::upstream::answer;
+
+/// The tokens it gives.
+pub(super) const OWN: &str = "canary-own-7740.b1";
+pub(super) const EXCHANGED: &str = "canary-exchanged-0c2e.b1";
+
+/// Longer than anybody waits.
+const LATE: Duration = Duration::from_millis(2_600);
+const VERBS: [&str; 4] = ["echo", "odd", "fail", "late"];
+
+/// The tools of a source over HTTP.
+pub(super) fn specification(source: &str) -> String {
+    let paths = VERBS.map(|verb| {
+        let id = format!("{verb}_{}", source.replace('-', "_"));
+        let done = json!({"200": {"description": "ok"}});
+        (format!("/{verb}"), json!({"get": {"operationId": id, "responses": done}}))
+    });
+    let paths: serde_json::Map<String, Value> = paths.into_iter().collect();
+    json!({"openapi": "3.1.0", "info": {"title": source, "version": "1"}, "paths": paths})
+        .to_string()
+}
+
+pub(super) fn reply(request: &str) -> Vec<u8> {
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    match path.trim_start_matches('/').split_once('/') {
+        None if path == "/token" => token(request),
+        None => message(path.trim_start_matches('/'), request),
+        Some((_, "odd")) => ok("application/json", &format!("{{you sent {request}")),
+        Some((_, "fail")) => {
+            let said = format!("you sent {request}");
+            answer("500 No", "Content-Type: text/plain\r\n", said.as_bytes())
+        }
+        Some((_, verb)) => {
+            if verb == "late" {
+                sleep(LATE);
+            }
+            ok("application/json", &json!({"you sent": lines(request)}).to_string())
+        }
+    }
+}
+
+fn lines(request: &str) -> Vec<&str> {
+    request.lines().collect()
+}
+
+fn token(request: &str) -> Vec<u8> {
+    let is_exchange = request.contains("token-exchange");
+    let token = if is_exchange { EXCHANGED } else { OWN };
+    let mut granted = json!({"access_token": token, "token_type": "Bearer", "expires_in": 300});
+    if is_exchange {
+        granted["issued_token_type"] = json!("urn:ietf:params:oauth:token-type:access_token");
+    }
+    ok("application/json", &granted.to_string())
+}
+
+/// The server of a source that speaks MCP.
+fn message(source: &str, request: &str) -> Vec<u8> {
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let Ok(message) = serde_json::from_str::<Value>(body) else {
+        return answer("405 No", "", b"");
+    };
+    let (method, name) = (message["method"].as_str(), message["params"]["name"].as_str());
+    let verb = name.unwrap_or_default().split('_').next().unwrap_or_default();
+    let tool = |verb: &str| {
+        let name = format!("{verb}_{}", source.replace('-', "_"));
+        json!({"name": name, "inputSchema": {"type": "object"}})
+    };
+    let said = json!({"you sent": lines(request)});
+    let mut reply = json!({"jsonrpc": "2.0", "id": message["id"]});
+    match method.unwrap_or_default() {
+        "server/discover" => {
+            reply["result"] =
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});
+        }
+        "tools/list" => reply["result"] = json!({"tools": VERBS.map(tool)}),
+        "tools/call" if verb == "odd" => {
+            reply["error"] = json!({"code": -32602, "message": said.to_string(), "data": said});
+        }
+        "tools/call" => {
+            if verb == "late" {
+                sleep(LATE);
+            }
+            let content = json!([{"type": "text", "text": said.to_string()}]);
+            reply["result"] =
+                json!({"content": content, "structuredContent": said, "isError": verb == "fail"});
+        }
+        _ => return answer("202 Accepted", "", b""),
+    }
+    ok("application/json", &reply.to_string())
+}
