@@ -1,6 +1,10 @@
-//! An upstream that repeats everything it gets: an API, an MCP server, and a place that gives tokens.
+//! An upstream that repeats everything it gets: an API, an MCP server, and a place that gives tokens. Whoever connects and
+//! asks nothing yet keeps nobody waiting.
 
-use std::thread::sleep;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -16,6 +20,50 @@ pub(super) const EXCHANGED: &str = "canary-exchanged-0c2e.b1";
 const LATE: Duration = Duration::from_millis(2_600);
 const VERBS: [&str; 4] = ["echo", "odd", "fail", "late"];
 
+pub(super) struct Echo {
+    port: u16,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Echo {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&requests);
+        thread::spawn(move || {
+            for connection in listener.incoming() {
+                let (mut connection, seen) = (connection.unwrap(), Arc::clone(&seen));
+                thread::spawn(move || {
+                    let request = read(&mut connection);
+                    seen.lock().unwrap().push(request.clone());
+                    // Who has waited enough hangs up.
+                    drop(connection.write_all(&reply(&request)));
+                });
+            }
+        });
+        Self { port, requests }
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+fn read(connection: &mut TcpStream) -> String {
+    let mut reader = BufReader::new(connection);
+    let mut request = String::new();
+    while reader.read_line(&mut request).unwrap_or(0) != 0 && !request.ends_with("\r\n\r\n") {}
+    let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    reader.read_exact(&mut body).unwrap();
+    request + str::from_utf8(&body).unwrap()
+}
+
 /// The tools of a source over HTTP.
 pub(super) fn specification(source: &str) -> String {
     let paths = VERBS.map(|verb| {
@@ -28,7 +76,7 @@ pub(super) fn specification(source: &str) -> String {
         .to_string()
 }
 
-pub(super) fn reply(request: &str) -> Vec<u8> {
+fn reply(request: &str) -> Vec<u8> {
     let path = request.split(' ').nth(1).unwrap_or_default();
     let path = path.split('?').next().unwrap_or_default();
     match path.trim_start_matches('/').split_once('/') {
