@@ -16,7 +16,7 @@ use serde_json::Value;
 use upstream::http::Method;
 use url::Url;
 
-use crate::{Credentials, without_credentials};
+use crate::{Credentials, Mask, without_credentials};
 use body::Body;
 pub use of_server::outcome_of_server;
 pub(crate) use plain::text as plain_text;
@@ -48,7 +48,7 @@ pub struct Asked<'a> {
     pub method: &'a str,
     /// Where the request went.
     pub url: Url,
-    /// What was in the request, and must not be in a failure.
+    /// What was in the request, and must not be in what is made of the answer.
     pub credentials: &'a Credentials,
     /// How long the answer took.
     pub execution_time: Duration,
@@ -80,20 +80,31 @@ struct Read {
 
 fn read(asked: &Asked<'_>, answer: &Answer<'_>) -> Result<Read, Failure> {
     match answer.status {
-        200..=299 => Ok(success(&asked.url, answer)),
+        200..=299 => Ok(success(asked, answer)),
         300..=399 => Err(failure(asked, answer, redirection(asked, answer))),
         _ => Err(failure(asked, answer, excerpt(asked, answer))),
     }
 }
 
-fn success(url: &Url, answer: &Answer<'_>) -> Read {
+fn success(asked: &Asked<'_>, answer: &Answer<'_>) -> Read {
+    let mask = Mask::of(asked.credentials.values());
     let content = match Body::read(answer.content_type, answer.body) {
-        Body::Json(result) => return Read { result: Some(result), content: Vec::new() },
+        Body::Json(mut result) => {
+            if mask.may_be_in_json(answer.body) {
+                mask.json(&mut result);
+            }
+            return Read { result: Some(result), content: Vec::new() };
+        }
         Body::Empty => {
             Content::Text { text: format!("done (status {}, nothing to say)", answer.status) }
         }
-        Body::Text(text) => Content::Text { text },
-        Body::Bytes(content_type) => body::bytes(url, &content_type, answer.body),
+        Body::Text(mut text) => {
+            mask.text(&mut text);
+            Content::Text { text }
+        }
+        Body::Bytes(content_type) => {
+            body::bytes(&asked.url, &content_type, &mask.bytes(answer.body))
+        }
     };
     Read { result: None, content: vec![content] }
 }

@@ -2,6 +2,8 @@
 //!
 //! Secrets are in nothing but the request: not in errors, and not in its `Debug`. To show a request, show it before.
 
+mod mask;
+
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -14,6 +16,7 @@ use upstream::http::Shown;
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Origin;
 
+pub use self::mask::{Mask, without_credentials};
 use crate::Request;
 use crate::template::{cookie_encoded, is_header_text, percent_encoded};
 
@@ -60,6 +63,8 @@ pub struct Given {
     pub credentials: Credentials,
     /// The source's own.
     pub own: Option<Own>,
+    /// What the own one was got with. It is not sent, and not to be repeated either.
+    pub proof: Option<SecretString>,
     /// Headers of the agent's request that are passed on.
     pub headers: Vec<(String, String)>,
 }
@@ -133,6 +138,7 @@ impl Given {
     /// All that must not be repeated.
     pub(crate) fn hidden(&self) -> Credentials {
         let mut hidden = self.credentials.clone();
+        hidden.extend(self.proof.clone().map(|proof| (format!("{OWN} proof"), proof)));
         let Some(own) = &self.own else { return hidden };
         hidden.insert(OWN.to_owned(), own.secret.clone());
         // The password alone is as bad as both.
@@ -202,6 +208,16 @@ impl Security {
         Ok(true)
     }
 
+    /// The passwords alone of those that are sent as a name with a password: one is as bad as both.
+    pub(crate) fn passwords(&self, credentials: &Credentials) -> Credentials {
+        let schemes = self.0.iter().flatten().filter(|(_, scheme)| scheme.is_basic());
+        let passwords = schemes.filter_map(|(name, _)| {
+            let (_, password) = credentials.get(name)?.expose_secret().split_once(':')?;
+            Some((format!("{name}\0password"), password.into()))
+        });
+        passwords.collect()
+    }
+
     /// The same, but only if the request goes to this origin: a specification may name any server (requirement O7).
     pub(crate) fn apply_within(
         &self,
@@ -227,6 +243,10 @@ impl Security {
 }
 
 impl Scheme {
+    fn is_basic(&self) -> bool {
+        matches!(self, Self::Http { scheme } if scheme.eq_ignore_ascii_case("basic"))
+    }
+
     fn is_supported(&self) -> bool {
         match self {
             Self::ApiKey { .. } | Self::Token => true,
@@ -264,23 +284,6 @@ impl Scheme {
             }
         }
     }
-}
-
-/// A text of an upstream without the credentials it repeats: as they were sent, or as JSON writes them. It must be the
-/// whole text: of a secret that is cut off, the beginning would stay.
-pub fn without_credentials(text: &str, credentials: &Credentials) -> String {
-    let mut forms: Vec<String> = Vec::new();
-    for secret in credentials.values().map(SecretString::expose_secret) {
-        forms.extend([secret.to_owned(), percent_encoded(secret), cookie_encoded(secret)]);
-        forms.push(BASE64_STANDARD.encode(secret));
-        let json = serde_json::Value::from(secret).to_string();
-        forms
-            .extend(json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).map(Into::into));
-    }
-    // The longest first: one may be part of another.
-    forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
-    let hidden = forms.iter().filter(|form| !form.is_empty());
-    hidden.fold(text.to_owned(), |text, form| text.replace(form, "***"))
 }
 
 fn set_header(

@@ -118,7 +118,7 @@ impl HttpTool {
         }
     }
 
-    /// Sends a request, once, and says what came of it. A failure does not repeat the credentials that are in it.
+    /// Sends a request, once, and says what came of it, without the credentials that are in it.
     pub async fn send(
         &self,
         client: &HttpClient,
@@ -223,7 +223,11 @@ impl HttpTool {
         origin: Option<&Origin>,
     ) -> Reply {
         match self.authorised(request, given, origin) {
-            Ok(request) => self.send(client, limits, request, given.hidden()).await,
+            Ok(request) => {
+                let mut hidden = given.hidden();
+                hidden.extend(self.security.passwords(&given.credentials));
+                self.send(client, limits, request, hidden).await
+            }
             Err(error) => {
                 let failure = Failure::new(ErrorCode::InternalError, error.to_string(), false);
                 Reply::unsent(self.id.clone(), failure)

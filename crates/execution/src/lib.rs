@@ -29,7 +29,9 @@ pub use answer::{
 };
 pub use arguments::{Arguments, Others, Problem, distance};
 pub use async_poll::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply};
-pub use credentials::{CredentialError, Credentials, Given, Own, Security, without_credentials};
+pub use credentials::{
+    CredentialError, Credentials, Given, Mask, Own, Security, without_credentials,
+};
 pub use http::{Again, Answers, HttpTool, HttpToolError, code_of};
 pub use projection::{InvalidProjection, Projection, ProjectionError};
 pub use request::Request;

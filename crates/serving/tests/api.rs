@@ -16,6 +16,7 @@ mod issuer;
 mod jobs;
 mod keys;
 mod labels;
+mod leaks;
 mod mcp;
 mod metrics;
 mod names;

@@ -124,6 +124,7 @@ impl Keyring {
             Auth::Bearer { token } => Some(Own::bearer(read(source, token, secrets).await?)),
             Auth::ClientCredentials { .. } | Auth::TokenExchange { .. } => {
                 held = self.token(source, profile, whose, secrets).await?;
+                given.proof = held.as_ref().and_then(|held| held.proof().cloned());
                 held.as_ref().map(|held| Own::bearer(held.token().clone()))
             }
         };
@@ -197,7 +198,8 @@ impl Keyring {
             granted
         };
         let held = self.tokens.get(key, asked).await;
-        held.map(Some).map_err(|error| wish.refused(source, &error))
+        let held = held.map(|held| Some(held.got_with(secret)));
+        held.map_err(|error| wish.refused(source, &error))
     }
 
     async fn ask(
@@ -327,7 +329,7 @@ fn nothing_to_exchange() -> Failure {
 }
 
 /// Headers of the agent's request that an admin lets pass, and that may pass.
-fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
+pub(crate) fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
     let Whose::Agent(_, came) = whose else { return Vec::new() };
     // A trace is passed on to everybody, and only if it is one.
     let is_trace = |name: &str| {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use catalog::Snapshot;
 use catalog::source::Source;
+use execution::Mask;
 use model::{Agent, Auth, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
 use moka::sync::Cache;
 use secrecy::ExposeSecret as _;
@@ -29,7 +30,7 @@ use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervise
 use self::bridge::ParkedRequests;
 use self::followers::Followers;
 use self::target::Shown;
-use crate::credentials::Carried;
+use crate::credentials::{Carried, Held};
 use crate::secrets::{SecretError, Secrets};
 
 /// How many connections are kept, and for how long without use.
@@ -162,6 +163,12 @@ impl Upstream {
     /// How long a call may take, if its source says so.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         self.kept.profile.limits.timeout()
+    }
+
+    /// What it must not repeat: the credentials that it is shown.
+    pub(crate) fn mask(&self) -> Mask {
+        let token = self.carried.token.iter().flat_map(Held::secrets);
+        Mask::of(self.kept.shown.hidden().iter().chain(token))
     }
 
     /// Whether it may ask for the roots of a caller.

@@ -52,6 +52,29 @@ fn failed(status: u16, content_type: &str, body: &[u8]) -> Failure {
     outcome.error.unwrap()
 }
 
+#[test]
+fn a_credential_that_an_answer_repeats_is_not_passed_on() {
+    let credentials: Credentials = [("key".to_owned(), "kept/secret".into())].into();
+    let answered = |content_type, body: &str| {
+        outcome(asked_by("GET", &credentials), &answer(200, content_type, body.as_bytes()))
+    };
+    for body in [r#"{"you sent": ["kept/secret"]}"#, r#"{"you sent": ["kept\/s\u0065cret"]}"#] {
+        let outcome = answered("application/json", body);
+        assert_eq!(outcome.result, Some(json!({"you sent": ["***"]})));
+    }
+    assert_eq!(text(&answered("text/plain", "you sent kept/secret")), "you sent ***");
+    assert_eq!(text(&answered("text/plain", "you sent a2VwdC9zZWNyZXQ=")), "you sent ***");
+    let bytes = told(&answered("application/pdf", "PDF kept/secret"));
+    assert_eq!(bytes["content"][0]["resource"]["blob"], "UERGICoqKg==");
+    let content = r#"{"content": [{"type": "text", "text": "kept/secret"}],
+        "structuredContent": {"a": "kept/secret"}}"#;
+    let body = answer(200, "application/json", content.as_bytes());
+    let outcome = outcome_of_tool_result(asked_by("GET", &credentials), &body);
+    let expected = json!({"content": [{"type": "text", "text": "***"}],
+        "structuredContent": {"a": "***"}, "isError": false});
+    assert_eq!(told(&outcome), expected);
+}
+
 mod from_an_api {
     use super::*;
 

@@ -156,6 +156,18 @@ fn what_an_upstream_repeats_is_hidden_in_every_form() {
 }
 
 #[test]
+fn what_must_not_be_repeated_includes_passwords_alone_and_what_a_token_was_got_with() {
+    let own = Some(Own::basic("me", &"pass-alone".into()));
+    let given = Given { own, proof: Some("client-secret".into()), ..Given::default() };
+    let mut hidden = given.hidden();
+    hidden.extend(security(&[&["ba", "be"]]).passwords(&credentials()));
+    let hidden: Vec<&str> = hidden.values().map(SecretString::expose_secret).collect();
+    for secret in ["me:pass-alone", "pass-alone", "client-secret", "p:w"] {
+        assert!(hidden.contains(&secret), "{secret}");
+    }
+}
+
+#[test]
 fn a_request_with_credentials_does_not_show_them() {
     let mut sent = request();
     security(&[&["hk", "qk", "be"]]).apply(&credentials(), &mut sent).unwrap();

@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Child;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -54,9 +55,14 @@ impl Server {
 
     /// On an empty journal, with these variables.
     pub(crate) fn start_in(environment: &[(&str, &str)]) -> Self {
-        let (folder, key) = (Folder::empty(), String::new());
-        let server = Self { folder, child: None, port: 0, aside: 0, key };
-        let child = server.folder.start("serve --listen 127.0.0.1:0", environment);
+        Self::on_in(Folder::empty(), "", environment)
+    }
+
+    /// On a journal without an admin, with these variables.
+    pub(crate) fn on_in(folder: Folder, options: &str, environment: &[(&str, &str)]) -> Self {
+        let server = Self { folder, child: None, port: 0, aside: 0, key: String::new() };
+        let arguments = format!("serve --listen 127.0.0.1:0 {options}");
+        let child = server.folder.start(&arguments, environment);
         server.greeted(child, "curl")
     }
 
@@ -137,6 +143,16 @@ impl Server {
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     }
 
+    /// Hears its log until it ends, so that it can log as much as it likes.
+    pub(crate) fn log(&mut self) -> JoinHandle<String> {
+        let mut stderr = self.child.as_mut().and_then(|child| child.stderr.take()).unwrap();
+        thread::spawn(move || {
+            let mut said = String::new();
+            stderr.read_to_string(&mut said).unwrap();
+            said
+        })
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
@@ -210,7 +226,7 @@ impl Server {
                 return seen;
             }
             assert!(Instant::now() < deadline, "{seen}");
-            std::thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(20));
         }
     }
 }

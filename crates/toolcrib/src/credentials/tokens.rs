@@ -43,9 +43,24 @@ pub(crate) struct Held {
     key: Digest,
     token: SecretString,
     is_new: bool,
+    /// What it was got with.
+    proof: Option<SecretString>,
 }
 
 impl Held {
+    pub(super) fn got_with(self, proof: SecretString) -> Self {
+        Self { proof: Some(proof), ..self }
+    }
+
+    pub(super) fn proof(&self) -> Option<&SecretString> {
+        self.proof.as_ref()
+    }
+
+    /// What nobody else may learn.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+        [&self.token].into_iter().chain(&self.proof)
+    }
+
     pub(crate) fn token(&self) -> &SecretString {
         &self.token
     }
@@ -76,7 +91,7 @@ impl Tokens {
         if let Some(Known { what, until }) = &*known
             && self.clock.now() < *until
         {
-            return what.clone().map(|token| Held { key, token, is_new: false });
+            return what.clone().map(|token| Held { key, token, is_new: false, proof: None });
         }
         let start = self.clock.now();
         let (what, holds) = match ask.await {
@@ -90,7 +105,7 @@ impl Tokens {
         // A moment that has gone by already: such a token is for whoever asked, and nobody else.
         let until = start.checked_add(holds).unwrap_or(Timestamp::MAX);
         *known = Some(Known { what: what.clone(), until });
-        what.map(|token| Held { key, token, is_new: true })
+        what.map(|token| Held { key, token, is_new: true, proof: None })
     }
 
     /// An upstream does not take it. One that took its place meanwhile stays.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::record::{CallDoor, CallEnd, CallRecord, ShownBy};
+use execution::Mask;
 use jiff::Timestamp;
 use model::{Actor, Agent, ErrorCode, Primitive, TraceContext};
 use serde::Serialize;
@@ -70,6 +71,8 @@ pub(crate) struct Recording {
     start: Instant,
     /// None once it is in the queue.
     row: Option<Box<CallRecord>>,
+    /// What an upstream may repeat and nobody else is to read.
+    mask: Mask,
 }
 
 impl Recording {
@@ -108,7 +111,14 @@ impl Recording {
             trace_id: via.trace.as_ref().map(|trace| trace.trace_id().into()),
             arguments: kept.map(|(arguments, secrets)| redact::arguments(arguments, secrets)),
         };
-        Self { recorder: Arc::clone(recorder), start: Instant::now(), row: Some(Box::new(row)) }
+        let (recorder, row) = (Arc::clone(recorder), Some(Box::new(row)));
+        Self { recorder, start: Instant::now(), row, mask: Mask::default() }
+    }
+
+    /// Without this in what an upstream says of a failure.
+    pub(crate) fn hiding(mut self, mask: Mask) -> Self {
+        self.mask = mask;
+        self
     }
 
     /// The call is done.
@@ -139,7 +149,8 @@ impl Recording {
         let mut row = self.row.take()?;
         row.status = fate.status;
         row.code = fate.code;
-        row.error = fate.message.map(|message| {
+        row.error = fate.message.map(|mut message| {
+            self.mask.text(&mut message);
             short(&secrets.map_or_else(|| message.clone(), |secrets| secrets.redact(&message)))
         });
         row.upstream_status = fate.upstream_status;

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use execution::Mask;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use model::{Agent, ErrorCode, Failure, TraceContext};
@@ -154,6 +155,8 @@ struct Running {
     waiting: Vec<Asked>,
     /// It is open for as long as somebody keeps it.
     upstream: Arc<Upstream>,
+    /// What the server must not repeat: with what it was asked.
+    mask: Mask,
 }
 
 enum Coming {
@@ -256,13 +259,19 @@ pub(crate) async fn bridge(
             }
         };
         let mut result = match answer {
-            Answer::Error(error) => return Bridged::Error(error),
+            Answer::Error(mut error) => {
+                running.mask.members(&mut error.raw);
+                return Bridged::Error(error);
+            }
             Answer::Result(result) => result,
         };
         if result.get("resultType").is_none_or(|kind| kind != "input_required") {
+            running.mask.members(&mut result);
             return Bridged::Result(result);
         }
+        // It goes back to the server as it came, sealed for whoever carries it.
         let state = result.shift_remove("requestState");
+        running.mask.members(&mut result);
         let Some(questions) = questions(result, upstream.may_see_roots()) else {
             return Bridged::Broken(unreadable("it asks for something that is not known"));
         };
@@ -381,20 +390,20 @@ impl Running {
                 Asking::Other(method) => connection.request(method, params, how).await,
             }
         });
-        let (waiting, upstream) = (Vec::new(), Arc::clone(upstream));
-        Self { answer: Coming::Here(answer), heard, asked: 0, waiting, upstream }
+        let (waiting, mask, upstream) = (Vec::new(), upstream.mask(), Arc::clone(upstream));
+        Self { answer: Coming::Here(answer), heard, asked: 0, waiting, upstream, mask }
     }
 
     /// Hears what the server says until it has answered or the caller has to come again.
     async fn next(&mut self, call: &CallContext) -> Next {
-        let Self { answer, heard, asked, waiting, upstream } = self;
+        let Self { answer, heard, asked, waiting, upstream, mask } = self;
         let roots = upstream.may_see_roots();
         let mut asking: FuturesUnordered<_> =
             waiting.drain(..).map(|asked| asked.of(call)).collect();
         loop {
             tokio::select! {
                 biased;
-                Some(said) = heard.recv() => match said {
+                Some(said) = heard.recv() => match masked(said, mask) {
                     Heard::Progress(params) => tell_progress(call, &params),
                     Heard::Log(params) => tell_log(call, params),
                     // Whoever can come back for the result is let go.
@@ -488,6 +497,16 @@ fn capabilities(abilities: Abilities) -> Map<String, Value> {
         }
     }
     all
+}
+
+fn masked(mut said: Heard, mask: &Mask) -> Heard {
+    match &mut said {
+        Heard::Progress(params) | Heard::Log(params) | Heard::Asks { params, .. } => {
+            mask.members(params);
+        }
+        Heard::GoesOn | Heard::Told { .. } => {}
+    }
+    said
 }
 
 fn tell_progress(call: &CallContext, params: &Map<String, Value>) {

@@ -223,7 +223,12 @@ impl Follower {
             asked.seen = newest(&asked.changes.borrow());
             uris.iter().for_each(|own| self.tell(own));
         }
-        let told = refused.into_iter().map(|(own, error)| (own, error.message().to_owned()));
+        let mask = asked.upstream.mask();
+        let told = refused.into_iter().map(|(own, error)| {
+            let mut message = error.message().to_owned();
+            mask.text(&mut message);
+            (own, message)
+        });
         Ok(told.collect())
     }
 

@@ -19,6 +19,8 @@ use crate::secrets::Secrets;
 #[derive(Clone)]
 pub(super) struct Shown {
     headers: HeaderMap,
+    /// What of it the server must not repeat.
+    hidden: Vec<SecretString>,
     environment: BTreeMap<Box<str>, SecretString>,
     /// A chain of certificates and a key.
     certificate: Option<(SecretString, SecretString)>,
@@ -55,7 +57,12 @@ impl Shown {
             Some(it) => Some((read(&it.chain, secrets).await?, read(&it.key, secrets).await?)),
             None => None,
         };
-        Ok(Self { headers: headers(&profile.auth, secrets).await?, environment, certificate })
+        let (headers, hidden) = headers(&profile.auth, secrets).await?;
+        Ok(Self { headers, hidden, environment, certificate })
+    }
+
+    pub(super) fn hidden(&self) -> &[SecretString] {
+        &self.hidden
     }
 
     pub(super) fn is_nothing(&self) -> bool {
@@ -77,27 +84,33 @@ async fn read(
     Ok(secrets.ok_or(UpstreamError::NoSecrets)?.read(secret).await?)
 }
 
-async fn headers(auth: &Auth, secrets: Option<&Secrets>) -> Result<HeaderMap, UpstreamError> {
-    let (name, text) = match auth {
+/// The header of a credential, and the secrets in it.
+async fn headers(
+    auth: &Auth,
+    secrets: Option<&Secrets>,
+) -> Result<(HeaderMap, Vec<SecretString>), UpstreamError> {
+    let (name, text, hidden) = match auth {
         // A token that is asked for is given to the connection, and to each call.
         Auth::None | Auth::ClientCredentials { .. } | Auth::TokenExchange { .. } => {
-            return Ok(HeaderMap::new());
+            return Ok((HeaderMap::new(), Vec::new()));
         }
         Auth::Bearer { token } => {
             let token = read(token, secrets).await?;
-            ("authorization", format!("Bearer {}", token.expose_secret()))
+            ("authorization", format!("Bearer {}", token.expose_secret()), vec![token])
         }
         Auth::Basic { username, password } => {
             let password = read(password, secrets).await?;
-            let pair = STANDARD.encode(format!("{username}:{}", password.expose_secret()));
-            ("authorization", format!("Basic {pair}"))
+            let pair = format!("{username}:{}", password.expose_secret());
+            let text = format!("Basic {}", STANDARD.encode(&pair));
+            ("authorization", text, vec![pair.into(), password])
         }
         Auth::ApiKey { location: ApiKeyLocation::Header, name, value } => {
-            (&**name, read(value, secrets).await?.expose_secret().to_owned())
+            let value = read(value, secrets).await?;
+            (&**name, value.expose_secret().to_owned(), vec![value])
         }
         Auth::ApiKey { location: ApiKeyLocation::Cookie, name, value } => {
             let value = read(value, secrets).await?;
-            ("cookie", format!("{name}={}", value.expose_secret()))
+            ("cookie", format!("{name}={}", value.expose_secret()), vec![value])
         }
         Auth::ApiKey { location: ApiKeyLocation::Query, .. } => {
             return Err(UpstreamError::NotThisAuth { kind: "api_key in the query" });
@@ -110,7 +123,7 @@ async fn headers(auth: &Auth, secrets: Option<&Secrets>) -> Result<HeaderMap, Up
     };
     let mut value = HeaderValue::try_from(text).map_err(|_| odd())?;
     value.set_sensitive(true);
-    Ok(HeaderMap::from_iter([(named, value)]))
+    Ok((HeaderMap::from_iter([(named, value)]), hidden))
 }
 
 fn sandbox(said: &model::Sandbox) -> Sandbox {

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use model::ErrorCode;
 use serde_json::{Value, json};
-use toolcrib::CameWith;
+use toolcrib::{Abilities, CallContext, CameWith};
 
-use crate::wire::Asked;
-use crate::world::{World, agent, code};
+use crate::wire::{Asked, Reply};
+use crate::world::{World, agent, code, token_of};
 
 /// A server of the modern era that lets nobody in without a token it was told to take.
 fn serving(takes: Arc<Mutex<String>>) -> impl Fn(&Asked) -> (u16, Value) + Send + Sync {
@@ -36,10 +36,13 @@ async fn world() -> (World, Arc<Mutex<String>>) {
     (World::with(serving(Arc::clone(&takes))).await, takes)
 }
 
-async fn said(world: &World, who: &str) -> String {
+/// What the server is shown. It says so, and the agent is not told.
+async fn shown(world: &World, who: &str) -> String {
     let outcome = world.call(who, "look").await;
     assert_eq!(outcome.error, None);
-    serde_json::to_value(&outcome.content).unwrap()[0]["text"].as_str().unwrap().to_owned()
+    let said = serde_json::to_value(&outcome.content).unwrap();
+    assert_eq!(said, json!([{"type": "text", "text": "Bearer ***"}]));
+    world.last().header("authorization").unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -51,7 +54,7 @@ async fn each_call_carries_the_token_of_its_agent() {
     assert!(found.success, "in our own name: {found:?}");
     for _ in 0..2 {
         for who in ["ada", "bob"] {
-            let text = said(&world, who).await;
+            let text = shown(&world, who).await;
             assert!(text.starts_with(&format!("Bearer for.api.of.{who}.")), "{text}");
         }
     }
@@ -68,9 +71,9 @@ async fn a_token_from_earlier_that_is_refused_is_replaced() {
     let (world, takes) = world().await;
     let auth = world.own_token();
     assert!(world.register(&json!({"auth": auth, "settings": {"kind": "mcp"}})).await.success);
-    assert_eq!(said(&world, "ada").await, "Bearer for.api.of.tool-crib..1");
+    assert_eq!(shown(&world, "ada").await, "Bearer for.api.of.tool-crib..1");
     *takes.lock().unwrap() = "..2".to_owned();
-    assert_eq!(said(&world, "ada").await, "Bearer for.api.of.tool-crib..2");
+    assert_eq!(shown(&world, "ada").await, "Bearer for.api.of.tool-crib..2");
     *takes.lock().unwrap() = "never".to_owned();
     let before = world.upstream.asked().len();
     let outcome = world.call("ada", "look").await;
@@ -78,4 +81,66 @@ async fn a_token_from_earlier_that_is_refused_is_replaced() {
     assert_eq!(world.upstream.asked().len(), before + 2, "once more, and no more");
     let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
     assert_eq!(gate.breaker, "closed");
+}
+
+/// A server that says in every way there is what it was shown.
+fn telling(asked: &Asked) -> Reply {
+    let Ok(message) = serde_json::from_str::<Value>(&asked.body) else {
+        return (405, json!({})).into();
+    };
+    let headers = json!(asked.headers);
+    let (id, name) = (&message["id"], message["params"]["name"].as_str().unwrap_or_default());
+    let tool = |name| json!({"name": name, "inputSchema": {"type": "object"}});
+    let result = match message["method"].as_str().unwrap() {
+        "server/discover" => {
+            json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+        }
+        "tools/list" => json!({"tools": [tool("look"), tool("fail"), tool("refuse"), tool("ask")]}),
+        "tools/call" if name == "refuse" => {
+            let error = json!({"code": -32602, "message": headers.to_string(), "data": headers});
+            return (200, json!({"jsonrpc": "2.0", "id": id, "error": error})).into();
+        }
+        "tools/call" if name == "ask" => {
+            let params = json!({"mode": "form", "message": headers.to_string(),
+                "requestedSchema": {"type": "object", "properties": {}}});
+            json!({"resultType": "input_required", "requestState": headers.to_string(),
+                "inputRequests": {"q": {"method": "elicitation/create", "params": params}}})
+        }
+        "tools/call" => json!({"content": [{"type": "text", "text": headers.to_string()}],
+            "structuredContent": {"headers": headers}, "isError": name == "fail"}),
+        _ => return (202, json!({})).into(),
+    };
+    (200, json!({"jsonrpc": "2.0", "id": id, "result": result})).into()
+}
+
+#[tokio::test]
+async fn whatever_a_server_repeats_of_its_credential_reaches_nobody() {
+    let world = World::with(telling).await;
+    let secret = "canary-fixed-5512";
+    world.environment.lock().unwrap().insert("TOKEN".to_owned(), secret.to_owned());
+    let key = |location: &str| json!({"kind": "api_key", "location": location, "name": "k", "value": "env:TOKEN"});
+    for auth in [
+        key("header"),
+        key("cookie"),
+        json!({"kind": "basic", "username": "me", "password": "env:TOKEN"}),
+        json!({"kind": "bearer", "token": "env:TOKEN"}),
+        world.own_token(),
+        world.exchange(&json!({})),
+    ] {
+        let found = world.register(&json!({"auth": auth, "settings": {"kind": "mcp"}})).await;
+        assert!(found.success, "{found:?}");
+        for tool in ["look", "fail", "refuse", "ask"] {
+            let came = CameWith::token_of(&token_of("ada"));
+            let view = world.crib.view(&agent("ada")).came_with(&came);
+            let viewed = view.find(tool).unwrap();
+            let able = Abilities { elicitation: true, ..Abilities::default() };
+            let call = CallContext::heard(able).0.answered(serde_json::Map::new());
+            let called = view.call_with(&viewed, serde_json::Map::new(), &call).await;
+            let told = format!("{called:?} {:?}", world.call("ada", tool).await);
+            assert!(told.contains("***"), "{auth} {tool}: {told}");
+            for form in [secret, "Y2FuYXJ5", "for.api.of", "bWU6Y2FuYXJ5"] {
+                assert!(!told.contains(form), "{auth} {tool}: {told}");
+            }
+        }
+    }
 }

@@ -6,10 +6,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 /// A certificate for `localhost`, and its key, in PEM.
-pub(super) struct Certificate {
-    pub(super) der: Vec<u8>,
-    pub(super) pem: String,
-    pub(super) key: String,
+pub(crate) struct Certificate {
+    pub(crate) der: Vec<u8>,
+    pub(crate) pem: String,
+    pub(crate) key: String,
 }
 
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
@@ -24,7 +24,7 @@ const BITS: u8 = 3;
 
 impl Certificate {
     /// As RFC 5280 writes it.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
         let algorithm = der(SEQUENCE, &[&der(OBJECT_ID, &[ECDSA_WITH_SHA256])]);
         let common_name = [der(OBJECT_ID, &[COMMON_NAME]), der(0x0c, &[b"localhost"])].concat();

@@ -1,11 +1,13 @@
 //! What the record says of a call: who, what, and how it ended.
 
 use catalog::record::CallEnd;
-use model::{CallStatus, Content, ErrorCode, Failure, Primitive, ToolResult};
+use execution::Mask;
+use model::{CallStatus, Content, ErrorCode, Failure, Primitive, SourceId, ToolResult};
 use serde_json::{Map, Value};
 
 use super::{Called, Done, DoneBy, said, source_of};
 use crate::call::NoAnswer;
+use crate::credentials::{Whose, forwarded};
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::CallOutcome;
 use crate::view::tool::Origin;
@@ -40,7 +42,20 @@ impl AgentView {
         let recorder = self.crib.recorder()?;
         let arguments = arguments.map(|arguments| (arguments, self.crib.secrets()));
         let now = self.crib.now();
-        Some(Recording::begin(recorder, now, &self.agent, &self.via, what, arguments))
+        let recording = Recording::begin(recorder, now, &self.agent, &self.via, what, arguments);
+        Some(recording.hiding(self.mask_of_forwarded(what.source_id)))
+    }
+
+    /// What is passed on of the agent's own request may come back to it, and is nobody else's business.
+    fn mask_of_forwarded(&self, source: Option<&str>) -> Mask {
+        let id = source.and_then(|source| source.parse().ok());
+        let source = id.and_then(|id: SourceId| self.snapshot.source(&id));
+        let Some(source) = source.filter(|it| !it.source.profile.forward_headers.is_empty()) else {
+            return Mask::default();
+        };
+        let passed = forwarded(&source.source.profile, Whose::Agent(&self.agent, &self.came_with));
+        let passed: Vec<_> = passed.into_iter().map(|(_, value)| value.into()).collect();
+        Mask::of(&passed)
     }
 
     /// Records that a tool was called which this agent does not have.

@@ -1,0 +1,200 @@
+//! What an upstream repeats of the credentials that it was shown is not passed on.
+//!
+//! Hardly any answer has one in it, so that is found out first, at the cost of one search for each form of each secret.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
+use memchr::memchr;
+use memchr::memmem::{Finder, find_iter};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+
+use super::Credentials;
+use crate::template::{cookie_encoded, percent_encoded};
+
+/// What stands in its place.
+const MASKED: &str = "***";
+/// A shorter secret is not looked for in results: too much would be taken for it.
+const SHORTEST: usize = 8;
+
+/// The credentials of one call, in every form in which they are likely to be repeated.
+#[derive(Default)]
+pub struct Mask {
+    /// The longest first: one may be part of another.
+    forms: Vec<Finder<'static>>,
+}
+
+impl Mask {
+    /// Of these secrets, but for very short ones.
+    pub fn of<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
+        let secrets = secrets.into_iter().map(SecretString::expose_secret);
+        let forms = forms(secrets.filter(|secret| SHORTEST <= secret.len()));
+        Self { forms: forms.iter().map(|form| Finder::new(form).into_owned()).collect() }
+    }
+
+    /// Whether the JSON in these bytes may repeat one: they do, or they have an escape, behind which anything may stand.
+    pub(crate) fn may_be_in_json(&self, bytes: &[u8]) -> bool {
+        !self.forms.is_empty() && (memchr(b'\\', bytes).is_some() || self.is_in(bytes))
+    }
+
+    /// A text without them.
+    pub fn text(&self, text: &mut String) {
+        if let Cow::Owned(masked) = self.bytes(text.as_bytes()) {
+            *text = String::from_utf8_lossy(&masked).into_owned();
+        }
+    }
+
+    /// A value without them, in names and numbers too.
+    pub fn json(&self, value: &mut Value) {
+        match value {
+            Value::Null | Value::Bool(_) => {}
+            Value::Number(number) => {
+                if self.is_in(number.to_string().as_bytes()) {
+                    *value = Value::from(MASKED);
+                }
+            }
+            Value::String(text) => self.text(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.json(value)),
+            Value::Object(members) => self.members(members),
+        }
+    }
+
+    /// The same for the members of an object.
+    pub fn members(&self, members: &mut Map<String, Value>) {
+        if self.forms.is_empty() {
+            return;
+        }
+        members.values_mut().for_each(|value| self.json(value));
+        if members.keys().any(|name| self.is_in(name.as_bytes())) {
+            let named = std::mem::take(members).into_iter().map(|(mut name, value)| {
+                self.text(&mut name);
+                (name, value)
+            });
+            *members = named.collect();
+        }
+    }
+
+    /// Bytes without them.
+    pub(crate) fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let mut masked = Cow::Borrowed(bytes);
+        for form in &self.forms {
+            if form.find(&masked).is_some() {
+                masked = Cow::Owned(replaced(&masked, form.needle()));
+            }
+        }
+        masked
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        self.forms.iter().any(|form| form.find(bytes).is_some())
+    }
+}
+
+fn replaced(bytes: &[u8], form: &[u8]) -> Vec<u8> {
+    let (mut masked, mut rest) = (Vec::with_capacity(bytes.len()), 0);
+    for place in find_iter(bytes, form) {
+        masked.extend(bytes.get(rest..place).into_iter().flatten());
+        masked.extend(MASKED.as_bytes());
+        rest = place + form.len();
+    }
+    masked.extend(bytes.get(rest..).into_iter().flatten());
+    masked
+}
+
+/// A text of an upstream without the credentials it repeats: as they were sent, or as JSON writes them. It must be the
+/// whole text: of a secret that is cut off, the beginning would stay.
+pub fn without_credentials(text: &str, credentials: &Credentials) -> String {
+    let forms = forms(credentials.values().map(SecretString::expose_secret));
+    forms.iter().fold(text.to_owned(), |text, form| text.replace(form, MASKED))
+}
+
+/// Each once, the longest first. Where there is nothing to write differently, most of them are the same.
+fn forms<'a>(secrets: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut forms: Vec<String> = Vec::new();
+    for secret in secrets.filter(|secret| !secret.is_empty()) {
+        forms.extend([secret.to_owned(), percent_encoded(secret), cookie_encoded(secret)]);
+        forms.extend([&BASE64_STANDARD, &BASE64_STANDARD_NO_PAD].map(|it| it.encode(secret)));
+        forms.push(BASE64_URL_SAFE_NO_PAD.encode(secret));
+        let json = Value::from(secret).to_string();
+        forms
+            .extend(json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).map(Into::into));
+    }
+    forms.sort_by(|one, other| (Reverse(one.len()), one).cmp(&(Reverse(other.len()), other)));
+    forms.dedup();
+    forms
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    const SECRET: &str = "s3cret/of+ours=";
+
+    fn mask(secrets: &[&str]) -> Mask {
+        let secrets: Vec<SecretString> = secrets.iter().map(|it| (*it).into()).collect();
+        Mask::of(&secrets)
+    }
+
+    #[test]
+    fn a_secret_is_masked_wherever_it_stands_in_a_value() {
+        let base64 = BASE64_STANDARD.encode(SECRET);
+        let mut value = json!({"a": [SECRET, {"b": format!("Basic {base64}!")}], SECRET: 1,
+            "encoded": percent_encoded(SECRET), "twice": format!("{SECRET}{SECRET}"), "n": 12345678.5});
+        mask(&[SECRET, "12345678"]).json(&mut value);
+        let expected = json!({"a": ["***", {"b": "Basic ***!"}], "encoded": "***",
+            "twice": "******", "n": "***", "***": 1});
+        assert_eq!(value, expected);
+    }
+
+    #[test]
+    fn an_answer_without_a_secret_stays_as_it_is() {
+        let value = json!({"a": ["s3cret", 7, null, true], "of ours": {"text": "…"}});
+        let mut masked = value.clone();
+        mask(&[SECRET]).json(&mut masked);
+        assert_eq!(masked, value);
+        assert!(matches!(mask(&[SECRET]).bytes(b"nothing"), Cow::Borrowed(b"nothing")));
+    }
+
+    #[test]
+    fn very_short_secrets_are_not_looked_for() {
+        let cases = [("", "a 12345678"), ("1234567", "a 12345678"), ("12345678", "a ***")];
+        for (secret, expected) in cases {
+            let mut text = "a 12345678".to_owned();
+            mask(&[secret]).text(&mut text);
+            assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn json_is_looked_into_if_it_has_the_secret_or_an_escape() {
+        let mask = mask(&["secret/of-ours"]);
+        for (json, may) in [
+            (r#"{"a": "secret/of-ours"}"#, true),
+            (r#"{"a": "secret\/of-ours"}"#, true),
+            (r#"{"a": "secret of ours"}"#, false),
+        ] {
+            assert_eq!(mask.may_be_in_json(json.as_bytes()), may, "{json}");
+        }
+        assert!(!Mask::default().may_be_in_json(br#""\n""#));
+    }
+
+    proptest! {
+        #[test]
+        fn no_form_of_a_secret_is_left(
+            secret in "[ -)+-~]{8,20}", before in "[ -~]{0,9}", after in "[ -~]{0,9}"
+        ) {
+            let mask = mask(&[&secret]);
+            for form in forms([&*secret].into_iter()) {
+                let mut text = format!("{before}{form}{after}");
+                mask.text(&mut text);
+                prop_assert!(!mask.is_in(text.as_bytes()), "{text}");
+            }
+        }
+    }
+}

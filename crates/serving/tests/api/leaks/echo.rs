@@ -1,0 +1,147 @@
+//! An upstream that repeats everything it gets: an API, an MCP server, and a place that gives tokens. Whoever connects and
+//! asks nothing yet keeps nobody waiting.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::ok;
+use crate::upstream::answer;
+
+/// The tokens it gives.
+pub(super) const OWN: &str = "canary-own-7740.b1";
+pub(super) const EXCHANGED: &str = "canary-exchanged-0c2e.b1";
+
+/// Longer than anybody waits.
+const LATE: Duration = Duration::from_millis(2_600);
+const VERBS: [&str; 4] = ["echo", "odd", "fail", "late"];
+
+pub(super) struct Echo {
+    port: u16,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Echo {
+    pub(super) fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&requests);
+        thread::spawn(move || {
+            for connection in listener.incoming() {
+                let (mut connection, seen) = (connection.unwrap(), Arc::clone(&seen));
+                thread::spawn(move || {
+                    let request = read(&mut connection);
+                    seen.lock().unwrap().push(request.clone());
+                    // Who has waited enough hangs up.
+                    drop(connection.write_all(&reply(&request)));
+                });
+            }
+        });
+        Self { port, requests }
+    }
+
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub(super) fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+fn read(connection: &mut TcpStream) -> String {
+    let mut reader = BufReader::new(connection);
+    let mut request = String::new();
+    while reader.read_line(&mut request).unwrap_or(0) != 0 && !request.ends_with("\r\n\r\n") {}
+    let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    reader.read_exact(&mut body).unwrap();
+    request + str::from_utf8(&body).unwrap()
+}
+
+/// The tools of a source over HTTP.
+pub(super) fn specification(source: &str) -> String {
+    let paths = VERBS.map(|verb| {
+        let id = format!("{verb}_{}", source.replace('-', "_"));
+        let done = json!({"200": {"description": "ok"}});
+        (format!("/{verb}"), json!({"get": {"operationId": id, "responses": done}}))
+    });
+    let paths: serde_json::Map<String, Value> = paths.into_iter().collect();
+    json!({"openapi": "3.1.0", "info": {"title": source, "version": "1"}, "paths": paths})
+        .to_string()
+}
+
+fn reply(request: &str) -> Vec<u8> {
+    let path = request.split(' ').nth(1).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    match path.trim_start_matches('/').split_once('/') {
+        None if path == "/token" => token(request),
+        None => message(path.trim_start_matches('/'), request),
+        Some((_, "odd")) => ok("application/json", &format!("{{you sent {request}")),
+        Some((_, "fail")) => {
+            let said = format!("you sent {request}");
+            answer("500 No", "Content-Type: text/plain\r\n", said.as_bytes())
+        }
+        Some((_, verb)) => {
+            if verb == "late" {
+                sleep(LATE);
+            }
+            ok("application/json", &json!({"you sent": lines(request)}).to_string())
+        }
+    }
+}
+
+fn lines(request: &str) -> Vec<&str> {
+    request.lines().collect()
+}
+
+fn token(request: &str) -> Vec<u8> {
+    let is_exchange = request.contains("token-exchange");
+    let token = if is_exchange { EXCHANGED } else { OWN };
+    let mut granted = json!({"access_token": token, "token_type": "Bearer", "expires_in": 300});
+    if is_exchange {
+        granted["issued_token_type"] = json!("urn:ietf:params:oauth:token-type:access_token");
+    }
+    ok("application/json", &granted.to_string())
+}
+
+/// The server of a source that speaks MCP.
+fn message(source: &str, request: &str) -> Vec<u8> {
+    let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    let Ok(message) = serde_json::from_str::<Value>(body) else {
+        return answer("405 No", "", b"");
+    };
+    let (method, name) = (message["method"].as_str(), message["params"]["name"].as_str());
+    let verb = name.unwrap_or_default().split('_').next().unwrap_or_default();
+    let tool = |verb: &str| {
+        let name = format!("{verb}_{}", source.replace('-', "_"));
+        json!({"name": name, "inputSchema": {"type": "object"}})
+    };
+    let said = json!({"you sent": lines(request)});
+    let mut reply = json!({"jsonrpc": "2.0", "id": message["id"]});
+    match method.unwrap_or_default() {
+        "server/discover" => {
+            reply["result"] =
+                json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}});
+        }
+        "tools/list" => reply["result"] = json!({"tools": VERBS.map(tool)}),
+        "tools/call" if verb == "odd" => {
+            reply["error"] = json!({"code": -32602, "message": said.to_string(), "data": said});
+        }
+        "tools/call" => {
+            if verb == "late" {
+                sleep(LATE);
+            }
+            let content = json!([{"type": "text", "text": said.to_string()}]);
+            reply["result"] =
+                json!({"content": content, "structuredContent": said, "isError": verb == "fail"});
+        }
+        _ => return answer("202 Accepted", "", b""),
+    }
+    ok("application/json", &reply.to_string())
+}
