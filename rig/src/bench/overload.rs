@@ -62,6 +62,9 @@ fn overload(
     let seen = seen?;
     eprintln!("  {what}: {:.0} calls/s; {}", seen.most, told(&seen.overload));
 
+    let name = format!("{what}: asked for, against three times as much");
+    let asked = seen.overload.len() as f64 / time.as_secs_f64();
+    report.add(name, asked, seen.most * TIMES, "calls/s", Bound::AtLeast(0.95));
     let done = rate(&seen.overload, time, Came::Done);
     let name = format!("{what}: done of three times as much");
     report.add(name, done, seen.most, "calls/s", Bound::AtLeast(0.9));

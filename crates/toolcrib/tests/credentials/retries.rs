@@ -64,7 +64,8 @@ async fn only_what_does_no_harm_is_tried_again() {
         (Reply::hangs_up as fn() -> Reply, once),
         (|| status(502), once),
         (|| status(504), once),
-        (|| status(503), thrice),
+        (|| status(503), once),
+        (|| status(503).with("Retry-After", "0"), thrice),
         (|| status(429).with("Retry-After", "0"), thrice),
     ] {
         let ended = reply();
