@@ -33,83 +33,62 @@ pub(crate) struct Orders {
     store: Option<String>,
 }
 
+const ALL: [&str; 7] = ["access", "doors", "journal", "openapi", "overload", "record", "upstreams"];
+
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["access", "doors", "journal", "openapi", "overload", "record", "upstreams"];
     let (names, folders): (Vec<&String>, Vec<&String>) =
-        orders.names.iter().partition(|name| all.contains(&name.as_str()));
+        orders.names.iter().partition(|name| ALL.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
     if let Some(folder) = folder {
         anyhow::ensure!(
             folder.is_dir(),
             "there is neither a benchmark nor a folder `{}`; the benchmarks are: {}",
             folder.display(),
-            all.join(", ")
+            ALL.join(", ")
         );
     }
-    let asked = |name: &str| names.is_empty() || names.iter().any(|asked| *asked == name);
-    if asked("access") {
-        let mut report = Report::new("access");
-        let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
-        // First, because it is the smaller: what a large catalog leaves of memory would count here.
-        if wanted("tokens") {
-            tokens::run(&mut report).await?;
+    for name in ALL {
+        if !names.is_empty() && !names.iter().any(|asked| *asked == name) {
+            continue;
         }
-        if wanted("toolsets") {
-            access::run(&mut report, &orders).await?;
-        }
+        let mut report = Report::new(name);
+        let is_whole = measure(name, &mut report, &orders, folder).await?;
         report.print()?;
-        if !orders.quick && orders.part.is_none() {
-            report.keep()?;
-        }
-    }
-    if asked("doors") {
-        let mut report = Report::new("doors");
-        doors::run(&mut report, &orders).await?;
-        report.print()?;
-        if !orders.quick && orders.part.is_none() {
-            report.keep()?;
-        }
-    }
-    if asked("journal") {
-        let mut report = Report::new("journal");
-        journal::run(&mut report, &orders).await?;
-        report.print()?;
-        if !orders.quick && orders.part.is_none() && orders.store.is_none() {
-            report.keep()?;
-        }
-    }
-    if asked("openapi") {
-        // Specifications of our own making are for a look; the figures that are kept are those of real ones.
-        let mut report = Report::new("openapi");
-        openapi::run(&mut report, folder)?;
-        report.print()?;
-        if folder.is_some() && !orders.quick {
-            report.keep()?;
-        }
-    }
-    if asked("overload") {
-        let mut report = Report::new("overload");
-        overload::run(&mut report, &orders).await?;
-        report.print()?;
-        if !orders.quick && orders.part.is_none() {
-            report.keep()?;
-        }
-    }
-    if asked("record") {
-        let mut report = Report::new("record");
-        record::run(&mut report, &orders).await?;
-        report.print()?;
-        if !orders.quick {
-            report.keep()?;
-        }
-    }
-    if asked("upstreams") {
-        let mut report = Report::new("upstreams");
-        upstreams::run(&mut report, &orders).await?;
-        report.print()?;
-        if !orders.quick && orders.part.is_none() {
+        if is_whole && !orders.quick && orders.part.is_none() && orders.store.is_none() {
             report.keep()?;
         }
     }
     Ok(())
+}
+
+/// Whether the figures are those that are kept.
+async fn measure(
+    name: &str,
+    report: &mut Report,
+    orders: &Orders,
+    folder: Option<&Path>,
+) -> anyhow::Result<bool> {
+    let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
+    match name {
+        "access" => {
+            // First, because it is the smaller: what a large catalog leaves of memory would count here.
+            if wanted("tokens") {
+                tokens::run(report).await?;
+            }
+            if wanted("toolsets") {
+                access::run(report, orders).await?;
+            }
+        }
+        "doors" => doors::run(report, orders).await?,
+        "journal" => journal::run(report, orders).await?,
+        // Specifications of our own making are for a look; the figures that are kept are those of real ones.
+        "openapi" => {
+            openapi::run(report, folder)?;
+            return Ok(folder.is_some());
+        }
+        "overload" => overload::run(report, orders).await?,
+        "record" => record::run(report, orders).await?,
+        _ => upstreams::run(report, orders).await?,
+    }
+    Ok(true)
 }

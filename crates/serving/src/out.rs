@@ -6,6 +6,7 @@ use std::io::{self, Write as _};
 use execution::{is_hidden, plain_json};
 use serde::Serialize;
 
+use crate::cli::{Ended, Json};
 use crate::failure::Failure;
 
 /// Writes a result to stdout, and a line end if it has none.
@@ -51,6 +52,26 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
 pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     let word = if count == 1 { one } else { many };
     format!("{count} {word}")
+}
+
+/// Writes what came of verifying something, and says how the program ends.
+pub(crate) fn print_verified<V: Serialize>(
+    format: &Json,
+    ok: bool,
+    verification: &V,
+    text: impl FnOnce(&V) -> String,
+) -> Result<Ended, Failure> {
+    #[derive(Serialize)]
+    struct Report<'a, V> {
+        ok: bool,
+        #[serde(flatten)]
+        verification: &'a V,
+    }
+    match format.json {
+        true => print_json(&Report { ok, verification })?,
+        false => print(&text(verification))?,
+    }
+    Ok(if ok { Ended::Fine } else { Ended::ProblemsFound })
 }
 
 /// `ok`, or all that is wrong.

@@ -9,6 +9,8 @@ mod export_import;
 mod help;
 mod import;
 mod look;
+#[path = "../../upstream/tests/support/mcp_server.rs"]
+mod mcp_server;
 mod secret;
 #[path = "../../access/tests/support/signer.rs"]
 mod signer;

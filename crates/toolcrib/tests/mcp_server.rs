@@ -17,35 +17,16 @@ use toolcrib::{
     SystemClock, Toolcrib,
 };
 
-use self::server::{Upstream, answer};
+use self::server::serving;
+use self::upstream::Upstream;
 
-#[path = "../../upstream/tests/support/upstream.rs"]
+#[path = "../../upstream/tests/support/mcp_server.rs"]
 mod server;
+#[path = "../../upstream/tests/support/upstream.rs"]
+mod upstream;
 
 fn read<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
-}
-
-/// A server of the modern era with one tool, which is called as told.
-fn serving(call: impl Fn(&Value) -> Value + Send + 'static) -> Upstream {
-    Upstream::replying(move |request| {
-        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        let Ok(asked) = serde_json::from_str::<Value>(body) else {
-            return answer("405 Method Not Allowed", "", b"");
-        };
-        let result = match asked["method"].as_str().unwrap() {
-            "server/discover" => {
-                json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
-            }
-            "tools/list" => {
-                json!({"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]})
-            }
-            "tools/call" => call(&asked["params"]),
-            _ => return answer("202 Accepted", "", b""),
-        };
-        let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
-        answer("200 OK", "Content-Type: application/json\r\n", result.as_bytes())
-    })
 }
 
 async fn crib(server: &Upstream) -> Toolcrib {

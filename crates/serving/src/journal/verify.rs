@@ -1,6 +1,5 @@
 //! `toolcrib journal verify`: fold from zero, and compare with what a server would serve after a start.
 
-use serde::Serialize;
 use toolcrib::{Catalog, JournalError, JournalPlace, Verification};
 
 use super::open_to_read;
@@ -8,13 +7,6 @@ use crate::cli::{Ended, Json};
 use crate::failure::Failure;
 use crate::out;
 use crate::progress::Progress;
-
-#[derive(Serialize)]
-struct Report {
-    ok: bool,
-    #[serde(flatten)]
-    verification: Verification,
-}
 
 pub(crate) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
     let verification = match inspect(place).await {
@@ -24,13 +16,7 @@ pub(crate) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended,
         }
         other => other?,
     };
-    let ok = verification.problems.is_empty();
-    let report = Report { ok, verification };
-    match format.json {
-        true => out::print_json(&report)?,
-        false => out::print(&report.text())?,
-    }
-    Ok(if ok { Ended::Fine } else { Ended::ProblemsFound })
+    out::print_verified(format, verification.problems.is_empty(), &verification, text)
 }
 
 async fn inspect(place: &JournalPlace) -> Result<Verification, Failure> {
@@ -43,19 +29,16 @@ async fn inspect(place: &JournalPlace) -> Result<Verification, Failure> {
     Ok(toolcrib::verify(&*journal, &live, tell).await?)
 }
 
-impl Report {
-    fn text(&self) -> String {
-        let Verification { events, streams, documents, not_understood, rebuilt, problems, .. } =
-            &self.verification;
-        let mut text =
-            format!("events     {events}\nstreams    {streams}\ndocuments  {documents}\n");
-        if let Some(digest) = rebuilt {
-            text += &format!("digest     {digest}\n");
-        }
-        if 0 < *not_understood {
-            text += &format!("not understood by this version, and kept: {not_understood}\n");
-        }
-        text += &out::problems(problems);
-        text
+fn text(verification: &Verification) -> String {
+    let Verification { events, streams, documents, not_understood, rebuilt, problems, .. } =
+        verification;
+    let mut text = format!("events     {events}\nstreams    {streams}\ndocuments  {documents}\n");
+    if let Some(digest) = rebuilt {
+        text += &format!("digest     {digest}\n");
     }
+    if 0 < *not_understood {
+        text += &format!("not understood by this version, and kept: {not_understood}\n");
+    }
+    text += &out::problems(problems);
+    text
 }

@@ -22,8 +22,8 @@ impl Bakery {
     /// With some of `x-toolcrib-polling` as told. `POST /bake` is told what to look at; looks are counted from one.
     fn new(
         more: &Value,
-        begun: impl Fn(&str) -> Vec<u8> + Send + 'static,
-        look: impl Fn(usize) -> Vec<u8> + Send + 'static,
+        begun: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+        look: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static,
     ) -> Self {
         let looks = AtomicUsize::new(0);
         let upstream = Upstream::replying(move |request| match request {

@@ -7,7 +7,6 @@ mod search;
 
 use serde_json::{Value, json};
 
-use self::echo::Echo;
 use self::search::{Canary, files, found};
 use super::issuer::{inline, signed};
 use super::server::{Ask, Server};
@@ -45,7 +44,7 @@ fn modes(tokens: &str) -> Vec<(&'static str, Value)> {
 /// A server over upstreams that repeat everything, and all that was heard of it.
 struct World {
     server: Server,
-    upstream: Echo,
+    upstream: Upstream,
     collector: Upstream,
     signer: Signer,
     /// Of the certificate that is shown.
@@ -57,7 +56,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let upstream = Echo::start();
+        let upstream = echo::start();
         let collector = Upstream::replying(|_| answer("200 OK", "", b"{}"));
         let (folder, signer) = (Folder::empty(), Signer::p256());
         let Certificate { pem, key, .. } = Certificate::new();

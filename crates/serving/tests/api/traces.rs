@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::calls::Shop;
 use super::server::Ask;
-use crate::upstream::{Upstream, answer};
+use crate::mcp_server::serving;
+use crate::upstream::Upstream;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -13,24 +14,7 @@ const OTHER: &str = "00-11111111111111111111111111111111-2222222222222222-00";
 
 /// A shop, and an MCP server with one tool beside it.
 fn open() -> (Shop, Upstream) {
-    let server = Upstream::replying(|request| {
-        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        let Ok(asked) = serde_json::from_str::<Value>(body) else {
-            return answer("405 Method Not Allowed", "", b"");
-        };
-        let result = match asked["method"].as_str().unwrap() {
-            "server/discover" => {
-                json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
-            }
-            "tools/list" => {
-                json!({"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]})
-            }
-            "tools/call" => json!({"content": []}),
-            _ => return answer("202 Accepted", "", b""),
-        };
-        let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
-        answer("200 OK", "Content-Type: application/json\r\n", result.as_bytes())
-    });
+    let server = serving(|_| json!({"content": []}));
     let shop = Shop::open();
     let settings = json!({"kind": "mcp"});
     let source = json!({"name": "disk", "url": server.url("/mcp"), "settings": settings,

@@ -21,7 +21,7 @@ struct Provider {
 }
 
 impl Provider {
-    fn new(place: &'static str, document: impl Fn(&str) -> Value + Send + 'static) -> Self {
+    fn new(place: &'static str, document: impl Fn(&str) -> Value + Send + Sync + 'static) -> Self {
         let signer = Signer::p256();
         let keys = jwks(&[signer.jwk("k")]);
         let origin = Arc::new(Mutex::new(String::new()));

@@ -12,20 +12,25 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Answers each request, one per connection and one after the other, with what `reply` makes of it.
-    pub(crate) fn replying(reply: impl Fn(&str) -> Vec<u8> + Send + 'static) -> Self {
+    /// Answers each request, one per connection, with what `reply` makes of it. Whoever connects and asks nothing yet keeps
+    /// nobody waiting.
+    pub(crate) fn replying(reply: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let requests = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&requests);
+        let reply = Arc::new(reply);
         thread::spawn(move || {
             for connection in listener.incoming() {
-                let mut connection = connection.unwrap();
-                let request = read_request(&mut connection);
-                // Before the answer, so that whoever has it finds the request noted.
-                seen.lock().unwrap().push(request.clone());
-                // Who has read enough hangs up.
-                drop(connection.write_all(&reply(&request)));
+                let (mut connection, reply) = (connection.unwrap(), Arc::clone(&reply));
+                let seen = Arc::clone(&seen);
+                thread::spawn(move || {
+                    let request = read_request(&mut connection);
+                    // Before the answer, so that whoever has it finds the request noted.
+                    seen.lock().unwrap().push(request.clone());
+                    // Who has read enough hangs up.
+                    drop(connection.write_all(&reply(&request)));
+                });
             }
         });
         Self { port, requests }

@@ -1,16 +1,12 @@
-//! An upstream that repeats everything it gets: an API, an MCP server, and a place that gives tokens. Whoever connects and
-//! asks nothing yet keeps nobody waiting.
+//! An upstream that repeats everything it gets: an API, an MCP server, and a place that gives tokens.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::support::ok;
-use crate::upstream::answer;
+use crate::upstream::{Upstream, answer};
 
 /// The tokens it gives.
 pub(super) const OWN: &str = "canary-own-7740.b1";
@@ -20,48 +16,8 @@ pub(super) const EXCHANGED: &str = "canary-exchanged-0c2e.b1";
 const LATE: Duration = Duration::from_millis(2_600);
 const VERBS: [&str; 4] = ["echo", "odd", "fail", "late"];
 
-pub(super) struct Echo {
-    port: u16,
-    requests: Arc<Mutex<Vec<String>>>,
-}
-
-impl Echo {
-    pub(super) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let requests = Arc::<Mutex<Vec<String>>>::default();
-        let seen = Arc::clone(&requests);
-        thread::spawn(move || {
-            for connection in listener.incoming() {
-                let (mut connection, seen) = (connection.unwrap(), Arc::clone(&seen));
-                thread::spawn(move || {
-                    let request = read(&mut connection);
-                    seen.lock().unwrap().push(request.clone());
-                    // Who has waited enough hangs up.
-                    drop(connection.write_all(&reply(&request)));
-                });
-            }
-        });
-        Self { port, requests }
-    }
-
-    pub(super) fn url(&self, path: &str) -> String {
-        format!("http://127.0.0.1:{}{path}", self.port)
-    }
-
-    pub(super) fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
-    }
-}
-
-fn read(connection: &mut TcpStream) -> String {
-    let mut reader = BufReader::new(connection);
-    let mut request = String::new();
-    while reader.read_line(&mut request).unwrap_or(0) != 0 && !request.ends_with("\r\n\r\n") {}
-    let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
-    reader.read_exact(&mut body).unwrap();
-    request + str::from_utf8(&body).unwrap()
+pub(super) fn start() -> Upstream {
+    Upstream::replying(reply)
 }
 
 /// The tools of a source over HTTP.
