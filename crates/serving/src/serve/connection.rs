@@ -172,7 +172,7 @@ where
 {
     let has_streams = request.version() == Version::HTTP_2;
     let at_work = pulse.start(has_streams);
-    let mut response = match pressure.enter(&request) {
+    let mut response = match pressure.enter(&request).await {
         Entered::Refused => refusal(),
         Entered::In(_under_way) => doors.oneshot(request.map(Body::new)).await?,
     };

@@ -1,17 +1,18 @@
-//! Whether more comes than can be done. Then calls are refused before anything is spent on them, so that those which
-//! are under way come to their end: work that is given up half done would help nobody.
+//! Whether more comes than can be done. Then only as many calls are under way as come to their end soon, the others wait
+//! for their turn, and whoever would wait for long is refused at once: a refusal costs about half of a call, so that to
+//! refuse many would leave next to nothing of the processor for those who are let in.
 //!
 //! What tells is how late a task runs that only looks at the clock: everything that is ready to run stands before it.
-//! With few calls under way it is somebody else who keeps the machine busy, and to refuse them would not help.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
 /// How often is looked.
@@ -19,19 +20,30 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Whoever is later than this, again and again, is not late by chance.
 const LATE: Duration = Duration::from_millis(10);
 const AGAIN: usize = 3;
-/// All is well again.
+/// There is time for more.
 const IN_TIME: Duration = Duration::from_millis(2);
-/// Fewer calls than this are never too many. A refusal costs about half of a call, so that to refuse early would leave
-/// next to nothing of the processor for those who are let in.
-const FEW: usize = 1024;
+/// After so many looks at which nobody waited, all is well again.
+const WELL: usize = 100;
+/// Fewer calls than this are never too many: it may be somebody else who keeps the machine busy.
+const FEW: usize = 128;
+/// So many may always wait, and beyond that as many as were done within a second.
+const MAY_WAIT: usize = 1024;
+/// More than there can be connections.
+const ALL: usize = Semaphore::MAX_PERMITS / 2;
 
 const REFUSAL: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"code":"rate_limited","retryable":true,"retry_after":1}}}"#;
 
 /// What is known of it by everybody who answers.
-#[derive(Default)]
 pub(super) struct Pressure {
-    is_late: AtomicBool,
-    calls: AtomicUsize,
+    /// Whoever has none waits, one after the other.
+    places: Arc<Semaphore>,
+    /// How many places there are.
+    there_are: AtomicUsize,
+    /// How many there should be: those that are too many go when their calls end.
+    wanted: AtomicUsize,
+    waiting: AtomicUsize,
+    may_wait: AtomicUsize,
+    done: AtomicUsize,
 }
 
 /// What becomes of a request.
@@ -43,42 +55,137 @@ pub(super) enum Entered {
 }
 
 /// A call under way, for as long as this lives.
-pub(super) struct UnderWay(Arc<Pressure>);
+pub(super) struct UnderWay {
+    place: Option<OwnedSemaphorePermit>,
+    pressure: Arc<Pressure>,
+}
+
+/// Somebody who waits, for as long as this lives.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Default for Pressure {
+    fn default() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(ALL)),
+            there_are: AtomicUsize::new(ALL),
+            wanted: AtomicUsize::new(ALL),
+            waiting: AtomicUsize::new(0),
+            may_wait: AtomicUsize::new(MAY_WAIT),
+            done: AtomicUsize::new(0),
+        }
+    }
+}
 
 impl Pressure {
     /// Looks for as long as it is polled.
     pub(super) async fn watch(self: Arc<Self>) {
-        let mut late = 0;
+        let (mut late, mut well) = (0, 0);
+        let (mut since, mut done) = (Instant::now(), 0);
         loop {
             let due = Instant::now() + LOOK;
             sleep_until(due).await;
             let by = due.elapsed();
             late = if LATE < by { late + 1 } else { 0 };
-            if late == AGAIN {
-                self.is_late.store(true, Relaxed);
-            } else if by < IN_TIME {
-                self.is_late.store(false, Relaxed);
+            let waiting = self.waiting.load(Relaxed);
+            well = if waiting == 0 { well + 1 } else { 0 };
+            let wanted = self.wanted.load(Relaxed);
+            match self.is_open() {
+                true if AGAIN <= late => {
+                    tracing::warn!("more calls come than can be done: some have to wait");
+                    self.limit(self.under_way() / 2);
+                }
+                true => {}
+                false if AGAIN <= late => self.limit(wanted / 8 * 7),
+                false if WELL <= well => {
+                    tracing::info!("no call has to wait any more");
+                    self.limit(ALL);
+                }
+                false if waiting != 0 && by < IN_TIME => self.limit(wanted + wanted / 16),
+                false => {}
+            }
+            if Duration::from_secs(1) <= since.elapsed() {
+                let now = self.done.load(Relaxed);
+                self.may_wait.store(MAY_WAIT.max(now.wrapping_sub(done)), Relaxed);
+                (since, done) = (Instant::now(), now);
             }
         }
     }
 
-    /// Lets a request in, unless it is a call for which there is no time.
-    pub(super) fn enter<B>(self: &Arc<Self>, request: &Request<B>) -> Entered {
+    /// Lets a request in, when it is its turn.
+    pub(super) async fn enter<B>(self: &Arc<Self>, request: &Request<B>) -> Entered {
         if !is_call(request) {
             return Entered::In(None);
         }
-        let before = self.calls.fetch_add(1, Relaxed);
-        let under_way = UnderWay(Arc::clone(self));
-        if FEW <= before && self.is_late.load(Relaxed) {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return self.under_way_at(place);
+        }
+        let waits = Waits::new(&self.waiting);
+        if self.may_wait.load(Relaxed) < self.waiting.load(Relaxed) {
             return Entered::Refused;
         }
-        Entered::In(Some(under_way))
+        let place = Arc::clone(&self.places).acquire_owned().await;
+        drop(waits);
+        // The places are never closed.
+        place.map_or(Entered::Refused, |place| self.under_way_at(place))
+    }
+
+    fn under_way_at(self: &Arc<Self>, place: OwnedSemaphorePermit) -> Entered {
+        Entered::In(Some(UnderWay { place: Some(place), pressure: Arc::clone(self) }))
+    }
+
+    fn under_way(&self) -> usize {
+        self.there_are.load(Relaxed).saturating_sub(self.places.available_permits())
+    }
+
+    /// Nobody has to wait.
+    fn is_open(&self) -> bool {
+        self.wanted.load(Relaxed) == ALL
+    }
+
+    /// So many may be under way from now on; only [`watch`](Self::watch) says so.
+    fn limit(&self, calls: usize) {
+        let wanted = calls.max(FEW);
+        self.wanted.store(wanted, Relaxed);
+        let there_are = self.there_are.load(Relaxed);
+        if there_are < wanted {
+            self.there_are.fetch_add(wanted - there_are, Relaxed);
+            self.places.add_permits(wanted - there_are);
+        } else {
+            let gone = self.places.forget_permits(there_are - wanted);
+            self.there_are.fetch_sub(gone, Relaxed);
+        }
+    }
+
+    /// Whether a place is one too many; then it is counted as gone.
+    fn is_too_many(&self) -> bool {
+        let wanted = self.wanted.load(Relaxed);
+        let one_less = |there_are| (wanted < there_are).then(|| there_are - 1);
+        wanted < self.there_are.load(Relaxed)
+            && self.there_are.fetch_update(Relaxed, Relaxed, one_less).is_ok()
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.calls.fetch_sub(1, Relaxed);
+        self.pressure.done.fetch_add(1, Relaxed);
+        if let Some(place) = self.place.take()
+            && self.pressure.is_too_many()
+        {
+            place.forget();
+        }
+    }
+}
+
+impl<'a> Waits<'a> {
+    fn new(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -104,35 +211,70 @@ pub(super) fn refusal() -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn request(method: Method, path: &str) -> Request<()> {
         Request::builder().method(method).uri(path).body(()).unwrap()
     }
 
-    fn is_refused(pressure: &Arc<Pressure>, request: &Request<()>) -> bool {
-        matches!(pressure.enter(request), Entered::Refused)
+    /// What becomes of it at once; nothing if it has to wait.
+    fn at_once(pressure: &Arc<Pressure>, request: &Request<()>) -> Option<Entered> {
+        pressure.enter(request).now_or_never()
+    }
+
+    fn is_in(entered: &Option<Entered>) -> bool {
+        matches!(entered, Some(Entered::In(_)))
     }
 
     #[test]
-    fn calls_are_refused_when_there_are_many_and_it_is_late() {
+    fn calls_wait_when_there_are_many_and_go_on_one_after_the_other() {
         let pressure = Arc::new(Pressure::default());
         let call = request(Method::POST, "/mcp");
-        let mut under_way: Vec<_> = (0..FEW).map(|_| pressure.enter(&call)).collect();
-        assert!(!is_refused(&pressure, &call), "all is in time");
-        pressure.is_late.store(true, Relaxed);
-        assert!(is_refused(&pressure, &call));
-        for path in ["/api/tools/a:b/execute", "/api/agents/tools/call", "/tools/a", "/mcp/a"] {
-            assert!(is_refused(&pressure, &request(Method::POST, path)), "{path}");
+        let mut under_way: Vec<_> = (0..2 * FEW).map(|_| at_once(&pressure, &call)).collect();
+        assert!(under_way.iter().all(is_in), "nobody has said that they are too many");
+        pressure.limit(FEW);
+        for path in
+            ["/mcp", "/api/tools/a:b/execute", "/api/agents/tools/call", "/tools/a", "/mcp/a"]
+        {
+            assert!(at_once(&pressure, &request(Method::POST, path)).is_none(), "{path}");
         }
-        assert!(!is_refused(&pressure, &request(Method::GET, "/health")));
-        assert!(!is_refused(&pressure, &request(Method::POST, "/api/sources/a/reset")));
+        assert!(is_in(&at_once(&pressure, &request(Method::GET, "/health"))));
+        assert!(is_in(&at_once(&pressure, &request(Method::POST, "/api/sources/a/reset"))));
+
+        under_way.truncate(FEW);
+        let mut waits = pin!(pressure.enter(&call));
+        assert!(waits.as_mut().now_or_never().is_none(), "those that were too many are gone");
         under_way.pop();
-        assert!(!is_refused(&pressure, &call), "there are few");
+        assert!(waits.now_or_never().is_some(), "one in for one out");
+        pressure.limit(ALL);
+        assert!(is_in(&at_once(&pressure, &call)));
+        drop(under_way);
+        assert_eq!(pressure.places.available_permits(), ALL, "no place is lost");
+        assert_eq!(pressure.waiting.load(Relaxed), 0);
     }
 
     #[test]
-    fn whoever_is_late_again_and_again_is_under_pressure_until_all_is_in_time() {
+    fn whoever_would_wait_for_long_is_refused_at_once() {
+        let pressure = Arc::new(Pressure::default());
+        let call = request(Method::POST, "/mcp");
+        pressure.limit(FEW);
+        let under_way: Vec<_> = (0..FEW).map(|_| at_once(&pressure, &call)).collect();
+        let mut waiting: Vec<_> = (0..MAY_WAIT).map(|_| Box::pin(pressure.enter(&call))).collect();
+        for waits in &mut waiting {
+            assert!(waits.as_mut().now_or_never().is_none());
+        }
+        assert!(matches!(at_once(&pressure, &call), Some(Entered::Refused)));
+        waiting.pop();
+        assert!(at_once(&pressure, &call).is_none(), "somebody did not wait any longer");
+        drop(under_way);
+    }
+
+    #[test]
+    fn whoever_is_late_again_and_again_is_under_pressure_until_nobody_waits() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let pressure = Arc::new(Pressure::default());
         runtime.spawn(Arc::clone(&pressure).watch());
@@ -143,10 +285,10 @@ mod tests {
             }
         };
         runtime.block_on(work(40));
-        assert!(pressure.is_late.load(Relaxed));
+        assert!(!pressure.is_open());
         // Other work on the machine may make it late now and then.
         let is_over = async {
-            while pressure.is_late.load(Relaxed) {
+            while !pressure.is_open() {
                 tokio::time::sleep(LOOK).await;
             }
         };
