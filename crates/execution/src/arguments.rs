@@ -133,6 +133,21 @@ impl Arguments {
     }
 }
 
+/// All that does not fit a schema of somebody's own, up to a sensible number; or why that cannot be said in full.
+pub fn misfits(schema: &Value, value: &Value) -> Result<Vec<Problem>, String> {
+    let compiled = Arguments::compile(schema, Others::Sent);
+    if compiled.schema != *schema {
+        return Err("the schema has patterns or conditions that take too long to check".to_owned());
+    }
+    if compiled.validator.is_none() {
+        return Err("the schema is not valid, or refers to something outside itself".to_owned());
+    }
+    if VISITS < visits::visits(schema, value) {
+        return Err("it takes too long to check that much against this schema".to_owned());
+    }
+    Ok(compiled.misfits(value))
+}
+
 /// How many values there are, and how much text.
 fn size(value: &Value) -> u64 {
     match value {

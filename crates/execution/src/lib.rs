@@ -27,7 +27,7 @@ pub use answer::{
     Answer, Asked, is_hidden, outcome, outcome_of_server, outcome_of_tool_result, plain_json,
     tool_result,
 };
-pub use arguments::{Arguments, Others, Problem, distance};
+pub use arguments::{Arguments, Others, Problem, distance, misfits};
 pub use async_poll::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply};
 pub use credentials::{
     CredentialError, Credentials, Given, Mask, Own, Security, without_credentials,

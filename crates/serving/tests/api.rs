@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+mod builtin;
 mod calls;
 mod credentials;
 mod documents;

@@ -130,8 +130,8 @@ impl Gates {
         let all = Limit { concurrent: None, ..limits.all };
         let counted = [
             self.count(id, Some(Whose::Agent(agent)), &limits.per_agent, "this agent's calls")?,
-            self.count(id, of_tool, &limits.per_tool, "calls of this tool")?,
-            self.count(id, Some(Whose::All), &all, "calls to this source")?,
+            self.count(id, of_tool, &limits.per_tool, "the calls of this tool")?,
+            self.count(id, Some(Whose::All), &all, "the calls to this source")?,
         ];
         let most = limits.all.concurrent.map_or(CALLS, |most| most.get() as usize);
         let own = limits.per_agent.concurrent.map(|most| most.get() as usize);
@@ -401,7 +401,7 @@ mod tests {
         let refused = "there are too many of this agent's calls: try again in 2 s".to_owned();
         assert_eq!(code(1).await, Some((ErrorCode::RateLimited, refused)));
         assert_eq!((code(2).await, code(3).await), (None, None));
-        assert!(code(4).await.unwrap().1.contains("calls to this source"));
+        assert!(code(4).await.unwrap().1.contains("the calls to this source"));
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(code(1).await, None);
         let first = gates.enter(wish(&source, &limits, Some(&tool), 5)).await.unwrap();

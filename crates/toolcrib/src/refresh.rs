@@ -176,9 +176,13 @@ impl Refresher {
         profile: &SourceProfile,
     ) -> Result<Found, NotDiscovered> {
         let secrets = self.secrets.as_deref();
-        if profile.settings.kind() != Kind::Mcp {
-            let client = self.showing(source, profile).await?;
-            return Ok(discovery::discover(source, profile, &client).await?);
+        match profile.settings.kind() {
+            Kind::Mcp => {}
+            Kind::Builtin => return Ok(built_in(source)?),
+            Kind::Openapi | Kind::HttpManifest | Kind::Workflow | Kind::Custom => {
+                let client = self.showing(source, profile).await?;
+                return Ok(discovery::discover(source, profile, &client).await?);
+            }
         }
         let carried = self.keyring.carried(source, profile, Whose::Ours, secrets).await;
         let carried = carried.map_err(NotDiscovered::Credential)?;
@@ -292,6 +296,12 @@ fn lease_name(source: &SourceId) -> String {
 
 fn being_refreshed(source: &SourceId) -> CommandError {
     Refusal::BeingRefreshed { id: source.to_string() }.into()
+}
+
+/// What this version of ours has.
+fn built_in(source: &SourceId) -> Result<Found, DiscoveryError> {
+    let inventory = builtin::inventory(source)?;
+    Ok(Found { inventory, operations: builtin::ALL.len() })
 }
 
 fn too_slow(kind: Kind) -> SyncError {

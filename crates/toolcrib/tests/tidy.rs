@@ -6,14 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows between our crates: who may depend on whom. A new one needs an ADR.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("model", &[]),
     ("upstream", &["model"]),
     ("catalog", &["model"]),
     ("access", &["model"]),
     ("discovery", &["upstream", "model"]),
     ("execution", &["upstream", "model"]),
-    ("toolcrib", &["discovery", "execution", "upstream", "catalog", "access", "model"]),
+    ("builtin", &["execution", "upstream", "model"]),
+    ("toolcrib", &["builtin", "discovery", "execution", "upstream", "catalog", "access", "model"]),
     ("serving", &["toolcrib", "discovery", "execution", "upstream", "catalog", "access", "model"]),
 ];
 

@@ -40,8 +40,8 @@ pub fn due(source: &Source) -> Option<Timestamp> {
 /// Whether it is enabled and has something to fetch.
 pub(super) fn can_be_asked(source: &Source) -> bool {
     match source.profile.settings.kind() {
-        Kind::Openapi | Kind::Mcp | Kind::HttpManifest => source.enabled,
-        Kind::Workflow | Kind::Builtin | Kind::Custom => false,
+        Kind::Openapi | Kind::Mcp | Kind::HttpManifest | Kind::Builtin => source.enabled,
+        Kind::Workflow | Kind::Custom => false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A call: found among the agent's own tools, then executed. There is no other way to call for an agent.
 
 mod budget;
+mod builtin;
 mod job;
 mod recorded;
 mod shaped;
@@ -243,6 +244,11 @@ impl AgentView {
         let ready = self.crib.ready(entry, source)?;
         let http = match &*ready {
             Ready::Http(http) => http,
+            Ready::Builtin(builtin) => {
+                let outcome = self.do_builtin(source, entry, builtin, arguments).await?;
+                let outcome = shaped::outcome(outcome, builtin.projection.as_ref()).await?;
+                return Ok(DoneBy::Upstream(self.within_budget(&entry.tool, outcome), None));
+            }
             Ready::Mcp(mcp) => {
                 check(&mcp.arguments, &arguments)?;
                 scopes::check(&self.agent, &source.source, Some(&entry.tool))?;

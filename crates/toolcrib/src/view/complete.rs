@@ -59,7 +59,7 @@ impl AgentView {
         if let Err(failure) = scopes::check(&self.agent, &source.source, None) {
             return Got::Failed(failure.message);
         }
-        let pass = match self.enter(&source.source).await {
+        let pass = match self.enter(&source.source, None).await {
             Ok(pass) => pass,
             Err(failure) => return Got::Failed(failure.message),
         };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use builtin::Builtin;
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Answers, Arguments, HttpTool, Others, Projection};
 use model::{Execution, Failure, Kind, RawJson, Settings, SourceProfile, SpecificationPlace};
@@ -16,6 +17,7 @@ use crate::upstreams::bridge::{Asking, Wanted};
 pub(crate) enum Ready {
     Http(Arc<HttpReady>),
     Mcp(Box<McpReady>),
+    Builtin(Box<BuiltinReady>),
 }
 
 /// One behind an HTTP request.
@@ -25,6 +27,14 @@ pub(crate) struct HttpReady {
     pub(super) projection: Option<Arc<Projection>>,
     pub(super) client: HttpClient,
     pub(super) origin: Option<http::Origin>,
+}
+
+/// One of our own.
+pub(crate) struct BuiltinReady {
+    pub(super) builtin: &'static Builtin,
+    pub(super) arguments: Arguments,
+    pub(super) projection: Option<Arc<Projection>>,
+    pub(super) client: HttpClient,
 }
 
 /// One on an MCP server.
@@ -65,6 +75,17 @@ impl Ready {
                 McpReady { arguments, projection, schema, name, must_be_a_task, is_repeatable };
             return Ok(Self::Mcp(Box::new(ready)));
         }
+        let client = client
+            .allowing_texts(&source.profile.allow)
+            .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
+        if manifest.execution == Execution::Builtin {
+            let Some(builtin) = Builtin::named(&manifest.name) else {
+                return Err(refused("this version of toolcrib has no such tool"));
+            };
+            let arguments = Arguments::compile(&schema.to_value(), Others::Refused);
+            let ready = BuiltinReady { builtin, arguments, projection, client };
+            return Ok(Self::Builtin(Box::new(ready)));
+        }
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
             Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {
@@ -75,9 +96,6 @@ impl Ready {
             .map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
         let output = entry.promised_output();
         let output = output.map(|schema| Arguments::compile(&schema.to_value(), Others::Sent));
-        let client = client
-            .allowing_texts(&source.profile.allow)
-            .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
         Ok(Self::Http(Arc::new(HttpReady {
             tool,
             output,
@@ -94,6 +112,7 @@ impl Ready {
                 http.tool.weight() + http.output.as_ref().map_or(0, Arguments::weight)
             }
             Self::Mcp(mcp) => mcp.arguments.weight(),
+            Self::Builtin(builtin) => builtin.arguments.weight(),
         }
     }
 
@@ -101,7 +120,7 @@ impl Ready {
     pub(super) fn output(&self) -> Option<&Arguments> {
         match self {
             Self::Http(http) => http.output.as_ref(),
-            Self::Mcp(_) => None,
+            Self::Mcp(_) | Self::Builtin(_) => None,
         }
     }
 }

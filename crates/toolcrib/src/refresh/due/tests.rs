@@ -83,7 +83,7 @@ fn declared_tools_are_never_due() {
     for (kind, is_due) in
         [("openapi", true), ("mcp", true), ("http_manifest", true), ("workflow", false)]
             .into_iter()
-            .chain([("builtin", false), ("custom", false)])
+            .chain([("builtin", true), ("custom", false)])
     {
         let events = [(0, SourceEvent::Registered { profile: profile(kind, Some(60)) })];
         assert_eq!(due_after(&events).is_some(), is_due, "{kind}");

@@ -169,9 +169,13 @@ impl AgentView {
     }
 
     /// Lets through what is asked of a source once and no more.
-    pub(in crate::view) async fn enter(&self, source: &Source) -> Result<Pass, Failure> {
+    pub(in crate::view) async fn enter(
+        &self,
+        source: &Source,
+        tool: Option<&ToolId>,
+    ) -> Result<Pass, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
-        Tries::new(self, source, None, time).first().await
+        Tries::new(self, source, tool, time).first().await
     }
 
     /// Asks the MCP server of a source, for this agent, and again if need be.

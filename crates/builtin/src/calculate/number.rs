@@ -1,0 +1,195 @@
+//! A number: a fraction, and whether it is the one that was meant or one very near to it.
+
+use num_bigint::{BigInt, Sign};
+use num_rational::BigRational;
+use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+
+/// The longest numerator or denominator, in bits: more than a thousand digits.
+const LONGEST: u64 = 4_096;
+/// How many digits are told of what has no end, and how many of roots and constants are known.
+const DIGITS: usize = 30;
+const KNOWN: u32 = 40;
+const PI: &str = "3141592653589793238462643383279502884197";
+const E: &str = "2718281828459045235360287471352662497757";
+
+#[derive(Clone, Debug)]
+pub(super) struct Number {
+    pub(super) value: BigRational,
+    pub(super) is_exact: bool,
+}
+
+pub(super) type Calculated = Result<Number, String>;
+
+impl Number {
+    fn new(value: BigRational, is_exact: bool) -> Calculated {
+        match value.numer().bits().max(value.denom().bits()) <= LONGEST {
+            true => Ok(Self { value, is_exact }),
+            false => Err("a number on the way has more than a thousand digits".to_owned()),
+        }
+    }
+
+    /// Digits, perhaps with a point and an exponent.
+    pub(super) fn read(text: &str) -> Calculated {
+        let wrong = || format!("`{text}` is no number");
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().map_err(|_| wrong())?),
+            None => (text, 0),
+        };
+        let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{part}");
+        let digits = BigInt::parse_bytes(digits.as_bytes(), 10).ok_or_else(wrong)?;
+        let exponent = i64::from(exponent) - part.len() as i64;
+        if 2_000 < exponent.abs() {
+            return Err("a number on the way has more than a thousand digits".to_owned());
+        }
+        let power = BigRational::from(BigInt::from(10)).pow(exponent as i32);
+        Self::new(BigRational::from(digits) * power, true)
+    }
+
+    pub(super) fn constant(name: &str) -> Option<Self> {
+        let digits = match name {
+            "pi" => PI,
+            "e" => E,
+            _ => return None,
+        };
+        let digits = BigInt::parse_bytes(digits.as_bytes(), 10)?;
+        let value = BigRational::new(digits, BigInt::from(10).pow(KNOWN - 1));
+        Some(Self { value, is_exact: false })
+    }
+
+    fn with(self, other: Self, value: BigRational) -> Calculated {
+        Self::new(value, self.is_exact && other.is_exact)
+    }
+
+    pub(super) fn add(self, other: Self) -> Calculated {
+        let value = &self.value + &other.value;
+        self.with(other, value)
+    }
+
+    pub(super) fn subtract(self, other: Self) -> Calculated {
+        let value = &self.value - &other.value;
+        self.with(other, value)
+    }
+
+    pub(super) fn multiply(self, other: Self) -> Calculated {
+        let value = &self.value * &other.value;
+        self.with(other, value)
+    }
+
+    pub(super) fn divide(self, other: Self) -> Calculated {
+        if other.value.is_zero() {
+            return Err("this divides by zero".to_owned());
+        }
+        let value = &self.value / &other.value;
+        self.with(other, value)
+    }
+
+    /// What is left over; it has the sign of the divisor, as the hour of a clock does.
+    pub(super) fn remainder(self, other: Self) -> Calculated {
+        if other.value.is_zero() {
+            return Err("this divides by zero".to_owned());
+        }
+        let times = (&self.value / &other.value).floor();
+        let value = &self.value - times * &other.value;
+        self.with(other, value)
+    }
+
+    pub(super) fn power(self, other: Self) -> Calculated {
+        if !other.value.is_integer() {
+            return Err("only whole numbers can be exponents; for roots there is sqrt".to_owned());
+        }
+        let too_long = || "a number on the way has more than a thousand digits".to_owned();
+        let exponent = other.value.to_i32().ok_or_else(too_long)?;
+        if exponent < 0 && self.value.is_zero() {
+            return Err("this divides by zero".to_owned());
+        }
+        let bits = self.value.numer().bits().max(self.value.denom().bits());
+        // One bit stays one bit.
+        if 1 < bits && LONGEST < (bits - 1).saturating_mul(u64::from(exponent.unsigned_abs())) {
+            return Err(too_long());
+        }
+        let value = self.value.pow(exponent);
+        self.with(other, value)
+    }
+
+    pub(super) fn negative(self) -> Self {
+        Self { value: -self.value, ..self }
+    }
+
+    pub(super) fn absolute(self) -> Self {
+        Self { value: self.value.abs(), ..self }
+    }
+
+    pub(super) fn floor(self) -> Self {
+        Self { value: self.value.floor(), ..self }
+    }
+
+    pub(super) fn ceiling(self) -> Self {
+        Self { value: self.value.ceil(), ..self }
+    }
+
+    /// To so many digits after the point; halves go away from zero.
+    pub(super) fn round(self, digits: &Self) -> Calculated {
+        let digits = digits.value.to_i32().filter(|digits| (-300..=300).contains(digits));
+        let digits = digits.ok_or("numbers are rounded to between -300 and 300 digits")?;
+        let power = BigRational::from(BigInt::from(10)).pow(digits);
+        Self::new((&self.value * &power).round() / power, self.is_exact)
+    }
+
+    /// Exact where it can be.
+    pub(super) fn root(self) -> Calculated {
+        if self.value.is_negative() {
+            return Err("a negative number has no square root here".to_owned());
+        }
+        let (above, below) = (self.value.numer().sqrt(), self.value.denom().sqrt());
+        let root = BigRational::new(above, below);
+        if &root * &root == self.value {
+            return Self::new(root, self.is_exact);
+        }
+        // Enough digits of it, however small it is.
+        let small = self.value.denom().bits().saturating_sub(self.value.numer().bits()) / 2;
+        let shift = BigInt::one() << (small + 4 * u64::from(KNOWN));
+        let scaled = (&self.value * BigRational::from(&shift * &shift)).to_integer();
+        Self::new(BigRational::new(scaled.sqrt(), shift), false)
+    }
+}
+
+/// As decimal digits; if these have no end, with the fraction that it is.
+pub(super) fn shown(number: &Number) -> (String, Option<String>) {
+    let value = &number.value;
+    let places = if number.is_exact { places(value.denom()) } else { None };
+    if let Some(places) = places {
+        return (written(value, places), None);
+    }
+    let (above, below) = (value.numer().bits() as i64, value.denom().bits() as i64);
+    // Of a small number the zeros at its beginning do not count.
+    let zeros = ((below - above).max(0) as f64 * std::f64::consts::LOG10_2) as usize;
+    let whole = ((above - below).max(0) as f64 * std::f64::consts::LOG10_2) as usize;
+    let text = written(value, zeros + DIGITS.saturating_sub(whole));
+    (text, Some(value.to_string()))
+}
+
+/// How many digits there are after the point, if they end.
+fn places(denominator: &BigInt) -> Option<usize> {
+    let twos = denominator.trailing_zeros().unwrap_or(0);
+    let mut rest = denominator >> twos;
+    let (five, mut fives) = (BigInt::from(5), 0);
+    while (&rest % &five).is_zero() {
+        rest /= &five;
+        fives += 1;
+    }
+    rest.is_one().then_some(fives.max(twos) as usize)
+}
+
+fn written(value: &BigRational, places: usize) -> String {
+    let power = BigRational::from(BigInt::from(10).pow(places as u32));
+    let digits = (value * power).round().to_integer();
+    let sign = if digits.sign() == Sign::Minus { "-" } else { "" };
+    let digits = digits.magnitude().to_string();
+    let digits = format!("{digits:0>width$}", width = places + 1);
+    let (whole, part) = digits.split_at(digits.len() - places);
+    match part.trim_end_matches('0') {
+        "" => format!("{sign}{whole}"),
+        part => format!("{sign}{whole}.{part}"),
+    }
+}

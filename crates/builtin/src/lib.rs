@@ -1,0 +1,158 @@
+//! Tools that ship with toolcrib (requirement B1). They reach nothing but their arguments, the clock and, for
+//! [`fetch_url`](fetch), what the egress guard lets them; each is bounded in what it reads, does and says.
+
+mod calculate;
+mod encode;
+mod extract;
+mod fetch;
+mod hash;
+mod query;
+mod statistics;
+mod time;
+mod unique;
+mod validate;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use model::{Execution, Inventory, InventoryError, Manifest, RawJson, Schema, SourceId};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use upstream::http::HttpClient;
+
+/// Arguments with more text than this may take a while.
+const SMALL: usize = 4 << 10;
+
+/// What a tool gives: an object, or why not, for the model to read.
+type Given = Result<Value, String>;
+
+/// A tool that ships with toolcrib.
+pub struct Builtin {
+    /// What agents call it.
+    pub name: &'static str,
+    /// A name for people.
+    pub title: &'static str,
+    /// What it does, for the model that chooses.
+    pub description: &'static str,
+    /// Arguments to try, as JSON.
+    pub example: &'static str,
+    /// Its only say on the world outside.
+    reaches_out: bool,
+    input: fn() -> Value,
+    work: Work,
+}
+
+enum Work {
+    /// Nothing but arguments and time.
+    Here(fn(Map<String, Value>, Timestamp) -> Given),
+    Fetch,
+}
+
+/// All of them.
+pub static ALL: [&Builtin; 11] = [
+    &time::CURRENT_TIME,
+    &unique::UUID,
+    &calculate::CALCULATE,
+    &encode::ENCODE,
+    &encode::DECODE,
+    &hash::HASH,
+    &extract::REGEX_EXTRACT,
+    &query::JSON_QUERY,
+    &statistics::TEXT_STATISTICS,
+    &validate::VALIDATE_JSON,
+    &fetch::FETCH_URL,
+];
+
+/// All of them, as what a source offers.
+pub fn inventory(source: &SourceId) -> Result<Inventory, InventoryError> {
+    let keyed = |builtin: &Builtin| (builtin.name.to_owned(), builtin.manifest());
+    let found = Inventory::new(source.clone(), ALL.into_iter().map(keyed))?;
+    Ok(Inventory { source_version: Some(env!("CARGO_PKG_VERSION").into()), ..found })
+}
+
+impl Builtin {
+    /// The one of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        ALL.into_iter().find(|builtin| builtin.name == name)
+    }
+
+    /// The JSON Schema of its arguments.
+    pub fn input_schema(&self) -> Value {
+        (self.input)()
+    }
+
+    /// What it is in the catalog.
+    pub fn manifest(&self) -> Manifest {
+        let annotations = json!({
+            "readOnlyHint": true,
+            "destructiveHint": false,
+            "openWorldHint": self.reaches_out,
+        });
+        Manifest {
+            name: self.name.into(),
+            title: Some(self.title.into()),
+            description: self.description.into(),
+            method: "POST".into(),
+            path: format!("/builtin/{}", self.name).into(),
+            tags: vec!["builtin".into()],
+            input_schema: Schema::new(self.input_schema()).expect("it is one of ours"),
+            output_schema: None,
+            execution: Execution::Builtin,
+            deprecated: false,
+            security: None,
+            extra: BTreeMap::from([("annotations".into(), RawJson::from(&annotations))]),
+        }
+    }
+
+    /// Does what it does. The arguments fit its schema, or this says why not.
+    pub async fn call(
+        &self,
+        arguments: Map<String, Value>,
+        now: Timestamp,
+        client: &HttpClient,
+    ) -> Given {
+        match self.work {
+            Work::Fetch => fetch::fetch(read(arguments)?, client).await,
+            Work::Here(work) if arguments.values().map(texts).sum::<usize>() <= SMALL => {
+                work(arguments, now)
+            }
+            Work::Here(work) => tokio::task::spawn_blocking(move || work(arguments, now))
+                .await
+                .unwrap_or_else(|_| Err("it failed inside".to_owned())),
+        }
+    }
+}
+
+/// How much text there is to look at.
+fn texts(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| 8 + texts(item)).sum(),
+        Value::Object(members) => members.iter().map(|(name, it)| name.len() + texts(it)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+    }
+}
+
+/// The arguments as the tool knows them.
+fn read<A: DeserializeOwned>(arguments: Map<String, Value>) -> Result<A, String> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| error.to_string())
+}
+
+fn schema<A: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.meta_schema = None;
+        settings.inline_subschemas = true;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<A>().to_value();
+    if let Some(members) = schema.as_object_mut() {
+        // The name of a type of ours says nothing to anybody.
+        members.remove("title");
+        members.remove("description");
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! `text_statistics`
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::{Builtin, Given, Work, read, schema};
+
+pub(crate) static TEXT_STATISTICS: Builtin = Builtin {
+    name: "text_statistics",
+    title: "Text statistics",
+    description: "Counts the characters, words, lines, sentences and bytes of a text, and estimates its tokens.",
+    example: r#"{"text": "One line.\nAnother one!"}"#,
+    reaches_out: false,
+    input: schema::<Arguments>,
+    work: Work::Here(|arguments, _| statistics(&read(arguments)?)),
+};
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    /// What to count.
+    text: String,
+}
+
+fn statistics(arguments: &Arguments) -> Given {
+    let text = arguments.text.as_str();
+    let words = || text.split_whitespace();
+    let ends = |word: &&str| {
+        let word = word.trim_end_matches(['"', '\'', ')', ']', '»', '”', '’']);
+        word.ends_with(['.', '!', '?', '…', '。', '！', '？'])
+    };
+    let ended = words().filter(ends).count();
+    let is_open = words().last().is_some_and(|last| !ends(&last));
+    Ok(json!({
+        "characters": text.chars().count(),
+        "words": words().filter(|word| word.contains(char::is_alphanumeric)).count(),
+        "lines": text.lines().count(),
+        "sentences": ended + usize::from(is_open),
+        "bytes": text.len(),
+        "tokens_estimated": text.len().div_ceil(4),
+    }))
+}

@@ -1,0 +1,47 @@
+//! A call of a tool that ships with toolcrib: through the same gate as any other.
+
+use std::time::{Duration, Instant};
+
+use catalog::{CataloguedSource, CataloguedTool};
+use model::{ErrorCode, Failure, Outcome};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+
+use super::{check, failure_of_tool, told};
+use crate::gates::Verdict;
+use crate::view::ready::BuiltinReady;
+use crate::view::{AgentView, scopes};
+
+/// Enough for a page that is fetched.
+const TIME: Duration = Duration::from_secs(30);
+
+impl AgentView {
+    pub(super) async fn do_builtin(
+        &self,
+        source: &CataloguedSource,
+        entry: &CataloguedTool,
+        ready: &BuiltinReady,
+        arguments: Map<String, Value>,
+    ) -> Result<Outcome, Failure> {
+        let source = &source.source;
+        check(&ready.arguments, &arguments)?;
+        scopes::check(&self.agent, source, Some(&entry.tool))?;
+        let start = Instant::now();
+        let pass = self.enter(source, Some(&entry.tool.id)).await?;
+        let time = source.profile.limits.timeout().unwrap_or(TIME);
+        let time = self.patience.map_or(time, |patience| patience.min(time));
+        let given = ready.builtin.call(arguments, self.crib.now(), &ready.client);
+        let given = timeout(time, given).await;
+        // That one page cannot be fetched says nothing of the others.
+        pass.end(Verdict::Works);
+        match given {
+            Ok(Ok(given)) => Ok(told(entry.tool.id.clone(), start, Some(given), Vec::new(), None)),
+            Ok(Err(why)) => Err(failure_of_tool(format!("Error: {why}"))),
+            Err(_) => Err(Failure::new(
+                ErrorCode::UpstreamTimeout,
+                format!("the tool took longer than {} s", time.as_secs_f32()),
+                true,
+            )),
+        }
+    }
+}
