@@ -34,6 +34,8 @@ pub(crate) struct Fold {
     moved_tools: BTreeSet<Slot>,
     /// Only a switch: they are in the same groups as before.
     switched_tools: BTreeSet<Slot>,
+    /// They are found by other words now.
+    moved_texts: BTreeSet<Slot>,
     touched_groups: BTreeSet<GroupId>,
     /// A policy changed, or something is gone.
     changed_otherwise: bool,
@@ -263,6 +265,7 @@ impl Fold {
         let switch = |source: &Source| (source.enabled, source.profile.visibility);
         if before.is_none_or(|entry| renamed(entry)) {
             self.moved_tools.extend(tools.iter());
+            self.moved_texts.extend(tools.iter());
         } else if before.is_some_and(|entry| switch(&entry.source) != switch(&source)) {
             self.switched_tools.extend(tools.iter());
         }
@@ -292,7 +295,9 @@ impl Fold {
         let slot = entry.slot;
         self.snapshot.tools.remove(id);
         self.snapshot.names.remove(slot, &entry.tool);
+        Arc::make_mut(&mut self.snapshot.search).remove(slot);
         self.moved_tools.remove(&slot);
+        self.moved_texts.remove(&slot);
         self.switched_tools.remove(&slot);
         self.let_go += 1;
         self.changed_otherwise = true;
@@ -326,6 +331,7 @@ impl Fold {
             self.changed_otherwise = false;
         }
         self.place_tools();
+        self.index_texts();
         self.resolve_groups();
         if self.documents.len() < 4 * self.let_go {
             self.documents.retain(|_, text| 1 < text.owners());
@@ -389,12 +395,25 @@ impl Fold {
                 true => self.switched_tools.insert(slot),
                 false => self.moved_tools.insert(slot),
             };
+            if before.as_deref().is_none_or(|entry| !read_alike(&entry.tool, &tool)) {
+                self.moved_texts.insert(slot);
+            }
             self.let_go += usize::from(before.is_some());
             let entry = CataloguedTool { slot, tool, input_schema, output_schema };
             if !entry.is_complete() {
                 tracing::error!(tool = %id, "a document of tool `{id}` is missing from the journal: not served");
             }
             self.snapshot.tools.put(entry);
+        }
+    }
+
+    /// What is searched is known when the change is.
+    fn index_texts(&mut self) {
+        let moved = std::mem::take(&mut self.moved_texts);
+        for slot in moved {
+            let Some(entry) = self.snapshot.tools.at(slot) else { continue };
+            let document = self.snapshot.document(entry);
+            Arc::make_mut(&mut self.snapshot.search).put(slot, &document);
         }
     }
 
@@ -467,6 +486,14 @@ impl Fold {
             }
         }
     }
+}
+
+/// Whether both are found by the same words. The manifest is the same if nothing new was seen at the source.
+fn read_alike(before: &Tool, after: &Tool) -> bool {
+    let same = |one, two| Arc::ptr_eq(one, two) || one == two;
+    (&before.source, before.name(), before.description(), &before.labels)
+        == (&after.source, after.name(), after.description(), &after.labels)
+        && same(before.shown_manifest(), after.shown_manifest())
 }
 
 /// Whether selectors cannot tell two states of a tool apart.

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, Facts, GroupId, KeyId, LabelId, PolicyId, SourceId, ToolId, Visibility};
+use model::{
+    Digest, Facts, GroupId, KeyId, LabelId, PolicyId, SourceId, ToolId, Visibility,
+    shown_description, shown_text,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -14,6 +17,7 @@ use crate::key::Key;
 use crate::label::Label;
 use crate::names::Names;
 use crate::policy::Policy;
+use crate::search::{Document, Field, SearchIndex};
 use crate::source::Source;
 use crate::tool::{Status, Tool};
 use crate::tool_set::{Slot, ToolSet};
@@ -34,6 +38,7 @@ pub struct Snapshot {
     pub(crate) served: ToolSet,
     pub(crate) visibility: VisibilitySets,
     pub(crate) names: Names,
+    pub(crate) search: Arc<SearchIndex>,
     pub(crate) generation: u64,
     /// Last versions of streams whose aggregate is gone: the next life continues there.
     pub(crate) ended: Arc<HashMap<StreamName, Version>>,
@@ -212,6 +217,28 @@ impl Snapshot {
         let slots = self.names.find(text).iter().filter(|slot| set.contains(**slot));
         let found = slots.filter_map(|slot| self.tool_at(*slot));
         found.filter(move |entry| entry.tool.is_called(text))
+    }
+
+    /// All tools, prompts and resources by their texts, under their slots.
+    pub fn search_index(&self) -> &SearchIndex {
+        &self.search
+    }
+
+    /// The texts that a tool is found by: those that agents see, and the name of its source.
+    pub(crate) fn document(&self, entry: &CataloguedTool) -> Document {
+        let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
+        let mut document = Document::new(tool.id.as_str(), tool.name());
+        document.text(Field::Title, &shown_text(manifest.title.as_deref().unwrap_or_default()));
+        document.text(Field::Source, tool.source.as_str());
+        let source = self.source(&tool.source).map(|source| &source.source.profile.name);
+        source.iter().for_each(|name| document.text(Field::Source, name.as_str()));
+        document.text(Field::Description, &shown_description(tool.description()));
+        manifest.tags.iter().for_each(|tag| document.keyword(&shown_text(tag)));
+        tool.labels.iter().for_each(|label| document.keyword(label.as_str()));
+        if let Some(schema) = &entry.input_schema {
+            document.arguments(&schema.root());
+        }
+        document
     }
 
     /// Where agents meet a tool, as it or its source says.

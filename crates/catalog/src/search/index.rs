@@ -53,6 +53,12 @@ impl SearchIndex {
         Self { weights: Arc::new(weights), ..Self::default() }
     }
 
+    /// The same with other weights. Those of fields count when a tool is put in: they stay as they were.
+    pub fn reweighted(&self, weights: Weights) -> Self {
+        let weights = Weights { fields: self.weights.fields, ..weights };
+        Self { weights: Arc::new(weights), ..self.clone() }
+    }
+
     /// Puts a tool in its place, instead of what was there.
     pub fn put(&mut self, slot: Slot, document: &Document) {
         self.remove(slot);

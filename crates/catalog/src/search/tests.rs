@@ -1,3 +1,5 @@
+//! What the index and the ranking promise.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

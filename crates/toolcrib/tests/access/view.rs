@@ -5,7 +5,7 @@ use std::sync::Arc;
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
-use catalog::tool::ToolCommand;
+use catalog::tool::{Override, ToolCommand};
 use model::{CallStatus, Content, ToolResult, Visibility};
 use serde_json::{Map, Value, json};
 use toolcrib::{
@@ -154,6 +154,60 @@ async fn the_best_fit_comes_first_by_the_table() {
     assert_eq!(shown.len(), 5);
     assert!(shown[4].0 == "odrer" && shown[4].1 < 0.4);
     assert_eq!(world.view(json!({"role": "x"})).search("", 3).len(), 3);
+}
+
+#[tokio::test]
+async fn a_changed_tool_is_found_by_its_new_words_as_soon_as_the_change_is_acknowledged() {
+    let world = World::with_tools(&[("pets", &["a", "b"]), ("bills", &["c"])]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.group("some", json!({"tools": ["pets:a", "bills:c"]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    world.policy("some", json!({"role": "y"}), &["some"]).await;
+    let found = |role: &str| -> Vec<String> {
+        let hits = world.view(json!({"role": role})).search("please brew me some coffees", 10);
+        hits.iter().map(|hit| hit.tool.name().to_owned()).collect()
+    };
+    assert!(found("x").is_empty());
+    let description = Some("Brews strong coffee".into());
+    let overridden = Override { description, ..Override::default() };
+    let change = ToolCommand::Override(overridden);
+    world.execute(Command::Tool("pets:b".parse().unwrap(), change)).await;
+    assert_eq!(found("x"), ["b"]);
+    assert!(found("y").is_empty());
+    let back = ToolCommand::Override(Override::default());
+    world.execute(Command::Tool("pets:b".parse().unwrap(), back)).await;
+    assert!(found("x").is_empty());
+    let hits = world.view(json!({"role": "x"})).search("bills__c", 10);
+    assert_eq!((hits[0].tool.name(), hits[0].score), ("c", 1.0));
+}
+
+#[tokio::test]
+async fn an_agent_says_how_much_of_what_is_found_it_wants_to_read() {
+    let names = ["order_one", "order_two", "order_three"];
+    let world = World::with_tools(&[("shop", &names)]).await;
+    world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"}));
+    let search = async |arguments: Value| {
+        let arguments = arguments.as_object().unwrap().clone();
+        view.call("tool_search", arguments).await.unwrap().result.unwrap()
+    };
+    let members = |found: &Value, index: usize| -> Vec<String> {
+        found["tools"][index].as_object().unwrap().keys().cloned().collect()
+    };
+    let full = ["name", "description", "score", "input_schema"];
+    assert_eq!(members(&search(json!({"query": "order"})).await, 0), full);
+    let summary = search(json!({"query": "order", "detail": "summary"})).await;
+    assert_eq!(members(&summary, 0), ["name", "description", "score"]);
+    let short = search(json!({"query": "order", "detail": "names"})).await;
+    assert_eq!(members(&short, 2), ["name", "score"]);
+    assert_eq!(short["call_with"], "execute_tool");
+    // The best is told in full, and what does not fit is said to be there.
+    let little = search(json!({"query": "order", "max_tokens": 60})).await;
+    let told = little["tools"].as_array().unwrap().len() as u64;
+    assert!((1..=3).contains(&told), "{little}");
+    assert!(little.to_string().len() <= 4 * 60 + 60, "{little}");
+    assert_eq!(little["left_out"].as_u64().unwrap_or_default(), 3 - told);
 }
 
 #[tokio::test]
