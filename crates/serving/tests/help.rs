@@ -21,6 +21,7 @@ fn the_program() {
       call      Call a tool of an API, without a server
       import    Take over the MCP servers that other programs know
       explain   Say which tools an identity has, and why
+      eval      Measure how well something works on your own examples
       journal   Look into the journal, check it, move it
       record    Look at the record of calls, check it, write it out
       secret    Keep the secrets that sources need
