@@ -9,6 +9,7 @@ pub(crate) mod opened;
 mod peers;
 mod record;
 mod report;
+mod search;
 mod synthetic;
 mod tokens;
 mod upstreams;
@@ -19,7 +20,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, openapi, record, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, openapi, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -33,7 +34,7 @@ pub(crate) struct Orders {
 }
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
-    let all = ["access", "doors", "journal", "openapi", "record", "upstreams"];
+    let all = ["access", "doors", "journal", "openapi", "record", "search", "upstreams"];
     let (names, folders): (Vec<&String>, Vec<&String>) =
         orders.names.iter().partition(|name| all.contains(&name.as_str()));
     let folder = folders.first().map(|folder| Path::new(folder.as_str()));
@@ -89,6 +90,14 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     if asked("record") {
         let mut report = Report::new("record");
         record::run(&mut report, &orders).await?;
+        report.print()?;
+        if !orders.quick {
+            report.keep()?;
+        }
+    }
+    if asked("search") {
+        let mut report = Report::new("search");
+        search::run(&mut report, &orders)?;
         report.print()?;
         if !orders.quick {
             report.keep()?;

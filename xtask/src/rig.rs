@@ -51,7 +51,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     match name {
         // Without a name, all benchmarks run.
         "bench" => {
-            let others = ["access", "doors", "openapi", "record", "upstreams"];
+            let others = ["access", "doors", "openapi", "record", "search", "upstreams"];
             says("journal") || !others.into_iter().any(says)
         }
         "crash" => says("postgres") || says("--store=postgres"),
