@@ -1,9 +1,9 @@
 //! Search: tools by what is said of them, best first, each with a score from 0 to 1 (requirement A7).
 //!
-//! A query of one word that is part of a name, a keyword or a description gets what the [`table`] says. Everything else
-//! gets its [relevance](rank): the share of what was asked for that the tool has, rare words counting more than common
-//! ones, and half as much again where the name was said. What is found, in which order and with which score, is the same
-//! as if no other tools existed than those that are searched.
+//! A query of one word that is part of a name, a keyword or a description gets what `search/table.rs` says. Everything
+//! else gets its relevance (`search/rank.rs`): the share of what was asked for that the tool has, rare words counting more
+//! than common ones, and a quarter more where the whole name was said. What is found, in which order and with which score,
+//! is the same as if no other tools existed than those that are searched.
 
 mod document;
 mod families;

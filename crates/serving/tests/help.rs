@@ -601,3 +601,10 @@ fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     assert!(run.stderr.contains("Usage: toolcrib"), "{}", run.stderr);
 }
+
+#[test]
+fn eval_search() {
+    let text = help("eval search");
+    assert!(text.contains("--tools <FILE>") && text.contains("--queries <FILE>"), "{text}");
+    assert!(text.contains("--cross-validate") && text.contains("--json"), "{text}");
+}

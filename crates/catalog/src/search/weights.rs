@@ -77,10 +77,10 @@ impl Default for Weights {
                 field(0.4, 0.5, 30.0),
                 field(0.3, 0.5, 8.0),
             ],
-            saturation: 2.0,
-            naming: 0.5,
+            saturation: 3.0,
+            naming: 0.25,
             same_stem: 0.7,
-            synonym: 0.15,
+            synonym: 0.2,
             near: 0.7,
         }
     }
