@@ -15,6 +15,7 @@ use upstream::http::HttpClient;
 use crate::api_key;
 use crate::authenticate::Authenticator;
 use crate::credentials::Keyring;
+use crate::finder::Finder;
 use crate::gates::{GateState, Gates};
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
@@ -51,6 +52,7 @@ struct Inner {
     refresher: Refresher,
     client: HttpClient,
     resolver: Resolver,
+    finder: Finder,
     ready: ReadyTools,
     upstreams: Arc<Upstreams>,
     gates: Gates,
@@ -121,6 +123,7 @@ impl Toolcrib {
             refresher,
             client,
             resolver,
+            finder: Finder::default(),
             ready,
             upstreams,
             gates: Gates::new(Arc::clone(&telemetry)),
@@ -149,6 +152,15 @@ impl Toolcrib {
     /// Refreshes every source when it is due, for as long as it is polled: [`Refresher::keep_fresh`].
     pub async fn keep_fresh(&self) {
         self.0.refresher.keep_fresh().await;
+    }
+
+    /// Indexes what changes for as long as it is polled, so that no search has much left to do.
+    pub async fn keep_searchable(&self) {
+        self.0.finder.keep_up(&self.0.catalog).await;
+    }
+
+    pub(crate) fn finder(&self) -> &Finder {
+        &self.0.finder
     }
 
     /// Code whose tools, prompts and resources every agent has.

@@ -19,6 +19,7 @@ mod call;
 mod credentials;
 mod crib;
 mod explain;
+mod finder;
 mod findings;
 mod gates;
 mod identity;
