@@ -87,6 +87,7 @@ pub use upstream;
 pub use upstreams::followers::{Following, NotFollowed};
 pub use upstreams::{ProgramHost, UpstreamError};
 pub use view::{
-    AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ToolAnswer, ViewedTool,
+    AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, OfferHit, Stamp, ToolAnswer,
+    ViewedTool,
 };
 pub use what_if::{Effect, Extent, Renamed, effects};

@@ -32,7 +32,7 @@ pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
 pub(crate) use ready::{Ready, origin};
-pub use search::Hit;
+pub use search::{Hit, OfferHit};
 pub use since::Changed;
 pub use tool::ViewedTool;
 

@@ -2,10 +2,11 @@
 //!
 //! They are kept apart from everything else, so that they can follow what MCP will one day have for this.
 
-use model::{Content, ToolResult};
+mod found;
+
 use serde_json::{Map, Value, json};
 
-use super::{AgentView, Hit};
+pub(super) use found::search;
 
 /// A tool about tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,11 @@ impl MetaTool {
                         "type": "string", "enum": ["names", "summary", "full"], "default": "full",
                         "description": "How much of each: only names, the first sentence too, or all",
                     },
+                    "kinds": {
+                        "type": "array", "items": {"enum": ["tools", "prompts", "resources"]},
+                        "default": ["tools"],
+                        "description": "What to look for; prompts and resources only if they are named",
+                    },
                     "max_tokens": {
                         "type": "integer", "minimum": 1,
                         "description": "How long the answer may be; the worse a hit, the less is said of it",
@@ -91,98 +97,4 @@ pub(super) fn execution(mut arguments: Map<String, Value>) -> (String, Map<Strin
     };
     let inner = object("arguments").or_else(|| object("parameters"));
     (name, inner.unwrap_or_default())
-}
-
-/// How much is said of each hit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
-    Names,
-    Summary,
-    Full,
-}
-
-/// How many bytes make a token, about.
-const TOKEN: usize = 4;
-/// The longest first sentence, in characters.
-const SENTENCE: usize = 200;
-
-/// What `tool_search` finds.
-pub(super) async fn search(view: &AgentView, arguments: &Map<String, Value>) -> ToolResult {
-    let text = |member: &str| arguments.get(member).and_then(Value::as_str).unwrap_or_default();
-    let number = |member: &str| arguments.get(member).and_then(Value::as_u64);
-    let limit = number("max_results").unwrap_or(USUAL).min(MOST);
-    let hits = view.search(text("query"), usize::try_from(limit).unwrap_or(usize::MAX)).await;
-    let detail = match text("detail") {
-        "names" => Detail::Names,
-        "summary" => Detail::Summary,
-        _ => Detail::Full,
-    };
-    let budget = number("max_tokens").and_then(|tokens| usize::try_from(tokens).ok());
-    let tools = within(&hits, detail, budget.map(|tokens| tokens.saturating_mul(TOKEN)));
-    let left_out = hits.len() - tools.len();
-    let text = Value::from(tools.clone()).to_string();
-    let mut structured = Map::from_iter([("tools".to_owned(), Value::from(tools))]);
-    structured.insert("call_with".to_owned(), MetaTool::Execute.name().into());
-    if 0 < left_out {
-        structured.insert("left_out".to_owned(), left_out.into());
-    }
-    ToolResult {
-        content: vec![Content::Text { text }],
-        structured_content: Some(structured),
-        is_error: false,
-        meta: Map::new(),
-    }
-}
-
-/// As many hits as fit, the best first; where one does not fit, less is said of it and of all that follow.
-fn within(hits: &[Hit], detail: Detail, budget: Option<usize>) -> Vec<Value> {
-    let Some(mut left) = budget else {
-        return hits.iter().map(|hit| told(hit, detail)).collect();
-    };
-    let (mut detail, mut tools) = (detail, Vec::new());
-    for hit in hits {
-        loop {
-            let entry = told(hit, detail);
-            let length = entry.to_string().len() + 1;
-            // Of the best, at least the name is told.
-            if length <= left || (tools.is_empty() && detail == Detail::Names) {
-                left = left.saturating_sub(length);
-                tools.push(entry);
-                break;
-            }
-            detail = match detail {
-                Detail::Full => Detail::Summary,
-                Detail::Summary => Detail::Names,
-                Detail::Names => return tools,
-            };
-        }
-    }
-    tools
-}
-
-fn told(hit: &Hit, detail: Detail) -> Value {
-    let (name, score) = (hit.tool.name(), hit.score);
-    match detail {
-        Detail::Names => json!({"name": name, "score": score}),
-        Detail::Summary => {
-            let description = first_sentence(&hit.tool.description());
-            json!({"name": name, "description": description, "score": score})
-        }
-        Detail::Full => json!({
-            "name": name,
-            "description": hit.tool.description(),
-            "score": score,
-            "input_schema": hit.tool.input_schema(),
-        }),
-    }
-}
-
-fn first_sentence(text: &str) -> String {
-    let line = text.trim().lines().next().unwrap_or_default();
-    let sentence = line.split_once(". ").map_or(line, |(sentence, _)| sentence);
-    let mut cut: String = sentence.chars().take(SENTENCE).collect();
-    if cut.len() < sentence.len() {
-        cut.push('…');
-    }
-    cut
 }

@@ -3,12 +3,16 @@
 //! Nothing outside the toolset counts: what is found, in which order and with which score is the same as if nothing else
 //! existed (`catalog::search`).
 
+mod offers;
+
 use std::time::Instant;
 
 use catalog::search::{Document, Field, Found, SearchIndex, search};
 use catalog::tool_set::{Slot, ToolSet};
 
 use super::{AgentView, ViewedTool};
+
+pub use offers::OfferHit;
 
 /// The most that is found at once.
 const MOST: usize = 100;
@@ -38,10 +42,7 @@ impl AgentView {
         }
         let provided: Vec<ViewedTool> = self.provided().collect();
         let others = (!provided.is_empty()).then(|| index(&provided));
-        let others = others.as_ref().map(|(index, slots)| (index, slots));
-        let indexed = self.crib.finder().at(&self.snapshot).await;
-        let parts = [(&indexed.index, &mine)].into_iter().chain(others);
-        let found = search(&parts.collect::<Vec<_>>(), query, limit);
+        let found = self.ranked(&mine, others.as_ref(), query, limit).await;
         let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
             let tool = match part {
                 0 => self.viewed(self.snapshot.tool_at(slot)?),
@@ -50,6 +51,20 @@ impl AgentView {
             Some(Hit { tool, score: rounded(score) })
         });
         self.called(query, &mine, hits.collect(), limit)
+    }
+
+    /// The best of some that the catalog has, and of others.
+    async fn ranked(
+        &self,
+        mine: &ToolSet,
+        others: Option<&(SearchIndex, ToolSet)>,
+        query: &str,
+        limit: usize,
+    ) -> Vec<Found> {
+        let indexed = self.crib.finder().at(&self.snapshot).await;
+        let others = others.map(|(index, slots)| (index, slots));
+        let parts: Vec<_> = [(&indexed.index, mine)].into_iter().chain(others).collect();
+        search(&parts, query, limit)
     }
 
     /// A tool that goes by exactly this name, in any of its forms, comes first.

@@ -2,7 +2,7 @@
 
 use catalog::source::SourceCommand;
 use catalog::tool::{Override, ToolCommand};
-use model::Inventory;
+use model::{Inventory, Manifest, Primitive};
 use serde_json::{Value, json};
 use toolcrib::{AgentView, Command};
 
@@ -150,4 +150,60 @@ async fn whoever_searches_while_many_tools_are_indexed_finds_all_of_its_own() {
         assert_eq!(found(&world.view(json!({"role": "x"})), &name).await[0], name);
     }
     following.abort();
+}
+
+#[tokio::test]
+async fn prompts_and_resources_are_found_when_they_are_asked_for() {
+    let world = World::with_tools(&[("notes", &[])]).await;
+    let selectors = ["tool", "prompt", "resource"].map(|kind| json!({"kind": kind, "name": "*"}));
+    for (kind, selector) in ["tools", "prompts", "resources"].into_iter().zip(selectors) {
+        world.group(kind, json!({"visibility": "searchable", "selectors": [selector]})).await;
+    }
+    world.policy("all", json!({"role": "x"}), &["tools", "prompts", "resources"]).await;
+    let offer = |name: &str, description: &str, execution: Value| {
+        let execution = from_json(execution);
+        let manifest = manifest("https://api.example", name);
+        (name.to_owned(), Manifest { description: description.into(), execution, ..manifest })
+    };
+    let all = [
+        offer("write_note", "Writes a note", json!({"mode": "mcp_call"})),
+        offer("review_note", "Reviews a note", json!({"mode": "mcp_prompt"})),
+        offer(
+            "old_notes",
+            "All notes",
+            json!({"mode": "mcp_resource", "uri": "file:///archive/notes"}),
+        ),
+        offer("a_note", "One note", json!({"mode": "mcp_template", "uri_template": "note://{id}"})),
+    ];
+    let inventory = Box::new(Inventory::new("notes".parse().unwrap(), all).unwrap());
+    world.execute(Command::Ingest { inventory, force: false }).await;
+    let view = world.view(json!({"role": "x"}));
+    let search = async |arguments: Value| {
+        let arguments = arguments.as_object().unwrap().clone();
+        view.call("tool_search", arguments).await.unwrap().result.unwrap()
+    };
+    let tools = search(json!({"query": "note"})).await;
+    assert_eq!(tools["tools"][0]["name"], "write_note");
+    assert!(tools.get("prompts").is_none() && tools.get("resources").is_none());
+    let kinds = json!({"query": "note", "kinds": ["prompts", "resources"]});
+    let others = search(kinds).await;
+    assert!(others.get("tools").is_none());
+    assert_eq!(others["prompts"][0]["name"], "review_note");
+    assert_eq!(others["get_with"], "prompts/get");
+    let resources = others["resources"].as_array().unwrap();
+    let keys: Vec<_> =
+        resources.iter().map(|it| it.get("uri").or(it.get("uriTemplate")).unwrap()).collect();
+    assert_eq!(keys, ["note://{id}", "file:///archive/notes"]);
+    let archive =
+        json!({"query": "what is in the archive", "kinds": ["resources"], "detail": "names"});
+    let archive = search(archive).await;
+    assert_eq!(archive["resources"].as_array().unwrap().len(), 1);
+    assert_eq!(archive["resources"][0]["uri"], "file:///archive/notes");
+    assert!(archive["resources"][0].get("description").is_none());
+    // Without a grant there is nothing of any kind.
+    let stranger = world.view(json!({"role": "y"}));
+    for kind in [Primitive::Prompt, Primitive::Resource] {
+        assert!(stranger.search_offers(kind, "note", 10).await.is_empty());
+        assert!(stranger.search_offers(kind, "", 10).await.is_empty());
+    }
 }
