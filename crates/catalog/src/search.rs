@@ -14,6 +14,7 @@ mod near;
 mod postings;
 mod query;
 mod rank;
+mod similar;
 mod synonyms;
 mod table;
 #[cfg(test)]
@@ -29,6 +30,7 @@ pub use index::SearchIndex;
 use postings::Within;
 use query::Query;
 use rank::Relevance;
+pub use similar::are_similar;
 use table::Ranked;
 pub use weights::{Field, FieldWeight, Weights};
 

@@ -207,3 +207,36 @@ async fn prompts_and_resources_are_found_when_they_are_asked_for() {
         assert!(stranger.search_offers(kind, "", 10).await.is_empty());
     }
 }
+
+#[tokio::test]
+async fn similar_tools_of_one_source_are_told_once_where_an_answer_is_to_be_short() {
+    let world = World::with_tools(&[
+        ("shop", &["list_orders", "list_orders_by_date", "list_old_orders", "list_users"]),
+        ("bar", &["list_orders_by_table"]),
+    ])
+    .await;
+    world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"}));
+    let search = async |arguments: Value| {
+        let arguments = arguments.as_object().unwrap().clone();
+        let answer = view.call("tool_search", arguments).await.unwrap().result.unwrap();
+        answer["tools"].as_array().unwrap().clone()
+    };
+    let names = |tools: &[Value]| -> Vec<String> {
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let full = search(json!({"query": "list orders"})).await;
+    assert_eq!(full.len(), 5);
+    assert!(full.iter().all(|tool| tool.get("similar").is_none()));
+    for short in [json!({"detail": "summary"}), json!({"max_tokens": 1_000})] {
+        let mut wanted = json!({"query": "list orders"});
+        wanted.as_object_mut().unwrap().extend(short.as_object().unwrap().clone());
+        let tools = search(wanted).await;
+        assert_eq!(names(&tools), ["list_orders", "list_orders_by_table", "list_users"]);
+        let mut similar: Vec<_> = tools[0]["similar"].as_array().unwrap().clone();
+        similar.sort_by_key(ToString::to_string);
+        assert_eq!(similar, ["list_old_orders", "list_orders_by_date"]);
+        assert!(tools[1].get("similar").is_none());
+    }
+}

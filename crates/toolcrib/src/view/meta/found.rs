@@ -1,5 +1,6 @@
 //! What `tool_search` answers: as much of each hit as is wanted, and as many as fit.
 
+use catalog::search::are_similar;
 use model::{Content, Primitive, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,8 @@ struct Kind {
 }
 
 enum Found {
-    Tool(Hit),
+    /// And the names of others of its source that are similar.
+    Tool(Hit, Vec<String>),
     Offer(OfferHit),
 }
 
@@ -46,9 +48,10 @@ pub(in crate::view) async fn search(
         _ => Detail::Full,
     };
     let budget = number("max_tokens").and_then(|tokens| usize::try_from(tokens).ok());
+    let is_short = detail != Detail::Full || budget.is_some();
     let mut budget = Budget { left: budget.map(|it| it.saturating_mul(TOKEN)), detail };
     let (mut all, mut structured, mut left_out) = (Vec::new(), Map::new(), 0);
-    for kind in kinds(view, arguments).await {
+    for kind in kinds(view, arguments, is_short).await {
         let told = budget.told(&kind.hits);
         left_out += kind.hits.len() - told.len();
         all.extend(told.iter().cloned());
@@ -68,7 +71,7 @@ pub(in crate::view) async fn search(
 }
 
 /// Tools, unless others are named. Each kind is ranked for itself.
-async fn kinds(view: &AgentView, arguments: &Map<String, Value>) -> Vec<Kind> {
+async fn kinds(view: &AgentView, arguments: &Map<String, Value>, is_short: bool) -> Vec<Kind> {
     let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
     let limit = arguments.get("max_results").and_then(Value::as_u64).unwrap_or(USUAL).min(MOST);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -77,7 +80,8 @@ async fn kinds(view: &AgentView, arguments: &Map<String, Value>) -> Vec<Kind> {
         |name: &str| named.map_or(name == "tools", |named| named.iter().any(|it| it == name));
     let mut kinds = Vec::new();
     if is_wanted("tools") {
-        let hits = view.search(query, limit).await.into_iter().map(Found::Tool).collect();
+        let hits = view.search(query, limit).await;
+        let hits = if is_short { folded(hits) } else { each(hits) };
         let used_with = ("call_with", MetaTool::Execute.name());
         kinds.push(Kind { name: "tools", used_with, hits });
     }
@@ -95,6 +99,28 @@ async fn kinds(view: &AgentView, arguments: &Map<String, Value>) -> Vec<Kind> {
         }
     }
     kinds
+}
+
+fn each(hits: Vec<Hit>) -> Vec<Found> {
+    hits.into_iter().map(|hit| Found::Tool(hit, Vec::new())).collect()
+}
+
+/// Of similar tools of one source, the best tells of the others.
+fn folded(hits: Vec<Hit>) -> Vec<Found> {
+    let source = |hit: &Hit| hit.tool.entry().map(|entry| entry.tool.source.clone());
+    let mut best: Vec<(Hit, Vec<String>)> = Vec::new();
+    for hit in hits {
+        let like = best.iter_mut().find(|(other, _)| {
+            source(&hit).is_some()
+                && source(&hit) == source(other)
+                && are_similar(hit.tool.name(), other.tool.name())
+        });
+        match like {
+            Some((_, similar)) => similar.push(hit.tool.name().to_owned()),
+            None => best.push((hit, Vec::new())),
+        }
+    }
+    best.into_iter().map(|(hit, similar)| Found::Tool(hit, similar)).collect()
 }
 
 /// How much may still be said, in bytes, and how much of the next.
@@ -135,7 +161,13 @@ impl Budget {
 impl Found {
     fn told(&self, detail: Detail) -> Value {
         match self {
-            Self::Tool(hit) => tool(hit, detail),
+            Self::Tool(hit, similar) => {
+                let mut told = tool(hit, detail);
+                if let (Value::Object(told), false) = (&mut told, similar.is_empty()) {
+                    told.insert("similar".to_owned(), similar.clone().into());
+                }
+                told
+            }
             Self::Offer(hit) => offer(hit, detail),
         }
     }
