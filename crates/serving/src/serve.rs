@@ -132,6 +132,8 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     app.later(async move { crib.keep_fresh().await });
     let crib = app.crib.clone();
     app.later(async move { crib.keep_searchable().await });
+    let crib = app.crib.clone();
+    app.later(async move { crib.keep_counting().await });
     if let Some(recorder) = recorder.clone() {
         app.later(async move { recorder.keep_tidy(&SystemClock).await });
     }

@@ -235,7 +235,7 @@ fn stdio() {
               Possible values:
               - list:   The tools
               - search: Nothing but `tool_search` and `execute_tool`, which reach the rest
-              - auto:   The tools, unless the list is longer than the budget
+              - auto:   The tools if the list is short enough, else those two and the most used
 
               [default: list]
 

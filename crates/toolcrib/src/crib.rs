@@ -19,6 +19,7 @@ use crate::finder::Finder;
 use crate::gates::{GateState, Gates};
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
+use crate::most_used::{MostUsed, Ranking};
 use crate::provider::{ProvidedTool, ToolProvider};
 use crate::ready::ReadyTools;
 use crate::recent::Recent;
@@ -53,6 +54,7 @@ struct Inner {
     client: HttpClient,
     resolver: Resolver,
     finder: Finder,
+    most_used: MostUsed,
     ready: ReadyTools,
     upstreams: Arc<Upstreams>,
     gates: Gates,
@@ -124,6 +126,7 @@ impl Toolcrib {
             client,
             resolver,
             finder: Finder::default(),
+            most_used: MostUsed::default(),
             ready,
             upstreams,
             gates: Gates::new(Arc::clone(&telemetry)),
@@ -157,6 +160,25 @@ impl Toolcrib {
     /// Indexes what changes for as long as it is polled, so that no search has much left to do.
     pub async fn keep_searchable(&self) {
         self.0.finder.keep_up(&self.0.catalog).await;
+    }
+
+    /// Looks up the most used tools now and then for as long as it is polled; without a record, there are none.
+    pub async fn keep_counting(&self) {
+        if let Some(recorder) = self.recorder() {
+            self.0.most_used.keep_up(recorder).await;
+        }
+    }
+
+    /// Looks them up now.
+    pub async fn count_usage(&self) {
+        if let Some(recorder) = self.recorder() {
+            recorder.flush().await;
+            self.0.most_used.look_up(recorder).await;
+        }
+    }
+
+    pub(crate) fn most_used(&self) -> Arc<Ranking> {
+        self.0.most_used.now()
     }
 
     pub(crate) fn finder(&self) -> &Finder {
