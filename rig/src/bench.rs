@@ -10,6 +10,7 @@ mod overload;
 mod peers;
 mod record;
 mod report;
+mod search;
 mod synthetic;
 mod tokens;
 mod upstreams;
@@ -20,7 +21,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, openapi, overload, record, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, openapi, overload, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -33,7 +34,8 @@ pub(crate) struct Orders {
     store: Option<String>,
 }
 
-const ALL: [&str; 7] = ["access", "doors", "journal", "openapi", "overload", "record", "upstreams"];
+const ALL: [&str; 8] =
+    ["access", "doors", "journal", "openapi", "overload", "record", "search", "upstreams"];
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let (names, folders): (Vec<&String>, Vec<&String>) =
@@ -88,6 +90,7 @@ async fn measure(
         }
         "overload" => overload::run(report, orders).await?,
         "record" => record::run(report, orders).await?,
+        "search" => search::run(report, orders)?,
         _ => upstreams::run(report, orders).await?,
     }
     Ok(true)

@@ -51,7 +51,8 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     match name {
         // Without a name, all benchmarks run.
         "bench" => {
-            let others = ["access", "doors", "openapi", "overload", "record", "upstreams"];
+            let others =
+                ["access", "doors", "openapi", "overload", "record", "search", "upstreams"];
             says("journal") || !others.into_iter().any(says)
         }
         "crash" => says("postgres") || says("--store=postgres"),

@@ -18,6 +18,7 @@ pub mod record;
 mod refusal;
 #[cfg(test)]
 mod samples;
+pub mod search;
 pub mod snapshot;
 pub mod source;
 pub mod tool;

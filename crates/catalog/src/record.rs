@@ -42,6 +42,9 @@ pub trait Records: Send + Sync {
     /// How often each of these was used; those that never were are left out.
     fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>>;
 
+    /// The ids of the tools that were used most, the most used first; of those that were used as often, the lower first.
+    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>>;
+
     /// Where the chain begins and ends.
     fn chain(&self) -> Answering<'_, Chain>;
 

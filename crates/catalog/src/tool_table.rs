@@ -113,6 +113,25 @@ impl ToolTable {
         slot
     }
 
+    /// The slots that do not hold the same in both. Shelves that are shared are not looked into.
+    pub(crate) fn differing(&self, other: &Self) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        for number in 0..self.shelves.len().max(other.shelves.len()) {
+            let both = (self.shelves.get(number), other.shelves.get(number));
+            if matches!(both, (Some(one), Some(two)) if Arc::ptr_eq(one, two)) {
+                continue;
+            }
+            let first = (number * SHELF) as Slot;
+            slots.extend((first..first + SHELF as Slot).filter(|slot| {
+                match (self.at(*slot), other.at(*slot)) {
+                    (Some(one), Some(two)) => !Arc::ptr_eq(one, two),
+                    (one, two) => one.is_some() != two.is_some(),
+                }
+            }));
+        }
+        slots
+    }
+
     pub(crate) fn put(&mut self, tool: CataloguedTool) {
         let slot = tool.slot as usize;
         Arc::make_mut(&mut self.shelves[slot / SHELF])[slot % SHELF] = Some(Arc::new(tool));

@@ -193,6 +193,10 @@ async fn totals_follow_the_rows_and_stay_when_they_go() {
         assert_eq!(usage.last_executed_at, Some(time(5)));
         let agents = store.records.usage(UsageOf::Subject, vec!["ada".to_owned()]).await.unwrap();
         assert_eq!(agents[0].1.execution_count, 5);
+        store.records.store([call("a:w", 7), call("c:z", 8), call("c:z", 9)].into()).await.unwrap();
+        let most = store.records.most_used(10).await.unwrap();
+        assert_eq!(most, ["a:x", "c:z", "a:w", "b:y"]);
+        assert_eq!(store.records.most_used(1).await.unwrap(), ["a:x"]);
     }
 }
 

@@ -272,6 +272,17 @@ impl Schema {
         served::served(self.to_value())
     }
 
+    /// The schema without the definitions that it shares with others: enough to see what the arguments are.
+    pub fn root(&self) -> Value {
+        match &self.reference {
+            SchemaRef::Inline(text) => text.to_value(),
+            SchemaRef::Stored(stored) => {
+                let root = self.documents.iter().find(|document| document.digest == stored.root);
+                root.map_or(Value::Null, |document| document.text.to_value())
+            }
+        }
+    }
+
     /// The whole schema, self-contained.
     pub fn to_value(&self) -> Value {
         let stored = match &self.reference {

@@ -18,6 +18,7 @@ use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
 use crate::seats::{Seat, Seats};
+use crate::sight::Chosen;
 use crate::work::Work;
 
 /// How many streams stay open at once: fewer than there may be connections, so that others still get in.
@@ -38,6 +39,8 @@ pub struct Shared {
     pub(crate) published: Published,
     /// Lists of agents that are written already.
     pub(crate) prepared: PreparedLists,
+    /// Which of their tools are in lists that would be too long.
+    pub(crate) chosen: Chosen,
     pub(crate) mcp: Arc<Mcp>,
     /// Calls over REST that go on.
     pub(crate) pending: PendingCalls,
@@ -89,6 +92,7 @@ impl App {
             schemas,
             published,
             prepared: PreparedLists::default(),
+            chosen: Chosen::default(),
             mcp: Arc::new(Mcp::new(seal)),
             pending: PendingCalls::default(),
             background: Work::default(),

@@ -62,6 +62,8 @@ pub(crate) enum Failure {
     Import { file: String, source: TransferError },
     #[error("`{}` cannot be read", path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("line {line} of `{}` cannot be used", path.display())]
+    Line { path: PathBuf, line: usize, source: serde_json::Error },
     #[error("`{}` cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("the output cannot be written")]

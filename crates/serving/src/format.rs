@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::prepared::{Form, Prepared};
 
 /// Ready-made function definitions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ToolFormat")]
 pub(crate) enum Format {
@@ -79,6 +79,11 @@ impl Format {
         }
         bytes.extend(end.as_bytes());
         bytes
+    }
+
+    /// How many bytes a tool takes in a list.
+    pub(crate) fn size(self, view: &AgentView, tool: &ViewedTool) -> u64 {
+        self.tool(view, tool).to_string().len() as u64 + 1
     }
 
     /// What a tool is called in this format. MCP takes any name; the APIs of models and paths do not.

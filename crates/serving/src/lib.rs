@@ -19,6 +19,7 @@ mod discover;
 mod docs_page;
 mod doors;
 mod etag;
+mod eval;
 mod explain;
 mod failure;
 mod format;

@@ -130,6 +130,10 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
     let crib = app.crib.clone();
     app.later(async move { crib.keep_fresh().await });
+    let crib = app.crib.clone();
+    app.later(async move { crib.keep_searchable().await });
+    let crib = app.crib.clone();
+    app.later(async move { crib.keep_counting().await });
     if let Some(recorder) = recorder.clone() {
         app.later(async move { recorder.keep_tidy(&SystemClock).await });
     }

@@ -1,9 +1,15 @@
 //! What of its tools a caller wants to see: all or one group of them, the tools themselves or a way to search them.
 
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
 use model::{Agent, GroupId};
+use moka::sync::Cache;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::AgentView;
+use toolcrib::{AgentView, Beside, Stamp};
 
 use crate::app::App;
 use crate::format::Format;
@@ -23,7 +29,7 @@ pub(crate) enum Mode {
     List,
     /// Nothing but `tool_search` and `execute_tool`, which reach the rest.
     Search,
-    /// The tools, unless the list is longer than the budget.
+    /// The tools if the list is short enough, else those two and the most used
     Auto,
 }
 
@@ -34,7 +40,7 @@ pub(crate) struct Wanted {
     #[serde(default)]
     format: Option<Format>,
     /// `list`: the tools. `search`: only `tool_search` and `execute_tool`, which reach the rest. `auto`: `list`, unless
-    /// it is longer than the budget.
+    /// it is longer than the budget; then `search`, and the most used tools that fit into the budget.
     #[serde(default)]
     mode: Option<Mode>,
     /// How long the list may be before `auto` searches, in tokens of four bytes; 20,000 if it is left out.
@@ -88,17 +94,23 @@ impl Sight {
     /// What is left of a view.
     pub(crate) fn within(&self, app: &App, view: AgentView) -> Option<AgentView> {
         let view = self.narrow(view)?;
-        Some(if self.searches(app, &view) { view.by_search() } else { view })
+        Some(match self.searches(app, &view) {
+            Some(beside) => view.by_search_beside(beside),
+            None => view,
+        })
     }
 
     /// The same as an earlier view was, if the tools still are: then a list need not be measured again.
     pub(crate) fn like(&self, app: &App, agent: &Agent, before: &AgentView) -> Option<AgentView> {
         let view = self.narrow(app.crib.view(agent))?;
         let searches = match view.has_the_tools_of(before) {
-            true => before.is_by_search(),
+            true => before.beside().cloned(),
             false => self.searches(app, &view),
         };
-        Some(if searches { view.by_search() } else { view })
+        Some(match searches {
+            Some(beside) => view.by_search_beside(beside),
+            None => view,
+        })
     }
 
     fn narrow(&self, view: AgentView) -> Option<AgentView> {
@@ -108,14 +120,51 @@ impl Sight {
         }
     }
 
-    fn searches(&self, app: &App, view: &AgentView) -> bool {
+    /// What is listed beside the two tools about tools, if not everything is.
+    fn searches(&self, app: &App, view: &AgentView) -> Option<Arc<Beside>> {
         match self.mode {
-            Mode::List => false,
-            Mode::Search => true,
+            Mode::List => None,
+            Mode::Search => Some(Beside::nothing()),
             Mode::Auto => {
                 let bytes = self.format.list(app, view).bytes.len() as u64;
-                self.budget.saturating_mul(TOKEN) < bytes
+                let room = self.budget.saturating_mul(TOKEN);
+                (room < bytes).then(|| {
+                    app.chosen.get(view, self.format, room, || {
+                        let two =
+                            self.format.list(app, &view.clone().by_search()).bytes.len() as u64;
+                        view.most_used(room.saturating_sub(two), |tool| {
+                            self.format.size(view, tool)
+                        })
+                    })
+                })
             }
+        }
+    }
+}
+
+/// How many choices are kept.
+const KEPT: u64 = 4_096;
+
+/// Which tools were chosen for lists that are not whole. Kept under all that they were chosen by, so never stale.
+pub(crate) struct Chosen(Cache<(Stamp, u64, Format, u64), Arc<Beside>>);
+
+impl Default for Chosen {
+    fn default() -> Self {
+        Self(Cache::new(KEPT))
+    }
+}
+
+impl Chosen {
+    fn get(
+        &self,
+        view: &AgentView,
+        format: Format,
+        room: u64,
+        choose: impl FnOnce() -> Arc<Beside>,
+    ) -> Arc<Beside> {
+        match view.stamp() {
+            Some(stamp) => self.0.get_with((stamp, view.usage_number(), format, room), choose),
+            None => choose(),
         }
     }
 }

@@ -4,6 +4,7 @@ mod api;
 mod bad_input;
 mod call;
 mod discover;
+mod eval;
 mod explain;
 mod export_import;
 mod help;

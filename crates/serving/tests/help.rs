@@ -21,6 +21,7 @@ fn the_program() {
       call      Call a tool of an API, without a server
       import    Take over the MCP servers that other programs know
       explain   Say which tools an identity has, and why
+      eval      Measure how well something works on your own examples
       journal   Look into the journal, check it, move it
       record    Look at the record of calls, check it, write it out
       secret    Keep the secrets that sources need
@@ -234,7 +235,7 @@ fn stdio() {
               Possible values:
               - list:   The tools
               - search: Nothing but `tool_search` and `execute_tool`, which reach the rest
-              - auto:   The tools, unless the list is longer than the budget
+              - auto:   The tools if the list is short enough, else those two and the most used
 
               [default: list]
 
@@ -603,4 +604,11 @@ fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
     let run = Folder::empty().run("");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     assert!(run.stderr.contains("Usage: toolcrib"), "{}", run.stderr);
+}
+
+#[test]
+fn eval_search() {
+    let text = help("eval search");
+    assert!(text.contains("--tools <FILE>") && text.contains("--queries <FILE>"), "{text}");
+    assert!(text.contains("--cross-validate") && text.contains("--json"), "{text}");
 }

@@ -15,9 +15,11 @@ use upstream::http::HttpClient;
 use crate::api_key;
 use crate::authenticate::Authenticator;
 use crate::credentials::Keyring;
+use crate::finder::Finder;
 use crate::gates::{GateState, Gates};
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
+use crate::most_used::{MostUsed, Ranking};
 use crate::provider::{ProvidedTool, ToolProvider};
 use crate::ready::ReadyTools;
 use crate::recent::Recent;
@@ -51,6 +53,8 @@ struct Inner {
     refresher: Refresher,
     client: HttpClient,
     resolver: Resolver,
+    finder: Finder,
+    most_used: MostUsed,
     ready: ReadyTools,
     upstreams: Arc<Upstreams>,
     gates: Gates,
@@ -121,6 +125,8 @@ impl Toolcrib {
             refresher,
             client,
             resolver,
+            finder: Finder::default(),
+            most_used: MostUsed::default(),
             ready,
             upstreams,
             gates: Gates::new(Arc::clone(&telemetry)),
@@ -149,6 +155,34 @@ impl Toolcrib {
     /// Refreshes every source when it is due, for as long as it is polled: [`Refresher::keep_fresh`].
     pub async fn keep_fresh(&self) {
         self.0.refresher.keep_fresh().await;
+    }
+
+    /// Indexes what changes for as long as it is polled, so that no search has much left to do.
+    pub async fn keep_searchable(&self) {
+        self.0.finder.keep_up(&self.0.catalog).await;
+    }
+
+    /// Looks up the most used tools now and then for as long as it is polled; without a record, there are none.
+    pub async fn keep_counting(&self) {
+        if let Some(recorder) = self.recorder() {
+            self.0.most_used.keep_up(recorder).await;
+        }
+    }
+
+    /// Looks them up now.
+    pub async fn count_usage(&self) {
+        if let Some(recorder) = self.recorder() {
+            recorder.flush().await;
+            self.0.most_used.look_up(recorder).await;
+        }
+    }
+
+    pub(crate) fn most_used(&self) -> Arc<Ranking> {
+        self.0.most_used.now()
+    }
+
+    pub(crate) fn finder(&self) -> &Finder {
+        &self.0.finder
     }
 
     /// Code whose tools, prompts and resources every agent has.

@@ -19,10 +19,12 @@ mod call;
 mod credentials;
 mod crib;
 mod explain;
+mod finder;
 mod findings;
 mod gates;
 mod identity;
 mod kept_results;
+mod most_used;
 mod place;
 mod provider;
 mod ready;
@@ -86,6 +88,7 @@ pub use upstream;
 pub use upstreams::followers::{Following, NotFollowed};
 pub use upstreams::{ProgramHost, UpstreamError};
 pub use view::{
-    AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ToolAnswer, ViewedTool,
+    AgentView, Beside, Called, Changed, Done, Got, Hit, MetaTool, NotFound, OfferHit, Stamp,
+    ToolAnswer, ViewedTool,
 };
 pub use what_if::{Effect, Extent, Renamed, effects};

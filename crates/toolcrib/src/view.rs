@@ -3,6 +3,7 @@
 //! A view is taken for one request and stays as it is: everything asked of it is answered from one snapshot. A tool that
 //! is not granted and a tool that does not exist look the same.
 
+mod beside;
 mod call;
 mod complete;
 mod follow;
@@ -28,11 +29,12 @@ use crate::provider::ToolProvider;
 use crate::record::Via;
 use crate::toolset::Toolset;
 
+pub use beside::Beside;
 pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
 pub(crate) use ready::{Ready, origin};
-pub use search::Hit;
+pub use search::{Hit, OfferHit};
 pub use since::Changed;
 pub use tool::ViewedTool;
 
@@ -51,8 +53,8 @@ pub struct AgentView {
     own_providers: Vec<Arc<dyn ToolProvider>>,
     /// One group of it, without the tools of providers.
     is_narrowed: bool,
-    /// The list has only `tool_search` and `execute_tool`.
-    by_search: bool,
+    /// The list has only `tool_search`, `execute_tool` and these.
+    by_search: Option<Arc<Beside>>,
     /// By which way the agent comes, for the record.
     via: Via,
     /// For upstreams that are called.
@@ -66,7 +68,7 @@ pub struct AgentView {
 pub struct Stamp {
     toolset: u64,
     provided: u64,
-    by_search: bool,
+    by_search: Option<u64>,
 }
 
 /// Why there is not exactly one tool of a name.
@@ -104,7 +106,7 @@ impl AgentView {
             provided,
             own_providers,
             is_narrowed: false,
-            by_search: false,
+            by_search: None,
             via: Via::default(),
             came_with: CameWith::default(),
             patience: None,
@@ -141,12 +143,17 @@ impl AgentView {
 
     /// With a list of nothing but `tool_search` and `execute_tool`, which reach the rest (requirement A6).
     pub fn by_search(self) -> Self {
-        Self { by_search: true, ..self }
+        self.by_search_beside(Beside::nothing())
     }
 
-    /// Whether its list is only those two.
-    pub fn is_by_search(&self) -> bool {
-        self.by_search
+    /// The same with a few tools beside those two.
+    pub fn by_search_beside(self, beside: Arc<Beside>) -> Self {
+        Self { by_search: Some(beside), ..self }
+    }
+
+    /// What is beside those two, if its list is of that kind.
+    pub fn beside(&self) -> Option<&Arc<Beside>> {
+        self.by_search.as_ref()
     }
 
     /// Where the agent gets its tools besides the catalog.
@@ -158,13 +165,14 @@ impl AgentView {
     /// Names what the agent sees: what is made from two views of one stamp is the same. None if nobody can say.
     pub fn stamp(&self) -> Option<Stamp> {
         let provided = if self.is_narrowed { 0 } else { self.provided.so_far };
-        let stamp = Stamp { toolset: self.toolset.serial(), provided, by_search: self.by_search };
+        let by_search = self.by_search.as_ref().map(|beside| beside.number());
+        let stamp = Stamp { toolset: self.toolset.serial(), provided, by_search };
         self.own_providers.is_empty().then_some(stamp)
     }
 
     /// Whether `tool_search` and `execute_tool` are among the agent's tools.
     pub fn has_search(&self) -> bool {
-        self.by_search || !self.toolset.searchable().is_empty()
+        self.by_search.is_some() || !self.toolset.searchable().is_empty()
     }
 
     /// Whether a call may go on after the caller was answered.
@@ -205,10 +213,12 @@ impl AgentView {
     pub fn list(&self) -> Vec<ViewedTool> {
         let meta = self.has_search().then(|| MetaTool::ALL.map(ViewedTool::meta));
         let meta = meta.into_iter().flatten();
-        if self.by_search {
-            return meta.collect();
-        }
         let listed = self.toolset.list(&self.snapshot);
+        if let Some(beside) = &self.by_search {
+            let few = listed.filter(|(entry, _)| beside.has(entry.slot));
+            let few = few.map(|(entry, name)| ViewedTool::catalogued(entry, name.into()));
+            return meta.chain(few).collect();
+        }
         let tools = listed.map(|(entry, name)| ViewedTool::catalogued(entry, name.into()));
         meta.chain(tools).chain(self.provided()).collect()
     }

@@ -17,8 +17,8 @@ pub(super) fn list(view: &AgentView) -> Vec<(String, String)> {
 }
 
 /// Ids, in whatever order.
-pub(super) fn search(view: &AgentView) -> BTreeSet<String> {
-    view.search("", 100).iter().map(|hit| id(&hit.tool)).collect()
+pub(super) async fn search(view: &AgentView) -> BTreeSet<String> {
+    view.search("", 100).await.iter().map(|hit| id(&hit.tool)).collect()
 }
 
 /// What a tool is called and where it is met, if the agent has it.

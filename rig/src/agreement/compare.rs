@@ -132,7 +132,7 @@ impl State<'_> {
             let mut asking = self.asking(claims, tally);
             let is_admin = (oracle.is_admin(claims), self.product.is_admin(identity));
             asking.same("whether they are an admin", &is_admin.0, &is_admin.1);
-            asking.tools(&oracle, &toolset, &view);
+            asking.tools(&oracle, &toolset, &view).await;
             asking.names(&toolset, &view, &names);
             // Calls and reasons take longer: in each state they are for somebody else.
             if (self.after + place).is_multiple_of(self.case.identities.len()) {
@@ -160,7 +160,7 @@ struct Asking<'a> {
 }
 
 impl Asking<'_> {
-    fn tools(&mut self, oracle: &Oracle<'_>, toolset: &Toolset<'_>, view: &AgentView) {
+    async fn tools(&mut self, oracle: &Oracle<'_>, toolset: &Toolset<'_>, view: &AgentView) {
         let about_tools = ["tool_search", "execute_tool"];
         let about_tools = about_tools.map(|name| (ask::WITHOUT_ID.to_owned(), name.to_owned()));
         let about_tools = about_tools.into_iter().filter(|_| toolset.has_more_than_the_list());
@@ -168,7 +168,7 @@ impl Asking<'_> {
         let listed: Vec<(String, String)> = about_tools.chain(listed).collect();
         self.same("the list", &listed, &ask::list(view));
         let found: BTreeSet<String> = toolset.searchable().map(|tool| tool.id.to_owned()).collect();
-        self.same("what a search finds", &found, &ask::search(view));
+        self.same("what a search finds", &found, &ask::search(view).await);
         for id in oracle.all_tools() {
             let tool = toolset.get(id).map(|tool| (tool.shown.clone(), tool.visibility));
             self.same(format_args!("id `{id}`"), &tool, &ask::find_id(view, id));

@@ -1,5 +1,6 @@
 //! A record in memory: for tests and for embedding without a database. Only the last calls are kept.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -84,6 +85,16 @@ impl Records for MemoryRecords {
             Some((name, usage))
         };
         Self::ready(Ok(names.into_iter().filter_map(find).collect()))
+    }
+
+    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+        let kept = self.kept();
+        let tools =
+            kept.usage.iter().filter(|((of, name), _)| *of == UsageOf::Tool && !name.is_empty());
+        let mut tools: Vec<_> =
+            tools.map(|((_, name), usage)| (name, usage.execution_count)).collect();
+        tools.sort_by_key(|(name, count)| (Reverse(*count), *name));
+        Self::ready(Ok(tools.into_iter().take(limit).map(|(name, _)| name.clone()).collect()))
     }
 
     fn chain(&self) -> Answering<'_, Chain> {

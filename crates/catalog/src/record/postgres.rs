@@ -166,6 +166,16 @@ impl Records for PostgresRecords {
         })
     }
 
+    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+        Box::pin(async move {
+            let sql = "SELECT name FROM toolcrib_usage WHERE \"of\" = 'tool' AND name <> ''
+                ORDER BY executions DESC, name COLLATE \"C\" LIMIT $1";
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            let rows = self.link.query(sql, &[&limit]).await?;
+            Ok(rows.iter().map(|row| row.get(0)).collect())
+        })
+    }
+
     fn chain(&self) -> Answering<'_, Chain> {
         Box::pin(async move {
             // One statement, so that all of it is of one moment.

@@ -169,6 +169,16 @@ impl Records for SqliteRecords {
         })
     }
 
+    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+        self.run(move |connection| {
+            let sql = "SELECT name FROM usage WHERE of = 'tool' AND name <> ''
+                ORDER BY executions DESC, name LIMIT ?1";
+            let mut statement = connection.prepare_cached(sql)?;
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            statement.query_map([limit], |row| row.get(0))?.collect()
+        })
+    }
+
     fn chain(&self) -> Answering<'_, Chain> {
         self.run(|connection| {
             let step = connection.transaction()?;

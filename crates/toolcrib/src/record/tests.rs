@@ -39,6 +39,10 @@ impl Records for Moody {
         self.inner.usage(of, names)
     }
 
+    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+        self.inner.most_used(limit)
+    }
+
     fn chain(&self) -> Answering<'_, Chain> {
         self.inner.chain()
     }

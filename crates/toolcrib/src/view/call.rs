@@ -211,7 +211,7 @@ impl AgentView {
                 if let Err(failure) = check(&ready::arguments(&tool.input_schema()), &arguments) {
                     DoneBy::Nobody(failure)
                 } else if *tool == MetaTool::Search {
-                    DoneBy::Here(meta::search(self, &arguments))
+                    DoneBy::Here(meta::search(self, &arguments).await)
                 } else {
                     let (name, _) = meta::execution(arguments);
                     match self.find(&name) {

@@ -2,10 +2,11 @@
 //!
 //! They are kept apart from everything else, so that they can follow what MCP will one day have for this.
 
-use model::{Content, ToolResult};
+mod found;
+
 use serde_json::{Map, Value, json};
 
-use super::AgentView;
+pub(super) use found::search;
 
 /// A tool about tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,19 @@ impl MetaTool {
                         "type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL,
                         "description": "How many tools at most",
                     },
+                    "detail": {
+                        "type": "string", "enum": ["names", "summary", "full"], "default": "full",
+                        "description": "How much of each: only names, the first sentence too, or all",
+                    },
+                    "kinds": {
+                        "type": "array", "items": {"enum": ["tools", "prompts", "resources"]},
+                        "default": ["tools"],
+                        "description": "What to look for; prompts and resources only if they are named",
+                    },
+                    "max_tokens": {
+                        "type": "integer", "minimum": 1,
+                        "description": "How long the answer may be; the worse a hit, the less is said of it",
+                    },
                 },
                 "required": ["query"],
                 "additionalProperties": false,
@@ -83,28 +97,4 @@ pub(super) fn execution(mut arguments: Map<String, Value>) -> (String, Map<Strin
     };
     let inner = object("arguments").or_else(|| object("parameters"));
     (name, inner.unwrap_or_default())
-}
-
-/// What `tool_search` finds.
-pub(super) fn search(view: &AgentView, arguments: &Map<String, Value>) -> ToolResult {
-    let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
-    let limit = arguments.get("max_results").and_then(Value::as_u64).unwrap_or(USUAL).min(MOST);
-    let hits = view.search(query, usize::try_from(limit).unwrap_or(usize::MAX));
-    let hits = hits.iter().map(|hit| {
-        json!({
-            "name": hit.tool.name(),
-            "description": hit.tool.description(),
-            "score": hit.score,
-            "input_schema": hit.tool.input_schema(),
-        })
-    });
-    let tools: Vec<Value> = hits.collect();
-    let text = Value::from(tools.clone()).to_string();
-    let structured = Map::from_iter([("tools".to_owned(), Value::from(tools))]);
-    ToolResult {
-        content: vec![Content::Text { text }],
-        structured_content: Some(structured),
-        is_error: false,
-        meta: Map::new(),
-    }
 }

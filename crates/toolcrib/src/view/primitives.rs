@@ -1,8 +1,9 @@
 //! Prompts and resources an agent has: those of the catalog, then what the providers of its view offer.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use catalog::tool_set::Slot;
 use model::{ErrorCode, Primitive};
 use serde_json::{Map, Value};
 
@@ -52,6 +53,22 @@ impl AgentView {
     pub fn resource_templates(&self) -> Vec<Arc<Listed>> {
         let provided = self.providers().flat_map(|provider| provider.list_resource_templates());
         first_of_each(self.listed_offers(OfferKind::Template).chain(provided))
+    }
+
+    /// All of a kind: those of the catalog with their slots, then those of providers.
+    pub(super) fn offers_of(&self, kind: Primitive) -> Vec<(Option<Slot>, Arc<Listed>)> {
+        let (kinds, all): (&[OfferKind], Vec<_>) = match kind {
+            Primitive::Tool => (&[], Vec::new()),
+            Primitive::Prompt => (&[OfferKind::Prompt], self.prompts()),
+            Primitive::Resource => {
+                let both = self.resources().into_iter().chain(self.resource_templates());
+                (&[OfferKind::Resource, OfferKind::Template], both.collect())
+            }
+        };
+        let offers = kinds.iter().flat_map(|kind| self.offers(*kind));
+        let slots: HashMap<Box<str>, Slot> =
+            offers.map(|offer| (offer.key, offer.entry.slot)).collect();
+        all.into_iter().map(|offer| (slots.get(&offer.key).copied(), offer)).collect()
     }
 
     /// The messages of a prompt.

@@ -1,23 +1,21 @@
-//! Search among an agent's own tools, by the table of requirement A7.
+//! Search among an agent's own tools, prompts and resources.
 //!
-//! Nothing outside the toolset is looked at, so nothing about it can be learnt from what is found, how often or how fast.
+//! Nothing outside the toolset counts: what is found, in which order and with which score is the same as if nothing else
+//! existed (`catalog::search`).
+
+mod offers;
 
 use std::time::Instant;
 
-use execution::distance;
-use model::Visibility;
+use catalog::search::{Document, Field, Found, SearchIndex, search};
+use catalog::tool_set::{Slot, ToolSet};
 
 use super::{AgentView, ViewedTool};
 
-/// How much of a query counts.
-const LETTERS: usize = 1_000;
-const WORDS: usize = 32;
+pub use offers::OfferHit;
+
 /// The most that is found at once.
 const MOST: usize = 100;
-/// Words less alike than this are not alike.
-const ALIKE: f64 = 0.6;
-/// What a word that is nearly right is worth, times how alike it is.
-const FUZZY: f64 = 0.4;
 
 /// A tool that was found.
 #[derive(Clone)]
@@ -30,66 +28,82 @@ pub struct Hit {
 
 impl AgentView {
     /// The listed and the searchable tools that fit, best first. An empty query finds them all.
-    pub fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
+    pub async fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
         let start = Instant::now();
-        let query: String = query.trim().chars().take(LETTERS).collect();
-        let query = query.to_lowercase();
-        let mut found: Vec<Hit> = self
-            .searchable()
-            .map(|tool| Hit { score: score(&query, &tool), tool })
-            .filter(|hit| query.is_empty() || 0.0 < hit.score)
-            .collect();
-        // The tools come in a fixed order, and a sort that is stable keeps it among equals.
-        found.sort_by(|one, two| two.score.total_cmp(&one.score));
-        found.truncate(limit.min(MOST));
+        let found = self.hits(query.trim(), limit.min(MOST)).await;
         self.crib.telemetry().searched(found.len(), start.elapsed());
         found
     }
 
-    fn searchable(&self) -> impl Iterator<Item = ViewedTool> {
-        let tools = self.toolset.tools().iter().filter(|slot| {
-            self.toolset.visibility(*slot).is_some_and(|seen| seen != Visibility::Hidden)
+    async fn hits(&self, query: &str, limit: usize) -> Vec<Hit> {
+        let mine = self.toolset.listed().union(self.toolset.searchable());
+        if query.is_empty() {
+            return self.all_of(&mine).take(limit).map(|tool| Hit { tool, score: 0.0 }).collect();
+        }
+        let provided: Vec<ViewedTool> = self.provided().collect();
+        let others = (!provided.is_empty()).then(|| index(&provided));
+        let found = self.ranked(&mine, others.as_ref(), query, limit).await;
+        let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
+            let tool = match part {
+                0 => self.viewed(self.snapshot.tool_at(slot)?),
+                _ => provided.get(slot as usize)?.clone(),
+            };
+            Some(Hit { tool, score: rounded(score) })
         });
-        let mut tools: Vec<_> = tools.filter_map(|slot| self.snapshot.tool_at(slot)).collect();
+        self.called(query, &mine, hits.collect(), limit)
+    }
+
+    /// The best of some that the catalog has, and of others.
+    async fn ranked(
+        &self,
+        mine: &ToolSet,
+        others: Option<&(SearchIndex, ToolSet)>,
+        query: &str,
+        limit: usize,
+    ) -> Vec<Found> {
+        let indexed = self.crib.finder().at(&self.snapshot).await;
+        let others = others.map(|(index, slots)| (index, slots));
+        let parts: Vec<_> = [(&indexed.index, mine)].into_iter().chain(others).collect();
+        search(&parts, query, limit)
+    }
+
+    /// A tool that goes by exactly this name, in any of its forms, comes first.
+    fn called(&self, query: &str, mine: &ToolSet, mut hits: Vec<Hit>, limit: usize) -> Vec<Hit> {
+        let called = self.snapshot.tools_called_in(query, mine);
+        let mut called: Vec<Hit> =
+            called.map(|entry| Hit { tool: self.viewed(entry), score: 1.0 }).collect();
+        called.sort_by(|one, two| one.tool.id().cmp(&two.tool.id()));
+        for (place, hit) in called.into_iter().enumerate() {
+            hits.retain(|other| other.tool.id().is_none() || other.tool.id() != hit.tool.id());
+            hits.insert(place.min(hits.len()), hit);
+        }
+        hits.truncate(limit);
+        hits
+    }
+
+    /// In the order of their ids, those of providers last.
+    fn all_of(&self, mine: &ToolSet) -> impl Iterator<Item = ViewedTool> {
+        let mut tools: Vec<_> =
+            mine.iter().filter_map(|slot| self.snapshot.tool_at(slot)).collect();
         tools.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
         tools.into_iter().map(|entry| self.viewed(entry)).chain(self.provided())
     }
 }
 
-/// The mean of the scores of its words.
-fn score(query: &str, tool: &ViewedTool) -> f64 {
-    let name = tool.name().to_lowercase();
-    let description = tool.description().to_lowercase();
-    let keywords: Vec<String> = tool.keywords().iter().map(|word| word.to_lowercase()).collect();
-    let words: Vec<&str> = query.split_whitespace().take(WORDS).collect();
-    let scores = words.iter().map(|word| word_score(word, &name, &keywords, &description));
-    scores.sum::<f64>() / words.len().max(1) as f64
+/// Providers have few tools, and may have others for every request.
+fn index(tools: &[ViewedTool]) -> (SearchIndex, ToolSet) {
+    let mut index = SearchIndex::default();
+    for (slot, tool) in (0..).zip(tools) {
+        let mut document = Document::new(tool.name(), tool.name());
+        document.text(Field::Description, &tool.description());
+        tool.keywords().iter().for_each(|keyword| document.keyword(keyword));
+        document.arguments(&tool.input_schema());
+        index.put(slot, &document);
+    }
+    (index, (0..tools.len() as Slot).collect())
 }
 
-fn word_score(word: &str, name: &str, keywords: &[String], description: &str) -> f64 {
-    let in_description = || description.split(|c: char| !c.is_alphanumeric()).any(|w| w == word);
-    if name == word {
-        1.0
-    } else if name.starts_with(word) {
-        0.9
-    } else if keywords.iter().any(|keyword| keyword == word) {
-        0.85
-    } else if name.contains(word) {
-        0.8
-    } else if keywords.iter().any(|keyword| keyword.contains(word)) {
-        0.7
-    } else if in_description() {
-        0.6
-    } else if description.contains(word) {
-        0.5
-    } else {
-        let (here, there) = (word.chars().count(), name.chars().count());
-        let longer = here.max(there).max(1);
-        // What differs so much in length cannot be alike.
-        if (longer - here.min(there)) as f64 > (1.0 - ALIKE) * longer as f64 {
-            return 0.0;
-        }
-        let alike = 1.0 - distance(word, name) as f64 / longer as f64;
-        if alike < ALIKE { 0.0 } else { FUZZY * alike }
-    }
+/// Four digits are enough to compare, and 0.9 is written as it is.
+fn rounded(score: f32) -> f64 {
+    (f64::from(score) * 1e4).round() / 1e4
 }

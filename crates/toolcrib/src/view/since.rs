@@ -26,7 +26,14 @@ pub enum Changed {
 impl AgentView {
     /// Whether its list has not changed since an earlier view. Cheap; an answer of `false` says nothing.
     pub fn is_as(&self, before: &Self) -> bool {
-        self.by_search == before.by_search && (self.by_search || self.has_the_tools_of(before))
+        match (&self.by_search, &before.by_search) {
+            (None, None) => self.has_the_tools_of(before),
+            (Some(now), Some(then)) if now.is_empty() && then.is_empty() => true,
+            (Some(now), Some(then)) => {
+                now.number() == then.number() && self.has_the_tools_of(before)
+            }
+            (Some(_), None) | (None, Some(_)) => false,
+        }
     }
 
     /// The same of the tools themselves, listed or searched.

@@ -4,6 +4,7 @@
 mod explain;
 mod identity;
 mod record;
+mod search;
 #[path = "../../../upstream/tests/support/upstream.rs"]
 mod server;
 mod since;

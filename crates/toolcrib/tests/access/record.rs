@@ -119,3 +119,44 @@ async fn a_call_whose_caller_went_away_is_recorded_as_cancelled() {
     let rows = rows(&recorder).await;
     assert_eq!((rows.len(), rows[0].status), (1, CallEnd::Cancelled));
 }
+
+#[tokio::test]
+async fn the_most_used_tools_are_listed_beside_search_as_far_as_there_is_room() {
+    let json = "content-type: application/json\r\n";
+    let upstream = Upstream::replying(move |_| answer("200 OK", json, b"{}"));
+    let tools = ["a", "b", "c", "d"];
+    let world = World::with_tools_at(&upstream.url(""), &[("pets", &tools)]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.group("some", json!({"tools": ["pets:a", "pets:b"]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    world.policy("some", json!({"role": "y"}), &["some"]).await;
+    let recorder = Recorder::start(Arc::new(MemoryRecords::default()), RecordOptions::default());
+    let options = Options { recorder: Some(recorder), ..Options::default() };
+    let crib = world.with_options(options);
+    let view = |role: &str| crib.view(&agent(json!({"role": role})));
+    let list = |role: &str, room: u64| -> Vec<String> {
+        let view = view(role);
+        let beside = view.most_used(room, |_| 1);
+        let view = view.by_search_beside(beside);
+        view.list().iter().map(|tool| tool.name().to_owned()).collect()
+    };
+    assert_eq!(list("x", 9), ["tool_search", "execute_tool"]);
+    for tool in ["d", "d", "d", "b", "b", "c"] {
+        view("x").call(tool, Map::new()).await.unwrap();
+    }
+    let before = view("x").usage_number();
+    crib.count_usage().await;
+    assert_ne!(view("x").usage_number(), before);
+    assert_eq!(list("x", 9), ["tool_search", "execute_tool", "b", "c", "d"]);
+    assert_eq!(list("x", 2), ["tool_search", "execute_tool", "b", "d"]);
+    // Only what the agent has.
+    assert_eq!(list("y", 9), ["tool_search", "execute_tool", "b"]);
+    // The same order, the same lists; and a stamp says which tools are beside.
+    let (number, few) = (view("x").usage_number(), view("x").most_used(1, |_| 1));
+    crib.count_usage().await;
+    assert_eq!(view("x").usage_number(), number);
+    let one = view("x").by_search_beside(Arc::clone(&few));
+    assert_ne!(one.stamp(), view("x").by_search().stamp());
+    assert!(one.is_as(&view("x").by_search_beside(few)));
+    assert_eq!(one.since(&view("x").by_search()).len(), 1);
+}

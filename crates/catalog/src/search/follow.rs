@@ -1,0 +1,91 @@
+//! An index follows a catalog: what differs between two snapshots is put in anew, and nothing else is looked at.
+//!
+//! It stands beside the fold and not in it: a tool takes longer to index than to fold, and nobody who starts or refreshes
+//! waits for that.
+
+use std::sync::Arc;
+
+use model::{Execution, SourceId, shown_description, shown_text};
+
+use super::{Document, Field, SearchIndex};
+use crate::snapshot::Snapshot;
+use crate::tool_set::{Slot, ToolSet};
+use crate::tool_table::CataloguedTool;
+
+/// The slots whose tools are found by other words in one snapshot than in the other. What both share is not compared, so
+/// one changed tool among 100,000 takes microseconds to find.
+pub fn differing(before: &Snapshot, after: &Snapshot) -> ToolSet {
+    let mut differing = ToolSet::default();
+    for slot in before.tools.differing(&after.tools) {
+        let both = (before.tool_at(slot), after.tool_at(slot));
+        let is_same = matches!(both, (Some(one), Some(two)) if read_alike(one, two));
+        differing.set(slot, !is_same);
+    }
+    for source in renamed(before, after) {
+        differing = differing.union(&source);
+    }
+    differing
+}
+
+/// The tools of sources that go by another name; tools are found by it.
+fn renamed(before: &Snapshot, after: &Snapshot) -> Vec<ToolSet> {
+    if Arc::ptr_eq(&before.sources, &after.sources) {
+        return Vec::new();
+    }
+    let has_other_name = |id: &SourceId, name: &str| {
+        before.source(id).is_some_and(|source| source.source.profile.name.as_str() != name)
+    };
+    let sources = after.sources.iter().filter(|(id, entry)| {
+        let is_shared = before.source(id).is_some_and(|other| Arc::ptr_eq(other, entry));
+        !is_shared && has_other_name(id, entry.source.profile.name.as_str())
+    });
+    sources.map(|(_, entry)| entry.tools.clone()).collect()
+}
+
+/// Whether both are found by the same words. The manifest is the same if nothing new was seen at the source.
+fn read_alike(one: &CataloguedTool, two: &CataloguedTool) -> bool {
+    let (a, b) = (&one.tool, &two.tool);
+    let (manifest, other) = (a.shown_manifest(), b.shown_manifest());
+    a.id == b.id
+        && a.name() == b.name()
+        && a.description() == b.description()
+        && a.labels == b.labels
+        && one.input_schema.is_some() == two.input_schema.is_some()
+        && (Arc::ptr_eq(manifest, other) || manifest == other)
+}
+
+impl SearchIndex {
+    /// Has at these slots what a snapshot has there.
+    pub fn follow(&mut self, slots: impl IntoIterator<Item = Slot>, snapshot: &Snapshot) {
+        for slot in slots {
+            match snapshot.tool_at(slot) {
+                Some(entry) => self.put(slot, &document(snapshot, entry)),
+                None => self.remove(slot),
+            }
+        }
+    }
+}
+
+/// The texts that a tool is found by: those that agents see, and the name of its source.
+fn document(snapshot: &Snapshot, entry: &CataloguedTool) -> Document {
+    let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
+    let mut document = Document::new(tool.id.as_str(), tool.name());
+    document.text(Field::Title, &shown_text(manifest.title.as_deref().unwrap_or_default()));
+    document.text(Field::Source, tool.source.as_str());
+    let source = snapshot.source(&tool.source).map(|source| &source.source.profile.name);
+    source.iter().for_each(|name| document.text(Field::Source, name.as_str()));
+    document.text(Field::Description, &shown_description(tool.description()));
+    manifest.tags.iter().for_each(|tag| document.keyword(&shown_text(tag)));
+    tool.labels.iter().for_each(|label| document.keyword(label.as_str()));
+    match &manifest.execution {
+        Execution::McpResource { uri: address }
+        | Execution::McpTemplate { uri_template: address } => {
+            document.text(Field::Keyword, &shown_text(address));
+        }
+        _ => {}
+    }
+    if let Some(schema) = &entry.input_schema {
+        document.arguments(&schema.root());
+    }
+    document
+}

@@ -1,0 +1,171 @@
+//! A lexicon: texts, each with the tools that have it, found exactly or by a part.
+//!
+//! It is shared in pieces as the other tables are: a change copies the pieces it touches. A text that nobody has any more
+//! leaves nothing behind.
+
+use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use memchr::memmem::Finder;
+
+use super::postings::{Posting, Postings};
+use crate::tool_set::Slot;
+
+/// Names a text as long as somebody has it.
+pub(super) type TextId = u32;
+
+const SHELF: usize = 256;
+const DRAWERS: usize = 1024;
+
+/// All texts, cheap to clone.
+#[derive(Clone)]
+pub(super) struct Lexicon {
+    shelves: Vec<Arc<Shelf>>,
+    drawers: Vec<Arc<HashMap<Arc<str>, TextId>>>,
+    hasher: RandomState,
+    free: Arc<BTreeSet<TextId>>,
+}
+
+/// Neighbouring ids; what is looked through from end to end lies side by side.
+#[derive(Clone, Default)]
+struct Shelf {
+    entries: Vec<Entry>,
+    /// All texts one after the other, each behind a line end; and where each begins.
+    all: String,
+    begins: Vec<u32>,
+}
+
+#[derive(Clone, Default)]
+struct Entry {
+    text: Arc<str>,
+    postings: Arc<Postings>,
+}
+
+impl Default for Lexicon {
+    fn default() -> Self {
+        let (drawers, hasher) = (vec![Arc::default(); DRAWERS], RandomState::new());
+        Self { shelves: Vec::new(), drawers, hasher, free: Arc::default() }
+    }
+}
+
+impl Lexicon {
+    fn drawer(&self, text: &str) -> usize {
+        // The remainder is below DRAWERS, so the cast loses nothing.
+        (self.hasher.hash_one(text) % DRAWERS as u64) as usize
+    }
+
+    /// The text that is exactly so.
+    pub(super) fn find(&self, text: &str) -> Option<TextId> {
+        self.drawers[self.drawer(text)].get(text).copied()
+    }
+
+    fn entry(&self, id: TextId) -> Option<&Entry> {
+        self.shelves.get(id as usize / SHELF)?.entries.get(id as usize % SHELF)
+    }
+
+    pub(super) fn text(&self, id: TextId) -> &str {
+        self.entry(id).map_or("", |entry| &entry.text)
+    }
+
+    pub(super) fn postings(&self, id: TextId) -> Option<&Postings> {
+        self.entry(id).map(|entry| &*entry.postings)
+    }
+
+    /// Every text that has this in it.
+    pub(super) fn containing(&self, part: &str) -> Vec<TextId> {
+        let (finder, mut found) = (Finder::new(part), Vec::new());
+        for (shelf, number) in self.shelves.iter().zip(0_u32..) {
+            let mut last = None;
+            for place in finder.find_iter(shelf.all.as_bytes()) {
+                let index = shelf.begins.partition_point(|begin| *begin as usize <= place);
+                let id = number * SHELF as u32 + index as u32 - 1;
+                if last.replace(id) != Some(id) {
+                    found.push(id);
+                }
+            }
+        }
+        found
+    }
+
+    /// Says that a tool has a text; and whether the text is new.
+    pub(super) fn add(&mut self, text: &str, posting: Posting) -> (TextId, bool) {
+        let known = self.find(text);
+        let id = known.unwrap_or_else(|| self.take_in(text));
+        let shelf = Arc::make_mut(&mut self.shelves[id as usize / SHELF]);
+        Arc::make_mut(&mut shelf.entries[id as usize % SHELF].postings).put(posting);
+        (id, known.is_none())
+    }
+
+    /// Says that a tool no longer has a text; gives the text if nobody has it now.
+    pub(super) fn remove(&mut self, id: TextId, slot: Slot) -> Option<Arc<str>> {
+        let shelf = Arc::make_mut(&mut self.shelves[id as usize / SHELF]);
+        let entry = &mut shelf.entries[id as usize % SHELF];
+        let postings = Arc::make_mut(&mut entry.postings);
+        postings.remove(slot);
+        if !postings.is_empty() {
+            return None;
+        }
+        let gone = std::mem::take(entry).text;
+        shelf.write_all();
+        let drawer = self.drawer(&gone);
+        Arc::make_mut(&mut self.drawers[drawer]).remove(&gone);
+        Arc::make_mut(&mut self.free).insert(id);
+        Some(gone)
+    }
+
+    fn take_in(&mut self, text: &str) -> TextId {
+        let text: Arc<str> = text.into();
+        let entry = Entry { text: Arc::clone(&text), postings: Arc::default() };
+        let reused = self.free.first().copied();
+        let id = match reused {
+            Some(id) => {
+                Arc::make_mut(&mut self.free).remove(&id);
+                let shelf = Arc::make_mut(&mut self.shelves[id as usize / SHELF]);
+                shelf.entries[id as usize % SHELF] = entry;
+                shelf.write_all();
+                id
+            }
+            None => {
+                if self.shelves.last().is_none_or(|shelf| shelf.entries.len() == SHELF) {
+                    self.shelves.push(Arc::default());
+                }
+                let shelves = self.shelves.len();
+                let shelf = Arc::make_mut(self.shelves.last_mut().expect("there is a shelf"));
+                shelf.append(entry);
+                TextId::try_from((shelves - 1) * SHELF + shelf.entries.len() - 1)
+                    .expect("fewer than four billion texts")
+            }
+        };
+        let drawer = self.drawer(&text);
+        Arc::make_mut(&mut self.drawers[drawer]).insert(text, id);
+        id
+    }
+}
+
+impl Shelf {
+    fn append(&mut self, entry: Entry) {
+        self.begins.push(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+        self.all.push('\n');
+        self.all.push_str(&entry.text);
+        self.entries.push(entry);
+    }
+
+    fn write_all(&mut self) {
+        self.all.clear();
+        self.begins.clear();
+        for entry in &self.entries {
+            self.begins.push(u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+            self.all.push('\n');
+            self.all.push_str(&entry.text);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Lexicon {
+    pub(super) fn is_bare(&self) -> bool {
+        self.drawers.iter().all(|drawer| drawer.is_empty())
+            && self.shelves.iter().flat_map(|shelf| &shelf.entries).all(|it| it.postings.is_empty())
+    }
+}

@@ -1,0 +1,167 @@
+//! Who has a text, in the order of slots, in shared chunks: a change copies one of them.
+
+use std::sync::Arc;
+
+use crate::tool_set::{Slot, ToolSet};
+
+/// A tool that has a text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Posting {
+    pub(super) slot: Slot,
+    /// How much the text counts there, over all fields.
+    pub(super) weight: Weight,
+    /// Which part of the tool's name it is, in 255ths.
+    pub(super) share: u8,
+    /// Whether it stands in the description.
+    pub(super) described: bool,
+}
+
+/// A number from 0 to 64, in steps of 1/1024.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Weight(u16);
+
+impl Weight {
+    pub(super) fn of(number: f32) -> Self {
+        // The cast saturates, and what has any weight keeps some.
+        Self((number * 1024.0) as u16).max_of(Self(1))
+    }
+
+    fn max_of(self, other: Self) -> Self {
+        Self(self.0.max(other.0))
+    }
+
+    pub(super) fn get(self) -> f32 {
+        f32::from(self.0) / 1024.0
+    }
+}
+
+const CHUNK: usize = 512;
+/// From so many on, they are kept as a set too.
+const MANY: usize = 1024;
+
+/// All who have a text.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Postings {
+    chunks: Vec<Arc<Vec<Posting>>>,
+    len: usize,
+    /// The same as a set, if they are many: counting those within another set takes no time then.
+    set: Option<Box<ToolSet>>,
+}
+
+impl Postings {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The chunk that a slot is in, or would be.
+    fn chunk(&self, slot: Slot) -> usize {
+        let after =
+            self.chunks.partition_point(|chunk| chunk.first().is_some_and(|it| it.slot <= slot));
+        after.saturating_sub(1)
+    }
+
+    pub(super) fn put(&mut self, posting: Posting) {
+        if self.chunks.is_empty() {
+            self.chunks.push(Arc::default());
+        }
+        let index = self.chunk(posting.slot);
+        let chunk = Arc::make_mut(&mut self.chunks[index]);
+        match chunk.binary_search_by_key(&posting.slot, |it| it.slot) {
+            Ok(place) => chunk[place] = posting,
+            Err(place) => {
+                chunk.insert(place, posting);
+                self.len += 1;
+                if let Some(set) = &mut self.set {
+                    set.set(posting.slot, true);
+                }
+            }
+        }
+        if CHUNK < chunk.len() {
+            // What is appended goes on in a new chunk; elsewhere both halves have room.
+            let keep = if chunk.last() == Some(&posting) { CHUNK } else { CHUNK / 2 };
+            let rest = chunk.split_off(keep);
+            self.chunks.insert(index + 1, Arc::new(rest));
+        }
+        if self.set.is_none() && MANY <= self.len {
+            self.set = Some(Box::new(self.iter().map(|posting| posting.slot).collect()));
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: Slot) {
+        let index = self.chunk(slot);
+        let Some(chunk) = self.chunks.get_mut(index) else { return };
+        let chunk = Arc::make_mut(chunk);
+        let Ok(place) = chunk.binary_search_by_key(&slot, |it| it.slot) else { return };
+        chunk.remove(place);
+        self.len -= 1;
+        if let Some(set) = &mut self.set {
+            set.set(slot, false);
+        }
+        if chunk.is_empty() {
+            self.chunks.remove(index);
+        }
+    }
+
+    fn get(&self, slot: Slot) -> Option<&Posting> {
+        let chunk = self.chunks.get(self.chunk(slot))?;
+        chunk.get(chunk.binary_search_by_key(&slot, |it| it.slot).ok()?)
+    }
+
+    /// All of them, in the order of slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Posting> {
+        self.chunks.iter().flat_map(|chunk| chunk.iter())
+    }
+
+    /// Those within a set. Where the set is much the smaller, its tools are looked up one by one.
+    pub(super) fn each_within(&self, within: &Within<'_>, mut each: impl FnMut(&Posting)) {
+        match &within.few {
+            Some(few) if few.len() * 16 < self.len => {
+                few.iter().filter_map(|slot| self.get(*slot)).for_each(each);
+            }
+            _ => {
+                for posting in self.iter() {
+                    if within.set.contains(posting.slot) {
+                        each(posting);
+                    }
+                }
+            }
+        }
+    }
+
+    /// How many within a set have any of some texts.
+    pub(super) fn count_any(several: &[&Self], within: &Within<'_>) -> usize {
+        let sets: Vec<&ToolSet> = several.iter().filter_map(|it| it.set.as_deref()).collect();
+        if let (true, [only]) = (sets.is_empty(), several) {
+            let mut count = 0;
+            only.each_within(within, |_| count += 1);
+            return count;
+        }
+        let mut any = ToolSet::any_within(&sets, within.set);
+        for small in several.iter().filter(|it| it.set.is_none()) {
+            small.each_within(within, |posting| {
+                any.set(posting.slot, true);
+            });
+        }
+        any.len()
+    }
+}
+
+/// The set of tools that is searched.
+pub(super) struct Within<'a> {
+    set: &'a ToolSet,
+    /// Its slots, if they are few.
+    few: Option<Vec<Slot>>,
+}
+
+/// More tools than this are not looked up one by one.
+const FEW: usize = 4096;
+
+impl<'a> Within<'a> {
+    pub(super) fn new(set: &'a ToolSet) -> Self {
+        Self { set, few: (set.len() <= FEW).then(|| set.iter().collect()) }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.set.len()
+    }
+}

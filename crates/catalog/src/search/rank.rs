@@ -1,0 +1,269 @@
+//! How well tools fit a query: BM25F over words and what stands in for them, and how much of a name was said.
+//!
+//! Whatever is counted is counted among the tools that are searched. So a score says nothing about any other tool.
+
+use std::cell::Cell;
+
+use super::Part;
+use super::families::stem;
+use super::lexicon::TextId;
+use super::postings::{Posting, Postings};
+use super::query::Query;
+use super::synonyms::synonyms;
+use super::weights::Weights;
+use crate::tool_set::Slot;
+
+/// A word in an index, or a name of several words as one.
+#[derive(Clone, Copy)]
+enum Entry {
+    Word(TextId),
+    Whole(TextId),
+}
+
+impl Entry {
+    fn text<'a>(self, part: &Part<'a>) -> &'a str {
+        match self {
+            Self::Word(id) => part.index.words.text(id),
+            Self::Whole(id) => part.index.wholes.text(id),
+        }
+    }
+
+    fn postings<'a>(self, part: &Part<'a>) -> Option<&'a Postings> {
+        match self {
+            Self::Word(id) => part.index.words.postings(id),
+            Self::Whole(id) => part.index.wholes.postings(id),
+        }
+    }
+}
+
+/// What counts in one index for a word, and how much of its weight.
+type Entries = Vec<(Entry, f32)>;
+
+/// One word of the query: what stands for it, and how much it tells.
+struct Term {
+    /// For each part.
+    entries: Vec<Entries>,
+    /// How rare it is among the tools that are searched: the most that it can add.
+    rarity: f32,
+    /// How many of those have it.
+    having: usize,
+}
+
+/// How well the tools of each part fit.
+pub(super) struct Relevance<'a> {
+    /// The rarest first.
+    terms: Vec<Term>,
+    /// What a tool would have that has everything that is asked for.
+    most: f32,
+    weights: &'a Weights,
+}
+
+/// Words that so many have are read from end to end only if they can still make a difference.
+const MANY: usize = 512;
+
+impl<'a> Relevance<'a> {
+    pub(super) fn new(query: &Query, parts: &[Part<'_>], weights: &'a Weights) -> Self {
+        let all: usize = parts.iter().map(|part| part.within.len()).sum();
+        let asked = query.words.iter().map(|word| asked_term(word, parts, all, weights));
+        let mut terms: Vec<Term> = asked.collect();
+        let most = terms.iter().map(|term| term.rarity).sum::<f32>().max(f32::MIN_POSITIVE);
+        terms.extend(query.pairs.iter().filter_map(|pair| {
+            let entries: Vec<Entries> = parts.iter().map(|part| exact(part, pair)).collect();
+            let having = count(&entries, parts);
+            let rarity = rarity(having, all);
+            (0 < having).then_some(Term { entries, rarity, having })
+        }));
+        terms.retain(|term| 0 < term.having);
+        terms.sort_by(|one, two| two.rarity.total_cmp(&one.rarity));
+        Self { terms, most, weights }
+    }
+
+    /// Calls `each` with the tools of a part that have any of the words, and how well they fit, above 0 and at most 1.
+    /// Those that cannot be among the best `limit` may be left out.
+    pub(super) fn each(
+        &self,
+        number: usize,
+        part: &Part<'_>,
+        limit: usize,
+        mut each: impl FnMut(Slot, f32),
+    ) {
+        let mut sums = Sums::new(part.index.slots());
+        let mut left: f32 = self.terms.iter().map(|term| term.rarity).sum();
+        for term in &self.terms {
+            // Who has none of the rarer words cannot get in any more: it is enough to look at the others.
+            let is_decided = MANY < term.having && left < self.least(&sums, limit);
+            for (entry, factor) in &term.entries[number] {
+                let Some(postings) = entry.postings(part) else { continue };
+                match is_decided {
+                    true => sums.gather_known(postings, *factor),
+                    false => {
+                        postings.each_within(&part.within, |posting| sums.gather(posting, *factor))
+                    }
+                }
+            }
+            sums.settle(term.rarity, self.weights.saturation);
+            left -= term.rarity;
+        }
+        sums.finish(|slot, it| each(slot, self.score(it.sum, it.share)));
+    }
+
+    fn score(&self, sum: f32, share: f32) -> f32 {
+        (self.named(sum, share) / self.most).min(1.0)
+    }
+
+    fn named(&self, sum: f32, share: f32) -> f32 {
+        let naming = self.weights.naming;
+        sum * (1.0 + naming * share.min(1.0)) / (1.0 + naming)
+    }
+
+    /// What the last of the best has by now.
+    fn least(&self, sums: &Sums, limit: usize) -> f32 {
+        if limit == 0 || sums.known.len() < limit {
+            return 0.0;
+        }
+        let score = |slot: &Slot| {
+            let it = &sums.by_slot[*slot as usize];
+            self.named(it.sum, it.share)
+        };
+        let mut scores: Vec<f32> = sums.known.iter().map(score).collect();
+        let (_, least, _) = scores.select_nth_unstable_by(limit - 1, |one, two| two.total_cmp(one));
+        *least
+    }
+}
+
+/// What is added up for every tool.
+struct Sums {
+    by_slot: Vec<Sum>,
+    /// Those that have anything.
+    known: Vec<Slot>,
+    /// Those that have the word that is looked at.
+    touched: Vec<Slot>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    sum: f32,
+    share: f32,
+    /// Of the word that is looked at.
+    weight: f32,
+    own_share: f32,
+}
+
+thread_local! {
+    /// All zero between two searches: clearing a megabyte would take longer than most of them.
+    static BY_SLOT: Cell<Vec<Sum>> = const { Cell::new(Vec::new()) };
+}
+
+impl Sums {
+    fn new(slots: usize) -> Self {
+        let mut by_slot = BY_SLOT.take();
+        by_slot.resize(slots.max(by_slot.len()), Sum::default());
+        Self { by_slot, known: Vec::new(), touched: Vec::new() }
+    }
+
+    /// Says what was added up, and leaves nothing of it.
+    fn finish(mut self, mut each: impl FnMut(Slot, Sum)) {
+        for slot in self.known {
+            each(slot, std::mem::take(&mut self.by_slot[slot as usize]));
+        }
+        BY_SLOT.set(self.by_slot);
+    }
+
+    fn gather(&mut self, posting: &Posting, factor: f32) {
+        let it = &mut self.by_slot[posting.slot as usize];
+        if it.weight == 0.0 {
+            self.touched.push(posting.slot);
+        }
+        it.weight += posting.weight.get() * factor;
+        it.own_share = it.own_share.max(f32::from(posting.share) / 255.0 * factor);
+    }
+
+    /// Only for tools that have something already; so they are among those that are searched.
+    fn gather_known(&mut self, postings: &Postings, factor: f32) {
+        for posting in postings.iter() {
+            if 0.0 < self.by_slot[posting.slot as usize].sum {
+                self.gather(posting, factor);
+            }
+        }
+    }
+
+    fn settle(&mut self, rarity: f32, saturation: f32) {
+        for slot in self.touched.drain(..) {
+            let it = &mut self.by_slot[slot as usize];
+            if it.sum == 0.0 {
+                self.known.push(slot);
+            }
+            it.sum += rarity * it.weight / (saturation + it.weight);
+            it.share += it.own_share;
+            (it.weight, it.own_share) = (0.0, 0.0);
+        }
+    }
+}
+
+/// How much a word tells that so many of all have: the usual formula of BM25, which is always above 0.
+fn rarity(having: usize, all: usize) -> f32 {
+    let (having, others) = (having as f32, all.saturating_sub(having) as f32);
+    (1.0 + (others + 0.5) / (having + 0.5)).ln()
+}
+
+/// How many tools have any of the words.
+fn count(entries: &[Entries], parts: &[Part<'_>]) -> usize {
+    let counts = entries.iter().zip(parts).map(|(entries, part)| {
+        let postings = entries.iter().filter_map(|(entry, _)| entry.postings(part));
+        Postings::count_any(&postings.collect::<Vec<_>>(), &part.within)
+    });
+    counts.sum()
+}
+
+/// A word that is asked for: itself and the words with its stem, or if nobody has them, those nearest to it; and what may
+/// stand in for it.
+fn asked_term(word: &str, parts: &[Part<'_>], all: usize, weights: &Weights) -> Term {
+    let wanted = stem(word);
+    let own = |part: &Part<'_>| own_words(part, word, &wanted, weights.same_stem);
+    let mut entries: Vec<Entries> = parts.iter().map(own).collect();
+    let mut having = count(&entries, parts);
+    if having == 0 && !word.chars().all(char::is_numeric) {
+        entries = parts.iter().map(|part| near(part, word, weights.near)).collect();
+        having = count(&entries, parts);
+    }
+    for (entries, part) in entries.iter_mut().zip(parts) {
+        let others = stand_ins(part, &wanted, weights.synonym);
+        entries.extend(others.into_iter().filter(|(entry, _)| tells(part, *entry, all)));
+    }
+    // Numbers are added up in an order that does not depend on who came first.
+    for (entries, part) in entries.iter_mut().zip(parts) {
+        entries.sort_by(|(one, _), (two, _)| one.text(part).cmp(two.text(part)));
+    }
+    let having = if having == 0 { count(&entries, parts) } else { having };
+    Term { rarity: rarity(having, all), entries, having }
+}
+
+/// What every eighth tool has stands in for nothing.
+fn tells(part: &Part<'_>, entry: Entry, all: usize) -> bool {
+    let most = (all / 8).max(MANY);
+    let postings = entry.postings(part);
+    postings.is_some_and(|postings| Postings::count_any(&[postings], &part.within) <= most)
+}
+
+fn exact(part: &Part<'_>, word: &str) -> Entries {
+    let plain = part.index.words.find(word).map(Entry::Word);
+    let whole = part.index.wholes.find(word).map(Entry::Whole);
+    plain.into_iter().chain(whole).map(|entry| (entry, 1.0)).collect()
+}
+
+fn own_words(part: &Part<'_>, word: &str, stem: &str, same_stem: f32) -> Entries {
+    let index = part.index;
+    let others = index.families.of(stem).iter().filter(|id| index.words.text(**id) != word);
+    let others = others.map(|id| (Entry::Word(*id), same_stem));
+    exact(part, word).into_iter().chain(others).collect()
+}
+
+fn near(part: &Part<'_>, word: &str, factor: f32) -> Entries {
+    part.index.words_near(word).into_iter().map(|id| (Entry::Word(id), factor)).collect()
+}
+
+/// Words that mean about the same.
+fn stand_ins(part: &Part<'_>, stem: &str, factor: f32) -> Entries {
+    let words = synonyms(stem).iter().flat_map(|other| part.index.families.of(other));
+    words.map(|id| (Entry::Word(*id), factor)).collect()
+}

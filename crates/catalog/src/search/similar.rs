@@ -1,0 +1,52 @@
+//! Names that say nearly the same: of their words, by stem, they have at least half in common.
+
+use std::collections::BTreeSet;
+
+use super::families::stem;
+use super::words::{each_word, squashed};
+
+/// Whether two names say nearly the same: `list_orders`, `listOrder` and `list_orders_by_date`, but not `list_users`.
+pub fn are_similar(one: &str, two: &str) -> bool {
+    let (one, two) = (stems(one), stems(two));
+    let shared = one.intersection(&two).count();
+    0 < shared && one.union(&two).count() <= 2 * shared
+}
+
+fn stems(name: &str) -> BTreeSet<String> {
+    let whole = squashed(name);
+    let mut stems = BTreeSet::new();
+    each_word(name, |word| {
+        stems.insert(stem(word).into_owned());
+    });
+    // A compound is its parts and a whole; the parts are what it has in common with others.
+    if 1 < stems.len() {
+        stems.remove(&*stem(&whole));
+    }
+    stems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_similar_that_differ_in_little() {
+        for (one, two) in [
+            ("list_orders", "listOrder"),
+            ("list_orders", "list_orders_by_date"),
+            ("get_user", "get_user_by_name"),
+            ("天気予報", "天気予報"),
+        ] {
+            assert!(are_similar(one, two) && are_similar(two, one), "{one} {two}");
+        }
+        for (one, two) in [
+            ("list_orders", "list_users"),
+            ("create_invoice", "delete_invoice"),
+            ("a", "b"),
+            ("", ""),
+            ("__", "--"),
+        ] {
+            assert!(!are_similar(one, two) && !are_similar(two, one), "{one} {two}");
+        }
+    }
+}

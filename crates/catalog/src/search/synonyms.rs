@@ -1,0 +1,83 @@
+//! Words that mean about the same where tools are concerned: what people say, and what tools are called.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::families::stem;
+
+/// Each line is of one meaning. Plain words that hold for any catalog; nothing is in here because of one tool.
+#[rustfmt::skip]
+const MEANINGS: &[&[&str]] = &[
+    &["create", "make", "add", "new", "generate", "build", "insert", "compose"],
+    &["delete", "remove", "erase", "clear", "drop", "discard"],
+    &["get", "fetch", "retrieve", "obtain", "read", "show", "view", "display", "return"],
+    &["list", "enumerate", "browse"],
+    &["search", "find", "lookup", "query", "locate", "discover"],
+    &["update", "edit", "modify", "change", "alter", "set", "adjust"],
+    &["send", "post", "submit", "deliver"],
+    &["start", "begin", "launch", "open", "run", "execute"],
+    &["stop", "end", "close", "terminate", "cancel"],
+    &["convert", "transform", "translate", "turn"],
+    &["calculate", "compute", "evaluate", "estimate", "determine"],
+    &["compare", "diff", "difference"],
+    &["verify", "validate", "check", "confirm", "test"],
+    &["analyze", "analyse", "analysis", "examine", "inspect"],
+    &["summarize", "summary", "overview", "digest"],
+    &["recommend", "suggest", "recommendation", "suggestion", "advice", "tip"],
+    &["schedule", "plan", "arrange", "organize"],
+    &["save", "store", "write", "persist", "record"],
+    &["download", "export"],
+    &["upload", "import"],
+    &["join", "merge", "combine", "concatenate"],
+    &["picture", "image", "photo", "photograph"],
+    &["folder", "directory"],
+    &["file", "document"],
+    &["spreadsheet", "excel", "workbook", "sheet", "xlsx"],
+    &["presentation", "slide", "powerpoint", "ppt", "deck"],
+    &["movie", "film"],
+    &["tv", "television", "series"],
+    &["price", "cost", "fee"],
+    &["buy", "purchase", "order", "shop", "shopping"],
+    &["trip", "travel", "journey", "vacation", "holiday"],
+    &["car", "vehicle", "automobile"],
+    &["message", "chat", "conversation"],
+    &["mail", "email"],
+    &["person", "people", "user", "member", "contact"],
+    &["company", "business", "organization", "firm"],
+    &["graph", "chart", "plot", "diagram"],
+    &["error", "bug", "issue", "problem"],
+    &["job", "career", "vacancy", "employment"],
+    &["site", "website", "webpage", "page", "url", "link", "web"],
+    &["place", "location", "position"],
+    &["article", "news", "publication"],
+    &["popular", "trend", "trending", "top"],
+    &["ticket", "issue", "task", "todo"],
+    &["repository", "repo"],
+    &["database", "db", "sql"],
+    &["event", "meeting", "appointment", "calendar"],
+    &["number", "count", "amount", "quantity"],
+    &["identifier", "id"],
+    &["information", "info", "detail", "data"],
+    &["rating", "review", "score", "rank", "ranking"],
+    &["comment", "note", "remark", "reply"],
+    &["size", "dimension", "width", "height"],
+    &["delay", "wait", "sleep"],
+    &["command", "shell", "terminal", "console"],
+];
+
+static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
+    let mut by_stem: HashMap<String, Vec<String>> = HashMap::new();
+    for meaning in MEANINGS {
+        let stems: Vec<String> = meaning.iter().map(|word| stem(word).into_owned()).collect();
+        for stem in &stems {
+            let others = stems.iter().filter(|other| *other != stem).cloned();
+            by_stem.entry(stem.clone()).or_default().extend(others);
+        }
+    }
+    by_stem
+});
+
+/// Other words for a stem, as stems.
+pub(super) fn synonyms(stem: &str) -> &'static [String] {
+    BY_STEM.get(stem).map_or(&[], Vec::as_slice)
+}

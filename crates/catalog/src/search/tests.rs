@@ -1,0 +1,255 @@
+//! What the index and the ranking promise.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+/// Tools with a name, keywords and a description, in the order of their slots.
+fn index(tools: &[(&str, &[&str], &str)]) -> SearchIndex {
+    let mut index = SearchIndex::default();
+    for (slot, tool) in (0..).zip(tools) {
+        index.put(slot, &document(tool));
+    }
+    index
+}
+
+fn document((name, keywords, description): &(&str, &[&str], &str)) -> Document {
+    let mut document = Document::new(name, name);
+    keywords.iter().for_each(|keyword| document.keyword(keyword));
+    document.text(Field::Description, description);
+    document
+}
+
+fn all(index: &SearchIndex) -> ToolSet {
+    (0..index.slots() as Slot).filter(|slot| !index.id(*slot).is_empty()).collect()
+}
+
+/// What is found, with its score.
+fn found<'a>(index: &'a SearchIndex, query: &str) -> Vec<(&'a str, f32)> {
+    let found = search(&[(index, &all(index))], query, 10);
+    found.into_iter().map(|it| (index.id(it.slot), it.score)).collect()
+}
+
+fn first<'a>(index: &'a SearchIndex, query: &str) -> &'a str {
+    found(index, query).first().map_or("", |(id, _)| id)
+}
+
+#[test]
+fn a_query_of_one_word_is_worth_what_the_table_says() {
+    let index = index(&[
+        ("order", &[], ""),
+        ("order_pizza", &[], ""),
+        ("a", &["Order"], ""),
+        ("reorder", &[], ""),
+        ("b", &["my orders"], ""),
+        ("c", &[], "Takes an order."),
+        ("d", &[], "For reordering."),
+        ("odrer", &[], ""),
+        ("other", &["x"], "y"),
+    ]);
+    assert_eq!(
+        found(&index, " ORDER "),
+        [
+            ("order", 1.0),
+            ("order_pizza", 0.9),
+            ("a", 0.85),
+            ("reorder", 0.8),
+            ("b", 0.7),
+            ("c", 0.6),
+            ("d", 0.5),
+            ("odrer", 0.4 * 0.8),
+        ]
+    );
+}
+
+#[test]
+fn a_name_is_found_however_it_is_written_and_with_a_slip() {
+    let index = index(&[
+        ("read_file", &[], "Get the content"),
+        ("readSheet", &[], "Reads a file with a sheet"),
+        ("write_file", &[], "Put the content"),
+    ]);
+    for query in ["read_file", "readFile", "Read File", "read-file", "raed file", "readfil"] {
+        assert_eq!(first(&index, query), "read_file", "{query}");
+    }
+    assert_eq!(found(&index, "readFile")[0].1, 0.95);
+}
+
+#[test]
+fn words_are_found_by_their_stem_with_a_typo_and_by_another_of_the_same_meaning() {
+    let index = index(&[
+        ("weather", &[], "Tells the temperature of tomorrow"),
+        ("remove_user", &[], "For administrators"),
+        ("invoices", &[], "Creates bills for customers"),
+    ]);
+    for (query, name) in [
+        ("temperatures for tomorow", "weather"),
+        ("please delete this person", "remove_user"),
+        ("I want to create a bill", "invoices"),
+    ] {
+        assert_eq!(first(&index, query), name, "{query}");
+    }
+    assert!(found(&index, "quantum chromodynamics").is_empty());
+    assert!(found(&index, "").is_empty() && found(&index, " \u{0} ?! ").is_empty());
+}
+
+#[test]
+fn arguments_and_their_examples_are_searched_as_deep_as_people_look() {
+    let mut index = SearchIndex::default();
+    let mut document = Document::new("a", "do_it");
+    document.arguments(&json!({"properties": {
+        "iban": {"type": "string", "description": "Where money goes"},
+        "mode": {"enum": ["express"]},
+        "to": {"properties": {"town": {"description": "A municipality"}}},
+    }}));
+    index.put(0, &document);
+    index.put(1, &Document::new("b", "other"));
+    for query in ["which iban", "money goes", "express mode", "some town", "municipality there"] {
+        assert_eq!(first(&index, query), "a", "{query}");
+    }
+}
+
+#[test]
+fn other_languages_are_searched_too() {
+    let index = index(&[
+        ("a", &[], "天気予報を調べる"),
+        ("b", &[], "Größe einer Datei ändern"),
+        ("c", &[], "найти файл"),
+    ]);
+    for (query, name) in [("東京の天気", "a"), ("GRÖSSE größe ändern", "b"), ("Файл найти", "c")]
+    {
+        assert_eq!(first(&index, query), name, "{query}");
+    }
+}
+
+#[test]
+fn several_indexes_are_searched_as_one() {
+    let [one, two] = [("pay", "Pays a bill"), ("bill", "Writes a bill")].map(|(name, text)| {
+        let mut index = SearchIndex::default();
+        index.put(0, &document(&(name, &[], text)));
+        index
+    });
+    let both = index(&[("pay", &[], "Pays a bill"), ("bill", &[], "Writes a bill")]);
+    for query in ["bill", "write bills", "pay the bill"] {
+        let apart = search(&[(&one, &all(&one)), (&two, &all(&two))], query, 10);
+        let apart: Vec<_> =
+            apart.iter().map(|it| ([&one, &two][it.part].id(it.slot), it.score)).collect();
+        assert_eq!(apart, found(&both, query), "{query}");
+    }
+}
+
+#[test]
+fn whatever_is_asked_is_answered_soon() {
+    let index = index(&[("a.*b", &["("], "Some text"), ("grep", &[], "Finds [a-z]+ in files")]);
+    let queries = [
+        "x".repeat(1 << 20),
+        "find files ".repeat(100_000),
+        (0..10_000).map(|number| format!("w{number} ")).collect(),
+        "\u{0}\u{7f}\n\t\u{202e}\u{feff}".repeat(1_000),
+        ".*(a+)+$ [[[ \\ {{{ %s ' \" ; --".repeat(1_000),
+        "🦀🦀🦀 é̩̍̏".repeat(1_000),
+    ];
+    for query in &queries {
+        let begin = std::time::Instant::now();
+        search(&[(&index, &all(&index))], query, 10);
+        assert!(begin.elapsed().as_millis() < 500, "{:?}", query.get(..20));
+    }
+    assert_eq!(first(&index, ".*"), "a.*b");
+    assert_eq!(first(&index, "("), "a.*b");
+}
+
+/// Few words, so that tools have much in common.
+fn words() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        Just("create"),
+        Just("creates"),
+        Just("make"),
+        Just("file"),
+        Just("flie"),
+        Just("filename"),
+        Just("report"),
+        Just("reports"),
+        Just("the"),
+        Just("get"),
+        Just("retrieve"),
+    ];
+    proptest::collection::vec(word, 1..5).prop_map(|words| words.join(" "))
+}
+
+fn tools() -> impl Strategy<Value = Vec<(String, String, String)>> {
+    let name = words().prop_map(|words| words.replace(' ', "_"));
+    proptest::collection::vec((name, words(), words()), 1..12)
+}
+
+fn numbered(number: usize, (name, keyword, description): &(String, String, String)) -> Document {
+    let mut document = Document::new(&format!("{number:03}"), name);
+    document.keyword(keyword);
+    document.text(Field::Description, description);
+    document
+}
+
+proptest! {
+    #[test]
+    fn nothing_is_learnt_of_tools_that_are_not_searched(
+        tools in tools(), more in tools(), query in words(), limit in 1_usize..6,
+    ) {
+        // Alone, and among others that stand between them.
+        let (mut alone, mut among) = (SearchIndex::default(), SearchIndex::default());
+        for (number, tool) in more.iter().enumerate() {
+            among.put(2 * number as Slot + 1, &numbered(900 + number, tool));
+        }
+        for (number, tool) in tools.iter().enumerate() {
+            alone.put(number as Slot, &numbered(number, tool));
+            among.put(2 * number as Slot, &numbered(number, tool));
+        }
+        let few: ToolSet = (0..tools.len() as Slot).map(|slot| 2 * slot).collect();
+        let one = search(&[(&alone, &all(&alone))], &query, limit);
+        let two = search(&[(&among, &few)], &query, limit);
+        let seen = |index: &SearchIndex, found: &[Found]| -> Vec<(String, u32)> {
+            found.iter().map(|it| (index.id(it.slot).to_owned(), it.score.to_bits())).collect()
+        };
+        prop_assert_eq!(seen(&alone, &one), seen(&among, &two));
+    }
+
+    #[test]
+    fn an_index_that_was_changed_is_as_one_that_was_made_so(
+        before in tools(), after in tools(), gone in proptest::collection::btree_set(0_u32..12, 0..5), query in words(),
+    ) {
+        let (mut changed, mut fresh) = (SearchIndex::default(), SearchIndex::default());
+        for (number, tool) in before.iter().enumerate() {
+            changed.put(number as Slot, &numbered(number, tool));
+        }
+        let kept = changed.clone();
+        let is_before = found(&kept, &query).into_iter().map(|(id, score)| (id.to_owned(), score)).collect::<Vec<_>>();
+        for slot in 0..before.len().max(after.len()) as Slot {
+            changed.remove(slot);
+        }
+        for (number, tool) in after.iter().enumerate().filter(|(number, _)| !gone.contains(&(*number as Slot))) {
+            changed.put(number as Slot, &numbered(number, tool));
+            fresh.put(number as Slot, &numbered(number, tool));
+        }
+        prop_assert_eq!(found(&changed, &query), found(&fresh, &query));
+        let still: Vec<_> = found(&kept, &query).into_iter().map(|(id, score)| (id.to_owned(), score)).collect();
+        prop_assert_eq!(is_before, still);
+        // Nothing is left of words that nobody has.
+        for slot in 0..12 {
+            changed.remove(slot);
+        }
+        prop_assert!(changed.is_bare());
+    }
+
+    #[test]
+    fn scores_are_above_0_and_at_most_1_and_fall(tools in tools(), query in words()) {
+        let documents: Vec<_> = tools.iter().enumerate().map(|(number, tool)| numbered(number, tool)).collect();
+        let mut index = SearchIndex::default();
+        (0..).zip(&documents).for_each(|(slot, document)| index.put(slot, document));
+        let scores: Vec<f32> = found(&index, &query).iter().map(|(_, score)| *score).collect();
+        prop_assert!(scores.iter().all(|score| 0.0 < *score && *score <= 1.0));
+        prop_assert!(scores.is_sorted_by(|one, two| two <= one));
+        let ids: BTreeSet<&str> = found(&index, &query).iter().map(|(id, _)| *id).collect();
+        prop_assert_eq!(ids.len(), scores.len());
+    }
+}

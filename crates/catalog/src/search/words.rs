@@ -1,0 +1,105 @@
+//! Texts → words: split at everything that is no letter or digit, at case changes and between letters and digits, in lower
+//! case. What was split is a word as a whole too: `base64` is `base`, `64` and `base64`.
+//!
+//! Scripts that do not separate words give every two neighbouring characters, which finds words of any length.
+
+/// The longest word that counts, in characters. The rest of a longer one is left out.
+const LONGEST: usize = 48;
+
+/// Calls `each` with every word of a text, in order, the parts of a compound before the whole.
+pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
+    let (mut run, mut lower) = (Vec::new(), String::new());
+    for character in text.chars().chain([' ']) {
+        if character.is_alphanumeric() {
+            if run.len() < LONGEST {
+                run.push(character);
+            }
+        } else if !run.is_empty() {
+            each_part(&run, &mut lower, &mut each);
+            run.clear();
+        }
+    }
+}
+
+/// A text in lower case without anything between its words: the same for `read_file`, `readFile` and `Read file`.
+pub(super) fn squashed(text: &str) -> String {
+    let kept = text.chars().filter(|character| character.is_alphanumeric()).take(LONGEST);
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+fn each_part(run: &[char], lower: &mut String, each: &mut impl FnMut(&str)) {
+    let mut emit = |part: &[char]| {
+        lower.clear();
+        lower.extend(part.iter().flat_map(|character| character.to_lowercase()));
+        each(lower);
+    };
+    let mut start = 0;
+    for end in 1..=run.len() {
+        if end < run.len() && !is_border(run, end) {
+            continue;
+        }
+        let part = &run[start..end];
+        match part.first().is_some_and(|first| is_unspaced(*first)) && 2 < part.len() {
+            true => part.windows(2).for_each(&mut emit),
+            false => emit(part),
+        }
+        if 0 < start && end == run.len() && !run.iter().any(|character| is_unspaced(*character)) {
+            emit(run);
+        }
+        start = end;
+    }
+}
+
+/// Whether a word ends before this character: `read|File`, `HTTP|Server`, `base|64`, `東京|tower`.
+fn is_border(run: &[char], at: usize) -> bool {
+    let (before, here) = (run[at - 1], run[at]);
+    let is_next_lower = run.get(at + 1).is_some_and(|next| next.is_lowercase());
+    before.is_lowercase() && here.is_uppercase()
+        || before.is_uppercase() && here.is_uppercase() && is_next_lower
+        || before.is_numeric() != here.is_numeric()
+        || is_unspaced(before) != is_unspaced(here)
+}
+
+/// Chinese, Japanese, Thai, Lao, Burmese, Khmer: what is written without spaces between words.
+fn is_unspaced(character: char) -> bool {
+    matches!(character,
+        '\u{0e00}'..='\u{0eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}'
+        | '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        let mut words = Vec::new();
+        each_word(text, |word| words.push(word.to_owned()));
+        words
+    }
+
+    #[test]
+    fn names_are_split_where_people_see_words() {
+        assert_eq!(words("read_file"), ["read", "file"]);
+        assert_eq!(words("pets.list-all"), ["pets", "list", "all"]);
+        assert_eq!(words("getUserID"), ["get", "user", "id", "getuserid"]);
+        assert_eq!(words("HTTPServer"), ["http", "server", "httpserver"]);
+        assert_eq!(words("base64"), ["base", "64", "base64"]);
+        assert_eq!(words("What's up?"), ["what", "s", "up"]);
+        assert!(words(" \u{0}\n.*[](){}^$ ").is_empty());
+    }
+
+    #[test]
+    fn other_scripts_have_words_too() {
+        assert_eq!(words("Größe ÄNDERN"), ["größe", "ändern"]);
+        assert_eq!(words("найти Файл"), ["найти", "файл"]);
+        assert_eq!(words("天気予報"), ["天気", "気予", "予報"]);
+        assert_eq!(words("東京Tower"), ["東京", "tower"]);
+    }
+
+    #[test]
+    fn what_is_endless_ends() {
+        assert_eq!(words(&"a".repeat(1_000_000)), ["a".repeat(LONGEST)]);
+        assert_eq!(squashed("Read file"), squashed("readFile"));
+    }
+}

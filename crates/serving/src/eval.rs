@@ -1,0 +1,123 @@
+//! `toolcrib eval search`: how often search finds the right tools, on anybody's own tools and queries.
+
+mod cross;
+mod example;
+mod figures;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+use catalog::search::{SearchIndex, Weights, search as find};
+use catalog::tool_set::ToolSet;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::cli::{self, Ended};
+use crate::failure::Failure;
+use crate::out::{self, counted};
+use crate::target;
+use example::{Query, Tool};
+use figures::{Figures, Measured};
+
+/// The longest file.
+const LIMIT: u64 = 1 << 30;
+/// How many tools are found for each query.
+const FOUND: usize = 10;
+
+/// What is searched: all tools in one index, and each subset as a set.
+struct World {
+    tools: Vec<Tool>,
+    index: SearchIndex,
+    subsets: BTreeMap<String, ToolSet>,
+    all: ToolSet,
+    queries: Vec<Query>,
+}
+
+pub(crate) fn search(arguments: &cli::EvalSearch) -> Result<Ended, Failure> {
+    let world = World::new(lines(&arguments.tools)?, lines(&arguments.queries)?);
+    if arguments.cross_validate {
+        let validated = cross::validate(&world);
+        match arguments.json.json {
+            true => out::print_json(&validated)?,
+            false => out::print(&cross::text(&validated))?,
+        }
+        return Ok(Ended::Fine);
+    }
+    let (mut ranked, mut times) = (Vec::new(), Vec::new());
+    for query in &world.queries {
+        let begin = Instant::now();
+        ranked.push(world.ranked(&world.index, query));
+        times.push(begin.elapsed().as_secs_f64() * 1e6);
+    }
+    times.sort_by(f64::total_cmp);
+    let of_times = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+    let measured: Vec<Measured> =
+        world.queries.iter().zip(&ranked).map(|(query, ranked)| query.measure(ranked)).collect();
+    let figures = Figures::natural(&world.queries, &measured);
+    let (name, typo) = (
+        Figures::of_kind("name", &world.queries, &measured),
+        Figures::of_kind("typo", &world.queries, &measured),
+    );
+    if !arguments.json.json {
+        let (tools, queries) = (world.tools.len(), world.queries.len());
+        let (tools, queries) =
+            (counted(tools, "tool", "tools"), counted(queries, "query", "queries"));
+        let rows = [("natural", figures), ("name", name), ("typo", typo)];
+        let text = format!("{tools}, {queries}; half of them in {:.0} µs\n", of_times(50));
+        out::print(&(text + &figures::table(&rows)))?;
+        return Ok(Ended::Fine);
+    }
+    let mut answer = json!({"tools": world.tools.len(), "queries": world.queries.len()});
+    if let (Some(answer), Value::Object(figures)) = (answer.as_object_mut(), figures.json()) {
+        answer.extend(figures);
+        answer.insert("p50_us".to_owned(), of_times(50).into());
+        answer.insert("p99_us".to_owned(), of_times(99).into());
+        answer.insert("name".to_owned(), name.json());
+        answer.insert("typo".to_owned(), typo.json());
+        let ranked = world.queries.iter().zip(&ranked);
+        let ranked =
+            ranked.map(|(query, names)| json!({"query_id": query.query_id, "ranked": names}));
+        answer.insert("ranked".to_owned(), ranked.collect());
+    }
+    out::print_json(&answer)?;
+    Ok(Ended::Fine)
+}
+
+impl World {
+    fn new(tools: Vec<Tool>, queries: Vec<Query>) -> Self {
+        let mut index = SearchIndex::with(Weights::default());
+        let mut subsets: BTreeMap<String, ToolSet> = BTreeMap::new();
+        for (slot, tool) in (0..).zip(&tools) {
+            index.put(slot, &tool.document());
+            subsets.entry(tool.subset.clone()).or_default().set(slot, true);
+        }
+        let all = (0..).zip(&tools).map(|(slot, _)| slot).collect();
+        Self { tools, index, subsets, all, queries }
+    }
+
+    /// The names of what is found, best first.
+    fn ranked(&self, index: &SearchIndex, query: &Query) -> Vec<&str> {
+        let none = ToolSet::default();
+        let among = match &query.subset {
+            Some(subset) => self.subsets.get(subset).unwrap_or(&none),
+            None => &self.all,
+        };
+        let found = find(&[(index, among)], &query.query, FOUND);
+        found.iter().filter_map(|it| Some(&*self.tools.get(it.slot as usize)?.name)).collect()
+    }
+}
+
+fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
+    let bytes = target::from_file(path, LIMIT)?;
+    let lines = bytes.split(|byte| *byte == b'\n').zip(1..);
+    let lines = lines.filter(|(line, _)| !line.trim_ascii().is_empty());
+    let read = |(line, number): (&[u8], usize)| {
+        serde_json::from_slice(line).map_err(|source| Failure::Line {
+            path: path.to_owned(),
+            line: number,
+            source,
+        })
+    };
+    lines.map(read).collect()
+}

@@ -1,0 +1,101 @@
+//! Tools and queries as they stand in files, and how well an answer fits a query.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::search::{Document, Field};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::figures::Measured;
+
+#[derive(Deserialize)]
+pub(super) struct Tool {
+    pub(super) name: String,
+    #[serde(default)]
+    pub(super) subset: String,
+    /// Its name within its server, if `name` has both.
+    #[serde(default)]
+    tool: Option<String>,
+    #[serde(default, alias = "source")]
+    server: String,
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    keywords: Vec<String>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default, alias = "inputSchema")]
+    input_schema: Value,
+}
+
+impl Tool {
+    pub(super) fn document(&self) -> Document {
+        let mut document = Document::new(&self.name, self.tool.as_deref().unwrap_or(&self.name));
+        document.text(Field::Title, &self.title);
+        document.text(Field::Source, &self.server);
+        document.text(Field::Description, &self.description);
+        self.keywords.iter().chain(&self.tags).for_each(|keyword| document.keyword(keyword));
+        document.arguments(&self.input_schema);
+        document
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Query {
+    pub(super) query_id: Value,
+    pub(super) query: String,
+    #[serde(default)]
+    pub(super) subset: Option<String>,
+    #[serde(default)]
+    pub(super) kind: String,
+    relevant: Vec<String>,
+    /// Needs, each met by any of its names; without them, every relevant name is one.
+    #[serde(default)]
+    groups: Vec<Vec<String>>,
+    #[serde(default)]
+    grades: BTreeMap<String, f64>,
+}
+
+impl Query {
+    /// How well an answer of different names fits.
+    pub(super) fn measure(&self, ranked: &[&str]) -> Measured {
+        let place = |name: &String| ranked.iter().position(|found| *found == name.as_str());
+        let first: Vec<Option<usize>> = match self.groups.is_empty() {
+            true => self.relevant.iter().map(place).collect(),
+            false => self.groups.iter().map(|need| need.iter().filter_map(place).min()).collect(),
+        };
+        let recall = |within: usize| {
+            let met = first.iter().flatten().filter(|place| **place < within).count();
+            met as f64 / first.len().max(1) as f64
+        };
+        let is_relevant = |name: &&str| self.relevant.iter().any(|relevant| relevant == name);
+        let best = ranked.iter().take(10).position(is_relevant);
+        Measured {
+            recall: [recall(1), recall(5), recall(10)],
+            ndcg: self.ndcg(ranked, &first),
+            mrr: best.map_or(0.0, |place| 1.0 / (place + 1) as f64),
+        }
+    }
+
+    fn ndcg(&self, ranked: &[&str], first: &[Option<usize>]) -> f64 {
+        let discount = |place: usize| ((place + 2) as f64).log2();
+        let (gained, ideal): (f64, f64) = if self.grades.is_empty() {
+            // Two needs that are met by one tool count once.
+            let met: BTreeSet<usize> =
+                first.iter().flatten().copied().filter(|it| *it < 10).collect();
+            let ideal = (0..first.len().min(10)).map(|place| 1.0 / discount(place)).sum();
+            (met.into_iter().map(|place| 1.0 / discount(place)).sum(), ideal)
+        } else {
+            let grade = |name: &&str| self.grades.get(*name).copied().unwrap_or_default();
+            let mut grades: Vec<f64> = self.grades.values().copied().collect();
+            grades.sort_by(|one, two| two.total_cmp(one));
+            let sum = |grades: &mut dyn Iterator<Item = f64>| -> f64 {
+                grades.take(10).enumerate().map(|(place, grade)| grade / discount(place)).sum()
+            };
+            (sum(&mut ranked.iter().map(grade)), sum(&mut grades.into_iter()))
+        };
+        if ideal == 0.0 { 0.0 } else { (gained / ideal).min(1.0) }
+    }
+}

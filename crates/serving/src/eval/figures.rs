@@ -1,0 +1,94 @@
+//! Figures: means over the queries of a subset, then over subsets, so that a large one does not outvote the others.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::example::Query;
+
+/// Of one query.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Measured {
+    /// Within 1, 5 and 10.
+    pub(super) recall: [f64; 3],
+    pub(super) ndcg: f64,
+    pub(super) mrr: f64,
+}
+
+/// Of many.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Figures {
+    pub(super) queries: usize,
+    pub(super) mean: Measured,
+}
+
+impl Measured {
+    fn add(&mut self, other: &Self, share: f64) {
+        for (one, two) in self.recall.iter_mut().zip(other.recall) {
+            *one += two * share;
+        }
+        self.ndcg += other.ndcg * share;
+        self.mrr += other.mrr * share;
+    }
+}
+
+impl Figures {
+    /// Of queries in somebody's own words.
+    pub(super) fn natural(queries: &[Query], measured: &[Measured]) -> Self {
+        Self::natural_where(queries, measured, |_| true)
+    }
+
+    /// The same of those at some places.
+    pub(super) fn natural_where(
+        queries: &[Query],
+        measured: &[Measured],
+        counts: impl Fn(usize) -> bool,
+    ) -> Self {
+        Self::of(queries, measured, |number, query| {
+            !["name", "typo"].contains(&query.kind.as_str()) && counts(number)
+        })
+    }
+
+    pub(super) fn of_kind(kind: &str, queries: &[Query], measured: &[Measured]) -> Self {
+        Self::of(queries, measured, |_, query| query.kind == kind)
+    }
+
+    fn of(
+        queries: &[Query],
+        measured: &[Measured],
+        counts: impl Fn(usize, &Query) -> bool,
+    ) -> Self {
+        let mut subsets: BTreeMap<Option<&str>, Vec<&Measured>> = BTreeMap::new();
+        for (number, (query, measured)) in queries.iter().zip(measured).enumerate() {
+            if !counts(number, query) {
+                continue;
+            }
+            subsets.entry(query.subset.as_deref()).or_default().push(measured);
+        }
+        let mut figures = Self::default();
+        for of_subset in subsets.values() {
+            figures.queries += of_subset.len();
+            let share = 1.0 / of_subset.len() as f64 / subsets.len() as f64;
+            of_subset.iter().for_each(|measured| figures.mean.add(measured, share));
+        }
+        figures
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let [recall_1, recall_5, recall_10] = self.mean.recall;
+        json!({
+            "recall@1": recall_1, "recall@5": recall_5, "recall@10": recall_10,
+            "ndcg@10": self.mean.ndcg, "mrr": self.mean.mrr,
+        })
+    }
+}
+
+pub(super) fn table(rows: &[(&str, Figures)]) -> String {
+    let columns = ["KIND", "QUERIES", "RECALL@1", "RECALL@5", "RECALL@10", "NDCG@10", "MRR"];
+    let rows = rows.iter().filter(|(_, figures)| 0 < figures.queries).map(|(kind, figures)| {
+        let Measured { recall: [one, five, ten], ndcg, mrr } = figures.mean;
+        let numbers = [one, five, ten, ndcg, mrr].map(|number| format!("{number:.3}"));
+        [(*kind).to_owned(), figures.queries.to_string()].into_iter().chain(numbers).collect()
+    });
+    crate::table::section("Found", &columns, rows.collect())
+}

@@ -1,0 +1,91 @@
+//! How long a list is, over a catalog in memory with a record of calls.
+
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use model::{Inventory, Manifest, Schema};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use toolcrib::{
+    Catalog, Command, Context, JournalPlace, MemoryRecords, Options, RecordOptions, Recorder,
+    SystemClock, Toolcrib,
+};
+use upstream::egress::Egress;
+use upstream::http::HttpClient;
+
+use super::*;
+
+fn from_json<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_str(&value.to_string()).unwrap()
+}
+
+/// Everybody has these tools, which nobody can call.
+async fn app(tools: &[&str]) -> App {
+    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+    let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+    let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+    let recorder = Recorder::start(Arc::new(MemoryRecords::default()), RecordOptions::default());
+    let options = Options { recorder: Some(recorder), ..Options::default() };
+    let crib = Toolcrib::new(catalog, client, SystemClock, options);
+    let manifest = |name: &&str| {
+        let execution =
+            json!({"mode": "sync_http", "url_template": format!("http://127.0.0.1:9/{name}")});
+        let manifest = Manifest {
+            name: (*name).into(),
+            title: None,
+            description: "x".repeat(400).into(),
+            method: "GET".into(),
+            path: "/".into(),
+            tags: Vec::new(),
+            input_schema: Schema::new(json!({"type": "object"})).unwrap(),
+            output_schema: None,
+            execution: from_json(execution),
+            deprecated: false,
+            security: None,
+            extra: Default::default(),
+        };
+        ((*name).to_owned(), manifest)
+    };
+    let inventory = Inventory::new("pets".parse().unwrap(), tools.iter().map(manifest)).unwrap();
+    let profile =
+        json!({"name": "pets", "url": "http://127.0.0.1:9", "settings": {"kind": "openapi"}});
+    let group = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"name": "*"}]});
+    let matcher = json!({"claim": "role", "operator": "equals", "value": "x"});
+    let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
+    for command in [
+        Command::Source("pets".parse().unwrap(), SourceCommand::Register(from_json(profile))),
+        Command::Ingest { inventory: Box::new(inventory), force: false },
+        Command::Group("all".parse().unwrap(), GroupCommand::Create(Box::new(from_json(group)))),
+        Command::Policy("all".parse().unwrap(), PolicyCommand::Define(from_json(policy))),
+    ] {
+        crib.catalog().execute(command, Context::by("test"), None).await.unwrap();
+    }
+    crate::router::doors(crib, crate::Options::default()).1
+}
+
+#[tokio::test]
+async fn a_list_that_is_too_long_has_the_most_used_tools_that_fit() {
+    let app = app(&["a", "b", "c", "d", "e", "f", "g", "h"]).await;
+    let agent = Agent { subject: "ada".into(), claims: Arc::new(from_json(json!({"role": "x"}))) };
+    let sight = |budget| Sight { group: None, mode: Mode::Auto, format: Format::Mcp, budget };
+    let names = |view: &AgentView| -> Vec<String> {
+        view.list().iter().map(|tool| tool.name().to_owned()).collect()
+    };
+    let whole = Format::Mcp.list(&app, &app.crib.view(&agent)).bytes.len() as u64;
+    let two = Format::Mcp.list(&app, &app.crib.view(&agent).by_search()).bytes.len() as u64;
+    assert_eq!(names(&sight(whole / TOKEN + 1).of(&app, &agent).unwrap()).len(), 8);
+    let budget = (two + 1_100) / TOKEN;
+    let before = sight(budget).of(&app, &agent).unwrap();
+    assert_eq!(names(&before), ["tool_search", "execute_tool"]);
+    for name in ["g", "g", "g", "c", "c", "a"] {
+        app.crib.view(&agent).call(name, Map::new()).await.unwrap();
+    }
+    app.crib.count_usage().await;
+    let now = sight(budget).of(&app, &agent).unwrap();
+    assert_eq!(names(&now), ["tool_search", "execute_tool", "c", "g"]);
+    let list = Format::Mcp.list(&app, &now).bytes;
+    assert!(list.len() as u64 <= budget * TOKEN, "{}", list.len());
+    assert_eq!(now.stamp(), sight(budget).of(&app, &agent).unwrap().stamp());
+    // Who has a list is not told of another because somebody called something.
+    assert!(sight(budget).like(&app, &agent, &before).unwrap().is_as(&before));
+}

@@ -1,0 +1,76 @@
+//! Search, measured on somebody's own examples.
+
+use serde_json::{Value, json};
+
+use crate::support::Folder;
+
+fn lines(values: &[Value]) -> String {
+    values.iter().map(|value| format!("{value}\n")).collect()
+}
+
+fn folder() -> Folder {
+    let folder = Folder::empty();
+    let tools = [
+        json!({"name": "shop__get_price", "tool": "get_price", "server": "shop", "subset": "a", "description": "What it costs"}),
+        json!({"name": "add_item", "subset": "a", "description": "Puts a thing into the basket", "keywords": ["cart"]}),
+        json!({"name": "weather", "subset": "b", "description": "Rain or sun", "input_schema":
+            {"properties": {"town": {"description": "Which municipality"}}}}),
+        json!({"name": "basket", "subset": "b", "description": "Weaves a basket"}),
+    ];
+    let queries = [
+        json!({"query_id": "1", "subset": "a", "kind": "nl", "query": "put it into my basket", "relevant": ["add_item"]}),
+        json!({"query_id": "2", "subset": "a", "kind": "nl", "query": "the price of the thing", "relevant": ["add_item", "shop__get_price"],
+            "groups": [["add_item", "shop__get_price"], ["nothing"]]}),
+        json!({"query_id": "3", "subset": "b", "kind": "nl", "query": "will there be rain in this municipality", "relevant": ["weather"],
+            "grades": {"weather": 2, "basket": 1}}),
+        json!({"query_id": "4", "subset": "b", "kind": "typo", "query": "wether", "relevant": ["weather"]}),
+        json!({"query_id": "5", "kind": "nl", "query": "baskets", "relevant": ["basket"]}),
+    ];
+    folder.write("tools.jsonl", lines(&tools));
+    folder.write("queries.jsonl", lines(&queries));
+    folder
+}
+
+const EVAL: &str = "eval search --tools tools.jsonl --queries queries.jsonl";
+
+#[test]
+fn search_is_measured_as_the_usual_evaluators_do() {
+    let output = folder().run(&format!("{EVAL} --json")).output();
+    let answer: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((&answer["tools"], &answer["queries"]), (&json!(4), &json!(5)));
+    assert_eq!(answer["ranked"][0], json!({"query_id": "1", "ranked": ["add_item"]}));
+    // A query without a subset is searched among all tools.
+    assert_eq!(answer["ranked"][4]["ranked"], json!(["basket", "add_item"]));
+    let near = |member: &str, expected: f64| {
+        let got = answer[member].as_f64().unwrap();
+        assert!((got - expected).abs() < 1e-9, "{member}: {got} is not {expected}");
+    };
+    // Subset a: all of one query and one need of two of the other; b: one of two grades; and the one without a subset.
+    let (second, ideal) = (1.0 / 3_f64.log2(), 1.0 + 1.0 / 3_f64.log2());
+    near("recall@1", (0.75 + 1.0 + 1.0) / 3.0);
+    near("recall@10", (0.75 + 1.0 + 1.0) / 3.0);
+    near("ndcg@10", ((1.0 + 1.0 / ideal) / 2.0 + 2.0 / (2.0 + second) + 1.0) / 3.0);
+    near("mrr", 1.0);
+    assert_eq!(answer["typo"]["recall@1"], 1.0);
+    assert!(0.0 < answer["p50_us"].as_f64().unwrap() && answer["p99_us"].is_f64());
+}
+
+#[test]
+fn other_weights_are_tried_on_queries_they_were_not_chosen_by() {
+    let output = folder().run(&format!("{EVAL} --cross-validate --json")).output();
+    let answer: Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(answer["folds"].as_array().unwrap().len(), 5);
+    assert!(answer["usual"].is_f64() && answer["unseen"].is_f64());
+}
+
+#[test]
+fn a_line_that_cannot_be_read_is_named() {
+    let folder = folder();
+    folder.write(
+        "queries.jsonl",
+        "{\"query_id\": 1, \"query\": \"a\", \"relevant\": []}\n\n{\"query\": 7}\n",
+    );
+    let run = folder.run(EVAL);
+    assert_eq!(run.code, Some(1));
+    assert!(run.seen().contains("line 3 of `queries.jsonl` cannot be used"), "{}", run.seen());
+}

@@ -1,0 +1,55 @@
+//! The tools that are called most, for lists that have room for only a few (requirement A6).
+//!
+//! Counted over all callers, looked up now and then: a list that changed with every call would be read again with every call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use model::ToolId;
+
+use crate::record::Recorder;
+
+/// How many are known.
+const MOST: usize = 1_000;
+/// How often they are looked up.
+const EVERY: Duration = Duration::from_secs(10 * 60);
+
+/// The tools that are called most.
+#[derive(Default)]
+pub(crate) struct MostUsed(ArcSwap<Ranking>);
+
+/// Their order at one time.
+#[derive(Debug, Default)]
+pub(crate) struct Ranking {
+    /// Another number, another order.
+    pub(crate) number: u64,
+    pub(crate) ids: Vec<ToolId>,
+}
+
+impl MostUsed {
+    pub(crate) fn now(&self) -> Arc<Ranking> {
+        self.0.load_full()
+    }
+
+    pub(crate) async fn look_up(&self, recorder: &Recorder) {
+        let names = match recorder.records().most_used(MOST).await {
+            Ok(names) => names,
+            Err(error) => {
+                return tracing::warn!(%error, "the most used tools stay as they were: {error}");
+            }
+        };
+        let ids: Vec<ToolId> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        let before = self.now();
+        if before.ids != ids {
+            self.0.store(Arc::new(Ranking { number: before.number + 1, ids }));
+        }
+    }
+
+    pub(crate) async fn keep_up(&self, recorder: &Recorder) {
+        loop {
+            self.look_up(recorder).await;
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What a list has beside `tool_search` and `execute_tool` where all of it would be too long: the most used tools that
+//! there is room for (requirement A6).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use catalog::tool_set::{Slot, ToolSet};
+
+use super::{AgentView, ViewedTool};
+
+/// How many tools are looked at, at most: one that does not fit leaves room for smaller ones.
+const TRIED: usize = 200;
+
+/// Some tools of one agent.
+#[derive(Debug)]
+pub struct Beside {
+    /// No other has it.
+    number: u64,
+    slots: ToolSet,
+}
+
+impl Beside {
+    fn new(slots: ToolSet) -> Arc<Self> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        Arc::new(Self { number: NUMBER.fetch_add(1, Ordering::Relaxed), slots })
+    }
+
+    /// No tools.
+    pub fn nothing() -> Arc<Self> {
+        static NOTHING: LazyLock<Arc<Beside>> = LazyLock::new(|| Beside::new(ToolSet::default()));
+        Arc::clone(&NOTHING)
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        self.slots.contains(slot)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+}
+
+impl AgentView {
+    /// Names the order of the most used tools: what is chosen by one order can be kept under it.
+    pub fn usage_number(&self) -> u64 {
+        self.crib.most_used().number
+    }
+
+    /// The most used of the listed tools, as many as have room together; `size` says what one takes.
+    pub fn most_used(&self, room: u64, size: impl Fn(&ViewedTool) -> u64) -> Arc<Beside> {
+        let (ranking, mut left, mut slots) = (self.crib.most_used(), room, ToolSet::default());
+        let mine = ranking.ids.iter().filter_map(|id| self.snapshot.tool(id));
+        let mine = mine.filter(|entry| self.toolset.listed().contains(entry.slot)).take(TRIED);
+        for entry in mine {
+            let size = size(&self.viewed(entry));
+            if size <= left {
+                left -= size;
+                slots.set(entry.slot, true);
+            }
+        }
+        if slots.is_empty() { Beside::nothing() } else { Beside::new(slots) }
+    }
+}

@@ -1,0 +1,66 @@
+//! Search among an agent's own prompts and resources, each kind for itself.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use catalog::search::{Document, Field, Found, SearchIndex};
+use catalog::tool_set::{Slot, ToolSet};
+use model::Primitive;
+use serde_json::Value;
+
+use super::{MOST, rounded};
+use crate::provider::Listed;
+use crate::view::AgentView;
+
+/// A prompt or a resource that was found.
+#[derive(Clone, Debug)]
+pub struct OfferHit {
+    /// Which, as a list shows it.
+    pub offer: Arc<Listed>,
+    /// How well it fits, from 0 to 1.
+    pub score: f64,
+}
+
+impl AgentView {
+    /// The prompts, or the resources and their templates, that fit, best first. An empty query finds them all.
+    pub async fn search_offers(&self, kind: Primitive, query: &str, limit: usize) -> Vec<OfferHit> {
+        let (query, limit) = (query.trim(), limit.min(MOST));
+        let all = self.offers_of(kind);
+        if query.is_empty() {
+            let all = all.into_iter().take(limit);
+            return all.map(|(_, offer)| OfferHit { offer, score: 0.0 }).collect();
+        }
+        let (mut mine, mut provided) = (HashMap::new(), Vec::new());
+        for (slot, offer) in all {
+            match slot {
+                Some(slot) => drop(mine.insert(slot, offer)),
+                None => provided.push(offer),
+            }
+        }
+        let slots: ToolSet = mine.keys().copied().collect();
+        let others = (!provided.is_empty()).then(|| index(&provided));
+        let found = self.ranked(&slots, others.as_ref(), query, limit).await;
+        let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
+            let offer = match part {
+                0 => mine.get(&slot)?,
+                _ => provided.get(slot as usize)?,
+            };
+            Some(OfferHit { offer: Arc::clone(offer), score: rounded(score) })
+        });
+        hits.collect()
+    }
+}
+
+/// As [`super::index`] for tools.
+fn index(offers: &[Arc<Listed>]) -> (SearchIndex, ToolSet) {
+    let mut index = SearchIndex::default();
+    for (slot, offer) in (0..).zip(offers) {
+        let text = |member: &str| offer.shown.get(member).and_then(Value::as_str);
+        let mut document = Document::new(&offer.key, text("name").unwrap_or(&offer.key));
+        document.text(Field::Title, text("title").unwrap_or_default());
+        document.text(Field::Description, text("description").unwrap_or_default());
+        document.text(Field::Keyword, &offer.key);
+        index.put(slot, &document);
+    }
+    (index, (0..offers.len() as Slot).collect())
+}

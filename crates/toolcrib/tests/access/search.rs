@@ -1,0 +1,242 @@
+//! Search among an agent's own tools: the table, what is told of a hit, and an index that is never behind.
+
+use catalog::source::SourceCommand;
+use catalog::tool::{Override, ToolCommand};
+use model::{Inventory, Manifest, Primitive};
+use serde_json::{Value, json};
+use toolcrib::{AgentView, Command};
+
+use crate::world::{World, from_json, manifest};
+
+async fn found(view: &AgentView, query: &str) -> Vec<String> {
+    let hits = view.search(query, 10).await;
+    hits.iter().map(|hit| hit.tool.name().to_owned()).collect()
+}
+
+/// Everybody with the role `x` has all tools.
+async fn open_world(sources: &[(&str, &[&str])]) -> World {
+    let world = World::with_tools(sources).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    world
+}
+
+#[tokio::test]
+async fn the_best_fit_comes_first_by_the_table() {
+    let world = World::with_tools(&[(
+        "pets",
+        &["order", "order_pizza", "reorder", "cancel", "orders_old", "odrer"],
+    )])
+    .await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let hits = world.view(json!({"role": "x"})).search("Order", 10).await;
+    let shown: Vec<_> = hits.iter().map(|hit| (hit.tool.name(), hit.score)).collect();
+    assert_eq!(
+        shown[..4],
+        [("order", 1.0), ("order_pizza", 0.9), ("orders_old", 0.9), ("reorder", 0.8)]
+    );
+    assert_eq!(shown.len(), 5);
+    assert!(shown[4].0 == "odrer" && shown[4].1 < 0.4);
+    assert_eq!(world.view(json!({"role": "x"})).search("", 3).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_changed_tool_is_found_by_its_new_words_as_soon_as_the_change_is_acknowledged() {
+    let world = World::with_tools(&[("pets", &["a", "b"]), ("bills", &["c"])]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.group("some", json!({"tools": ["pets:a", "bills:c"]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    world.policy("some", json!({"role": "y"}), &["some"]).await;
+    let found = async |role: &str| {
+        found(&world.view(json!({"role": role})), "please brew me some coffees").await
+    };
+    assert!(found("x").await.is_empty());
+    let description = Some("Brews strong coffee".into());
+    let overridden = Override { description, ..Override::default() };
+    let change = ToolCommand::Override(overridden);
+    world.execute(Command::Tool("pets:b".parse().unwrap(), change)).await;
+    assert_eq!(found("x").await, ["b"]);
+    assert!(found("y").await.is_empty());
+    let back = ToolCommand::Override(Override::default());
+    world.execute(Command::Tool("pets:b".parse().unwrap(), back)).await;
+    assert!(found("x").await.is_empty());
+    let hits = world.view(json!({"role": "x"})).search("bills__c", 10).await;
+    assert_eq!((hits[0].tool.name(), hits[0].score), ("c", 1.0));
+}
+
+#[tokio::test]
+async fn an_agent_says_how_much_of_what_is_found_it_wants_to_read() {
+    let names = ["order_one", "order_two", "order_three"];
+    let world = World::with_tools(&[("shop", &names)]).await;
+    world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"}));
+    let search = async |arguments: Value| {
+        let arguments = arguments.as_object().unwrap().clone();
+        view.call("tool_search", arguments).await.unwrap().result.unwrap()
+    };
+    let members = |found: &Value, index: usize| -> Vec<String> {
+        found["tools"][index].as_object().unwrap().keys().cloned().collect()
+    };
+    let full = ["name", "description", "score", "input_schema"];
+    assert_eq!(members(&search(json!({"query": "order"})).await, 0), full);
+    let summary = search(json!({"query": "order", "detail": "summary"})).await;
+    assert_eq!(members(&summary, 0), ["name", "description", "score"]);
+    let short = search(json!({"query": "order", "detail": "names"})).await;
+    assert_eq!(members(&short, 2), ["name", "score"]);
+    assert_eq!(short["call_with"], "execute_tool");
+    // The best is told in full, and what does not fit is said to be there.
+    let little = search(json!({"query": "order", "max_tokens": 60})).await;
+    let told = little["tools"].as_array().unwrap().len() as u64;
+    assert!((1..=3).contains(&told), "{little}");
+    assert!(little.to_string().len() <= 4 * 60 + 60, "{little}");
+    assert_eq!(little["left_out"].as_u64().unwrap_or_default(), 3 - told);
+}
+
+#[tokio::test]
+async fn a_view_finds_what_was_there_when_it_was_taken() {
+    let world = open_world(&[("pets", &["walk_dog", "feed_cat"])]).await;
+    let before = world.view(json!({"role": "x"}));
+    assert_eq!(found(&before, "walk the dog").await, ["walk_dog"]);
+    // Another tool gets the place of one that is gone.
+    world.execute(Command::Source("pets".parse().unwrap(), SourceCommand::Remove)).await;
+    let profile =
+        json!({"name": "zoo", "url": "https://z.example", "settings": {"kind": "openapi"}});
+    let register = SourceCommand::Register(from_json(profile));
+    world.execute(Command::Source("zoo".parse().unwrap(), register)).await;
+    let tools =
+        ["ride_lion", "tame_tiger"].map(|it| (it.to_owned(), manifest("https://z.example", it)));
+    let inventory = Box::new(Inventory::new("zoo".parse().unwrap(), tools).unwrap());
+    world.execute(Command::Ingest { inventory, force: false }).await;
+    let after = world.view(json!({"role": "x"}));
+    for _ in 0..2 {
+        assert_eq!(found(&after, "ride a lion").await, ["ride_lion"]);
+        assert!(found(&after, "walk the dog").await.is_empty());
+        assert_eq!(found(&before, "walk the dog").await, ["walk_dog"]);
+        assert!(found(&before, "ride a lion").await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_tool_is_found_by_the_new_name_of_its_source() {
+    let world = open_world(&[("pets", &["list"]), ("bills", &["pay"])]).await;
+    assert!(found(&world.view(json!({"role": "x"})), "something veterinary").await.is_empty());
+    let profile = json!({"name": "Veterinary", "url": "https://api.example", "settings": {"kind": "openapi"}});
+    let update = SourceCommand::Update(from_json(profile));
+    world.execute(Command::Source("pets".parse().unwrap(), update)).await;
+    assert_eq!(found(&world.view(json!({"role": "x"})), "something veterinary").await, ["list"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_searches_while_many_tools_are_indexed_finds_all_of_its_own() {
+    let names: Vec<String> = (0..600).map(|number| format!("fetch_thing_{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let world = open_world(&[("things", &names)]).await;
+    let crib = world.crib.clone();
+    let following = tokio::spawn(async move { crib.keep_searchable().await });
+    let searches = (0..32).map(|number| {
+        let view = world.view(json!({"role": "x"}));
+        tokio::spawn(async move { (number, found(&view, &format!("fetch_thing_{number}")).await) })
+    });
+    for search in searches.collect::<Vec<_>>() {
+        let (number, found) = search.await.unwrap();
+        assert_eq!(found[0], format!("fetch_thing_{number}"));
+    }
+    // Every change is found by who was told of it.
+    for number in 0..20 {
+        let (tool, name) = (format!("things:fetch_thing_{number}"), format!("zebra{number}"));
+        world.rename(&tool, &name).await;
+        assert_eq!(found(&world.view(json!({"role": "x"})), &name).await[0], name);
+    }
+    following.abort();
+}
+
+#[tokio::test]
+async fn prompts_and_resources_are_found_when_they_are_asked_for() {
+    let world = World::with_tools(&[("notes", &[])]).await;
+    let selectors = ["tool", "prompt", "resource"].map(|kind| json!({"kind": kind, "name": "*"}));
+    for (kind, selector) in ["tools", "prompts", "resources"].into_iter().zip(selectors) {
+        world.group(kind, json!({"visibility": "searchable", "selectors": [selector]})).await;
+    }
+    world.policy("all", json!({"role": "x"}), &["tools", "prompts", "resources"]).await;
+    let offer = |name: &str, description: &str, execution: Value| {
+        let execution = from_json(execution);
+        let manifest = manifest("https://api.example", name);
+        (name.to_owned(), Manifest { description: description.into(), execution, ..manifest })
+    };
+    let all = [
+        offer("write_note", "Writes a note", json!({"mode": "mcp_call"})),
+        offer("review_note", "Reviews a note", json!({"mode": "mcp_prompt"})),
+        offer(
+            "old_notes",
+            "All notes",
+            json!({"mode": "mcp_resource", "uri": "file:///archive/notes"}),
+        ),
+        offer("a_note", "One note", json!({"mode": "mcp_template", "uri_template": "note://{id}"})),
+    ];
+    let inventory = Box::new(Inventory::new("notes".parse().unwrap(), all).unwrap());
+    world.execute(Command::Ingest { inventory, force: false }).await;
+    let view = world.view(json!({"role": "x"}));
+    let search = async |arguments: Value| {
+        let arguments = arguments.as_object().unwrap().clone();
+        view.call("tool_search", arguments).await.unwrap().result.unwrap()
+    };
+    let tools = search(json!({"query": "note"})).await;
+    assert_eq!(tools["tools"][0]["name"], "write_note");
+    assert!(tools.get("prompts").is_none() && tools.get("resources").is_none());
+    let kinds = json!({"query": "note", "kinds": ["prompts", "resources"]});
+    let others = search(kinds).await;
+    assert!(others.get("tools").is_none());
+    assert_eq!(others["prompts"][0]["name"], "review_note");
+    assert_eq!(others["get_with"], "prompts/get");
+    let resources = others["resources"].as_array().unwrap();
+    let keys: Vec<_> =
+        resources.iter().map(|it| it.get("uri").or(it.get("uriTemplate")).unwrap()).collect();
+    assert_eq!(keys, ["note://{id}", "file:///archive/notes"]);
+    let archive =
+        json!({"query": "what is in the archive", "kinds": ["resources"], "detail": "names"});
+    let archive = search(archive).await;
+    assert_eq!(archive["resources"].as_array().unwrap().len(), 1);
+    assert_eq!(archive["resources"][0]["uri"], "file:///archive/notes");
+    assert!(archive["resources"][0].get("description").is_none());
+    // Without a grant there is nothing of any kind.
+    let stranger = world.view(json!({"role": "y"}));
+    for kind in [Primitive::Prompt, Primitive::Resource] {
+        assert!(stranger.search_offers(kind, "note", 10).await.is_empty());
+        assert!(stranger.search_offers(kind, "", 10).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn similar_tools_of_one_source_are_told_once_where_an_answer_is_to_be_short() {
+    let world = World::with_tools(&[
+        ("shop", &["list_orders", "list_orders_by_date", "list_old_orders", "list_users"]),
+        ("bar", &["list_orders_by_table"]),
+    ])
+    .await;
+    world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"}));
+    let search = async |arguments: Value| {
+        let arguments = arguments.as_object().unwrap().clone();
+        let answer = view.call("tool_search", arguments).await.unwrap().result.unwrap();
+        answer["tools"].as_array().unwrap().clone()
+    };
+    let names = |tools: &[Value]| -> Vec<String> {
+        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let full = search(json!({"query": "list orders"})).await;
+    assert_eq!(full.len(), 5);
+    assert!(full.iter().all(|tool| tool.get("similar").is_none()));
+    for short in [json!({"detail": "summary"}), json!({"max_tokens": 1_000})] {
+        let mut wanted = json!({"query": "list orders"});
+        wanted.as_object_mut().unwrap().extend(short.as_object().unwrap().clone());
+        let tools = search(wanted).await;
+        assert_eq!(names(&tools), ["list_orders", "list_orders_by_table", "list_users"]);
+        let mut similar: Vec<_> = tools[0]["similar"].as_array().unwrap().clone();
+        similar.sort_by_key(ToString::to_string);
+        assert_eq!(similar, ["list_old_orders", "list_orders_by_date"]);
+        assert!(tools[1].get("similar").is_none());
+    }
+}

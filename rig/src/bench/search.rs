@@ -1,0 +1,108 @@
+//! Search: how long a query takes among many tools with a grant of any density, and what the index costs.
+//!
+//! The tools are made up: names of a verb and two nouns, descriptions whose words are as unevenly common as in any language.
+
+use std::time::Instant;
+
+use catalog::search::{Document, Field, SearchIndex, search};
+use catalog::tool_set::{Slot, ToolSet};
+use serde_json::json;
+
+use super::Orders;
+use super::report::{Bound, Report};
+use crate::random::Random;
+
+const VERBS: [&str; 8] = ["get", "list", "create", "update", "delete", "search", "send", "export"];
+/// How many words there are.
+const WORDS: u64 = 40_000;
+const QUERIES: usize = 300;
+
+pub(super) fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+    let scale = if orders.quick { 10 } else { 1 };
+    for (tools, limit) in [(10_000 / scale, 200.0), (100_000 / scale, 1_000.0)] {
+        let mut random = Random::new(7);
+        let documents: Vec<Document> = (0..tools).map(|number| tool(number, &mut random)).collect();
+        let (before, begin) = (memory()?, Instant::now());
+        let mut index = SearchIndex::default();
+        for (slot, document) in (0..).zip(&documents) {
+            index.put(slot, document);
+        }
+        let (took, grown) = (begin.elapsed().as_secs_f64(), memory()? - before);
+        report.add(format!("{tools} tools indexed"), took, 5.0, "s", Bound::AtMost(1.0));
+        report.add(format!("{tools} tools: memory"), grown, 400.0, "MB", Bound::AtMost(1.0));
+        change(report, &mut index, &documents);
+        for percent in [100, 10, 1] {
+            let mine: ToolSet =
+                (0..tools as Slot).filter(|_| random.below(100) < percent).collect();
+            let median = median(&index, &mine, &mut random);
+            let what = format!("{tools} tools, {percent} % granted: a query");
+            report.add(what, median, limit, "µs", Bound::AtMost(1.0));
+        }
+    }
+    Ok(())
+}
+
+fn change(report: &mut Report, index: &mut SearchIndex, documents: &[Document]) {
+    let mut times: Vec<f64> = Vec::new();
+    for (slot, document) in (0..200).zip(documents.iter().rev()) {
+        // As in a catalog: somebody still holds the index from before.
+        let before = index.clone();
+        let begin = Instant::now();
+        index.put(slot, document);
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+        drop(before);
+    }
+    let what = format!("one changed tool among {}", documents.len());
+    report.add(what, middle(times), 5.0, "ms", Bound::AtMost(1.0));
+}
+
+fn median(index: &SearchIndex, mine: &ToolSet, random: &mut Random) -> f64 {
+    let times = (0..QUERIES).map(|number| {
+        let verb = VERBS[number % VERBS.len()];
+        let words: Vec<String> = (0..3 + number % 6).map(|_| word(random)).collect();
+        let query = format!("please {verb} the {} for me", words.join(" "));
+        let begin = Instant::now();
+        std::hint::black_box(search(&[(index, mine)], &query, 10));
+        begin.elapsed().as_secs_f64() * 1e6
+    });
+    middle(times.collect())
+}
+
+fn middle(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+fn tool(number: usize, random: &mut Random) -> Document {
+    let name = format!("{}_{}_{}", VERBS[number % VERBS.len()], word(random), word(random));
+    let mut document = Document::new(&format!("{number:06}"), &name);
+    let text: Vec<String> = (0..20).map(|_| word(random)).collect();
+    document.text(Field::Description, &text.join(" "));
+    document.text(Field::Source, &format!("source{}", number / 100));
+    document.keyword(&word(random));
+    let [one, two] = [word(random), word(random)];
+    let text = format!("The {} of the {}", word(random), word(random));
+    document.arguments(&json!({"properties": {one: {"description": text}, two: {}}}));
+    document
+}
+
+/// The product of three even numbers: a few words come all the time, most nearly never.
+fn word(random: &mut Random) -> String {
+    let part = |random: &mut Random| random.below(1_000) as f64 / 1_000.0;
+    let number = (WORDS as f64 * part(random) * part(random) * part(random)) as u64;
+    let syllables = ["ba", "ke", "li", "mo", "nu", "pra", "ste", "tri", "vo", "zu"];
+    let mut word = String::new();
+    let mut rest = number + 100;
+    while 0 < rest {
+        word.push_str(syllables[(rest % 10) as usize]);
+        rest /= 10;
+    }
+    word
+}
+
+/// What the process holds, in megabytes.
+fn memory() -> anyhow::Result<f64> {
+    let pages = std::fs::read_to_string("/proc/self/statm")?;
+    let pages: f64 = pages.split(' ').nth(1).unwrap_or_default().parse()?;
+    Ok(pages * 4096.0 / 1e6)
+}
