@@ -1,6 +1,7 @@
-//! Whether more comes than can be done. Then only as many calls are under way as come to their end soon, the others wait
-//! for their turn, and whoever would wait for long is refused at once: a refusal costs about half of a call, so that to
-//! refuse many would leave next to nothing of the processor for those who are let in.
+//! Whether more comes than can be done. Then only as many calls are under way as come to their end soon, and the others
+//! wait for their turn. They are not refused, unless there are very many: a refusal costs about half of a call, and whoever
+//! is refused asks again at once, so that next to nothing of the processor would be left for those who are let in. Who
+//! waits asks for nothing else meanwhile.
 //!
 //! What tells is how late a task runs that only looks at the clock: everything that is ready to run stands before it.
 
@@ -26,8 +27,8 @@ const IN_TIME: Duration = Duration::from_millis(2);
 const WELL: usize = 100;
 /// Fewer calls than this are never too many: it may be somebody else who keeps the machine busy.
 const FEW: usize = 128;
-/// So many may always wait, and beyond that as many as were done within a second.
-const MAY_WAIT: usize = 1024;
+/// More than this do not wait: about as many as there may be connections.
+const MAY_WAIT: usize = 16_384;
 /// More than there can be connections.
 const ALL: usize = Semaphore::MAX_PERMITS / 2;
 
@@ -42,8 +43,6 @@ pub(super) struct Pressure {
     /// How many there should be: those that are too many go when their calls end.
     wanted: AtomicUsize,
     waiting: AtomicUsize,
-    may_wait: AtomicUsize,
-    done: AtomicUsize,
 }
 
 /// What becomes of a request.
@@ -70,8 +69,6 @@ impl Default for Pressure {
             there_are: AtomicUsize::new(ALL),
             wanted: AtomicUsize::new(ALL),
             waiting: AtomicUsize::new(0),
-            may_wait: AtomicUsize::new(MAY_WAIT),
-            done: AtomicUsize::new(0),
         }
     }
 }
@@ -80,7 +77,6 @@ impl Pressure {
     /// Looks for as long as it is polled.
     pub(super) async fn watch(self: Arc<Self>) {
         let (mut late, mut well) = (0, 0);
-        let (mut since, mut done) = (Instant::now(), 0);
         loop {
             let due = Instant::now() + LOOK;
             sleep_until(due).await;
@@ -103,11 +99,6 @@ impl Pressure {
                 false if waiting != 0 && by < IN_TIME => self.limit(wanted + wanted / 16),
                 false => {}
             }
-            if Duration::from_secs(1) <= since.elapsed() {
-                let now = self.done.load(Relaxed);
-                self.may_wait.store(MAY_WAIT.max(now.wrapping_sub(done)), Relaxed);
-                (since, done) = (Instant::now(), now);
-            }
         }
     }
 
@@ -120,7 +111,7 @@ impl Pressure {
             return self.under_way_at(place);
         }
         let waits = Waits::new(&self.waiting);
-        if self.may_wait.load(Relaxed) < self.waiting.load(Relaxed) {
+        if MAY_WAIT < self.waiting.load(Relaxed) {
             return Entered::Refused;
         }
         let place = Arc::clone(&self.places).acquire_owned().await;
@@ -167,7 +158,6 @@ impl Pressure {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.pressure.done.fetch_add(1, Relaxed);
         if let Some(place) = self.place.take()
             && self.pressure.is_too_many()
         {
@@ -258,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_would_wait_for_long_is_refused_at_once() {
+    fn when_very_many_wait_others_are_refused_at_once() {
         let pressure = Arc::new(Pressure::default());
         let call = request(Method::POST, "/mcp");
         pressure.limit(FEW);
