@@ -407,7 +407,12 @@ impl Done {
                 let output = promised.as_ref().and_then(|ready| ready.output());
                 execution::tool_result(outcome, output)
             }
-            DoneBy::Here(result) => result,
+            DoneBy::Here(mut result) => {
+                if result.is_error {
+                    result.meta.extend(failure_of_tool(String::new()).for_programs());
+                }
+                result
+            }
             DoneBy::Nobody(failure) => {
                 execution::tool_result(failed(self.tool_id, self.start, failure), None)
             }
@@ -496,7 +501,7 @@ fn elapsed(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn failure_of_tool(message: String) -> Failure {
+pub(super) fn failure_of_tool(message: String) -> Failure {
     Failure::new(ErrorCode::BuiltinError, message, false)
 }
 
