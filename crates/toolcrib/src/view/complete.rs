@@ -64,7 +64,8 @@ impl AgentView {
             Ok(pass) => pass,
             Err(failure) => return Got::Failed(failure),
         };
-        let upstream = match self.upstream(&source.source).await {
+        let until = self.until_of_server(&source.source);
+        let upstream = match self.upstream(&source.source, until).await {
             Ok(upstream) => upstream,
             Err(failed) => {
                 pass.end(failed.verdict());

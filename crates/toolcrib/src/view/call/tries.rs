@@ -42,7 +42,7 @@ impl<'a> Tries<'a> {
     ) -> Self {
         let (limits, agent) = (&source.profile.limits, number(&view.agent));
         let is_hurried = view.patience.is_some_and(|patience| patience < time);
-        let until = Instant::now() + view.patience.unwrap_or(time).min(time);
+        let until = view.until(time);
         let (source, until_then) = (&source.id, Some(until));
         let wish = Wish { source, limits, tool, agent, until: until_then, is_hurried };
         Self { view, wish, until, made: 1 }
@@ -167,6 +167,16 @@ impl AgentView {
         self.send_once(source, http, (request, None), &tries).await
     }
 
+    /// When something is over that may take so long, if the agent does not wait less.
+    fn until(&self, time: Duration) -> Instant {
+        Instant::now() + self.patience.map_or(time, |patience| patience.min(time))
+    }
+
+    /// When the MCP server of a source is not waited for any more.
+    pub(in crate::view) fn until_of_server(&self, source: &Source) -> Instant {
+        self.until(source.profile.limits.timeout().unwrap_or(bridge::DEADLINE))
+    }
+
     /// Lets through what is asked of a source once and no more.
     pub(in crate::view) async fn enter(&self, source: &Source) -> Result<Pass, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
@@ -195,7 +205,7 @@ impl AgentView {
         // Without one of the agent's own, whoever can be asked on the way has more time than the source.
         wanted.until = tries.wish.is_hurried.then_some(tries.until);
         loop {
-            let asked = self.ask_with_token(source, wanted.clone(), call).await;
+            let asked = self.ask_with_token(source, wanted.clone(), tries.until, call).await;
             let mut bridged = asked.unwrap_or_else(|failed| failed);
             pass.end(tries.verdict(bridged.verdict(), bridged.failure()));
             if let Bridged::Lost(failure) = &mut bridged {
@@ -213,7 +223,7 @@ impl AgentView {
     }
 }
 
-fn late() -> Failure {
+pub(super) fn late() -> Failure {
     let message = "there was no time left to get a credential for the source";
     Failure::new(ErrorCode::UpstreamTimeout, message, true)
 }
