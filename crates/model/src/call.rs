@@ -97,9 +97,18 @@ pub struct ToolResult {
     /// Whether the call failed.
     #[serde(default)]
     pub is_error: bool,
-    /// Whose words these are.
+    /// Whose words these are, and why it failed.
     #[serde(rename = "_meta", default, skip_serializing_if = "Map::is_empty")]
     pub meta: Map<String, Value>,
+}
+
+impl ToolResult {
+    /// Of a call that failed: the reason for the model to read, the rest for programs.
+    pub fn failed(failure: Failure) -> Self {
+        let meta = failure.for_programs();
+        let content = vec![Content::Text { text: failure.message }];
+        Self { content, structured_content: None, is_error: true, meta }
+    }
 }
 
 /// How a call went.
@@ -130,6 +139,15 @@ impl Failure {
     /// Without a time to come again.
     pub fn new(code: ErrorCode, message: impl Into<String>, retryable: bool) -> Self {
         Self { code, message: message.into(), retryable, retry_after: None }
+    }
+
+    /// What MCP has no place of its own for, under names of ours: `toolcrib/code` and, where it is known,
+    /// `toolcrib/retry_after`.
+    pub fn for_programs(&self) -> Map<String, Value> {
+        let code = ("toolcrib/code".to_owned(), Value::from(self.code.as_str()));
+        let seconds = self.retry_after.map(Value::from);
+        let after = seconds.map(|seconds| ("toolcrib/retry_after".to_owned(), seconds));
+        [code].into_iter().chain(after).collect()
     }
 }
 
@@ -206,6 +224,14 @@ mod tests {
         for (place, code) in ErrorCode::ALL.into_iter().enumerate() {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
             assert_eq!(code as usize, place);
+        }
+    }
+
+    #[test]
+    fn every_code_is_in_the_documentation() {
+        let documentation = include_str!("../../../docs/agents.md");
+        for code in ErrorCode::ALL.map(ErrorCode::as_str) {
+            assert!(documentation.contains(&format!("\n| `{code}` |")), "{code}");
         }
     }
 }

@@ -60,7 +60,7 @@ pub use selector::{Facts, Primitive, Selector};
 pub use sentence::sentence;
 pub use source::{
     ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, Health, InvalidCommand,
-    InvalidKind, InvalidUrl, Isolation, Kind, Lifecycle, NewSource, Sandbox, Settings,
+    InvalidKind, InvalidUrl, Isolation, Kind, Lifecycle, McpClient, NewSource, Sandbox, Settings,
     SourceProfile, SourceUrl, StdioCommand, TokenClient, Trust, Visibility, is_scope,
 };
 pub use trace::TraceContext;

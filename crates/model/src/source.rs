@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 pub use self::auth::{
-    ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, TokenClient, is_scope,
+    ApiKeyLocation, Auth, AuthProblem, ClientCertificate, ClientProof, McpClient, TokenClient,
+    is_scope,
 };
 pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
 use crate::{Name, OpenapiSettings, SourceId, SourceLimits};

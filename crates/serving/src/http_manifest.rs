@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use model::{Content, ToolResult};
+use model::{ErrorCode, Failure, ToolResult};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use toolcrib::{CallContext, CallDoor, Called, ToolAnswer};
@@ -86,7 +86,6 @@ async fn call(
 }
 
 fn failed(message: String) -> ToolAnswer {
-    let content = vec![Content::Text { text: format!("Error: {message}") }];
-    let (structured_content, meta) = (None, Map::new());
-    ToolAnswer::Ours(ToolResult { content, structured_content, is_error: true, meta })
+    let (code, message) = (ErrorCode::BuiltinError, format!("Error: {message}"));
+    ToolAnswer::Ours(ToolResult::failed(Failure::new(code, message, false)))
 }

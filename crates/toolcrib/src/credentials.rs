@@ -3,31 +3,30 @@
 //! The agent's own token goes to the authorization server that exchanges it, and to nobody else (requirement E4). None of
 //! the failures here repeats a secret, and none of them says anything about whether the source works.
 
+mod asking;
 mod tokens;
+mod wish;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
 use execution::{Given, Own};
+use model::SourceProfile;
 use model::{Agent, Auth, Digest, ErrorCode, Failure, SecretRef, Settings, SourceId};
-use model::{SourceProfile, TokenClient};
 use moka::sync::Cache;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
-use upstream::egress::Allowed;
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use upstream::http::{HttpClient, HttpError, Identity, Origin, Url};
-use upstream::mcp::oauth::{
-    ACCESS_TOKEN, Grant, Granted, Grants, OAuthError, OAuthLimits, Subject,
-};
+use upstream::http::{HttpClient, Identity, Origin, Url};
 
+use self::asking::Asking;
 pub(crate) use self::tokens::Held;
 use self::tokens::Tokens;
+use self::wish::Wish;
 use crate::identity::CameWith;
 use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
-use crate::upstreams::whose;
 
 /// How many clients with a certificate are kept, and for how long without use.
 const IDENTIFIED: u64 = 1_000;
@@ -78,10 +77,20 @@ impl Keyring {
         origin: Option<Origin>,
         secrets: Option<&Secrets>,
     ) -> Result<HttpClient, Failure> {
-        let Some(certificate) = &profile.client_certificate else { return Ok(client.clone()) };
-        let chain = read(source, &certificate.chain, secrets).await?;
-        let key = read(source, &certificate.key, secrets).await?;
-        let (chain, key) = (chain.expose_secret(), key.expose_secret());
+        match certificate(source, profile, secrets).await? {
+            Some(certificate) => self.showing(client, (source, profile), &certificate, origin),
+            None => Ok(client.clone()),
+        }
+    }
+
+    fn showing(
+        &self,
+        client: &HttpClient,
+        (source, profile): (&SourceId, &SourceProfile),
+        certificate: &Certificate,
+        origin: Option<Origin>,
+    ) -> Result<HttpClient, Failure> {
+        let (chain, key) = certificate.pem();
         let at = origin.as_ref().map(Origin::ascii_serialization);
         let made_of = Digest::of(json!([source, profile.allow, at, chain, key]).to_string());
         if let Some(known) = self.identified.get(&made_of) {
@@ -122,7 +131,10 @@ impl Keyring {
                 Some(Own::basic(username, &read(source, password, secrets).await?))
             }
             Auth::Bearer { token } => Some(Own::bearer(read(source, token, secrets).await?)),
-            Auth::ClientCredentials { .. } | Auth::TokenExchange { .. } => {
+            Auth::ClientCredentials { .. }
+            | Auth::TokenExchange { .. }
+            | Auth::McpOauth { .. }
+            | Auth::McpEnterprise { .. } => {
                 held = self.token(source, profile, whose, secrets).await?;
                 given.proof = held.as_ref().and_then(|held| held.proof().cloned());
                 held.as_ref().map(|held| Own::bearer(held.token().clone()))
@@ -170,154 +182,50 @@ impl Keyring {
         whose: Whose<'_>,
         secrets: Option<&Secrets>,
     ) -> Result<Option<Held>, Failure> {
-        let wish = match (&profile.auth, whose) {
-            (Auth::TokenExchange { .. }, Whose::Agent(agent, came)) => {
-                let token = came.token().ok_or_else(nothing_to_exchange)?;
-                Wish::of(&profile.auth, Some((agent, token)))
+        if !profile.auth.is_a_token() {
+            return Ok(None);
+        }
+        let subject = match whose {
+            Whose::Agent(agent, came) if profile.auth.is_per_agent() => {
+                Some((agent, came.token().ok_or_else(nothing_to_exchange)?))
             }
-            (auth, _) => Wish::of(auth, None),
+            Whose::Agent(..) | Whose::Ours => None,
         };
-        let Some(wish) = wish else { return Ok(None) };
+        let wish = Wish::of(profile, subject);
+        let wish = wish.ok_or_else(|| unusable(source, &"it is for MCP servers at a `url`"))?;
         if let Some(problem) = profile.auth.problems().first() {
             return Err(wish.failed(source, problem));
         }
-        let secret = read(source, &wish.client.client_secret, secrets).await?;
-        let key = wish.key(source, &secret);
+        let proofs = wish.proofs(source, secrets).await?;
+        let certificate = certificate(source, profile, secrets).await?;
+        let for_tokens = certificate.as_ref().filter(|certificate| certificate.for_tokens);
+        let key = wish.key(source, &proofs, for_tokens);
         // What cannot be read is refused when the source is called.
         let client = self.client.allowing_texts(&profile.allow);
-        let mut client = client.unwrap_or_else(|_| self.client.clone());
-        let certificate = profile.client_certificate.as_ref();
-        if certificate.is_some_and(|certificate| certificate.for_tokens) {
-            client = self.identified(&client, (source, profile), None, secrets).await?;
-        }
+        let client = client.unwrap_or_else(|_| self.client.clone());
+        let showing = |certificate: Option<&Certificate>, origin| match certificate {
+            Some(shown) => self.showing(&client, (source, profile), shown, origin),
+            None => Ok(client.clone()),
+        };
+        let server = wish.server();
+        let asking = Asking {
+            tokens: &self.tokens,
+            source,
+            wish: &wish,
+            proofs: &proofs,
+            to_upstream: showing(server.and(certificate.as_ref()), server.map(Url::origin))?,
+            to_authorities: showing(for_tokens, None)?,
+            allowed: profile.allow.iter().filter_map(|text| text.parse().ok()).collect(),
+        };
         let asked = async {
             let start = Instant::now();
-            let granted = self.ask(profile, &wish, &secret, client).await;
-            let is_exchange = wish.subject.is_some();
-            self.telemetry.token(source, is_exchange, start.elapsed(), granted.is_ok());
+            let granted = asking.granted().await;
+            self.telemetry.token(source, subject.is_some(), start.elapsed(), granted.is_ok());
             granted
         };
         let held = self.tokens.get(key, asked).await;
-        let held = held.map(|held| Some(held.got_with(secret)));
+        let held = held.map(|held| Some(held.got_with(proofs.own.clone(), server)));
         held.map_err(|error| wish.refused(source, &error))
-    }
-
-    async fn ask(
-        &self,
-        profile: &SourceProfile,
-        wish: &Wish<'_>,
-        secret: &SecretString,
-        client: HttpClient,
-    ) -> Result<Granted, OAuthError> {
-        let allowed = profile.allow.iter().filter_map(|text| text.parse::<Allowed>().ok());
-        let allowed: Vec<Allowed> = allowed.collect();
-        let named = wish.token_url().cloned().or_else(|| wish.issuer()?.parse().ok());
-        // To a host that is allowed by name, the way is the admin's own.
-        let trusts = |url: &Url| allowed.iter().any(|allowed| allowed.names(url));
-        let grants = Grants {
-            trusts_plain_http: named.as_ref().is_some_and(trusts),
-            client,
-            limits: OAuthLimits::default(),
-        };
-        let place = match (wish.token_url(), wish.issuer()) {
-            (Some(url), _) => grants.place(url)?,
-            (None, issuer) => self.tokens.place(issuer.unwrap_or_default(), &grants).await?,
-        };
-        let grant = Grant {
-            client_id: &wish.client.client_id,
-            client_secret: secret.expose_secret(),
-            proof: wish.client.client_proof,
-            subject: wish.subject.map(|(_, token)| Subject {
-                token: token.expose_secret(),
-                requested: wish.requested,
-            }),
-            audience: wish.audience,
-            scopes: &wish.client.scopes,
-        };
-        let granted = grants.ask(&place, grant).await;
-        granted.inspect_err(|_| self.tokens.look_again(wish.issuer().unwrap_or_default()))
-    }
-}
-
-/// A token that is wished for.
-struct Wish<'a> {
-    client: &'a TokenClient,
-    audience: Option<&'a str>,
-    requested: &'a str,
-    /// Whose token is exchanged.
-    subject: Option<(&'a Agent, &'a SecretString)>,
-}
-
-impl<'a> Wish<'a> {
-    /// Without a subject, a token of our own: also where others are exchanged, to ask an MCP server what it offers.
-    fn of(auth: &'a Auth, subject: Option<(&'a Agent, &'a SecretString)>) -> Option<Self> {
-        match auth {
-            Auth::None | Auth::ApiKey { .. } | Auth::Basic { .. } | Auth::Bearer { .. } => None,
-            Auth::ClientCredentials { client, audience } => {
-                let (audience, requested) = (audience.as_deref(), ACCESS_TOKEN);
-                Some(Self { client, audience, requested, subject })
-            }
-            Auth::TokenExchange { client, audience, requested_token_type } => {
-                let requested = requested_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
-                Some(Self { client, audience: Some(audience.as_str()), requested, subject })
-            }
-        }
-    }
-
-    fn token_url(&self) -> Option<&'a Url> {
-        self.client.token_url.as_ref().map(model::SourceUrl::as_url)
-    }
-
-    fn issuer(&self) -> Option<&'a str> {
-        self.client.issuer.as_deref()
-    }
-
-    /// Everything that the token depends on. Two tokens of one agent may allow different things, and a secret that was
-    /// replaced was replaced for a reason: both are in it, as a digest that says nothing about them.
-    fn key(&self, source: &SourceId, secret: &SecretString) -> Digest {
-        let subject = self.subject.map(|(agent, token)| (whose(agent), token.expose_secret()));
-        let place = (self.token_url().map(Url::as_str), self.issuer());
-        let proof = (&self.client.client_id, secret.expose_secret(), self.client.client_proof);
-        let wished = (self.audience, &self.client.scopes, self.requested);
-        Digest::of(json!([source, place, proof, wished, subject]).to_string())
-    }
-
-    fn code(&self) -> ErrorCode {
-        match self.subject {
-            Some(_) => ErrorCode::TokenExchangeFailed,
-            None => ErrorCode::ClientCredentialsFailed,
-        }
-    }
-
-    fn what(&self) -> &'static str {
-        match self.subject {
-            Some(_) => "the agent's token cannot be exchanged for one of the source",
-            None => "there is no token for the source",
-        }
-    }
-
-    /// The cause is for our log.
-    fn failed(&self, source: &SourceId, cause: &dyn std::error::Error) -> Failure {
-        tracing::warn!(%source, "{} `{source}`: {}", self.what(), model::sentence(cause));
-        Failure::new(self.code(), self.what(), false)
-    }
-
-    fn refused(&self, source: &SourceId, error: &OAuthError) -> Failure {
-        let failure = self.failed(source, error);
-        let what = self.what();
-        match error {
-            OAuthError::Refused { code, .. } => {
-                let message = format!("{what}: the authorization server says `{code}`");
-                let retryable = matches!(&**code, "temporarily_unavailable" | "server_error");
-                Failure { message, retryable, ..failure }
-            }
-            OAuthError::Http { source, .. } => {
-                let is_refused = matches!(**source, HttpError::Refused(_));
-                let message = format!("{what}: the authorization server does not answer");
-                Failure { message, retryable: !is_refused, ..failure }
-            }
-            _ => failure,
-        }
     }
 }
 
@@ -341,6 +249,30 @@ pub(crate) fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(Strin
         Some((name.to_string(), value.to_owned()))
     });
     passed.collect()
+}
+
+/// A client certificate with its key.
+struct Certificate {
+    chain: SecretString,
+    key: SecretString,
+    for_tokens: bool,
+}
+
+impl Certificate {
+    fn pem(&self) -> (&str, &str) {
+        (self.chain.expose_secret(), self.key.expose_secret())
+    }
+}
+
+async fn certificate(
+    source: &SourceId,
+    profile: &SourceProfile,
+    secrets: Option<&Secrets>,
+) -> Result<Option<Certificate>, Failure> {
+    let Some(said) = &profile.client_certificate else { return Ok(None) };
+    let chain = read(source, &said.chain, secrets).await?;
+    let key = read(source, &said.key, secrets).await?;
+    Ok(Some(Certificate { chain, key, for_tokens: said.for_tokens }))
 }
 
 async fn read(

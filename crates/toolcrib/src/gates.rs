@@ -69,6 +69,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) tool: Option<&'a ToolId>,
     pub(crate) agent: u64,
     pub(crate) until: Option<Instant>,
+    /// Whether that is sooner than the source may take.
+    pub(crate) is_hurried: bool,
 }
 
 /// How a source is doing, for people.
@@ -123,7 +125,7 @@ impl Gates {
     }
 
     async fn pass(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
-        let Wish { source: id, limits, tool, agent, until } = wish;
+        let Wish { source: id, limits, tool, agent, until, is_hurried } = wish;
         let gate = self.gate(id);
         let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
         // How many are under way is what the places are for.
@@ -142,7 +144,11 @@ impl Gates {
         ];
         let places = places::of_both(asked, until).await.ok_or_else(full)?;
         // After the wait: what came of the others decides.
-        gate.breaker().enter(agent, Instant::now()).map_err(left_alone)?;
+        let entered = match is_hurried {
+            true => gate.breaker().enter_briefly(agent, Instant::now()),
+            false => gate.breaker().enter(agent, Instant::now()),
+        };
+        entered.map_err(left_alone)?;
         let (telemetry, verdict) = (Arc::clone(&self.telemetry), Verdict::Nothing);
         Ok(Pass { gate, telemetry, agent, verdict, _counted: counted, _places: places })
     }
@@ -292,7 +298,7 @@ mod tests {
         tool: Option<&'a ToolId>,
         agent: u64,
     ) -> Wish<'a> {
-        Wish { source, limits, tool, agent, until: None }
+        Wish { source, limits, tool, agent, until: None, is_hurried: false }
     }
 
     /// Has an agent take all it can: those that are through, and those that wait.
@@ -384,6 +390,22 @@ mod tests {
         tokio::time::sleep(breaker::REST).await;
         enter(&gates, "a", 1).await.unwrap().end(Verdict::Works);
         assert_eq!(gates.state(&id("a")).unwrap().breaker, "closed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hurried_callers_do_not_keep_others_from_finding_out() {
+        let gates = Gates::new(Arc::default());
+        for agent in 0..u64::from(breaker::FAILURES) {
+            enter(&gates, "a", agent).await.unwrap().end(Verdict::Fails);
+        }
+        tokio::time::sleep(breaker::REST).await;
+        let (source, limits) = (id("a"), SourceLimits::default());
+        let hurried =
+            |agent| gates.enter(Wish { is_hurried: true, ..wish(&source, &limits, None, agent) });
+        drop(hurried(1).await.unwrap());
+        assert_eq!(hurried(2).await.err().unwrap().code, ErrorCode::CircuitOpen);
+        enter(&gates, "a", 3).await.unwrap().end(Verdict::Works);
+        assert!(hurried(2).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

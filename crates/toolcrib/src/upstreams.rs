@@ -15,7 +15,7 @@ use std::time::Duration;
 use catalog::Snapshot;
 use catalog::source::Source;
 use execution::Mask;
-use model::{Agent, Auth, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
+use model::{Agent, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
 use moka::sync::Cache;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -328,9 +328,7 @@ impl Upstreams {
     fn supervised(&self, profile: &SourceProfile, shown: Shown) -> Result<Kept, UpstreamError> {
         let target = target::target(profile, &shown, &self.client, &self.host)?;
         let capabilities = abilities(may_see_roots(profile));
-        let is_asked_for =
-            matches!(profile.auth, Auth::ClientCredentials { .. } | Auth::TokenExchange { .. });
-        let authorization = is_asked_for.then(Authorization::given);
+        let authorization = profile.auth.is_a_token().then(Authorization::given);
         let mut settings = mcp::Settings {
             capabilities,
             authorization: authorization.clone(),

@@ -199,7 +199,7 @@ fn words_inside_events_are_for_ever_too() {
     settings: builtin custom http_manifest mcp openapi workflow
     lifecycle: persistent transient
     isolation: auto per_agent shared
-    auth: api_key basic bearer client_credentials none token_exchange
+    auth: api_key basic bearer client_credentials mcp_enterprise mcp_oauth none token_exchange
     location: cookie header query
     trust: auto review
     visibility: hidden listed searchable
@@ -222,6 +222,8 @@ fn every_kind_of_auth_is_written_as_it_was_read() {
         r#"{"kind":"bearer","token":"sealed:pets"}"#,
         r#"{"kind":"client_credentials","token_url":"https://id.example/token","client_id":"me","client_secret":"env:S","scopes":["read"],"audience":"pets"}"#,
         r#"{"kind":"token_exchange","token_url":"https://id.example/token","client_id":"me","client_secret":"env:S","scopes":["read"],"audience":"pets"}"#,
+        r#"{"kind":"mcp_oauth","issuer":"https://as.example","client_id":"me","client_secret":"env:S","client_proof":"client_secret_post","scopes":["read"]}"#,
+        r#"{"kind":"mcp_enterprise","client_id":"me","client_secret":"env:S","identity_provider":{"issuer":"https://id.example","client_id":"us","client_secret":"env:P"}}"#,
     ];
     for text in all {
         let auth: model::Auth = serde_json::from_str(text).unwrap();

@@ -33,10 +33,15 @@ fn answered(content_type: &str, body: &[u8]) -> Outcome {
 fn told(outcome: &Outcome) -> Value {
     let mut result = serde_json::to_value(tool_result(outcome.clone(), None)).unwrap();
     let meta = result.as_object_mut().unwrap().shift_remove("_meta").unwrap();
-    assert_eq!(
-        meta,
-        json!({"toolcrib/source": outcome.tool_id.source(), "toolcrib/untrusted": true})
-    );
+    let mut expected =
+        json!({"toolcrib/source": outcome.tool_id.source(), "toolcrib/untrusted": true});
+    if let Some(failure) = &outcome.error {
+        expected["toolcrib/code"] = serde_json::to_value(failure.code).unwrap();
+    }
+    if let Some(seconds) = outcome.error.as_ref().and_then(|failure| failure.retry_after) {
+        expected["toolcrib/retry_after"] = json!(seconds);
+    }
+    assert_eq!(meta, expected);
     result
 }
 
@@ -222,6 +227,8 @@ mod from_an_api {
         let text = "the upstream answered with status 503: busy";
         let expected = json!({"content": [{"type": "text", "text": text}], "isError": true});
         assert_eq!(told(&outcome), expected);
+        let later = Failure { retry_after: Some(7), ..outcome.error.clone().unwrap() };
+        assert_eq!(told(&Outcome { error: Some(later), ..outcome }), expected);
     }
 
     #[test]

@@ -8,15 +8,16 @@ use crate::Arguments;
 
 /// What an MCP client is told of an outcome. A result that does not fit what the tool promised (`output`, its output
 /// schema) is text only: clients refuse structured content that breaks the promise. All of it are the words of a source,
-/// and says so: nobody should take them for instructions.
+/// and says so: nobody should take them for instructions. A failure says its code, as it does to programs.
 pub fn tool_result(outcome: Outcome, output: Option<&Arguments>) -> ToolResult {
-    let meta = Map::from_iter([
+    let mut meta = Map::from_iter([
         ("toolcrib/source".to_owned(), Value::from(outcome.tool_id.source())),
         ("toolcrib/untrusted".to_owned(), Value::Bool(true)),
     ]);
     if let Some(failure) = outcome.error {
-        let content = vec![Content::Text { text: failure.message }];
-        return ToolResult { content, structured_content: None, is_error: true, meta };
+        let failed = ToolResult::failed(failure);
+        meta.extend(failed.meta);
+        return ToolResult { meta, ..failed };
     }
     let mut content = outcome.content;
     if let (Some(result), []) = (&outcome.result, content.as_slice()) {

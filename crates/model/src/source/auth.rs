@@ -56,6 +56,21 @@ pub enum Auth {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         requested_token_type: Option<Box<str>>,
     },
+    /// For MCP servers: a token of toolcrib's own, from an authorization server that the MCP server names (RFC 9728).
+    McpOauth {
+        /// Who toolcrib is there.
+        #[serde(flatten)]
+        client: McpClient,
+    },
+    /// For MCP servers: enterprise-managed authorization. An identity provider takes the agent's token and vouches for the
+    /// agent; an authorization server that the MCP server names gives a token for that.
+    McpEnterprise {
+        /// Who toolcrib is at the authorization server.
+        #[serde(flatten)]
+        client: McpClient,
+        /// Who vouches for agents, and who toolcrib is there. What the token may do is said in `scopes` beside it.
+        identity_provider: TokenClient,
+    },
 }
 
 /// A certificate that an upstream is shown over TLS, beside any other credential.
@@ -88,6 +103,24 @@ pub struct TokenClient {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_proof: Option<ClientProof>,
     /// What the token may do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<Box<str>>,
+}
+
+/// A client of an authorization server that an MCP server names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct McpClient {
+    /// Where the client is known: one of those that the server names. The first of them unless it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<Box<str>>,
+    /// Who toolcrib is there.
+    pub client_id: Box<str>,
+    /// How it proves that.
+    pub client_secret: SecretRef,
+    /// Where the proof stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_proof: Option<ClientProof>,
+    /// What the token may do; what the server says unless it is said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<Box<str>>,
 }
@@ -128,7 +161,35 @@ pub struct AuthProblem {
 impl Auth {
     /// Whether what is shown is a token that is asked for, and may be refused although it was good.
     pub fn is_a_token(&self) -> bool {
-        matches!(self, Self::ClientCredentials { .. } | Self::TokenExchange { .. })
+        match self {
+            Self::None | Self::ApiKey { .. } | Self::Basic { .. } | Self::Bearer { .. } => false,
+            Self::ClientCredentials { .. }
+            | Self::TokenExchange { .. }
+            | Self::McpOauth { .. }
+            | Self::McpEnterprise { .. } => true,
+        }
+    }
+
+    /// Whether it is for MCP servers at a url and for nothing else.
+    pub fn is_of_mcp(&self) -> bool {
+        matches!(self, Self::McpOauth { .. } | Self::McpEnterprise { .. })
+    }
+
+    /// Every secret that it refers to.
+    pub fn secrets(&self) -> Vec<&SecretRef> {
+        match self {
+            Self::None => Vec::new(),
+            Self::ApiKey { value: secret, .. }
+            | Self::Basic { password: secret, .. }
+            | Self::Bearer { token: secret } => vec![secret],
+            Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
+                vec![&client.client_secret]
+            }
+            Self::McpOauth { client } => vec![&client.client_secret],
+            Self::McpEnterprise { client, identity_provider } => {
+                vec![&client.client_secret, &identity_provider.client_secret]
+            }
+        }
     }
 
     /// The word on the wire.
@@ -140,12 +201,14 @@ impl Auth {
             Self::Bearer { .. } => "bearer",
             Self::ClientCredentials { .. } => "client_credentials",
             Self::TokenExchange { .. } => "token_exchange",
+            Self::McpOauth { .. } => "mcp_oauth",
+            Self::McpEnterprise { .. } => "mcp_enterprise",
         }
     }
 
     /// Whether each agent is shown as itself.
     pub fn is_per_agent(&self) -> bool {
-        matches!(self, Self::TokenExchange { .. })
+        matches!(self, Self::TokenExchange { .. } | Self::McpEnterprise { .. })
     }
 
     /// What cannot be done of what is said.
@@ -174,20 +237,45 @@ impl Auth {
                 say(fits, "username", "has a colon or a control character");
             }
             Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
-                let TokenClient { token_url, issuer, scopes, .. } = client;
-                let both = token_url.is_some() && issuer.is_some();
-                say(!both, "issuer", "stands beside `token_url`: give one");
-                let is_missing = token_url.is_none() && issuer.is_none();
-                say(!is_missing, "token_url", "is missing, and so is `issuer`: give one");
-                let fits = issuer.as_deref().is_none_or(is_issuer);
-                say(fits, "issuer", "is no `http` or `https` URL without credentials and query");
-                let fits = scopes.iter().all(|scope| is_scope(scope));
-                say(fits, "scopes", "has one with characters that no scope has");
+                check_place(client, ["token_url", "issuer"], &mut say);
+                check_scopes(&client.scopes, &mut say);
+            }
+            Self::McpOauth { client } => check_of_mcp(client, &mut say),
+            Self::McpEnterprise { client, identity_provider } => {
+                check_of_mcp(client, &mut say);
+                let members = ["identity_provider.token_url", "identity_provider.issuer"];
+                check_place(identity_provider, members, &mut say);
+                let fits = identity_provider.scopes.is_empty();
+                say(fits, "identity_provider.scopes", "stand in `auth.scopes`");
             }
         }
         problems
     }
 }
+
+/// Is told whether something holds; otherwise which member it is about, and why.
+type Say<'a> = &'a mut dyn FnMut(bool, &'static str, &'static str);
+
+fn check_place(client: &TokenClient, [of_url, of_issuer]: [&'static str; 2], say: Say<'_>) {
+    let TokenClient { token_url, issuer, .. } = client;
+    let both = token_url.is_some() && issuer.is_some();
+    say(!both, of_issuer, "stands beside `token_url`: give one");
+    let is_missing = token_url.is_none() && issuer.is_none();
+    say(!is_missing, of_url, "is missing, and so is `issuer`: give one");
+    say(issuer.as_deref().is_none_or(is_issuer), of_issuer, NO_ISSUER);
+}
+
+fn check_of_mcp(client: &McpClient, say: Say<'_>) {
+    say(client.issuer.as_deref().is_none_or(is_issuer), "issuer", NO_ISSUER);
+    check_scopes(&client.scopes, say);
+}
+
+fn check_scopes(scopes: &[Box<str>], say: Say<'_>) {
+    let fits = scopes.iter().all(|scope| is_scope(scope));
+    say(fits, "scopes", "has one with characters that no scope has");
+}
+
+const NO_ISSUER: &str = "is no `http` or `https` URL without credentials and query";
 
 fn is_issuer(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else { return false };
@@ -241,6 +329,26 @@ mod tests {
             assert_eq!(exchange(json!({"issuer": odd})).len(), 1, "{odd}");
         }
         assert_eq!(exchange(json!({"issuer": issuer, "scopes": ["a b"]})).len(), 1);
+    }
+
+    #[test]
+    fn who_vouches_for_agents_is_in_one_place_too() {
+        let enterprise = |issuer: &str, provider: Value| {
+            problems(json!({"kind": "mcp_enterprise", "issuer": issuer, "client_id": "t",
+                "client_secret": "env:S", "identity_provider": provider}))
+        };
+        let provider =
+            json!({"issuer": "https://id.example", "client_id": "t", "client_secret": "env:P"});
+        assert!(enterprise("https://as.example", provider.clone()).is_empty());
+        assert!(enterprise("as.example", provider.clone())[0].starts_with("`auth.issuer` is no"));
+        let mut odd = provider;
+        odd["token_url"] = json!("https://id.example/token");
+        odd["scopes"] = json!(["a"]);
+        let odd = enterprise("https://as.example", odd);
+        assert!(odd[0].starts_with("`auth.identity_provider.issuer` stands beside"), "{odd:?}");
+        assert_eq!(odd[1], "`auth.identity_provider.scopes` stand in `auth.scopes`");
+        let bare = json!({"kind": "mcp_oauth", "client_id": "t", "client_secret": "env:S"});
+        assert!(problems(bare).is_empty());
     }
 
     #[test]

@@ -160,6 +160,11 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         let message = "an MCP server is shown no key in the query".to_owned();
         errors.push(FieldError { field: "auth.location".to_owned(), message });
     }
+    let is_mcp_at_url = matches!(&profile.settings, Settings::Mcp { command: None, .. });
+    if profile.auth.is_of_mcp() && !is_mcp_at_url {
+        let message = "is for MCP servers at a `url`".to_owned();
+        errors.push(FieldError { field: "auth.kind".to_owned(), message });
+    }
     if profile.required_scopes.iter().flatten().any(|scope| !is_scope(scope)) {
         let message = "has one with characters that no scope has".to_owned();
         errors.push(FieldError { field: "required_scopes".to_owned(), message });

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use model::{Auth, SecretRef, Settings, SourceProfile};
+use model::{SecretRef, Settings, SourceProfile};
 use serde::Serialize;
 use toolcrib::{Catalog, Journal, JournalPlace, Snapshot, SystemClock, TransferError};
 
@@ -249,15 +249,7 @@ async fn missing_secrets(
 
 /// Every secret a source refers to.
 fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
-    let mut secrets = match &profile.auth {
-        Auth::None => Vec::new(),
-        Auth::ApiKey { value: secret, .. }
-        | Auth::Basic { password: secret, .. }
-        | Auth::Bearer { token: secret } => vec![secret],
-        Auth::ClientCredentials { client, .. } | Auth::TokenExchange { client, .. } => {
-            vec![&client.client_secret]
-        }
-    };
+    let mut secrets = profile.auth.secrets();
     if let Some(certificate) = &profile.client_certificate {
         secrets.extend([&certificate.chain, &certificate.key]);
     }

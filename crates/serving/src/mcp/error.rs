@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::Failure;
 use serde_json::{Value, json};
 use toolcrib::Ability;
 
@@ -80,6 +81,11 @@ impl RpcError {
         Self::new(-32603, 200, why)
     }
 
+    /// What was asked for failed, with the code that REST gives it.
+    pub(crate) fn failed(failure: &Failure) -> Self {
+        Self::internal(&*failure.message).with(Value::Object(failure.for_programs()))
+    }
+
     /// A tool said so itself.
     pub(crate) fn of_tool(code: i64, message: String) -> Self {
         Self::new(code, 200, message)
@@ -108,5 +114,20 @@ impl RpcError {
             error["data"] = Value::clone(data);
         }
         error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_says_its_code_and_when_to_come_again() {
+        let failure = Failure::new(ErrorCode::RateLimited, "too many", true);
+        let error = RpcError::failed(&Failure { retry_after: Some(7), ..failure }).to_value();
+        let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retry_after": 7});
+        assert_eq!(error, json!({"code": -32603, "message": "too many", "data": data}));
     }
 }

@@ -412,7 +412,7 @@ impl Waiting {
             Got::Unable(ability) => Err(RpcError::unable(ability)),
             Got::Missing => Err(missing()),
             Got::Invalid(why) => Err(RpcError::invalid_params(why)),
-            Got::Failed(why) => Err(RpcError::internal(why)),
+            Got::Failed(failure) => Err(RpcError::failed(&failure)),
         }
     }
 }

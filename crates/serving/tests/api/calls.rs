@@ -72,7 +72,7 @@ impl Shop {
         self.server.send(&Ask::new("POST", path).bearer(&self.key).json(body))
     }
 
-    fn call(&self, body: Value) -> Answer {
+    pub(super) fn call(&self, body: Value) -> Answer {
         self.post("/api/agents/tools/call", &body)
     }
 }

@@ -19,6 +19,7 @@ const API_KEY: &str = "canary-key/51+c9=";
 const PASSWORD: &str = "canary-pass/20+7a";
 const TOKEN: &str = "canary-token-e02f";
 const CLIENT_SECRET: &str = "canary-client-93bb";
+const PROVIDER_SECRET: &str = "canary-provider-41d8";
 const FORWARDED: &str = "canary-tenant-6604";
 const WRONG: &str = "canary-wrong-1f8d";
 
@@ -38,7 +39,25 @@ fn modes(tokens: &str) -> Vec<(&'static str, Value)> {
         ("bearer", json!({"kind": "bearer", "token": "sealed:token"})),
         ("own", client("client_credentials", Value::Null)),
         ("exchange", client("token_exchange", json!("pets"))),
+        (
+            "named",
+            json!({"kind": "mcp_oauth", "client_id": "crib", "client_secret": "sealed:client"}),
+        ),
+        (
+            "vouched",
+            json!({"kind": "mcp_enterprise", "client_id": "crib", "client_secret": "sealed:client",
+                "identity_provider": {"token_url": tokens, "client_id": "crib",
+                    "client_secret": "sealed:provider"}}),
+        ),
     ]
+}
+
+/// No MCP server takes a key in the query, and some are for nothing else.
+fn is_for(mode: &str, kind: &str) -> bool {
+    match kind {
+        "mcp" => mode != "query",
+        _ => !["named", "vouched"].contains(&mode),
+    }
 }
 
 /// A server over upstreams that repeat everything, and all that was heard of it.
@@ -66,6 +85,7 @@ impl World {
             ("password", PASSWORD),
             ("token", TOKEN),
             ("client", CLIENT_SECRET),
+            ("provider", PROVIDER_SECRET),
             ("chain", &*pem),
             ("private", &*key),
         ] {
@@ -89,8 +109,7 @@ impl World {
     fn fill(&mut self) {
         for (mode, auth) in modes(&self.upstream.url("/token")) {
             for kind in ["openapi", "mcp"] {
-                // No MCP server takes a key in the query.
-                if (mode, kind) == ("query", "mcp") {
+                if !is_for(mode, kind) {
                     continue;
                 }
                 let name = format!("{mode}-{kind}");
@@ -191,7 +210,7 @@ fn canaries_are_in_nothing_that_comes_out_and_agents_tokens_reach_no_upstream() 
             assert!(said.contains("`pets`"), "{source}: {said}");
         }
         for said in world.call(&key, &tool("echo")) {
-            let exchanges = source.starts_with("exchange");
+            let exchanges = ["exchange", "vouched"].iter().any(|mode| source.starts_with(mode));
             assert_eq!(said.contains("showed no token"), exchanges, "{source}: {said}");
         }
         world.call(WRONG, &tool("echo"));
@@ -233,6 +252,8 @@ fn canaries_are_in_nothing_that_comes_out_and_agents_tokens_reach_no_upstream() 
         Canary::new("a password", PASSWORD),
         Canary::new("a fixed token", TOKEN),
         Canary::new("the secret of the client", CLIENT_SECRET),
+        Canary::new("the secret at the identity provider", PROVIDER_SECRET),
+        Canary::new("an assertion", echo::ASSERTION),
         Canary::new("a token of ours", echo::OWN),
         Canary::new("an exchanged token", echo::EXCHANGED),
         Canary::new("what is passed on", FORWARDED),

@@ -274,6 +274,10 @@ fn what_is_wrong_with_a_source_names_the_member_and_repeats_no_secret() {
     auth.issuer: is no `http` or `https` URL without credentials and query
     auth.scopes: has one with characters that no scope has
     ");
+    let of_mcp = json!({"kind": "mcp_oauth", "client_id": "t", "client_secret": "env:S"});
+    insta::assert_snapshot!(wrong(json!({"auth": of_mcp, "settings": {"kind": "http_manifest"}})), @"auth.kind: is for MCP servers at a `url`");
+    let of_mcp = json!({"kind": "mcp_oauth", "client_id": "t", "client_secret": "env:S", "token_url": "https://id.example/token"});
+    insta::assert_snapshot!(wrong(json!({"auth": of_mcp})), @"auth.token_url: is not known here; there is `kind`, `issuer`, `client_id`, `client_secret`, `client_proof`, `scopes`");
     for name in ["Cookie", "HOST", "Transfer-Encoding", "Mcp-Session-Id", "X-Toolcrib-A", "a b"] {
         let refused = wrong(json!({"forward_headers": [name], "required_scopes": ["\""]}));
         assert!(refused.contains("is no header that can be passed on"), "{name}: {refused}");

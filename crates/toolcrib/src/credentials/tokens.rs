@@ -9,7 +9,8 @@ use model::Digest;
 use moka::sync::Cache;
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
-use upstream::mcp::oauth::{Granted, Grants, OAuthError, TokenPlace};
+use upstream::http::Url;
+use upstream::mcp::oauth::{Granted, Grants, OAuthError, Protected, TokenPlace};
 
 /// How many are kept, and for how long without use.
 const KEPT: u64 = 100_000;
@@ -22,12 +23,17 @@ const UNSAID: SignedDuration = SignedDuration::from_mins(5);
 const REST: SignedDuration = SignedDuration::from_secs(1);
 /// How many issuers are known, and for how long it is believed where they give tokens.
 const PLACES: u64 = 1_000;
+const BOUND: u64 = 10_000;
 const PLACES_FOR: Duration = Duration::from_secs(10 * 60);
 
 pub(super) struct Tokens {
     kept: Cache<Digest, Arc<Mutex<Option<Known>>>>,
     /// Of those that were found in the open, and the others.
     places: Cache<(bool, Box<str>), TokenPlace>,
+    /// What MCP servers say of the tokens they take, by their urls.
+    servers: Cache<Box<str>, Protected>,
+    /// Which issuer a client was shown to, where nobody says whose it is: no other gets to see its secret.
+    bound: Cache<Digest, Box<str>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -45,11 +51,13 @@ pub(crate) struct Held {
     is_new: bool,
     /// What it was got with.
     proof: Option<SecretString>,
+    /// The url of the MCP server that said who gives it.
+    server: Option<Box<str>>,
 }
 
 impl Held {
-    pub(super) fn got_with(self, proof: SecretString) -> Self {
-        Self { proof: Some(proof), ..self }
+    pub(super) fn got_with(self, proof: SecretString, server: Option<&Url>) -> Self {
+        Self { proof: Some(proof), server: server.map(|url| url.as_str().into()), ..self }
     }
 
     pub(super) fn proof(&self) -> Option<&SecretString> {
@@ -76,6 +84,8 @@ impl Tokens {
         Self {
             kept: Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build(),
             places: Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build(),
+            servers: Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build(),
+            bound: Cache::builder().max_capacity(BOUND).build(),
             clock,
         }
     }
@@ -91,7 +101,13 @@ impl Tokens {
         if let Some(Known { what, until }) = &*known
             && self.clock.now() < *until
         {
-            return what.clone().map(|token| Held { key, token, is_new: false, proof: None });
+            return what.clone().map(|token| Held {
+                key,
+                token,
+                is_new: false,
+                proof: None,
+                server: None,
+            });
         }
         let start = self.clock.now();
         let (what, holds) = match ask.await {
@@ -105,10 +121,10 @@ impl Tokens {
         // A moment that has gone by already: such a token is for whoever asked, and nobody else.
         let until = start.checked_add(holds).unwrap_or(Timestamp::MAX);
         *known = Some(Known { what: what.clone(), until });
-        what.map(|token| Held { key, token, is_new: true, proof: None })
+        what.map(|token| Held { key, token, is_new: true, proof: None, server: None })
     }
 
-    /// An upstream does not take it. One that took its place meanwhile stays.
+    /// An upstream does not take it. One that took its place meanwhile stays. An MCP server may name somebody else by now.
     pub(super) async fn forget(&self, held: &Held) {
         let Some(place) = self.kept.get(&held.key) else { return };
         let mut known = place.lock().await;
@@ -118,6 +134,9 @@ impl Tokens {
         };
         if known.as_ref().is_some_and(is_it) {
             *known = None;
+        }
+        if let Some(server) = &held.server {
+            self.servers.invalidate(server);
         }
     }
 
@@ -141,6 +160,35 @@ impl Tokens {
         for trusts in [false, true] {
             self.places.invalidate(&(trusts, issuer.into()));
         }
+    }
+
+    /// What an MCP server says of the tokens it takes.
+    pub(super) async fn protected(
+        &self,
+        url: &Url,
+        grants: &Grants,
+    ) -> Result<Protected, OAuthError> {
+        if let Some(known) = self.servers.get(url.as_str()) {
+            return Ok(known);
+        }
+        let protected = grants.protected(url).await?;
+        self.servers.insert(url.as_str().into(), protected.clone());
+        Ok(protected)
+    }
+
+    /// It may say something else by now.
+    pub(super) fn look_at_server_again(&self, url: &Url) {
+        self.servers.invalidate(url.as_str());
+    }
+
+    /// The issuer that a client was shown to before.
+    pub(super) fn bound(&self, client: &Digest) -> Option<Box<str>> {
+        self.bound.get(client)
+    }
+
+    /// The client is about to be shown to this issuer.
+    pub(super) fn bind(&self, client: Digest, issuer: &str) {
+        self.bound.insert(client, issuer.into());
     }
 }
 

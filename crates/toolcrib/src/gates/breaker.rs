@@ -42,10 +42,11 @@ enum State {
         until: Instant,
         whom: Whom,
     },
-    /// One call at a time finds out; when it began.
+    /// One call at a time finds out; when it began. Who may go away before that is known does so only now and then.
     HalfOpen {
         probe: Option<Instant>,
         whom: Whom,
+        next_brief: Instant,
     },
 }
 
@@ -102,7 +103,7 @@ impl Breaker {
 
     /// Whether a call may go through, or how long this caller may not.
     pub(super) fn enter(&mut self, whose: u64, now: Instant) -> Result<(), Duration> {
-        let whom = match self.state {
+        let (whom, next_brief) = match self.state {
             State::Closed => return Ok(()),
             State::Open { whom, .. } | State::HalfOpen { whom, .. } if !whom.is(whose) => {
                 return Ok(());
@@ -111,9 +112,28 @@ impl Breaker {
             State::HalfOpen { probe: Some(since), .. } if now - since < PROBE => {
                 return Err(PROBE - (now - since));
             }
-            State::Open { whom, .. } | State::HalfOpen { whom, .. } => whom,
+            State::Open { whom, .. } => (whom, now),
+            State::HalfOpen { whom, next_brief, .. } => (whom, next_brief),
         };
-        self.state = State::HalfOpen { probe: Some(now), whom };
+        self.state = State::HalfOpen { probe: Some(now), whom, next_brief };
+        Ok(())
+    }
+
+    /// The same for a caller who waits less than the source may take, and would find out nothing of one that is slow. Such
+    /// callers leave room for others to find out, or nobody ever would.
+    pub(super) fn enter_briefly(&mut self, whose: u64, now: Instant) -> Result<(), Duration> {
+        if let State::HalfOpen { whom, next_brief, .. } = self.state
+            && whom.is(whose)
+            && now < next_brief
+        {
+            return Err(next_brief - now);
+        }
+        self.enter(whose, now)?;
+        if let State::HalfOpen { whom, next_brief, .. } = &mut self.state
+            && whom.is(whose)
+        {
+            *next_brief = now + PROBE;
+        }
         Ok(())
     }
 
@@ -122,7 +142,7 @@ impl Breaker {
         let finds_out = matches!(self.state, State::HalfOpen { whom, .. } if whom.is(whose));
         match verdict {
             Verdict::Nothing => {
-                if let State::HalfOpen { probe, whom } = &mut self.state
+                if let State::HalfOpen { probe, whom, .. } = &mut self.state
                     && whom.is(whose)
                 {
                     *probe = None;
@@ -224,6 +244,28 @@ mod tests {
         assert_eq!(breaker.word(later + PROBE), "closed");
         told(&mut breaker, &[Fails; 4], later + PROBE);
         assert_eq!(breaker.enter(1, later + PROBE), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn who_waits_only_briefly_leaves_it_to_others_to_find_out() {
+        let now = Instant::now();
+        let mut breaker = Breaker::new(now);
+        for whose in [1, 2, 1, 2, 1] {
+            breaker.end(Fails, whose, now);
+        }
+        let mut later = now + REST;
+        assert_eq!(breaker.enter_briefly(1, later), Ok(()));
+        later += PROBE / 10;
+        told(&mut breaker, &[Nothing], later);
+        // Another that waits as briefly would find out as little.
+        assert_eq!(breaker.enter_briefly(2, later), Err(PROBE - PROBE / 10));
+        assert_eq!(breaker.enter(2, later), Ok(()));
+        breaker.end(Nothing, 2, later);
+        // Where there are no others, they find out all the same.
+        later += PROBE;
+        assert_eq!(breaker.enter_briefly(2, later), Ok(()));
+        breaker.end(Works, 2, later);
+        assert_eq!((breaker.word(later), breaker.enter_briefly(1, later)), ("closed", Ok(())));
     }
 
     #[tokio::test]

@@ -60,16 +60,23 @@ pub struct Exporter {
     clock: Arc<dyn Clock>,
     teller: Teller,
     tracer: Arc<Tracer>,
-    spans: Mutex<mpsc::Receiver<Span>>,
+    spans: Mutex<Spans>,
     /// Of metrics and of spans, each taken and not.
     exports: [[Counter; 2]; 2],
+}
+
+/// Spans on their way. Those of a push that is broken off stay for the next one; a collector knows twice the same by its id.
+struct Spans {
+    coming: mpsc::Receiver<Span>,
+    group: Vec<Span>,
 }
 
 impl Exporter {
     /// Through this client, which may reach what an operator has named.
     pub fn new(otlp: Otlp, client: HttpClient, clock: impl Clock + 'static) -> Arc<Self> {
         let now = clock.now();
-        let (tracer, spans) = Tracer::new(now);
+        let (tracer, coming) = Tracer::new(now);
+        let spans = Spans { coming, group: Vec::new() };
         let teller = Teller { resource: otlp.resource.clone(), since: nanos(now) };
         let (spans, exports) = (Mutex::new(spans), Default::default());
         Arc::new(Self { otlp, client, clock: Arc::new(clock), teller, tracer, spans, exports })
@@ -96,13 +103,20 @@ impl Exporter {
         tokio::join!(metrics, spans);
     }
 
-    /// Pushes what is left, once.
+    /// Pushes what is left, once. Spans that are left even then are counted as dropped.
     pub async fn push_last(&self, reading: &Reading) {
+        let spans = async { while self.push_spans(false).await {} };
         let all = async {
-            tokio::join!(self.push_metrics(reading), self.push_spans(false));
+            tokio::join!(self.push_metrics(reading), spans);
         };
         if tokio::time::timeout(self.otlp.timeout, all).await.is_err() {
-            tracing::warn!("the last of what was measured was not taken in time");
+            let spans = self.spans.try_lock();
+            let left = spans.map_or(0, |spans| spans.group.len() + spans.coming.len());
+            self.lost(left);
+            tracing::warn!(
+                left,
+                "the last of what was measured was not taken in time, nor were {left} spans"
+            );
         }
     }
 
@@ -123,11 +137,12 @@ impl Exporter {
         self.send(url, body.to_string().into_bytes(), metrics).await;
     }
 
-    /// One group of spans, when there is one; or all that there are now.
-    async fn push_spans(&self, waits: bool) {
-        let (mut spans, mut group) = (self.spans.lock().await, Vec::new());
-        if waits {
-            if spans.recv_many(&mut group, GROUP).await == 0 {
+    /// One group of spans, when there is one, or what there is now. Says whether there was any.
+    async fn push_spans(&self, waits: bool) -> bool {
+        let mut spans = self.spans.lock().await;
+        let Spans { coming, group } = &mut *spans;
+        if waits && group.is_empty() {
+            if coming.recv_many(group, GROUP).await == 0 {
                 return std::future::pending().await;
             }
             if group.len() < GROUP {
@@ -135,16 +150,28 @@ impl Exporter {
             }
         }
         while group.len() < GROUP
-            && let Ok(span) = spans.try_recv()
+            && let Ok(span) = coming.try_recv()
         {
             group.push(span);
         }
-        let Some(url) = self.otlp.traces.as_ref().filter(|_| !group.is_empty()) else { return };
+        let Some(url) = self.otlp.traces.as_ref().filter(|_| !group.is_empty()) else {
+            return false;
+        };
         let [_, traces] = &self.exports;
-        self.send(url, self.teller.spans(&group).to_string().into_bytes(), traces).await;
+        let body = self.teller.spans(group).to_string().into_bytes();
+        if !self.send(url, body, traces).await {
+            self.lost(group.len());
+        }
+        group.clear();
+        true
     }
 
-    async fn send(&self, url: &Url, body: Vec<u8>, counters: &[Counter; 2]) {
+    fn lost(&self, spans: usize) {
+        self.tracer.dropped.add(u64::try_from(spans).unwrap_or(u64::MAX));
+    }
+
+    /// Says whether it was taken.
+    async fn send(&self, url: &Url, body: Vec<u8>, counters: &[Counter; 2]) -> bool {
         let mut headers = self.otlp.headers.clone();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let request = Request { method: Method::POST, url: url.clone(), headers, body: Some(body) };
@@ -155,6 +182,7 @@ impl Exporter {
             Err(error) => Some(model::sentence(&error)),
         };
         let [taken, failed] = counters;
+        let is_taken = problem.is_none();
         match problem {
             None => taken.one(),
             Some(problem) => {
@@ -164,6 +192,94 @@ impl Exporter {
                 }
                 failed.one();
             }
+        }
+        is_taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use catalog::clock::SystemClock;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use upstream::egress::Egress;
+
+    use super::super::span::SpanKind;
+    use super::*;
+
+    /// A collector that answers with this status, or never, and how many spans it was told of.
+    async fn collector(status: Option<u16>) -> (Url, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+        let told = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&told);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut text = String::new();
+                while !is_whole(&text) {
+                    let mut bytes = [0; 64 << 10];
+                    let read = stream.read(&mut bytes).await.unwrap();
+                    text.push_str(std::str::from_utf8(bytes.get(..read).unwrap()).unwrap());
+                }
+                counted.fetch_add(text.matches("\"spanId\"").count(), Ordering::Relaxed);
+                let Some(status) = status else { return std::future::pending().await };
+                let answer = format!(
+                    "HTTP/1.1 {status} Said\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        (url.parse().unwrap(), told)
+    }
+
+    fn is_whole(text: &str) -> bool {
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        length.unwrap().parse::<usize>().unwrap() <= body.len()
+    }
+
+    fn exporter(traces: Url, timeout: Duration) -> Arc<Exporter> {
+        let otlp = Otlp {
+            metrics: None,
+            traces: Some(traces),
+            headers: HeaderMap::new(),
+            timeout,
+            every: Duration::from_secs(60),
+            resource: Vec::new(),
+        };
+        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+        Exporter::new(otlp, client, SystemClock)
+    }
+
+    fn done(exporter: &Exporter, spans: usize) {
+        for _ in 0..spans {
+            drop(exporter.tracer.begin(None, SpanKind::Server, || "name".to_owned()));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_push_that_is_broken_off_had_taken_is_pushed_in_the_end_with_all_the_rest() {
+        let (url, told) = collector(Some(200)).await;
+        let exporter = exporter(url, Duration::from_secs(20));
+        done(&exporter, 3);
+        let push = exporter.push(Reading::default);
+        assert!(tokio::time::timeout(Duration::from_millis(100), push).await.is_err());
+        done(&exporter, 2 * GROUP);
+        exporter.push_last(&Reading::default()).await;
+        assert_eq!(told.load(Ordering::Relaxed), 3 + 2 * GROUP);
+        assert_eq!(exporter.tracer.dropped.read(), 0);
+    }
+
+    #[tokio::test]
+    async fn what_a_collector_does_not_take_is_counted() {
+        for status in [Some(503), None] {
+            let (url, _) = collector(status).await;
+            let exporter = exporter(url, Duration::from_millis(500));
+            done(&exporter, GROUP + 10);
+            exporter.push_last(&Reading::default()).await;
+            assert_eq!(exporter.tracer.dropped.read(), GROUP as u64 + 10, "{status:?}");
         }
     }
 }

@@ -91,7 +91,11 @@ async fn headers(
 ) -> Result<(HeaderMap, Vec<SecretString>), UpstreamError> {
     let (name, text, hidden) = match auth {
         // A token that is asked for is given to the connection, and to each call.
-        Auth::None | Auth::ClientCredentials { .. } | Auth::TokenExchange { .. } => {
+        Auth::None
+        | Auth::ClientCredentials { .. }
+        | Auth::TokenExchange { .. }
+        | Auth::McpOauth { .. }
+        | Auth::McpEnterprise { .. } => {
             return Ok((HeaderMap::new(), Vec::new()));
         }
         Auth::Bearer { token } => {

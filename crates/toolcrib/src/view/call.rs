@@ -10,7 +10,6 @@ mod tries;
 use std::error::Error;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Instant;
 
 use catalog::CataloguedTool;
 use catalog::source::Source;
@@ -20,6 +19,7 @@ use model::{
     TraceContext,
 };
 use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
 use upstream::mcp::McpError;
 
 use super::ready::{HttpReady, Ready};
@@ -293,9 +293,10 @@ impl AgentView {
         &self,
         source: &Source,
         wanted: Wanted,
+        until: Instant,
         call: &CallContext,
     ) -> Result<Bridged, Bridged> {
-        let upstream = self.upstream(source).await?;
+        let upstream = self.upstream(source, until).await?;
         let held = upstream.carried.token.clone();
         let bridged = self.ask(upstream, wanted.clone(), call).await;
         match held {
@@ -303,7 +304,7 @@ impl AgentView {
                 if !self.crib.keyring().refused(&held).await {
                     return Ok(bridged);
                 }
-                let upstream = self.upstream(source).await?;
+                let upstream = self.upstream(source, until).await?;
                 Ok(self.ask(upstream, wanted, call).await)
             }
             _ => Ok(bridged),
@@ -320,16 +321,20 @@ impl AgentView {
         bridge::bridge(parked, upstream, &self.agent, wanted, call).await
     }
 
-    /// A connection to the MCP server of a source, for this agent; or why there is none.
-    pub(super) async fn upstream(&self, source: &Source) -> Result<Upstream, Bridged> {
-        let carried = self.carried(source).await?;
+    /// A connection to the MCP server of a source, for this agent; or why there is none by then.
+    pub(super) async fn upstream(
+        &self,
+        source: &Source,
+        until: Instant,
+    ) -> Result<Upstream, Bridged> {
+        let carried = self.carried(source, until).await?;
         let held = carried.token.clone();
-        let opened = self.open(source, carried).await;
+        let opened = self.open(source, carried, until).await?;
         let opened = match (opened, held) {
             (Err(UpstreamError::Mcp(McpError::Unauthorized { status: 401, .. })), Some(held))
                 if self.crib.keyring().refused(&held).await =>
             {
-                self.open(source, self.carried(source).await?).await
+                self.open(source, self.carried(source, until).await?, until).await?
             }
             (opened, _) => opened,
         };
@@ -339,16 +344,27 @@ impl AgentView {
         })
     }
 
-    async fn carried(&self, source: &Source) -> Result<Carried, Bridged> {
+    async fn carried(&self, source: &Source, until: Instant) -> Result<Carried, Bridged> {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
-        let carried = keyring.carried(&source.id, &source.profile, whose, secrets).await;
+        let carried = keyring.carried(&source.id, &source.profile, whose, secrets);
+        let carried = timeout_at(until, carried).await.unwrap_or_else(|_| Err(tries::late()));
         carried.map_err(Bridged::Failed)
     }
 
-    async fn open(&self, source: &Source, carried: Carried) -> Result<Upstream, UpstreamError> {
+    async fn open(
+        &self,
+        source: &Source,
+        carried: Carried,
+        until: Instant,
+    ) -> Result<Result<Upstream, UpstreamError>, Bridged> {
         let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
-        upstreams.for_agent(source, &self.agent, secrets, carried).await
+        let opened = upstreams.for_agent(source, &self.agent, secrets, carried);
+        // Nothing was asked of it yet.
+        timeout_at(until, opened).await.map_err(|_| {
+            let message = "the server of the source could not be connected to in time";
+            Bridged::Broken(Failure::new(ErrorCode::UpstreamTimeout, message, true))
+        })
     }
 
     async fn provided_call(
@@ -413,7 +429,12 @@ impl Done {
                 let output = promised.as_ref().and_then(|ready| ready.output());
                 execution::tool_result(outcome, output)
             }
-            DoneBy::Here(result) => result,
+            DoneBy::Here(mut result) => {
+                if result.is_error {
+                    result.meta.extend(failure_of_tool(String::new()).for_programs());
+                }
+                result
+            }
             DoneBy::Nobody(failure) => {
                 execution::tool_result(failed(self.tool_id, self.start, failure), None)
             }
@@ -502,7 +523,7 @@ fn elapsed(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn failure_of_tool(message: String) -> Failure {
+pub(super) fn failure_of_tool(message: String) -> Failure {
     Failure::new(ErrorCode::BuiltinError, message, false)
 }
 

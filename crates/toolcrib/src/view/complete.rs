@@ -1,5 +1,6 @@
 //! Proposals for what somebody fills in: of the server whose prompt or template it is, or of a provider.
 
+use model::{ErrorCode, Failure};
 use serde_json::{Map, Value, json};
 
 use super::offers::{Offer, OfferKind};
@@ -57,13 +58,14 @@ impl AgentView {
             return Got::Missing;
         };
         if let Err(failure) = scopes::check(&self.agent, &source.source, None) {
-            return Got::Failed(failure.message);
+            return Got::Failed(failure);
         }
         let pass = match self.enter(&source.source, None).await {
             Ok(pass) => pass,
-            Err(failure) => return Got::Failed(failure.message),
+            Err(failure) => return Got::Failed(failure),
         };
-        let upstream = match self.upstream(&source.source).await {
+        let until = self.until_of_server(&source.source);
+        let upstream = match self.upstream(&source.source, until).await {
             Ok(upstream) => upstream,
             Err(failed) => {
                 pass.end(failed.verdict());
@@ -124,7 +126,8 @@ fn within_bounds(mut result: Map<String, Value>) -> Got {
 }
 
 fn unusable() -> Got {
-    Got::Failed("the server's proposals are not what MCP says".to_owned())
+    let message = "the server's proposals are not what MCP says";
+    Got::Failed(Failure::new(ErrorCode::UpstreamError, message, false))
 }
 
 #[cfg(test)]

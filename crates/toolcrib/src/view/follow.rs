@@ -15,7 +15,8 @@ impl AgentView {
         let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
         scopes::check(&self.agent, &source.source, None)
             .map_err(|failure| NotFollowed::Failed(failure.message))?;
-        let upstream = self.upstream(&source.source).await;
+        let until = self.until_of_server(&source.source);
+        let upstream = self.upstream(&source.source, until).await;
         let upstream = upstream.map_err(|failed| {
             let why = failed.failure().map(|failure| failure.message.clone());
             NotFollowed::Failed(why.unwrap_or_default())

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::tool_set::Slot;
-use model::{ErrorCode, Primitive};
+use model::{ErrorCode, Failure, Primitive};
 use serde_json::{Map, Value};
 
 use super::AgentView;
+use super::call::failure_of_tool;
 use super::offers::{self, Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::kept_results;
@@ -15,9 +16,6 @@ use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
 use crate::upstreams::bridge::{Bridged, Wanted};
-
-/// Where every call has to be recorded, and one could not be.
-const UNRECORDABLE: &str = "calls cannot be recorded just now, and nothing is handed out without";
 
 /// What came of asking for a prompt or a resource.
 #[derive(Debug)]
@@ -33,7 +31,7 @@ pub enum Got {
     /// What was asked for cannot be used, and why.
     Invalid(String),
     /// It failed.
-    Failed(String),
+    Failed(Failure),
 }
 
 impl AgentView {
@@ -79,7 +77,7 @@ impl AgentView {
         call: &CallContext,
     ) -> Got {
         if self.crib.refuses_calls() {
-            return Got::Failed(UNRECORDABLE.to_owned());
+            return Got::Failed(unrecordable());
         }
         let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
         let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments));
@@ -114,7 +112,7 @@ impl AgentView {
     /// What a resource holds.
     pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
         if self.crib.refuses_calls() {
-            return Got::Failed(UNRECORDABLE.to_owned());
+            return Got::Failed(unrecordable());
         }
         // Nobody else is asked for what is kept here, whatever they offer.
         let is_kept = kept_results::addressed(uri).is_some();
@@ -162,10 +160,10 @@ impl AgentView {
             }
             Got::Missing => Fate::failed(ErrorCode::NotGranted, "there is none of that name"),
             Got::Invalid(why) => Fate::failed(ErrorCode::ValidationError, why),
-            Got::Failed(why) => Fate::failed(ErrorCode::UpstreamError, why),
+            Got::Failed(failure) => Fate::failed(failure.code, &failure.message),
         };
         match recording.end(fate, self.crib.secrets()).await {
-            Err(_) if self.crib.records_strictly() => Got::Failed(UNRECORDABLE.to_owned()),
+            Err(_) if self.crib.records_strictly() => Got::Failed(unrecordable()),
             _ => got,
         }
     }
@@ -226,6 +224,12 @@ impl AgentView {
     }
 }
 
+/// Every call has to be recorded, and one could not be.
+fn unrecordable() -> Failure {
+    let message = "calls cannot be recorded just now, and nothing is handed out without";
+    Failure::new(ErrorCode::InternalError, message, true)
+}
+
 /// The same as the record says, in one word.
 fn outcome(got: &Got) -> CallOutcome {
     match got {
@@ -234,7 +238,7 @@ fn outcome(got: &Got) -> CallOutcome {
         Got::Unable(_) => CallOutcome::Failed(ErrorCode::BuiltinError),
         Got::Missing => CallOutcome::Failed(ErrorCode::NotGranted),
         Got::Invalid(_) => CallOutcome::Failed(ErrorCode::ValidationError),
-        Got::Failed(_) => CallOutcome::Failed(ErrorCode::UpstreamError),
+        Got::Failed(failure) => CallOutcome::Failed(failure.code),
     }
 }
 
@@ -253,11 +257,11 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         Bridged::Failed(failure)
         | Bridged::Refused(failure)
         | Bridged::Lost(failure)
-        | Bridged::Broken(failure) => Got::Failed(failure.message),
+        | Bridged::Broken(failure) => Got::Failed(failure),
         // Its own words for what is not there, or was asked for in a wrong way.
         Bridged::Error(error) => match error.code {
             -32602 | -32002 => Got::Invalid(error.message().to_owned()),
-            _ => Got::Failed(error.message().to_owned()),
+            _ => Got::Failed(Failure::new(ErrorCode::UpstreamError, error.message(), false)),
         },
     }
 }
@@ -280,9 +284,9 @@ fn not_got(call: &CallContext, error: ProviderError) -> Got {
         ProviderError::NoAnswer(NoAnswer::Unable(ability)) => Got::Unable(ability),
         ProviderError::Invalid(why) => Got::Invalid(why),
         ProviderError::NoAnswer(NoAnswer::Refused(why)) | ProviderError::Failed(why) => {
-            Got::Failed(why)
+            Got::Failed(failure_of_tool(why))
         }
         ProviderError::ToolNotFound { .. } => Got::Missing,
-        ProviderError::Protocol { message, .. } => Got::Failed(message),
+        ProviderError::Protocol { message, .. } => Got::Failed(failure_of_tool(message)),
     }
 }

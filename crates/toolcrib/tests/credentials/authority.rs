@@ -1,5 +1,5 @@
-//! An authorization server that gives tokens by client credentials and by token exchange, and takes nothing that is not as
-//! RFC 6749 and RFC 8693 say.
+//! An authorization server that gives tokens by client credentials, by token exchange and for assertions of another one, and
+//! takes nothing that is not as RFC 6749, RFC 8693 and RFC 7523 say.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,6 +13,8 @@ use crate::wire::{Asked, Server};
 
 pub(crate) const CLIENT: &str = "tool crib";
 const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
+const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 
 /// What it knows and has done.
@@ -21,6 +23,10 @@ pub(crate) struct Known {
     /// Whose tokens it takes.
     pub(crate) subjects: HashMap<String, String>,
     pub(crate) audiences: Vec<String>,
+    /// What it gives tokens for (RFC 8707).
+    pub(crate) resources: Vec<String>,
+    /// At which other ones it vouches for somebody.
+    pub(crate) vouches_at: Vec<String>,
     pub(crate) expires_in: Option<u64>,
     /// Says this instead of giving a token.
     pub(crate) refuses: Option<(u16, Value)>,
@@ -43,6 +49,8 @@ impl Authority {
             secret: "a secret: %/+".to_owned(),
             subjects: HashMap::new(),
             audiences: vec!["api".to_owned()],
+            resources: Vec::new(),
+            vouches_at: Vec::new(),
             expires_in: Some(300),
             refuses: None,
             takes_post: false,
@@ -68,14 +76,20 @@ impl Known {
     fn reply(&mut self, asked: &Asked) -> (u16, Value) {
         let base = format!("http://{}", asked.header("host").unwrap());
         match (asked.method.as_str(), asked.path.as_str()) {
-            ("GET", "/.well-known/openid-configuration") => {
+            ("GET", "/.well-known/oauth-authorization-server") if self.resources.is_empty() => {
+                (404, json!({}))
+            }
+            (
+                "GET",
+                "/.well-known/openid-configuration" | "/.well-known/oauth-authorization-server",
+            ) => {
                 let methods =
                     if self.takes_post { "client_secret_post" } else { "client_secret_basic" };
                 let metadata = json!({"issuer": base, "token_endpoint": format!("{base}/token"),
                     "token_endpoint_auth_methods_supported": [methods]});
                 (200, metadata)
             }
-            ("POST", "/token") => match self.token(asked) {
+            ("POST", "/token") => match self.token(&base, asked) {
                 Ok(token) => (200, token),
                 Err((status, code)) => {
                     self.amiss.push(code.to_owned());
@@ -86,7 +100,7 @@ impl Known {
         }
     }
 
-    fn token(&mut self, asked: &Asked) -> Result<Value, (u16, &'static str)> {
+    fn token(&mut self, base: &str, asked: &Asked) -> Result<Value, (u16, &'static str)> {
         let invalid = || (400, "invalid_request");
         if asked.all("content-type") != ["application/x-www-form-urlencoded"] {
             return Err(invalid());
@@ -102,11 +116,26 @@ impl Known {
         if let Some((status, _)) = self.refuses {
             return Err((status, "temporarily_unavailable"));
         }
-        let audience = form.get("audience").filter(|audience| !audience.is_empty());
-        let target = audience.filter(|audience| self.audiences.contains(audience));
+        if form.get("requested_token_type").is_some_and(|kind| kind == ID_JAG) {
+            return self.vouch(&form);
+        }
+        let target = match (form.get("audience"), form.get("resource")) {
+            (Some(audience), None) => self.audiences.contains(audience).then_some(audience),
+            (None, Some(resource)) => self.resources.contains(resource).then_some(resource),
+            _ => None,
+        };
         let target = target.cloned().ok_or((400, "invalid_target"))?;
         let (subject, kind) = match form.get("grant_type").map(String::as_str) {
             Some("client_credentials") => (CLIENT.replace(' ', "-"), None),
+            Some(ASSERTION) => {
+                let words = form.get("assertion").map(|it| it.split('|').collect::<Vec<_>>());
+                match words.as_deref() {
+                    Some(&["vouched", at, of, subject]) if at == base && of == target => {
+                        (subject.to_owned(), None)
+                    }
+                    _ => return Err((400, "invalid_grant")),
+                }
+            }
             Some(EXCHANGE) => {
                 let is = |name: &str, value: &str| form.get(name).is_some_and(|it| it == value);
                 let subject = form.get("subject_token").and_then(|it| self.subjects.get(it));
@@ -133,6 +162,29 @@ impl Known {
         if let Some(seconds) = self.expires_in {
             answer["expires_in"] = json!(seconds);
         }
+        for (name, value) in self.answer.as_object().unwrap() {
+            answer[name] = value.clone();
+        }
+        Ok(answer)
+    }
+
+    /// Somebody's token becomes an assertion for one place and one resource.
+    fn vouch(&mut self, form: &HashMap<String, String>) -> Result<Value, (u16, &'static str)> {
+        let is = |name: &str, value: &str| form.get(name).is_some_and(|it| it == value);
+        let subject = form.get("subject_token").and_then(|it| self.subjects.get(it));
+        let (Some(subject), true, true) =
+            (subject, is("subject_token_type", ACCESS), is("grant_type", EXCHANGE))
+        else {
+            return Err((400, "invalid_request"));
+        };
+        let at = form.get("audience").filter(|at| self.vouches_at.contains(at));
+        let (Some(at), Some(resource)) = (at, form.get("resource")) else {
+            return Err((400, "invalid_target"));
+        };
+        let assertion = format!("vouched|{at}|{resource}|{subject}");
+        self.given += 1;
+        let mut answer = json!({"access_token": assertion, "token_type": "N_A",
+            "issued_token_type": ID_JAG, "expires_in": 300});
         for (name, value) in self.answer.as_object().unwrap() {
             answer[name] = value.clone();
         }

@@ -58,6 +58,25 @@ async fn a_good_one_stands_in_nobodys_way_and_one_that_is_replaced_is_used() {
 }
 
 #[tokio::test]
+async fn a_token_that_was_got_with_another_certificate_is_not_used() {
+    let Certificate { pem, key, .. } = Certificate::new();
+    let world = world(&pem, &key).await;
+    for (for_tokens, given) in [(true, 2), (false, 1)] {
+        let source =
+            json!({"auth": world.own_token(), "client_certificate": certificate(for_tokens)});
+        let before = world.authority.given();
+        world.register(&source).await;
+        assert_eq!(code(&world.call("ada", "look").await), None);
+        let Certificate { pem, key, .. } = Certificate::new();
+        for (name, value) in [("CHAIN", pem), ("KEY", key)] {
+            world.environment.lock().unwrap().insert(name.to_owned(), value);
+        }
+        assert_eq!(code(&world.call("ada", "look").await), None);
+        assert_eq!(world.authority.given() - before, given);
+    }
+}
+
+#[tokio::test]
 async fn the_place_for_tokens_is_shown_it_only_if_that_is_said() {
     let world = world(CANARY, &Certificate::new().key).await;
     for for_tokens in [false, true] {

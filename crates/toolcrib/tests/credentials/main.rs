@@ -10,6 +10,7 @@ mod leaks;
 #[path = "../../../serving/tests/api/tls/certificate.rs"]
 mod made;
 mod mcp;
+mod mcp_oauth;
 mod retries;
 mod scopes;
 mod wire;

@@ -1,13 +1,14 @@
 //! MCP servers are shown the agent's token on each call, and sessions are not shared by two agents.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use model::ErrorCode;
 use serde_json::{Value, json};
 use toolcrib::{Abilities, CallContext, CameWith};
 
 use crate::wire::{Asked, Reply};
-use crate::world::{World, agent, code, token_of};
+use crate::world::{World, agent, code, merged, token_of};
 
 /// A server of the modern era that lets nobody in without a token it was told to take.
 fn serving(takes: Arc<Mutex<String>>) -> impl Fn(&Asked) -> (u16, Value) + Send + Sync {
@@ -142,5 +143,42 @@ async fn whatever_a_server_repeats_of_its_credential_reaches_nobody() {
                 assert!(!told.contains(form), "{auth} {tool}: {told}");
             }
         }
+    }
+}
+
+/// A server that gives its own tokens, and at some time answers nothing any more, or gives none.
+fn hanging(hangs: &Mutex<&'static str>, asked: &Asked) -> Reply {
+    let reply = match asked.path.as_str() {
+        "/token" => {
+            (200, json!({"access_token": "t", "token_type": "Bearer", "expires_in": 300})).into()
+        }
+        _ => telling(asked),
+    };
+    let is_late = asked.path.starts_with(*hangs.lock().unwrap());
+    if is_late { reply.after(Duration::from_secs(60)) } else { reply }
+}
+
+#[tokio::test]
+async fn neither_a_token_nor_a_connection_is_waited_for_longer_than_the_agent_waits() {
+    for place in ["/mcp", "/token"] {
+        let hangs = Arc::new(Mutex::new("nothing"));
+        let now = Arc::clone(&hangs);
+        let world = World::with(move |asked| hanging(&now, asked)).await;
+        let auth = json!({"token_url": world.upstream.url("/token"), "audience": null});
+        let source = json!({"auth": merged(world.own_token(), &auth),
+            "url": world.upstream.url("/mcp"), "settings": {"kind": "mcp", "isolation": "per_agent"}});
+        assert!(world.register(&source).await.success);
+        world.pass(300);
+        *hangs.lock().unwrap() = place;
+        let start = Instant::now();
+        for who in ["ada", "bob", "cyd", "dan", "eve", "fay"] {
+            let view = world.crib.view(&agent(who)).within(Some(Duration::from_millis(200)));
+            let outcome = view.call("look", serde_json::Map::new()).await.unwrap();
+            assert_eq!(code(&outcome), Some(ErrorCode::UpstreamTimeout), "{place}: {outcome:?}");
+        }
+        assert!(start.elapsed() < Duration::from_secs(20), "{place}: {:?}", start.elapsed());
+        // Whoever waits so little has not found out that it does not work.
+        let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
+        assert_eq!(gate.breaker, "closed", "{place}");
     }
 }

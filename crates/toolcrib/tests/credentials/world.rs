@@ -88,8 +88,6 @@ impl World {
         let options = Options { secrets: Some(Arc::new(secrets)), ..Options::default() };
         let crib = Toolcrib::new(catalog, client, Shared(Arc::clone(&clock)), options);
         let all = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
-        let matcher = json!({"claim": "sub", "operator": "exists"});
-        let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
         let world = Self { crib, upstream, authority, clock, environment };
         for who in ["ada", "bob"] {
             let subjects = |token: String| {
@@ -97,13 +95,20 @@ impl World {
             };
             subjects(token_of(who));
         }
-        for command in [
-            Command::Group("all".parse().unwrap(), GroupCommand::Create(read(all))),
-            Command::Policy("all".parse().unwrap(), PolicyCommand::Define(read(policy))),
-        ] {
-            world.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
-        }
+        world.grant("all", all).await;
         world
+    }
+
+    /// A group, for everybody.
+    pub(crate) async fn grant(&self, id: &str, group: Value) {
+        let matcher = json!({"claim": "sub", "operator": "exists"});
+        let policy = json!({"name": id, "matchers": [matcher], "groups": [id]});
+        for command in [
+            Command::Group(id.parse().unwrap(), GroupCommand::Create(read(group))),
+            Command::Policy(id.parse().unwrap(), PolicyCommand::Define(read(policy))),
+        ] {
+            self.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+        }
     }
 
     /// By token exchange, with some of it as told.

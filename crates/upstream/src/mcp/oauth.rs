@@ -49,6 +49,7 @@ mod error;
 mod fetch;
 mod grant;
 mod obtain;
+mod protected;
 mod resource;
 mod scope;
 mod server;
@@ -59,7 +60,8 @@ mod token;
 
 pub use assertion::SigningKey;
 pub use error::OAuthError;
-pub use grant::{ACCESS_TOKEN, Grant, Granted, Grants, Subject, TokenPlace};
+pub use grant::{ACCESS_TOKEN, Grant, Granted, Grants, ID_JAG, Offered, TokenPlace};
+pub use protected::Protected;
 pub use settings::{Consent, Flow, OAuth, OAuthLimits, Registered};
 pub use store::{InMemory, Kept, Store};
 

@@ -51,7 +51,7 @@ fn a_word_that_is_not_known_lists_the_words() {
     let body = json!({"name": "s", "settings": {"kind": "graphql"}, "auth": {}, "trust": "blind", "visibility": 1});
     insta::assert_snapshot!(wrong::<SourceProfile>(body).join("\n"), @"
     settings.kind: there is no `graphql`; there is `openapi`, `mcp`, `http_manifest`, `workflow`, `builtin`, `custom`
-    auth.kind: is to be one of `none`, `api_key`, `basic`, `bearer`, `client_credentials`, `token_exchange`
+    auth.kind: is to be one of `none`, `api_key`, `basic`, `bearer`, `client_credentials`, `token_exchange`, `mcp_oauth`, `mcp_enterprise`
     trust: there is no `blind`; there is `auto`, `review`
     visibility: is to be one of `listed`, `searchable`, `hidden`
     ");

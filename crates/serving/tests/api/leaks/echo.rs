@@ -11,6 +11,8 @@ use crate::upstream::{Upstream, answer};
 /// The tokens it gives.
 pub(super) const OWN: &str = "canary-own-7740.b1";
 pub(super) const EXCHANGED: &str = "canary-exchanged-0c2e.b1";
+/// What it says of somebody, which is no token.
+pub(super) const ASSERTION: &str = "canary-assertion-77af.b1";
 
 /// Longer than anybody waits.
 const LATE: Duration = Duration::from_millis(2_600);
@@ -37,6 +39,7 @@ fn reply(request: &str) -> Vec<u8> {
     let path = path.split('?').next().unwrap_or_default();
     match path.trim_start_matches('/').split_once('/') {
         None if path == "/token" => token(request),
+        Some((".well-known", place)) => metadata(place, request),
         None => message(path.trim_start_matches('/'), request),
         Some((_, "odd")) => ok("application/json", &format!("{{you sent {request}")),
         Some((_, "fail")) => {
@@ -56,13 +59,36 @@ fn lines(request: &str) -> Vec<&str> {
     request.lines().collect()
 }
 
+/// As if each source were a resource of its own, and all of them had one authorization server.
+fn metadata(place: &str, request: &str) -> Vec<u8> {
+    let host = request.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("host").then_some(value)
+    });
+    let base = format!("http://{}", host.unwrap_or_default());
+    let metadata = match place.split_once('/') {
+        Some(("oauth-protected-resource", source)) => {
+            json!({"resource": format!("{base}/{source}"), "authorization_servers": [base]})
+        }
+        None if place == "oauth-authorization-server" => {
+            json!({"issuer": base, "token_endpoint": format!("{base}/token")})
+        }
+        _ => return answer("404 No", "", b""),
+    };
+    ok("application/json", &metadata.to_string())
+}
+
 fn token(request: &str) -> Vec<u8> {
-    let is_exchange = request.contains("token-exchange");
-    let token = if is_exchange { EXCHANGED } else { OWN };
-    let mut granted = json!({"access_token": token, "token_type": "Bearer", "expires_in": 300});
-    if is_exchange {
-        granted["issued_token_type"] = json!("urn:ietf:params:oauth:token-type:access_token");
-    }
+    let (token, kind, issued) = if request.contains("id-jag") {
+        (ASSERTION, "N_A", "id-jag")
+    } else if request.contains("token-exchange") || request.contains("jwt-bearer") {
+        (EXCHANGED, "Bearer", "access_token")
+    } else {
+        (OWN, "Bearer", "access_token")
+    };
+    let issued = format!("urn:ietf:params:oauth:token-type:{issued}");
+    let granted = json!({"access_token": token, "token_type": kind, "expires_in": 300,
+        "issued_token_type": issued});
     ok("application/json", &granted.to_string())
 }
 

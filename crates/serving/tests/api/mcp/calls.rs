@@ -25,6 +25,8 @@ fn both_eras_call_a_tool() {
         let failed = client.call(era, "break_pet", json!({}));
         assert_eq!(failed["isError"], true);
         assert!(failed["content"][0]["text"].as_str().unwrap().contains("out of pets"));
+        assert_eq!(failed["_meta"]["toolcrib/code"], "upstream_error");
+        assert_eq!(result["_meta"].get("toolcrib/code"), None);
     }
     let asked = shop.upstream.requests();
     let targets: Vec<&str> = asked.iter().map(|request| request.lines().next().unwrap()).collect();
@@ -45,6 +47,26 @@ fn both_eras_call_a_tool() {
 }
 
 #[test]
+fn a_refusal_has_the_code_and_the_time_that_rest_gives_it() {
+    let shop = Shop::open();
+    for _ in 0..5 {
+        shop.call(json!({"name": "break_pet"})).ok();
+    }
+    let rest = shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
+    assert!(rest.problem().starts_with("503 circuit_open"), "{rest:?}");
+    let client = Client::new(&shop.server, &shop.key);
+    for era in ERAS {
+        let refused = client.call(era, "get_pet", json!({"id": 7}));
+        let meta = &refused["_meta"];
+        assert_eq!(
+            (&refused["isError"], &meta["toolcrib/code"]),
+            (&json!(true), &json!("circuit_open"))
+        );
+        assert!((1..=31).contains(&meta["toolcrib/retry_after"].as_u64().unwrap()), "{meta}");
+    }
+}
+
+#[test]
 fn arguments_that_do_not_fit_are_answered_by_the_tool_and_not_sent() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
@@ -60,6 +82,7 @@ fn arguments_that_do_not_fit_are_answered_by_the_tool_and_not_sent() {
         ] {
             let result = client.call(era, "get_pet", arguments.clone());
             assert_eq!(result["isError"], true, "{arguments}: {result}");
+            assert_eq!(result["_meta"]["toolcrib/code"], "validation_error");
         }
         for arguments in [json!(7), json!("{}"), json!([]), json!(true)] {
             let params = json!({"name": "get_pet", "arguments": arguments});
@@ -119,6 +142,7 @@ fn what_is_searched_is_called_once_and_by_its_own_name() {
             let text = execute(json!({"name": name, "arguments": {"id": 7}}));
             assert_eq!(text["isError"], true);
             assert_eq!(text["content"][0]["text"], format!("Tool not found: {name}"));
+            assert_eq!(text["_meta"]["toolcrib/code"], "not_granted");
         }
         for name in ["execute_tool", "tool_search"] {
             assert_eq!(execute(json!({"name": name, "arguments": {}}))["isError"], true, "{name}");

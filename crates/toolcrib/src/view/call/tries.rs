@@ -30,8 +30,6 @@ struct Tries<'a> {
     wish: Wish<'a>,
     /// All of them are over then.
     until: Instant,
-    /// The agent has less time than its source would have.
-    is_hurried: bool,
     made: u32,
 }
 
@@ -44,9 +42,10 @@ impl<'a> Tries<'a> {
     ) -> Self {
         let (limits, agent) = (&source.profile.limits, number(&view.agent));
         let is_hurried = view.patience.is_some_and(|patience| patience < time);
-        let until = Instant::now() + view.patience.unwrap_or(time).min(time);
-        let wish = Wish { source: &source.id, limits, tool, agent, until: Some(until) };
-        Self { view, wish, until, is_hurried, made: 1 }
+        let until = view.until(time);
+        let (source, until_then) = (&source.id, Some(until));
+        let wish = Wish { source, limits, tool, agent, until: until_then, is_hurried };
+        Self { view, wish, until, made: 1 }
     }
 
     async fn first(&self) -> Result<Pass, Failure> {
@@ -78,7 +77,7 @@ impl<'a> Tries<'a> {
     /// Whoever waits less than a source may take has not found out that it does not work.
     fn verdict(&self, verdict: Verdict, failure: Option<&Failure>) -> Verdict {
         let is_late = failure.is_some_and(|failure| failure.code == ErrorCode::UpstreamTimeout);
-        if self.is_hurried && is_late { Verdict::Nothing } else { verdict }
+        if self.wish.is_hurried && is_late { Verdict::Nothing } else { verdict }
     }
 
     fn told(&self, failure: &mut Failure) {
@@ -168,6 +167,16 @@ impl AgentView {
         self.send_once(source, http, (request, None), &tries).await
     }
 
+    /// When something is over that may take so long, if the agent does not wait less.
+    fn until(&self, time: Duration) -> Instant {
+        Instant::now() + self.patience.map_or(time, |patience| patience.min(time))
+    }
+
+    /// When the MCP server of a source is not waited for any more.
+    pub(in crate::view) fn until_of_server(&self, source: &Source) -> Instant {
+        self.until(source.profile.limits.timeout().unwrap_or(bridge::DEADLINE))
+    }
+
     /// Lets through what is asked of a source once and no more.
     pub(in crate::view) async fn enter(
         &self,
@@ -198,9 +207,9 @@ impl AgentView {
             Err(failure) => return Bridged::Failed(failure),
         };
         // Without one of the agent's own, whoever can be asked on the way has more time than the source.
-        wanted.until = tries.is_hurried.then_some(tries.until);
+        wanted.until = tries.wish.is_hurried.then_some(tries.until);
         loop {
-            let asked = self.ask_with_token(source, wanted.clone(), call).await;
+            let asked = self.ask_with_token(source, wanted.clone(), tries.until, call).await;
             let mut bridged = asked.unwrap_or_else(|failed| failed);
             pass.end(tries.verdict(bridged.verdict(), bridged.failure()));
             if let Bridged::Lost(failure) = &mut bridged {
@@ -218,7 +227,7 @@ impl AgentView {
     }
 }
 
-fn late() -> Failure {
+pub(super) fn late() -> Failure {
     let message = "there was no time left to get a credential for the source";
     Failure::new(ErrorCode::UpstreamTimeout, message, true)
 }

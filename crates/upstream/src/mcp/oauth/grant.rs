@@ -1,5 +1,5 @@
-//! Tokens that are asked for without a user, where an admin says: client credentials (RFC 6749, section 4.4) and token
-//! exchange (RFC 8693).
+//! Tokens that are asked for without a user, where an admin says: client credentials (RFC 6749, section 4.4), token
+//! exchange (RFC 8693), and assertions of an identity provider (RFC 7523).
 
 use std::fmt;
 
@@ -18,6 +18,10 @@ use crate::http::origin;
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 /// The kind of token that is given and, unless somebody says otherwise, asked for (RFC 8693, section 3).
 pub const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
+/// The kind of token with which an identity provider vouches for somebody at one authorization server, and nowhere else
+/// (Identity Assertion JWT Authorization Grant).
+pub const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// An access token that says of itself what it looks like.
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
@@ -38,21 +42,39 @@ pub struct Grant<'a> {
     pub client_secret: &'a str,
     /// Where the proof stands; if nobody says, where the metadata says, and otherwise in a header.
     pub proof: Option<ClientProof>,
-    /// Somebody's token that is to be exchanged; without one, the token is our own.
-    pub subject: Option<Subject<'a>>,
+    /// What is given for the token.
+    pub offered: Offered<'a>,
     /// For whom the token is.
     pub audience: Option<&'a str>,
+    /// The same, as the address of what it opens (RFC 8707).
+    pub resource: Option<&'a str>,
     /// What it may do.
     pub scopes: &'a [Box<str>],
 }
 
-/// A token that is exchanged for another.
+/// What is given for a token.
 #[derive(Clone, Copy)]
-pub struct Subject<'a> {
-    /// The token.
-    pub token: &'a str,
-    /// The kind of token that is asked for.
-    pub requested: &'a str,
+pub enum Offered<'a> {
+    /// Nothing but who we are: the token is our own.
+    Nothing,
+    /// Somebody's token, to be exchanged.
+    Token {
+        /// The token.
+        token: &'a str,
+        /// The kind of token that is asked for.
+        requested: &'a str,
+    },
+    /// Somebody's identity provider vouches for them.
+    Assertion(&'a str),
+}
+
+impl<'a> Offered<'a> {
+    fn token(self) -> Option<&'a str> {
+        match self {
+            Self::Nothing => None,
+            Self::Token { token, .. } | Self::Assertion(token) => Some(token),
+        }
+    }
 }
 
 /// A token that was given. It cannot be printed.
@@ -89,7 +111,7 @@ pub struct Grants {
 }
 
 impl Grants {
-    fn way(&self) -> Way<'_> {
+    pub(super) fn way(&self) -> Way<'_> {
         let Self { client, limits, trusts_plain_http } = self;
         Way { client, limits: *limits, trusts_plain_http: *trusts_plain_http }
     }
@@ -115,26 +137,32 @@ impl Grants {
         let url = &place.url;
         let (headers, form) = form(place, grant)?;
         let document = post(self.way(), url, &origin(url), headers, form).await?;
-        granted(url, parsed(WHAT, url, document)?, grant.subject)
+        granted(url, parsed(WHAT, url, document)?, grant.offered)
     }
 }
 
 fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAuthError> {
     let odd = || unusable("a client", &place.url, "it cannot be shown");
     let mut form = Serializer::new(String::new());
-    match grant.subject {
-        Some(subject) => {
-            form.append_pair("grant_type", EXCHANGE);
-            form.append_pair("subject_token", subject.token);
-            form.append_pair("subject_token_type", ACCESS_TOKEN);
-            form.append_pair("requested_token_type", subject.requested);
-        }
-        None => {
+    match grant.offered {
+        Offered::Nothing => {
             form.append_pair("grant_type", "client_credentials");
+        }
+        Offered::Token { token, requested } => {
+            form.append_pair("grant_type", EXCHANGE);
+            form.append_pair("subject_token", token);
+            form.append_pair("subject_token_type", ACCESS_TOKEN);
+            form.append_pair("requested_token_type", requested);
+        }
+        Offered::Assertion(assertion) => {
+            form.append_pair("grant_type", ASSERTION).append_pair("assertion", assertion);
         }
     }
     if let Some(audience) = grant.audience {
         form.append_pair("audience", audience);
+    }
+    if let Some(resource) = grant.resource {
+        form.append_pair("resource", resource);
     }
     if !grant.scopes.is_empty() {
         form.append_pair("scope", &grant.scopes.join(" "));
@@ -153,28 +181,33 @@ fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAu
     Ok((headers, form.finish()))
 }
 
-fn granted(
-    place: &Url,
-    answer: Answer,
-    subject: Option<Subject<'_>>,
-) -> Result<Granted, OAuthError> {
+fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted, OAuthError> {
     let refuse = |why| unusable(WHAT, place, why);
-    // One of another kind must be shown in another way, and `N_A` not at all (RFC 8693, section 2.2.1).
-    if !answer.token_type.eq_ignore_ascii_case("bearer") {
+    let requested = match offered {
+        Offered::Token { requested, .. } => Some(requested),
+        Offered::Nothing | Offered::Assertion(_) => None,
+    };
+    // One of another kind must be shown in another way. An assertion is no access token, and says so (RFC 8693, section
+    // 2.2.1).
+    let kind = if requested == Some(ID_JAG) { "n_a" } else { "bearer" };
+    if !answer.token_type.eq_ignore_ascii_case(kind) {
         return Err(refuse("it is not one that its bearer may use"));
     }
     if !is_token(&answer.access_token) {
         return Err(refuse("it has characters that no token has, or too many"));
     }
-    if let Some(subject) = subject {
-        let fits = |kind: &str| [subject.requested, ACCESS_TOKEN, JWT].contains(&kind);
+    if let Some(requested) = requested {
+        let fits = |kind: &str| match requested {
+            ID_JAG => kind == ID_JAG,
+            requested => [requested, ACCESS_TOKEN, JWT].contains(&kind),
+        };
         if !answer.issued_token_type.as_deref().is_some_and(fits) {
             return Err(refuse("its `issued_token_type` is not what was asked for"));
         }
-        // Whoever hands the token back has exchanged nothing: it would go where it was never meant for.
-        if answer.access_token == subject.token {
-            return Err(refuse("it is the one that was to be exchanged"));
-        }
+    }
+    // Whoever hands the token back has exchanged nothing: it would go where it was never meant for.
+    if offered.token() == Some(&*answer.access_token) {
+        return Err(refuse("it is the one that was to be exchanged"));
     }
     let expires_in = answer.expires_in.as_ref().and_then(seconds);
     Ok(Granted { token: answer.access_token, expires_in })

@@ -120,7 +120,7 @@ async fn find(
     if let (Need::Fresh, Some(found)) = (need, shared.found()) {
         return Ok(found);
     }
-    let resource = resource::find(fetch, &shared.url, metadata).await?;
+    let resource = resource::find(fetch.way(), &shared.url, metadata).await?;
     let registered = shared.oauth.registered.as_ref().and_then(|it| it.issuer.as_deref());
     let known = [registered, before.map(|tokens| tokens.issuer.as_str())];
     let known =

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::fetch::{Fetch, parsed, unusable};
+use super::fetch::{Way, parsed, unusable};
 use super::{OAuthError, Url};
 use crate::http::origin;
 
@@ -33,7 +33,7 @@ struct Document {
 /// Looks where the server said, if it did, otherwise at the two places where it is usual. A server that has none is its own
 /// authorization server, as all were in 2025-03-26.
 pub(super) async fn find(
-    fetch: Fetch<'_>,
+    way: Way<'_>,
     server: &Url,
     metadata: Option<&str>,
 ) -> Result<Resource, OAuthError> {
@@ -46,7 +46,7 @@ pub(super) async fn find(
     };
     let is_named = named.is_some();
     for place in named.map_or_else(|| usual_places(server), |named| vec![named]) {
-        if let Some(document) = fetch.way().document(WHAT, &place).await? {
+        if let Some(document) = way.document(WHAT, &place).await? {
             return checked(server, parsed(WHAT, &place, document)?);
         }
     }

@@ -1,0 +1,153 @@
+//! A token that is wished for: from whom, for whom, and what to say if there is none.
+
+use model::{Agent, Auth, Digest, ErrorCode, Failure, McpClient, SecretRef, Settings, SourceId};
+use model::{SourceProfile, TokenClient};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::json;
+use upstream::http::{HttpError, Url};
+use upstream::mcp::oauth::{ACCESS_TOKEN, OAuthError};
+
+use super::{Certificate, read};
+use crate::secrets::Secrets;
+use crate::upstreams::whose;
+
+/// A token that is wished for.
+pub(super) struct Wish<'a> {
+    auth: &'a Auth,
+    pub(super) giver: Giver<'a>,
+    /// Whose token is exchanged. Without one, the token is our own: also where others are exchanged, to ask an MCP server
+    /// what it offers.
+    pub(super) subject: Option<(&'a Agent, &'a SecretString)>,
+}
+
+/// From whom it is, and what it is asked for with.
+pub(super) enum Giver<'a> {
+    /// Whom an admin says.
+    Named { client: &'a TokenClient, audience: Option<&'a str>, requested: &'a str },
+    /// Whom the MCP server at this url names; with who vouches for agents there.
+    OfServer { url: &'a Url, client: &'a McpClient, vouching: Option<&'a TokenClient> },
+}
+
+/// How we prove who we are.
+pub(super) struct Proofs {
+    pub(super) own: SecretString,
+    /// To whom vouches for agents.
+    pub(super) vouching: Option<SecretString>,
+}
+
+impl<'a> Wish<'a> {
+    pub(super) fn of(
+        profile: &'a SourceProfile,
+        subject: Option<(&'a Agent, &'a SecretString)>,
+    ) -> Option<Self> {
+        let url = match &profile.settings {
+            Settings::Mcp { command: None, .. } => profile.url.as_ref(),
+            _ => None,
+        };
+        let of_server =
+            |client, vouching| Some(Giver::OfServer { url: url?.as_url(), client, vouching });
+        let auth = &profile.auth;
+        let giver = match auth {
+            Auth::None | Auth::ApiKey { .. } | Auth::Basic { .. } | Auth::Bearer { .. } => None,
+            Auth::ClientCredentials { client, audience } => {
+                let (audience, requested) = (audience.as_deref(), ACCESS_TOKEN);
+                Some(Giver::Named { client, audience, requested })
+            }
+            Auth::TokenExchange { client, audience, requested_token_type } => {
+                let requested = requested_token_type.as_deref().unwrap_or(ACCESS_TOKEN);
+                Some(Giver::Named { client, audience: Some(audience.as_str()), requested })
+            }
+            Auth::McpOauth { client } => of_server(client, None),
+            Auth::McpEnterprise { client, identity_provider } => {
+                of_server(client, Some(identity_provider))
+            }
+        };
+        Some(Self { auth, giver: giver?, subject })
+    }
+
+    pub(super) async fn proofs(
+        &self,
+        source: &SourceId,
+        secrets: Option<&Secrets>,
+    ) -> Result<Proofs, Failure> {
+        let (own, vouching): (&SecretRef, Option<&SecretRef>) = match self.giver {
+            Giver::Named { client, .. } => (&client.client_secret, None),
+            Giver::OfServer { client, vouching, .. } => {
+                (&client.client_secret, vouching.map(|provider| &provider.client_secret))
+            }
+        };
+        let own = read(source, own, secrets).await?;
+        let vouching = match vouching {
+            Some(vouching) => Some(read(source, vouching, secrets).await?),
+            None => None,
+        };
+        Ok(Proofs { own, vouching })
+    }
+
+    /// Everything that the token depends on. Two tokens of one agent may allow different things, and a secret or a
+    /// certificate that was replaced was replaced for a reason: all are in it, as a digest that says nothing about them.
+    pub(super) fn key(
+        &self,
+        source: &SourceId,
+        proofs: &Proofs,
+        certificate: Option<&Certificate>,
+    ) -> Digest {
+        let subject = self.subject.map(|(agent, token)| (whose(agent), token.expose_secret()));
+        let (server, certificate) = (self.server(), certificate.map(Certificate::pem));
+        let parts = json!([source, self.auth, server, proofs.texts(), certificate, subject]);
+        Digest::of(parts.to_string())
+    }
+
+    /// The MCP server that says who gives it.
+    pub(super) fn server(&self) -> Option<&'a Url> {
+        match self.giver {
+            Giver::Named { .. } => None,
+            Giver::OfServer { url, .. } => Some(url),
+        }
+    }
+
+    fn code(&self) -> ErrorCode {
+        match self.subject {
+            Some(_) => ErrorCode::TokenExchangeFailed,
+            None => ErrorCode::ClientCredentialsFailed,
+        }
+    }
+
+    fn what(&self) -> &'static str {
+        match self.subject {
+            Some(_) => "the agent's token cannot be exchanged for one of the source",
+            None => "there is no token for the source",
+        }
+    }
+
+    /// The cause is for our log.
+    pub(super) fn failed(&self, source: &SourceId, cause: &dyn std::error::Error) -> Failure {
+        tracing::warn!(%source, "{} `{source}`: {}", self.what(), model::sentence(cause));
+        Failure::new(self.code(), self.what(), false)
+    }
+
+    pub(super) fn refused(&self, source: &SourceId, error: &OAuthError) -> Failure {
+        let failure = self.failed(source, error);
+        let what = self.what();
+        match error {
+            OAuthError::Refused { code, .. } => {
+                let message = format!("{what}: the authorization server says `{code}`");
+                let retryable = matches!(&**code, "temporarily_unavailable" | "server_error");
+                Failure { message, retryable, ..failure }
+            }
+            OAuthError::Http { source, .. } => {
+                let is_refused = matches!(**source, HttpError::Refused(_));
+                let message = format!("{what}: the authorization server does not answer");
+                Failure { message, retryable: !is_refused, ..failure }
+            }
+            _ => failure,
+        }
+    }
+}
+
+impl Proofs {
+    pub(super) fn texts(&self) -> (&str, Option<&str>) {
+        let vouching = self.vouching.as_ref().map(|secret| secret.expose_secret());
+        (self.own.expose_secret(), vouching)
+    }
+}

@@ -1,0 +1,252 @@
+//! MCP servers that say themselves who gives tokens for them, and agents whose identity provider vouches for them there.
+
+use std::sync::{Arc, Mutex};
+
+use model::ErrorCode;
+use serde_json::{Map, Value, json};
+use toolcrib::{CallContext, CameWith, Got};
+
+use crate::authority::{Authority, CLIENT};
+use crate::wire::{Asked, Reply};
+use crate::world::{World, agent, code, merged, token_of};
+
+/// What the server says and takes.
+#[derive(Clone, Default)]
+struct Says {
+    issuer: String,
+    /// A part of the tokens that it takes.
+    takes: String,
+    /// Where its metadata is, if that is not where it is usual.
+    metadata: Option<&'static str>,
+}
+
+/// A server that lets nobody in without a token for itself.
+fn serving(says: &Mutex<Says>, asked: &Asked) -> Reply {
+    let says = says.lock().unwrap().clone();
+    let base = format!("http://{}", asked.header("host").unwrap());
+    let place = says.metadata.unwrap_or("/.well-known/oauth-protected-resource/mcp");
+    if (asked.method.as_str(), asked.path.as_str()) == ("GET", place) {
+        let metadata = json!({"resource": format!("{base}/mcp"), "scopes_supported": ["pets"],
+            "authorization_servers": [says.issuer]});
+        return (200, metadata).into();
+    }
+    if asked.path != "/mcp" {
+        return (404, json!({})).into();
+    }
+    let shown = asked.header("authorization").unwrap_or_default();
+    let is_for_us = shown.starts_with(&format!("Bearer for.{base}/mcp.of."));
+    if !is_for_us || !shown.contains(&says.takes) {
+        let challenge = match says.metadata {
+            Some(place) => format!("Bearer resource_metadata=\"{base}{place}\", scope=\"more\""),
+            None => "Bearer".to_owned(),
+        };
+        return Reply::from((401, json!({}))).with("WWW-Authenticate", &challenge);
+    }
+    let Ok(message) = serde_json::from_str::<Value>(&asked.body) else {
+        return (405, json!({})).into();
+    };
+    let result = match message["method"].as_str().unwrap() {
+        "server/discover" => json!({"supportedVersions": ["2026-07-28"],
+            "capabilities": {"tools": {}, "prompts": {}, "resources": {}}}),
+        "tools/list" => json!({"tools": [{"name": "look", "inputSchema": {"type": "object"}}]}),
+        "prompts/list" => json!({"prompts": [{"name": "greet"}]}),
+        "resources/list" => json!({"resources": [{"name": "pet", "uri": "pet://7"}]}),
+        "resources/templates/list" => json!({"resourceTemplates": []}),
+        "tools/call" => json!({"content": [{"type": "text", "text": shown}]}),
+        "prompts/get" => json!({"messages": []}),
+        "resources/read" => json!({"contents": []}),
+        _ => return (202, json!({})).into(),
+    };
+    (200, json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).into()
+}
+
+struct Guarded {
+    world: World,
+    /// Gives the tokens that the server takes. The world's own vouches for agents.
+    authority: Authority,
+    says: Arc<Mutex<Says>>,
+}
+
+/// A token of our own, with some of it as told.
+fn own(more: &Value) -> Value {
+    let auth = json!({"kind": "mcp_oauth", "client_id": CLIENT, "client_secret": "env:OTHER"});
+    merged(auth, more)
+}
+
+impl Guarded {
+    async fn new() -> Self {
+        let authority = Authority::start().await;
+        let issuer = authority.server.url("");
+        let says = Arc::new(Mutex::new(Says { issuer: issuer.clone(), ..Says::default() }));
+        let said = Arc::clone(&says);
+        let world = World::with(move |asked| serving(&said, asked)).await;
+        authority.know(|known| {
+            known.secret = "the other secret".to_owned();
+            known.resources = vec![world.upstream.url("/mcp")];
+        });
+        world.authority.know(|known| known.vouches_at = vec![issuer]);
+        let secret = ("OTHER".to_owned(), "the other secret".to_owned());
+        world.environment.lock().unwrap().extend([secret]);
+        for kind in ["prompt", "resource"] {
+            let all = json!({"id": kind, "profile": {"name": kind},
+                "selectors": [{"kind": kind, "source": "*"}]});
+            world.grant(kind, all).await;
+        }
+        Self { world, authority, says }
+    }
+
+    fn enterprise(&self) -> Value {
+        let provider = json!({"issuer": self.world.authority.server.url(""), "client_id": CLIENT,
+            "client_secret": "env:SECRET"});
+        own(&json!({"kind": "mcp_enterprise", "identity_provider": provider}))
+    }
+
+    async fn register(&self, auth: Value) -> toolcrib::RefreshResult {
+        let url = self.world.upstream.url("/mcp");
+        let settings = json!({"kind": "mcp"});
+        self.world.register(&json!({"url": url, "auth": auth, "settings": settings})).await
+    }
+
+    /// What the server was shown last, without what it is for.
+    fn shown(&self) -> String {
+        let shown = self.world.last().header("authorization").unwrap_or_default().to_owned();
+        let (_, whose) = shown.split_once("/mcp.of.").unwrap();
+        whose.to_owned()
+    }
+
+    /// Nobody but who vouches for agents may have seen a token of theirs.
+    fn assert_tokens_stayed(&self) {
+        for asked in [self.world.upstream.asked(), self.authority.server.asked()].concat() {
+            assert!(!asked.text().contains("canary-token-of"), "{asked:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn whom_a_server_names_gives_the_token_for_all_that_it_is_asked() {
+    let guarded = Guarded::new().await;
+    let found = guarded.register(own(&json!({}))).await;
+    assert!(found.success, "{found:?}");
+    assert_eq!(guarded.shown(), "tool-crib.pets.1");
+    let world = &guarded.world;
+    assert_eq!(world.call("ada", "look").await.error, None);
+    assert_eq!(guarded.shown(), "tool-crib.pets.1");
+    let came = CameWith::token_of(&token_of("ada"));
+    let (view, call) = (world.crib.view(&agent("ada")).came_with(&came), CallContext::silent());
+    for got in [view.prompt("greet", Map::new(), &call).await, view.read("pet://7", &call).await] {
+        assert!(matches!(got, Got::Result(_)), "{got:?}");
+        assert_eq!(guarded.shown(), "tool-crib.pets.1");
+    }
+    assert_eq!(guarded.authority.given(), 1);
+    world.pass(241);
+    assert_eq!(world.call("ada", "look").await.error, None);
+    assert_eq!(guarded.shown(), "tool-crib.pets.2");
+    guarded.says.lock().unwrap().takes = ".3".to_owned();
+    assert_eq!(world.call("ada", "look").await.error, None, "one that is refused is replaced");
+    assert_eq!(guarded.shown(), "tool-crib.pets.3");
+    assert_eq!(guarded.authority.know(|known| known.amiss.clone()), [""; 0]);
+    assert_eq!(world.authority.server.asked().len(), 0, "nobody else is asked");
+    guarded.assert_tokens_stayed();
+}
+
+#[tokio::test]
+async fn where_a_server_says_that_its_metadata_is_it_is_read_and_an_admin_says_the_scopes() {
+    let guarded = Guarded::new().await;
+    guarded.says.lock().unwrap().metadata = Some("/about/tokens");
+    assert!(guarded.register(own(&json!({}))).await.success);
+    assert_eq!(guarded.shown(), "tool-crib.more.1", "what it wants, and not all there is");
+    let auth = own(&json!({"scopes": ["pets", "other"]}));
+    assert!(guarded.register(auth).await.success);
+    assert_eq!(guarded.shown(), "tool-crib.pets+other.2");
+}
+
+#[tokio::test]
+async fn an_identity_provider_vouches_for_each_agent() {
+    let guarded = Guarded::new().await;
+    let found = guarded.register(guarded.enterprise()).await;
+    assert!(found.success, "in our own name: {found:?}");
+    assert_eq!(guarded.shown(), "tool-crib.pets.1");
+    let world = &guarded.world;
+    assert_eq!(world.authority.given(), 0);
+    for _ in 0..2 {
+        for (who, number) in [("ada", 2), ("bob", 3)] {
+            assert_eq!(world.call(who, "look").await.error, None);
+            assert_eq!(guarded.shown(), format!("{who}.pets.{number}"));
+        }
+    }
+    assert_eq!((world.authority.given(), guarded.authority.given()), (2, 3));
+    let nobody = world.call_with(&agent("ada"), &CameWith::default(), "look").await;
+    assert_eq!(code(&nobody), Some(ErrorCode::TokenExchangeFailed));
+    for authority in [&world.authority, &guarded.authority] {
+        assert_eq!(authority.know(|known| known.amiss.clone()), [""; 0]);
+    }
+    guarded.assert_tokens_stayed();
+    let secrets = [("SECRET", &guarded.authority), ("OTHER", &world.authority)];
+    for (name, stranger) in secrets {
+        let secret = world.environment.lock().unwrap()[name].clone();
+        let asked = stranger.server.asked();
+        assert!(asked.iter().all(|asked| !asked.text().contains(&secret)), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_assertion_that_is_none_opens_nothing() {
+    let access = "urn:ietf:params:oauth:token-type:access_token";
+    for odd in [
+        json!({"token_type": "Bearer"}),
+        json!({"issued_token_type": access}),
+        json!({"issued_token_type": null}),
+        json!({"access_token": token_of("ada")}),
+    ] {
+        let guarded = Guarded::new().await;
+        assert!(guarded.register(guarded.enterprise()).await.success);
+        guarded.world.authority.know(|known| known.answer = odd.clone());
+        let asked = guarded.authority.server.asked().len();
+        let outcome = guarded.world.call("ada", "look").await;
+        assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed), "{odd}");
+        assert_eq!(guarded.authority.server.asked().len(), asked, "{odd}: it is shown to nobody");
+        guarded.assert_tokens_stayed();
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_names_somebody_else_does_not_get_the_secret_sent_there() {
+    let guarded = Guarded::new().await;
+    let elsewhere = Authority::start().await;
+    let named = json!({"issuer": guarded.authority.server.url("")});
+    for more in [json!({}), named] {
+        guarded.says.lock().unwrap().issuer = guarded.authority.server.url("");
+        assert!(guarded.register(own(&more)).await.success);
+        {
+            let mut says = guarded.says.lock().unwrap();
+            (says.issuer, says.takes) = (elsewhere.server.url(""), "no longer".to_owned());
+        }
+        let outcome = guarded.world.call("ada", "look").await;
+        assert_eq!(code(&outcome), Some(ErrorCode::ClientCredentialsFailed), "{outcome:?}");
+        assert_eq!(elsewhere.server.asked().len(), 0);
+        guarded.says.lock().unwrap().takes.clear();
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_prompts_say_why_too() {
+    let guarded = Guarded::new().await;
+    assert!(guarded.register(own(&json!({}))).await.success);
+    guarded.world.pass(300);
+    guarded.authority.know(|known| known.refuses = Some((503, json!({}))));
+    let view = guarded.world.crib.view(&agent("ada"));
+    let got = view.prompt("greet", Map::new(), &CallContext::silent()).await;
+    let Got::Failed(failure) = got else { panic!("{got:?}") };
+    let expected = (ErrorCode::ClientCredentialsFailed, true);
+    assert_eq!((failure.code, failure.retryable), expected, "{}", failure.message);
+}
+
+#[tokio::test]
+async fn it_is_for_mcp_servers_and_for_nothing_else() {
+    let guarded = Guarded::new().await;
+    let auth = own(&json!({}));
+    let found = guarded.world.register(&json!({"auth": auth})).await;
+    let message = found.error.unwrap().message;
+    assert!(message.contains("the credential of the source cannot be used"), "{message}");
+    assert!(guarded.world.upstream.asked().is_empty());
+}
