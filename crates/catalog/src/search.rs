@@ -30,7 +30,7 @@ pub use index::SearchIndex;
 use postings::Within;
 use query::Query;
 use rank::Relevance;
-pub use similar::are_similar;
+pub use similar::{are_similar, gist};
 use table::Ranked;
 pub use weights::{Field, FieldWeight, Weights};
 

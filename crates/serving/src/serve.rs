@@ -110,6 +110,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         programs: config.programs(arguments.allow_stdio, keys),
         providers: Vec::new(),
         recorder: recorder.clone(),
+        learns: settings.search.learns,
         tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);

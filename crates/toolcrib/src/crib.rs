@@ -17,6 +17,7 @@ use crate::authenticate::Authenticator;
 use crate::credentials::Keyring;
 use crate::finder::Finder;
 use crate::gates::{GateState, Gates};
+use crate::hints::Hints;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
 use crate::most_used::{MostUsed, Ranking};
@@ -55,6 +56,7 @@ struct Inner {
     resolver: Resolver,
     finder: Finder,
     most_used: MostUsed,
+    hints: Hints,
     ready: ReadyTools,
     upstreams: Arc<Upstreams>,
     gates: Gates,
@@ -93,6 +95,8 @@ pub struct Options {
     pub providers: Vec<Arc<dyn ToolProvider>>,
     /// Records calls; without it, none is.
     pub recorder: Option<Arc<Recorder>>,
+    /// Whether an agent finds sooner what it executed after similar questions.
+    pub learns: bool,
     /// Takes spans of calls; without it, there are none, and traces are passed on as they came.
     pub tracer: Option<Arc<Tracer>>,
 }
@@ -127,6 +131,7 @@ impl Toolcrib {
             resolver,
             finder: Finder::default(),
             most_used: MostUsed::default(),
+            hints: Hints::default(),
             ready,
             upstreams,
             gates: Gates::new(Arc::clone(&telemetry)),
@@ -175,6 +180,11 @@ impl Toolcrib {
             recorder.flush().await;
             self.0.most_used.look_up(recorder).await;
         }
+    }
+
+    /// What agents executed after searches, if that is to make a difference.
+    pub(crate) fn hints(&self) -> Option<&Hints> {
+        self.0.options.learns.then_some(&self.0.hints)
     }
 
     pub(crate) fn most_used(&self) -> Arc<Ranking> {

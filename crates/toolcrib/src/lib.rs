@@ -22,6 +22,7 @@ mod explain;
 mod finder;
 mod findings;
 mod gates;
+mod hints;
 mod identity;
 mod kept_results;
 mod most_used;

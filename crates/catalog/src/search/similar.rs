@@ -1,8 +1,9 @@
-//! Names that say nearly the same: of their words, by stem, they have at least half in common.
+//! Names that say nearly the same: of their words, by stem, they have at least half in common. And questions.
 
 use std::collections::BTreeSet;
 
 use super::families::stem;
+use super::query::Query;
 use super::words::{each_word, squashed};
 
 /// Whether two names say nearly the same: `list_orders`, `listOrder` and `list_orders_by_date`, but not `list_users`.
@@ -10,6 +11,11 @@ pub fn are_similar(one: &str, two: &str) -> bool {
     let (one, two) = (stems(one), stems(two));
     let shared = one.intersection(&two).count();
     0 < shared && one.union(&two).count() <= 2 * shared
+}
+
+/// What a question is about: the stems of its words that say something.
+pub fn gist(query: &str) -> BTreeSet<String> {
+    Query::new(query).words.iter().map(|word| stem(word).into_owned()).collect()
 }
 
 fn stems(name: &str) -> BTreeSet<String> {
@@ -28,6 +34,12 @@ fn stems(name: &str) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn questions_are_about_what_is_left_without_fillers_and_endings() {
+        assert_eq!(gist("Please create the invoices"), gist("creating an invoice"));
+        assert_ne!(gist("create an invoice"), gist("delete an invoice"));
+    }
 
     #[test]
     fn names_are_similar_that_differ_in_little() {

@@ -45,6 +45,18 @@ pub(super) struct Settings {
     /// How calls are recorded.
     #[serde(default)]
     record: Record,
+    /// How tools are searched.
+    #[serde(default)]
+    pub(super) search: Search,
+}
+
+/// How tools are searched.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Search {
+    /// Whether an agent finds sooner what it executed after similar questions.
+    #[serde(default)]
+    pub(super) learns: bool,
 }
 
 /// How calls are recorded, and for how long.
@@ -208,6 +220,13 @@ mod tests {
         assert_eq!(record("record: {mode: strict, keep_days: 7, arguments: true}"), Some(strict));
         assert_eq!(record("record: {keep_days: 0}").unwrap().keep, None);
         assert!(read("record: {mode: loose}").unwrap_err().contains("at `record.mode`"));
+    }
+
+    #[test]
+    fn search_learns_nothing_unless_it_is_told_to() {
+        assert!(!read("{}").unwrap().search.learns);
+        assert!(read("search: {learns: true}").unwrap().search.learns);
+        assert!(read("search: {learn: true}").unwrap_err().contains("learn"));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
+use crate::telemetry::CallOutcome;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError};
 use crate::{ready, telemetry};
@@ -157,7 +158,11 @@ impl AgentView {
         let measured = self.crib.telemetry().call(source, Primitive::Tool, trace);
         call.within(measured.trace().or_else(|| trace.cloned()));
         let called = self.execute_recorded(tool, arguments, call).await;
-        measured.end(recorded::outcome(&called));
+        let outcome = recorded::outcome(&called);
+        if let (Some(hints), CallOutcome::Completed) = (self.crib.hints(), outcome) {
+            hints.used(&self.agent, &tool.known_as());
+        }
+        measured.end(outcome);
         called
     }
 

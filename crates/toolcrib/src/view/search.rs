@@ -30,7 +30,15 @@ impl AgentView {
     /// The listed and the searchable tools that fit, best first. An empty query finds them all.
     pub async fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
         let start = Instant::now();
-        let found = self.hits(query.trim(), limit.min(MOST)).await;
+        let (query, limit) = (query.trim(), limit.min(MOST));
+        let hints = self.crib.hints().filter(|_| !query.is_empty());
+        // What is raised may come from further down.
+        let wanted = if hints.is_some() { MOST } else { limit };
+        let mut found = self.hits(query, wanted).await;
+        if let Some(hints) = hints {
+            hints.apply(&self.agent, query, &mut found);
+            found.truncate(limit);
+        }
         self.crib.telemetry().searched(found.len(), start.elapsed());
         found
     }

@@ -1,11 +1,14 @@
 //! Search among an agent's own tools: the table, what is told of a hit, and an index that is never behind.
 
+use std::sync::Arc;
+
 use catalog::source::SourceCommand;
 use catalog::tool::{Override, ToolCommand};
-use model::{Inventory, Manifest, Primitive};
-use serde_json::{Value, json};
-use toolcrib::{AgentView, Command};
+use model::{Agent, Inventory, Manifest, Primitive};
+use serde_json::{Map, Value, json};
+use toolcrib::{AgentView, Command, Options};
 
+use crate::server::{Upstream, answer};
 use crate::world::{World, from_json, manifest};
 
 async fn found(view: &AgentView, query: &str) -> Vec<String> {
@@ -239,4 +242,42 @@ async fn similar_tools_of_one_source_are_told_once_where_an_answer_is_to_be_shor
         assert_eq!(similar, ["list_old_orders", "list_orders_by_date"]);
         assert!(tools[1].get("similar").is_none());
     }
+}
+
+#[tokio::test]
+async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
+    let json = "content-type: application/json\r\n";
+    let upstream = Upstream::replying(move |_| answer("200 OK", json, b"{}"));
+    let tools = ["send_report", "send_report_again", "send_letter"];
+    let world = World::with_tools_at(&upstream.url(""), &[("mail", &tools)]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let learning = world.with_options(Options { learns: true, ..Options::default() });
+    let who = |subject: &str, issuer: &str| Agent {
+        subject: subject.into(),
+        claims: Arc::new(from_json(json!({"role": "x", "iss": issuer}))),
+    };
+    let query = "please send the report to everybody";
+    let ada = learning.view(&who("ada", "https://a.example"));
+    let before = found(&ada, query).await;
+    assert_eq!(before[0], "send_report");
+    ada.call("send_report_again", Map::new()).await.unwrap();
+    let again = ada.search("send that report now", 10).await;
+    assert_eq!(again[0].tool.name(), "send_report_again");
+    assert!(again.iter().all(|hit| hit.score <= 1.0));
+    assert_eq!(found(&ada, query).await[0], "send_report_again");
+    // Another question, a name, another agent, the same name elsewhere, and a crib that does not learn.
+    assert_eq!(found(&ada, "send a letter by mail").await[0], "send_letter");
+    assert_eq!(found(&ada, "send_report").await[0], "send_report");
+    for other in [who("bob", "https://a.example"), who("ada", "https://b.example")] {
+        assert_eq!(found(&learning.view(&other), query).await, before);
+    }
+    assert_eq!(found(&world.crib.view(&who("ada", "https://a.example")), query).await, before);
+    // Those who show nothing are not one identity.
+    let claims = json!({"role": "x", "anonymous": true});
+    let nobody = Agent { subject: "anonymous".into(), claims: Arc::new(from_json(claims)) };
+    let nobody = learning.view(&nobody);
+    found(&nobody, query).await;
+    nobody.call("send_report_again", Map::new()).await.unwrap();
+    assert_eq!(found(&nobody, query).await, before);
 }
