@@ -15,7 +15,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use toolcrib::{AgentView, Changes, Identity, Means, NotIdentified, Position, TokenError};
+use toolcrib::{
+    AgentView, Changes, Identity, Means, NotIdentified, Position, TokenError, ToolProvider as _,
+};
 
 use crate::app::App;
 use crate::caller::{self, Caller};
@@ -163,9 +165,7 @@ impl Watching {
     pub(crate) fn new(app: &App, who: Standing, sight: Sight, seat: Seat) -> Option<Self> {
         // Before the view: what happens meanwhile is a change.
         let catalog = app.crib.catalog().changes();
-        let all = app.crib.providers().iter().filter(|_| sight.group.is_none());
-        let providers = all.filter_map(|provider| provider.changes()).map(Provider::new);
-        let providers = providers.collect();
+        let providers = providers(app, &sight);
         let view = sight.of(app, &who.identity.agent)?;
         app.crib.keep(&view);
         let (app, look_again) = (app.clone(), Instant::now() + LOOK_AGAIN);
@@ -239,7 +239,10 @@ impl Watching {
             updated: Vec::new(),
             followed: Vec::new(),
         };
-        self.providers.iter_mut().for_each(|provider| provider.compare(&mut change));
+        // There may be others now. What happens while they are looked up is seen twice rather than never.
+        let others = providers(&self.app, &self.sight);
+        let mut before = std::mem::replace(&mut self.providers, others);
+        before.iter_mut().for_each(|provider| provider.compare(&mut change));
         change.followed.extend(self.following.iter_mut().flat_map(Provider::updated));
         let view = self.sight.like(&self.app, agent, &self.view).ok_or(Gone::Group)?;
         self.app.crib.keep(&view);
@@ -254,6 +257,12 @@ impl Watching {
         let is_any = !is_as_before || change.prompts || change.resources || is_updated;
         Ok(is_any.then_some(change))
     }
+}
+
+/// Those whose changes matter, as they are now.
+fn providers(app: &App, sight: &Sight) -> Vec<Provider> {
+    let all = app.crib.registry().changes().into_iter().filter(|_| sight.group.is_none());
+    all.map(Provider::new).collect()
 }
 
 impl Provider {

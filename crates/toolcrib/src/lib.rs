@@ -24,17 +24,20 @@ mod gates;
 mod identity;
 mod kept_results;
 mod place;
+mod provided;
 mod provider;
 mod ready;
 mod recent;
 mod record;
 mod refresh;
+mod registry;
 mod resolver;
 mod seal;
 mod secrets;
 pub mod telemetry;
 mod toolset;
 mod upstreams;
+mod uri_template;
 mod view;
 mod what_if;
 
@@ -76,6 +79,10 @@ pub use provider::{
 pub use record::{RecordOptions, Recorder, Via};
 pub use refresh::{
     FindingCounts, RefreshResult, RefreshedTool, Refresher, SourceChanges, next_refresh,
+};
+pub use registry::{
+    BoxError, Contents, Handler, IntoResult, Json, Prompt, PromptMessage, RegisterError, Registry,
+    Resource, ResourceTemplate, Role,
 };
 pub use resolver::CacheLimits;
 pub use seal::{Seal, random};
