@@ -1,9 +1,9 @@
 //! What of its tools a caller wants to see: all or one group of them, the tools themselves or a way to search them.
 
-use model::{Agent, GroupId};
+use model::GroupId;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::AgentView;
+use toolcrib::{AgentView, Identity};
 
 use crate::app::App;
 use crate::format::Format;
@@ -81,8 +81,8 @@ impl Sight {
     }
 
     /// What an agent sees of its tools now; none if it does not have the group.
-    pub(crate) fn of(&self, app: &App, agent: &Agent) -> Option<AgentView> {
-        self.within(app, app.crib.view(agent))
+    pub(crate) fn of(&self, app: &App, identity: &Identity) -> Option<AgentView> {
+        self.within(app, app.crib.view_of(identity))
     }
 
     /// What is left of a view.
@@ -92,8 +92,13 @@ impl Sight {
     }
 
     /// The same as an earlier view was, if the tools still are: then a list need not be measured again.
-    pub(crate) fn like(&self, app: &App, agent: &Agent, before: &AgentView) -> Option<AgentView> {
-        let view = self.narrow(app.crib.view(agent))?;
+    pub(crate) fn like(
+        &self,
+        app: &App,
+        identity: &Identity,
+        before: &AgentView,
+    ) -> Option<AgentView> {
+        let view = self.narrow(app.crib.view_of(identity))?;
         let searches = match view.has_the_tools_of(before) {
             true => before.is_by_search(),
             false => self.searches(app, &view),

@@ -322,6 +322,11 @@ impl Toolcrib {
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
     }
 
+    /// The same, with what came along for this request.
+    pub fn view_of(&self, identity: &Identity) -> AgentView {
+        self.view(&identity.agent).with_providers(&identity.providers)
+    }
+
     /// What somebody sees who shows nothing: what is registered, and what policies grant to everybody. For code that
     /// calls tools itself.
     pub fn anyone(&self) -> AgentView {

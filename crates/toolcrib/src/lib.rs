@@ -73,8 +73,8 @@ pub use kept_results::ResultPart;
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};
 pub use provider::{
-    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
-    UnfinishedOf,
+    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, RequestProviders, ToolProvider,
+    Unfinished, UnfinishedOf,
 };
 pub use record::{RecordOptions, Recorder, Via};
 pub use refresh::{

@@ -1,5 +1,6 @@
 //! Providers: code that offers tools, prompts and resources at run time, beside the catalog (requirement L2).
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -215,6 +216,28 @@ pub trait ToolProvider: Send + Sync {
     /// where they say so, and says itself when they are others.
     fn changes(&self) -> Vec<watch::Receiver<Changes>> {
         Vec::new()
+    }
+}
+
+/// Code whose tools, prompts and resources are only for one request: they come last, and nobody else sees them.
+#[derive(Clone, Default)]
+pub struct RequestProviders(Arc<[Arc<dyn ToolProvider>]>);
+
+impl RequestProviders {
+    /// The first first.
+    pub fn new(providers: Vec<Arc<dyn ToolProvider>>) -> Self {
+        Self(providers.into())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Debug for RequestProviders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} providers", self.0.len())
     }
 }
 

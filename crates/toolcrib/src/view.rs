@@ -25,7 +25,7 @@ use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 use crate::crib::Toolcrib;
 use crate::identity::CameWith;
 use crate::provided::Provided;
-use crate::provider::ToolProvider;
+use crate::provider::{RequestProviders, ToolProvider};
 use crate::record::Via;
 use crate::toolset::Toolset;
 
@@ -132,6 +132,12 @@ impl AgentView {
     /// With the tools of a provider, for this request only.
     pub fn with_provider(mut self, provider: Arc<dyn ToolProvider>) -> Self {
         self.own_providers.push(provider);
+        self
+    }
+
+    /// The same of several.
+    pub fn with_providers(mut self, providers: &RequestProviders) -> Self {
+        self.own_providers.extend(providers.iter().cloned());
         self
     }
 
