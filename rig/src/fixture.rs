@@ -118,8 +118,8 @@ impl ToolProvider for Fixture {
         }
     }
 
-    fn changes(&self) -> Option<watch::Receiver<Changes>> {
-        Some(self.changes.subscribe())
+    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+        vec![self.changes.subscribe()]
     }
 }
 

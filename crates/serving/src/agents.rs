@@ -129,9 +129,14 @@ async fn list(
     }
     let sight = query.wanted.sight()?;
     let (view, is_kept) = match (query.include_disabled, query.skip_cache) {
-        (true, _) => (app.crib.view_with_unserved(&identity.agent), false),
-        (false, true) => (app.crib.fresh_view(&identity.agent), false),
-        (false, false) => (app.crib.view(&identity.agent), true),
+        (true, _) => (
+            app.crib.view_with_unserved(&identity.agent).with_providers(&identity.providers),
+            false,
+        ),
+        (false, true) => {
+            (app.crib.fresh_view(&identity.agent).with_providers(&identity.providers), false)
+        }
+        (false, false) => (app.crib.view_of(&identity), true),
     };
     let view = sight.within(&app, view).ok_or_else(|| query.wanted.no_group())?;
     let list = match is_kept {

@@ -77,6 +77,13 @@ pub struct Options {
     pub exporter: Option<Arc<Exporter>>,
 }
 
+impl Options {
+    /// For programs and pages on this machine, which are let in without a credential if the crib lets anybody in so.
+    pub fn local() -> Self {
+        Self { anonymous_is_local: true, ..Self::default() }
+    }
+}
+
 impl App {
     pub(crate) fn new(
         crib: Toolcrib,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
-use toolcrib::{Identity, Means};
+use toolcrib::{Identity, Means, RequestProviders};
 
 use crate::app::App;
 use crate::names::{Host, Names, Origin};
@@ -45,7 +45,10 @@ impl Caller {
         if identity.means == Means::Nothing && app.options.anonymous_is_local {
             refuse_strangers(parts, &app.options.names)?;
         }
-        Ok(Self(identity))
+        Ok(Self(match parts.extensions.get::<RequestProviders>() {
+            Some(providers) => identity.with_providers(providers.clone()),
+            None => identity,
+        }))
     }
 }
 

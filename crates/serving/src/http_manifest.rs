@@ -60,7 +60,7 @@ struct Entry {
 }
 
 async fn list(Caller(identity): Caller, State(app): State<App>, headers: HeaderMap) -> Response {
-    Format::HttpManifest.list(&app, &app.crib.view(&identity.agent)).answer(&headers)
+    Format::HttpManifest.list(&app, &app.crib.view_of(&identity)).answer(&headers)
 }
 
 async fn call(
@@ -71,7 +71,7 @@ async fn call(
     Named(name): Named,
     Exact(arguments): Exact<Map<String, Value>>,
 ) -> Result<Json<Map<String, Value>>, Problem> {
-    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
+    let view = app.crib.view_of(&identity).came_with(&identity.came_with);
     let view = view.via(coming.via(CallDoor::Manifest, &identity)).within(prefer.patience());
     let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
     let called = view.call_with(&tool, arguments, &CallContext::silent()).await;

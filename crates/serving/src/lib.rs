@@ -1,6 +1,7 @@
 //! The doors, and the program `toolcrib`.
 //!
-//! [`doors`] are everything the server answers; [`program`] is the command line around it.
+//! [`doors`] are everything the server answers; [`program`] is the command line around it. Whoever embeds toolcrib mounts
+//! [`mcp_router`] in a router of its own, or speaks over [`stdio`].
 
 mod admin;
 mod agents;
@@ -18,6 +19,7 @@ mod deadline;
 mod discover;
 mod docs_page;
 mod doors;
+mod embedded;
 mod etag;
 mod eval;
 mod explain;
@@ -59,6 +61,9 @@ mod work;
 
 pub use app::{App, Options};
 pub use doors::Doors;
+pub use embedded::{
+    PerRequest, ProvidesPerRequest, mcp_router, providers_per_request, speak, stdio,
+};
 pub use metrics::metrics;
 pub use names::{HostName, Names, Origin, PublicUrl};
 pub use program::program;

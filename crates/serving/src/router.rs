@@ -72,7 +72,21 @@ pub fn doors(crib: Toolcrib, options: Options) -> (Doors, App) {
     assemble(table(), crib, options)
 }
 
+/// What speaks MCP, to be mounted in a router of others: `/mcp` and `/mcp/{group}`.
+pub(crate) fn mcp_only(crib: Toolcrib, options: Options) -> (Router, App) {
+    let (router, app) = routed(mcp::http::routes(), crib, options);
+    (finished(router, &app), app)
+}
+
 fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App) {
+    let (router, app) = routed(routes, crib, options);
+    let router = router.fallback(|| async {
+        Problem::new(Code::NotFound, "there is nothing at this path; `/api/docs` shows every path")
+    });
+    (Doors::new(app.clone(), finished(router, &app)), app)
+}
+
+fn routed(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router<App>, App) {
     let problem = Shape::of::<problem::Written>();
     let shapes = routes.iter().flat_map(Route::shapes).chain([problem]);
     let schemas = Schemas::of(shapes.collect::<Vec<_>>());
@@ -85,19 +99,16 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App
     for route in routes {
         router = router.route(route.path, route.into_handler());
     }
-    let router = router
-        .fallback(|| async {
-            Problem::new(
-                Code::NotFound,
-                "there is nothing at this path; `/api/docs` shows every path",
-            )
-        })
-        .method_not_allowed_fallback(|| async {
-            Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
-        })
-        .layer(middleware::from_fn_with_state(app.clone(), around::every_request))
-        .with_state(app.clone());
-    (Doors::new(app.clone(), router), app)
+    let router = router.method_not_allowed_fallback(|| async {
+        Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
+    });
+    (router, app)
+}
+
+/// With what holds for every request.
+fn finished(router: Router<App>, app: &App) -> Router {
+    let around = middleware::from_fn_with_state(app.clone(), around::every_request);
+    router.layer(around).with_state(app.clone())
 }
 
 async fn show_openapi(State(app): State<App>) -> Response {

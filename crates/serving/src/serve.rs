@@ -25,8 +25,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use toolcrib::telemetry::Exporter;
 use toolcrib::{
-    Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Recorder, SealingKey, Secrets,
-    SystemClock, Timing, Toolcrib,
+    Authenticator, Catalog, Clock as _, IssuerConfig, JournalPlace, Recorder, Registry, SealingKey,
+    Secrets, SystemClock, Timing, Toolcrib,
 };
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
@@ -108,7 +108,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         cache,
         secrets,
         programs: config.programs(arguments.allow_stdio, keys),
-        providers: Vec::new(),
+        registry: Registry::new(),
         recorder: recorder.clone(),
         learns: settings.search.learns,
         tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),

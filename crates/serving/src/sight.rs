@@ -5,11 +5,11 @@ mod tests;
 
 use std::sync::Arc;
 
-use model::{Agent, GroupId};
+use model::GroupId;
 use moka::sync::Cache;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::{AgentView, Beside, Stamp};
+use toolcrib::{AgentView, Beside, Identity, Stamp};
 
 use crate::app::App;
 use crate::format::Format;
@@ -87,8 +87,8 @@ impl Sight {
     }
 
     /// What an agent sees of its tools now; none if it does not have the group.
-    pub(crate) fn of(&self, app: &App, agent: &Agent) -> Option<AgentView> {
-        self.within(app, app.crib.view(agent))
+    pub(crate) fn of(&self, app: &App, identity: &Identity) -> Option<AgentView> {
+        self.within(app, app.crib.view_of(identity))
     }
 
     /// What is left of a view.
@@ -101,8 +101,13 @@ impl Sight {
     }
 
     /// The same as an earlier view was, if the tools still are: then a list need not be measured again.
-    pub(crate) fn like(&self, app: &App, agent: &Agent, before: &AgentView) -> Option<AgentView> {
-        let view = self.narrow(app.crib.view(agent))?;
+    pub(crate) fn like(
+        &self,
+        app: &App,
+        identity: &Identity,
+        before: &AgentView,
+    ) -> Option<AgentView> {
+        let view = self.narrow(app.crib.view_of(identity))?;
         let searches = match view.has_the_tools_of(before) {
             true => before.beside().cloned(),
             false => self.searches(app, &view),

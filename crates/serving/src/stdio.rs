@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use model::{Agent, Claims};
 use toolcrib::{
-    CallDoor, CameWith, Catalog, Identity, Means, RecordOptions, Recorder, SealingKey, Secrets,
-    SystemClock, Toolcrib,
+    CallDoor, Catalog, Identity, RecordOptions, Recorder, SealingKey, Secrets, SystemClock,
+    Toolcrib,
 };
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
@@ -81,5 +81,5 @@ async fn recorder(config: &Config) -> Option<Arc<Recorder>> {
 /// Whoever can start us with this journal could read it as well: the claims are taken as they are.
 fn of_claims(claims: Claims) -> Identity {
     let agent = Agent { subject: "stdio".into(), claims: Arc::new(claims) };
-    Identity { agent, means: Means::Nothing, came_with: CameWith::default() }
+    Identity { agent, ..Identity::anonymous() }
 }

@@ -10,12 +10,13 @@ use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use futures_util::future::select_all;
-use model::Agent;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
-use toolcrib::{AgentView, Changes, Identity, Means, NotIdentified, Position, TokenError};
+use toolcrib::{
+    AgentView, Changes, Identity, Means, NotIdentified, Position, TokenError, ToolProvider as _,
+};
 
 use crate::app::App;
 use crate::caller::{self, Caller};
@@ -30,7 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
 pub(crate) fn principal(identity: &Identity) -> String {
-    let Identity { agent, means, came_with: _ } = identity;
+    let Identity { agent, means, came_with: _, providers: _ } = identity;
     let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
     let issuer = agent.claims.get("iss");
     match means {
@@ -91,6 +92,9 @@ impl Standing {
             Shown::ByStart => return Ok(self.identity.clone()),
         };
         let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
+        // What came with the request stays with what was begun by it.
+        let identified =
+            identified.map(|identity| identity.with_providers(self.identity.providers.clone()));
         identified.map_err(|error| match error {
             NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,
             NotIdentified::NoCredential
@@ -163,10 +167,8 @@ impl Watching {
     pub(crate) fn new(app: &App, who: Standing, sight: Sight, seat: Seat) -> Option<Self> {
         // Before the view: what happens meanwhile is a change.
         let catalog = app.crib.catalog().changes();
-        let all = app.crib.providers().iter().filter(|_| sight.group.is_none());
-        let providers = all.filter_map(|provider| provider.changes()).map(Provider::new);
-        let providers = providers.collect();
-        let view = sight.of(app, &who.identity.agent)?;
+        let providers = providers(app, &who.identity, &sight);
+        let view = sight.of(app, &who.identity)?;
         app.crib.keep(&view);
         let (app, look_again) = (app.clone(), Instant::now() + LOOK_AGAIN);
         Some(Self {
@@ -211,8 +213,8 @@ impl Watching {
             }
             tokio::time::sleep(BURST).await;
             // On the heap, and only while it runs: most streams wait most of the time.
-            let agent = Box::pin(self.who.again(&self.app)).await?.agent;
-            if let Some(change) = self.compare(&agent)? {
+            let identity = Box::pin(self.who.again(&self.app)).await?;
+            if let Some(change) = self.compare(&identity)? {
                 return Ok(change);
             }
         }
@@ -229,7 +231,7 @@ impl Watching {
     }
 
     /// From here on nothing waits: either all of it happens or nothing.
-    fn compare(&mut self, agent: &Agent) -> Result<Option<Change>, Gone> {
+    fn compare(&mut self, identity: &Identity) -> Result<Option<Change>, Gone> {
         (self.is_due, self.look_again) = (false, Instant::now() + LOOK_AGAIN);
         self.catalog.borrow_and_update();
         let mut change = Change {
@@ -239,9 +241,12 @@ impl Watching {
             updated: Vec::new(),
             followed: Vec::new(),
         };
-        self.providers.iter_mut().for_each(|provider| provider.compare(&mut change));
+        // There may be others now. What happens while they are looked up is seen twice rather than never.
+        let others = providers(&self.app, identity, &self.sight);
+        let mut before = std::mem::replace(&mut self.providers, others);
+        before.iter_mut().for_each(|provider| provider.compare(&mut change));
         change.followed.extend(self.following.iter_mut().flat_map(Provider::updated));
-        let view = self.sight.like(&self.app, agent, &self.view).ok_or(Gone::Group)?;
+        let view = self.sight.like(&self.app, identity, &self.view).ok_or(Gone::Group)?;
         self.app.crib.keep(&view);
         if !view.has_the_offers_of(&self.view) {
             // Which of the two is not worth asking: whoever looks finds out.
@@ -254,6 +259,13 @@ impl Watching {
         let is_any = !is_as_before || change.prompts || change.resources || is_updated;
         Ok(is_any.then_some(change))
     }
+}
+
+/// Those whose changes matter, as they are now.
+fn providers(app: &App, identity: &Identity, sight: &Sight) -> Vec<Provider> {
+    let all = app.crib.registry().changes().into_iter().filter(|_| sight.group.is_none());
+    let own = identity.providers.iter().flat_map(|provider| provider.changes());
+    all.chain(own).map(Provider::new).collect()
 }
 
 impl Provider {

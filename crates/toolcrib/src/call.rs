@@ -6,7 +6,7 @@
 //! again it gets the answers it had before.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use model::TraceContext;
@@ -14,7 +14,7 @@ use model::strict_json::{Members, Object};
 use serde::de::{DeserializeSeed as _, MapAccess};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 /// How long somebody may take to answer while a tool waits.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
@@ -141,9 +141,12 @@ pub struct Progress {
     pub message: Option<Box<str>>,
 }
 
-/// A call while it runs.
+/// A call while it runs; cheap to clone, and every clone is the same call.
+#[derive(Clone, Debug, Default)]
+pub struct CallContext(Arc<Inner>);
+
 #[derive(Debug, Default)]
-pub struct CallContext {
+struct Inner {
     abilities: Abilities,
     log_from: Option<Level>,
     wants_progress: bool,
@@ -157,6 +160,19 @@ pub struct CallContext {
     open: Mutex<Vec<(Box<str>, Question)>>,
     /// What upstreams are told.
     trace: OnceLock<TraceContext>,
+    /// Nobody waits for it any more.
+    is_over: AtomicBool,
+    over: Notify,
+}
+
+/// Held while somebody waits for a call.
+pub(crate) struct Awaited<'a>(&'a CallContext);
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.0.is_over.store(true, Ordering::Release);
+        self.0.0.over.notify_waiters();
+    }
 }
 
 impl CallContext {
@@ -168,85 +184,113 @@ impl CallContext {
     /// For a caller that listens on the way.
     pub fn heard(abilities: Abilities) -> (Self, mpsc::Receiver<Said>) {
         let (said, heard) = mpsc::channel(UNHEARD);
-        (Self { abilities, said: Some(said), ..Self::default() }, heard)
+        let inner = Inner { abilities, said: Some(said), ..Inner::default() };
+        (Self(Arc::new(inner)), heard)
     }
 
     /// The caller answers by making the call again; these are the answers so far.
     pub fn answered(self, answers: Map<String, Value>) -> Self {
-        Self { asks_later: AtomicBool::new(true), answers, ..self }
+        self.with(|inner| (inner.asks_later, inner.answers) = (AtomicBool::new(true), answers))
     }
 
     /// What the call before this one left to remember.
     pub fn remembering(self, remembered: Option<String>) -> Self {
-        Self { remembered, ..self }
+        self.with(|inner| inner.remembered = remembered)
     }
 
     /// The caller wants to know how far the call is.
     pub fn with_progress(self) -> Self {
-        Self { wants_progress: true, ..self }
+        self.with(|inner| inner.wants_progress = true)
     }
 
     /// The caller wants log lines of this gravity and above.
     pub fn logging(self, from: Option<Level>) -> Self {
-        Self { log_from: from, ..self }
+        self.with(|inner| inner.log_from = from)
+    }
+
+    /// A call is told of its caller before it begins: then it is nobody else's yet.
+    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
+        change(Arc::get_mut(&mut self.0).expect("a call that was handed on does not change"));
+        self
+    }
+
+    /// Until this is dropped, somebody waits for the call.
+    pub(crate) fn awaited(&self) -> Awaited<'_> {
+        Awaited(self)
+    }
+
+    /// Whether nobody waits for the call any more: it was cancelled, or answered. A handler is dropped then, and need
+    /// not look; what it started elsewhere, on a thread or in a task, can.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ends when nobody waits for the call any more.
+    pub async fn over(&self) {
+        let mut over = std::pin::pin!(self.0.over.notified());
+        // From here on no word is missed.
+        over.as_mut().enable();
+        if !self.is_over() {
+            over.await;
+        }
     }
 
     /// Upstreams are told that they are called within this trace.
     pub(crate) fn within(&self, trace: Option<TraceContext>) {
         if let Some(trace) = trace {
-            self.trace.get_or_init(|| trace);
+            self.0.trace.get_or_init(|| trace);
         }
     }
 
     /// The trace that the call is part of: what a tool calls in turn is told so.
     pub fn trace(&self) -> Option<&TraceContext> {
-        self.trace.get()
+        self.0.trace.get()
     }
 
     /// What the caller can do.
     pub fn abilities(&self) -> Abilities {
-        self.abilities
+        self.0.abilities
     }
 
     pub(crate) fn log_from(&self) -> Option<Level> {
-        self.log_from
+        self.0.log_from
     }
 
     pub(crate) fn remembered(&self) -> Option<&str> {
-        self.remembered.as_deref()
+        self.0.remembered.as_deref()
     }
 
     /// Leaves something to remember when the call is made again.
     pub(crate) fn remember(&self, memory: String) {
-        *self.memory.lock().expect("no one panics while holding it") = Some(memory);
+        *self.0.memory.lock().expect("no one panics while holding it") = Some(memory);
     }
 
     /// What is to come back with the answers, sealed: it is nobody's business.
     pub fn take_memory(&self) -> Option<String> {
-        self.memory.lock().expect("no one panics while holding it").take()
+        self.0.memory.lock().expect("no one panics while holding it").take()
     }
 
     /// An answer that came with the call.
     pub(crate) fn answer(&self, key: &str) -> Option<&Value> {
-        self.answers.get(key)
+        self.0.answers.get(key)
     }
 
     /// Says how far it is.
     pub fn progress(&self, progress: Progress) {
-        if self.wants_progress {
+        if self.0.wants_progress {
             self.say(Said::Progress(progress));
         }
     }
 
     /// Says something for the log.
     pub fn log(&self, level: Level, logger: Option<&str>, data: Value) {
-        if self.log_from.is_some_and(|from| from <= level) {
+        if self.0.log_from.is_some_and(|from| from <= level) {
             self.say(Said::Log { level, logger: logger.map(Into::into), data });
         }
     }
 
     fn say(&self, said: Said) {
-        if let Some(hears) = &self.said {
+        if let Some(hears) = &self.0.said {
             // Whoever does not listen misses what is said; a tool does not wait for that.
             drop(hears.try_send(said));
         }
@@ -254,10 +298,10 @@ impl CallContext {
 
     /// Goes on without the caller, if the caller can come back for the result. Says whether it does.
     pub fn go_on(&self) -> bool {
-        let told = self.abilities.tasks
-            && self.said.as_ref().is_some_and(|hears| hears.try_send(Said::GoesOn).is_ok());
+        let told = self.0.abilities.tasks
+            && self.0.said.as_ref().is_some_and(|hears| hears.try_send(Said::GoesOn).is_ok());
         if told {
-            self.asks_later.store(false, Ordering::Release);
+            self.0.asks_later.store(false, Ordering::Release);
         }
         told
     }
@@ -280,14 +324,14 @@ impl CallContext {
     ) -> Result<Vec<Value>, NoAnswer> {
         for (_, question) in &questions {
             let ability = question.needs();
-            if !self.abilities.have(ability) {
+            if !self.0.abilities.have(ability) {
                 return Err(NoAnswer::Unable(ability));
             }
         }
-        if self.asks_later.load(Ordering::Acquire) {
+        if self.0.asks_later.load(Ordering::Acquire) {
             return self.look_up(questions);
         }
-        let Some(hears) = &self.said else {
+        let Some(hears) = &self.0.said else {
             return Err(NoAnswer::Refused("nobody is there to answer".to_owned()));
         };
         let gone = |_| NoAnswer::Refused("the caller is gone".to_owned());
@@ -309,18 +353,23 @@ impl CallContext {
 
     /// The answers that are there; what is not is left open.
     fn look_up(&self, questions: Vec<(Box<str>, Question)>) -> Result<Vec<Value>, NoAnswer> {
-        let fits = |key: &str| self.answers.get(key).filter(|answer| answer.is_object());
+        let fits = |key: &str| self.0.answers.get(key).filter(|answer| answer.is_object());
         if let Some(answers) = questions.iter().map(|(key, _)| fits(key).cloned()).collect() {
             return Ok(answers);
         }
         let missing = questions.into_iter().filter(|(key, _)| fits(key).is_none());
-        self.open.lock().expect("no one panics while holding it").extend(missing);
+        self.0.open.lock().expect("no one panics while holding it").extend(missing);
         Err(NoAnswer::Later)
+    }
+
+    /// Whether the call is to end with questions.
+    pub(crate) fn has_open(&self) -> bool {
+        !self.0.open.lock().expect("no one panics while holding it").is_empty()
     }
 
     /// The questions the call ended with.
     pub(crate) fn take_open(&self) -> Vec<(Box<str>, Question)> {
-        std::mem::take(&mut *self.open.lock().expect("no one panics while holding it"))
+        std::mem::take(&mut *self.0.open.lock().expect("no one panics while holding it"))
     }
 }
 

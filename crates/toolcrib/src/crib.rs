@@ -4,12 +4,13 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use catalog::clock::Clock;
+use catalog::clock::{Clock, SystemClock};
 use catalog::journal::{JournalError, Position};
 use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
 use execution::Arguments;
 use jiff::Timestamp;
 use model::{Agent, Failure, GroupId, SourceId};
+use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
 use crate::api_key;
@@ -21,11 +22,14 @@ use crate::hints::Hints;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
 use crate::most_used::{MostUsed, Ranking};
-use crate::provider::{ProvidedTool, ToolProvider};
+use crate::place::JournalPlace;
+use crate::provided::Provided;
+use crate::provider::ProvidedTool;
 use crate::ready::ReadyTools;
 use crate::recent::Recent;
 use crate::record::Recorder;
 use crate::refresh::Refresher;
+use crate::registry::Registry;
 use crate::resolver::{CacheLimits, Resolver, resolve, resolve_with_unserved};
 use crate::secrets::Secrets;
 use crate::telemetry::{METRICS, Reading, Telemetry, Tracer, read_catalog, read_record};
@@ -71,13 +75,6 @@ struct Inner {
     looking_back: tokio::sync::Mutex<()>,
 }
 
-/// What the providers of a crib offer, until one of them says that it offers something else.
-pub(crate) struct Provided {
-    /// How often one of them has said so.
-    pub(crate) so_far: u64,
-    pub(crate) tools: Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)>,
-}
-
 /// How a crib behaves.
 #[derive(Clone, Default)]
 pub struct Options {
@@ -92,7 +89,7 @@ pub struct Options {
     /// Where programs that speak MCP are started.
     pub programs: ProgramHost,
     /// Code whose tools, prompts and resources every agent has, whatever it was granted.
-    pub providers: Vec<Arc<dyn ToolProvider>>,
+    pub registry: Registry,
     /// Records calls; without it, none is.
     pub recorder: Option<Arc<Recorder>>,
     /// Whether an agent finds sooner what it executed after similar questions.
@@ -147,6 +144,16 @@ impl Toolcrib {
         Self(Arc::new(inner))
     }
 
+    /// Nothing but what is registered, for everybody, in memory: no file, no policy, no credential. Where others can
+    /// reach it, [`Self::new`] says who may come in.
+    pub async fn of(registry: Registry) -> Result<Self, JournalError> {
+        let journal = JournalPlace::Memory.open(SystemClock).await?;
+        let catalog = Arc::new(Catalog::open(journal).await?);
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let options = Options { anonymous: true, registry, ..Options::default() };
+        Ok(Self::new(catalog, client, SystemClock, options))
+    }
+
     /// Everything known, and the way to change it.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
@@ -195,23 +202,19 @@ impl Toolcrib {
         &self.0.finder
     }
 
-    /// Code whose tools, prompts and resources every agent has.
-    pub fn providers(&self) -> &[Arc<dyn ToolProvider>] {
-        &self.0.options.providers
+    /// Code whose tools, prompts and resources every agent has. What is registered there is theirs at once.
+    pub fn registry(&self) -> &Registry {
+        &self.0.options.registry
     }
 
     /// What they offer now.
     pub(crate) fn provided(&self) -> Arc<Provided> {
-        // Before they are asked: what is said meanwhile is asked for again.
-        let changes = self.providers().iter().filter_map(|provider| provider.changes());
-        let so_far = changes.map(|changes| changes.borrow().tools).sum();
-        if let Some(kept) = self.0.provided.load_full().filter(|kept| kept.so_far == so_far) {
+        let providers = self.registry().providers();
+        let kept = self.0.provided.load_full();
+        if let Some(kept) = kept.filter(|kept| kept.is_all_of(&providers)) {
             return kept;
         }
-        let offers = self.providers().iter().flat_map(|provider| {
-            provider.list_tools().into_iter().map(move |tool| (tool, Arc::clone(provider)))
-        });
-        let fresh = Arc::new(Provided { so_far, tools: offers.collect() });
+        let fresh = Arc::new(Provided::of(providers));
         self.0.provided.store(Some(Arc::clone(&fresh)));
         fresh
     }
@@ -361,6 +364,17 @@ impl Toolcrib {
         let toolset = self.0.resolver.toolset(&snapshot, &agent.claims);
         self.0.telemetry.resolved(&toolset, start.elapsed());
         AgentView::new(self.clone(), snapshot, agent.clone(), toolset)
+    }
+
+    /// The same, with what came along for this request.
+    pub fn view_of(&self, identity: &Identity) -> AgentView {
+        self.view(&identity.agent).with_providers(&identity.providers)
+    }
+
+    /// What somebody sees who shows nothing: what is registered, and what policies grant to everybody. For code that
+    /// calls tools itself.
+    pub fn anyone(&self) -> AgentView {
+        self.view(&Identity::anonymous().agent)
     }
 
     /// The same, decided anew: nothing that is kept is used.

@@ -11,6 +11,8 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 use upstream::http::header::{HeaderMap, HeaderValue};
 
+use crate::provider::RequestProviders;
+
 /// An authenticated caller, and what it showed.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -20,6 +22,8 @@ pub struct Identity {
     pub means: Means,
     /// What else came, for upstreams.
     pub came_with: CameWith,
+    /// Code whose tools are only for this request.
+    pub providers: RequestProviders,
 }
 
 /// What came with a request that may matter to upstreams: the agent's own token, to be exchanged for others, and headers that
@@ -96,12 +100,22 @@ impl Identity {
     pub fn anonymous() -> Self {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
         let agent = Agent { subject: "anonymous".into(), claims: Arc::new(Claims::from(claims)) };
-        Self { agent, means: Means::Nothing, came_with: CameWith::default() }
+        Self {
+            agent,
+            means: Means::Nothing,
+            came_with: CameWith::default(),
+            providers: RequestProviders::default(),
+        }
     }
 
     /// Whoever the token speaks of.
     pub(crate) fn of_token(agent: Agent, token: &str) -> Self {
-        Self { agent, means: Means::Token, came_with: CameWith::token_of(token) }
+        Self {
+            agent,
+            means: Means::Token,
+            came_with: CameWith::token_of(token),
+            providers: RequestProviders::default(),
+        }
     }
 
     /// Whoever holds this key.
@@ -109,12 +123,22 @@ impl Identity {
         let claims = Arc::clone(&key.profile.claims);
         let agent = Agent { subject: format!("key:{}", key.id).into(), claims };
         let means = Means::Key { id: key.id.clone(), admin: key.profile.admin };
-        Self { agent, means, came_with: CameWith::default() }
+        Self {
+            agent,
+            means,
+            came_with: CameWith::default(),
+            providers: RequestProviders::default(),
+        }
     }
 
     /// With headers of the request.
     pub fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
         Self { came_with: self.came_with.with_headers(headers), ..self }
+    }
+
+    /// With code whose tools are only for this request.
+    pub fn with_providers(self, providers: RequestProviders) -> Self {
+        Self { providers, ..self }
     }
 
     /// The name under which the journal records what the caller changes.

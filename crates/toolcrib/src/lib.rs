@@ -27,17 +27,20 @@ mod identity;
 mod kept_results;
 mod most_used;
 mod place;
+mod provided;
 mod provider;
 mod ready;
 mod recent;
 mod record;
 mod refresh;
+mod registry;
 mod resolver;
 mod seal;
 mod secrets;
 pub mod telemetry;
 mod toolset;
 mod upstreams;
+mod uri_template;
 mod view;
 mod what_if;
 
@@ -73,12 +76,16 @@ pub use kept_results::ResultPart;
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};
 pub use provider::{
-    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
-    UnfinishedOf,
+    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, RequestProviders, ToolProvider,
+    Unfinished, UnfinishedOf,
 };
 pub use record::{RecordOptions, Recorder, Via};
 pub use refresh::{
     FindingCounts, RefreshResult, RefreshedTool, Refresher, SourceChanges, next_refresh,
+};
+pub use registry::{
+    BoxError, Contents, Handler, IntoResult, Json, Prompt, PromptMessage, RegisterError, Registry,
+    Resource, ResourceTemplate, Role,
 };
 pub use resolver::CacheLimits;
 pub use seal::{Seal, random};

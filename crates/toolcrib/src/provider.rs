@@ -1,9 +1,12 @@
 //! Providers: code that offers tools, prompts and resources at run time, beside the catalog (requirement L2).
 
+use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use model::ToolResult;
+use futures_util::FutureExt as _;
+use model::{ToolResult, Visibility};
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
@@ -20,10 +23,35 @@ pub struct ProvidedTool {
     pub input_schema: Value,
     /// Further words it is found by.
     pub keywords: Vec<Box<str>>,
+    /// Where agents meet it: in their list, by search only, or by its name only.
+    pub visibility: Visibility,
     /// What else MCP shows of it: `title`, `outputSchema`, `annotations`, `icons`, `_meta`.
     pub more: Map<String, Value>,
     /// Whether a call may go on after the caller was answered ([`CallContext::go_on`]).
     pub may_go_on: bool,
+}
+
+impl ProvidedTool {
+    /// A tool, for agents to see in their list.
+    pub fn new(name: impl Into<Box<str>>, description: impl Into<Box<str>>) -> Self {
+        Self { name: name.into(), description: description.into(), ..Self::default() }
+    }
+
+    /// The same, which agents find by search and not in their list.
+    pub fn searchable(self) -> Self {
+        Self { visibility: Visibility::Searchable, ..self }
+    }
+
+    /// The same with a schema of its arguments. One that is registered with typed arguments has theirs.
+    pub fn taking(self, input_schema: Value) -> Self {
+        Self { input_schema, ..self }
+    }
+
+    /// The same with something else that MCP shows of it: `title`, `annotations`, `icons`.
+    pub fn showing(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(member.to_owned(), value.into());
+        self
+    }
 }
 
 /// A prompt, a resource or a resource template, as MCP lists it.
@@ -92,6 +120,42 @@ pub type Coming<'a, T> = Pin<Box<dyn Future<Output = Result<T, ProviderError>> +
 pub type Calling<'a> = Coming<'a, ToolResult>;
 
 /// Lists, gets and calls tools at run time; prompts and resources too, if it has them.
+///
+/// A list comes whole, each tool with its schema and keywords, so nobody asks once for each tool. It is asked for often:
+/// who gets its tools from elsewhere keeps them, and says when they are others ([`Self::changes`]).
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use serde_json::{Map, Value};
+/// use toolcrib::{CallContext, Calling, IntoResult, ProvidedTool, ProviderError, ToolProvider};
+///
+/// /// Every script is a tool.
+/// struct Scripts(Vec<Arc<ProvidedTool>>);
+///
+/// impl ToolProvider for Scripts {
+///     fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+///         self.0.clone()
+///     }
+///
+///     fn call_tool<'a>(
+///         &'a self,
+///         name: &'a str,
+///         _arguments: Map<String, Value>,
+///         _call: &'a CallContext,
+///     ) -> Calling<'a> {
+///         Box::pin(async move {
+///             if self.get_tool(name).is_none() {
+///                 return Err(ProviderError::ToolNotFound { name: name.into() });
+///             }
+///             "the script ran".into_result()
+///         })
+///     }
+/// }
+///
+/// let scripts = Scripts(vec![Arc::new(ProvidedTool::new("backup", "Saves everything"))]);
+/// assert_eq!(*scripts.get_tool("backup").unwrap().description, *"Saves everything");
+/// ```
 pub trait ToolProvider: Send + Sync {
     /// All of them.
     fn list_tools(&self) -> Vec<Arc<ProvidedTool>>;
@@ -148,9 +212,32 @@ pub trait ToolProvider: Send + Sync {
         None
     }
 
-    /// What has changed so far; none if nothing ever does.
-    fn changes(&self) -> Option<watch::Receiver<Changes>> {
-        None
+    /// Where it says what has changed so far; nowhere if nothing ever does. One that has others behind it hands on
+    /// where they say so, and says itself when they are others.
+    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+        Vec::new()
+    }
+}
+
+/// Code whose tools, prompts and resources are only for one request: they come last, and nobody else sees them.
+#[derive(Clone, Default)]
+pub struct RequestProviders(Arc<[Arc<dyn ToolProvider>]>);
+
+impl RequestProviders {
+    /// The first first.
+    pub fn new(providers: Vec<Arc<dyn ToolProvider>>) -> Self {
+        Self(providers.into())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
+        self.0.iter()
+    }
+}
+
+impl fmt::Debug for RequestProviders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} providers", self.0.len())
     }
 }
 
@@ -181,3 +268,19 @@ impl Changes {
         self.updated.push((number, uri.into()));
     }
 }
+
+/// What a provider does for a call. One that panics has failed, and nothing else has.
+pub(crate) async fn caught<'a, T>(
+    name: &str,
+    coming: impl FnOnce() -> Coming<'a, T>,
+) -> Result<T, ProviderError> {
+    // Also what panics before there is anything to wait for.
+    let coming = AssertUnwindSafe(async { coming().await });
+    coming.catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(name, "`{name}` panicked");
+        Err(ProviderError::Failed(PANICKED.to_owned()))
+    })
+}
+
+/// What it said is for the log of whoever wrote it, not for agents.
+const PANICKED: &str = "it panicked";

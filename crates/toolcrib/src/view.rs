@@ -23,9 +23,10 @@ use std::time::Duration;
 use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 
-use crate::crib::{Provided, Toolcrib};
+use crate::crib::Toolcrib;
 use crate::identity::CameWith;
-use crate::provider::ToolProvider;
+use crate::provided::Provided;
+use crate::provider::{RequestProviders, ToolProvider};
 use crate::record::Via;
 use crate::toolset::Toolset;
 
@@ -36,6 +37,7 @@ pub use primitives::Got;
 pub(crate) use ready::{Ready, origin};
 pub use search::{Hit, OfferHit};
 pub use since::Changed;
+use tool::Origin;
 pub use tool::ViewedTool;
 
 /// How much of a name is repeated that nobody has, in characters.
@@ -135,6 +137,12 @@ impl AgentView {
         self
     }
 
+    /// The same of several.
+    pub fn with_providers(mut self, providers: &RequestProviders) -> Self {
+        self.own_providers.extend(providers.iter().cloned());
+        self
+    }
+
     /// What is left of it in one group; none if the agent does not have that group.
     pub fn narrowed(self, group: &GroupId) -> Option<Self> {
         let toolset = self.crib.narrowed(&self.snapshot, &self.toolset, group)?;
@@ -158,13 +166,13 @@ impl AgentView {
 
     /// Where the agent gets its tools besides the catalog.
     fn providers(&self) -> impl Iterator<Item = &Arc<dyn ToolProvider>> {
-        let of_all = self.crib.providers().iter().filter(|_| !self.is_narrowed);
+        let of_all = self.provided.providers.iter().filter(|_| !self.is_narrowed);
         of_all.chain(&self.own_providers)
     }
 
     /// Names what the agent sees: what is made from two views of one stamp is the same. None if nobody can say.
     pub fn stamp(&self) -> Option<Stamp> {
-        let provided = if self.is_narrowed { 0 } else { self.provided.so_far };
+        let provided = if self.is_narrowed { 0 } else { self.provided.serial };
         let by_search = self.by_search.as_ref().map(|beside| beside.number());
         let stamp = Stamp { toolset: self.toolset.serial(), provided, by_search };
         self.own_providers.is_empty().then_some(stamp)
@@ -172,7 +180,14 @@ impl AgentView {
 
     /// Whether `tool_search` and `execute_tool` are among the agent's tools.
     pub fn has_search(&self) -> bool {
-        self.by_search.is_some() || !self.toolset.searchable().is_empty()
+        let is_searched = |provider: &Arc<dyn ToolProvider>| {
+            let tools = provider.list_tools();
+            tools.iter().any(|tool| tool.visibility == Visibility::Searchable)
+        };
+        self.by_search.is_some()
+            || !self.toolset.searchable().is_empty()
+            || (self.provided.is_searched && !self.is_narrowed)
+            || self.own_providers.iter().any(is_searched)
     }
 
     /// Whether a call may go on after the caller was answered.
@@ -220,7 +235,8 @@ impl AgentView {
             return meta.chain(few).collect();
         }
         let tools = listed.map(|(entry, name)| ViewedTool::catalogued(entry, name.into()));
-        meta.chain(tools).chain(self.provided()).collect()
+        let provided = self.provided().filter(|tool| self.visibility(tool) == Visibility::Listed);
+        meta.chain(tools).chain(provided).collect()
     }
 
     /// The tool that goes by this name, in the form the agent is shown or in another that is not ambiguous.
@@ -258,8 +274,11 @@ impl AgentView {
 
     /// Where the agent meets a tool that it found.
     pub fn visibility(&self, tool: &ViewedTool) -> Visibility {
-        let slot = tool.entry().map(|entry| entry.slot);
-        slot.and_then(|slot| self.toolset.visibility(slot)).unwrap_or_default()
+        match &tool.origin {
+            Origin::Catalog(entry) => self.toolset.visibility(entry.slot).unwrap_or_default(),
+            Origin::Provider(tool, _) => tool.visibility,
+            Origin::Meta(_) => Visibility::Listed,
+        }
     }
 
     fn viewed(&self, entry: &Arc<CataloguedTool>) -> ViewedTool {
@@ -268,13 +287,16 @@ impl AgentView {
 
     /// Asked only for names that no tool of the catalog goes by.
     fn provided_by_name(&self, name: &str) -> Option<ViewedTool> {
+        if MetaTool::named(name).is_some() {
+            return None;
+        }
         let by_name = self.providers().find_map(|provider| {
             Some(ViewedTool::provided(provider.get_tool(name)?, Arc::clone(provider)))
         });
         by_name.or_else(|| self.provided().find(|tool| tool.portable_name() == name))
     }
 
-    /// What providers add: names that are free, the first provider first.
+    /// What providers add for agents to find: names that are free, the first provider first.
     fn provided(&self) -> impl Iterator<Item = ViewedTool> {
         let mut taken = HashSet::new();
         let of_all = self.provided.tools.iter().filter(|_| !self.is_narrowed);
@@ -282,9 +304,9 @@ impl AgentView {
         let own = self.own_providers.iter().flat_map(|provider| {
             provider.list_tools().into_iter().map(move |tool| (tool, provider))
         });
-        let offers = of_all.chain(own);
-        let offers =
-            offers.map(|(tool, provider)| ViewedTool::provided(tool, Arc::clone(provider)));
+        let offers = of_all
+            .chain(own)
+            .map(|(tool, provider)| ViewedTool::provided(tool, Arc::clone(provider)));
         offers.filter(move |tool| {
             let name = tool.name();
             let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
@@ -294,7 +316,7 @@ impl AgentView {
             if !free {
                 tracing::debug!(name, "a provider's tool `{name}` is shadowed by another");
             }
-            free
+            free && self.visibility(tool) != Visibility::Hidden
         })
     }
 }

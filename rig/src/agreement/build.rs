@@ -50,7 +50,7 @@ impl Product {
 
     pub(super) fn identity(claims: &Value) -> anyhow::Result<Identity> {
         let agent = Agent { subject: "somebody".into(), claims: Arc::new(read(claims)?) };
-        Ok(Identity { agent, means: Means::Token, came_with: Default::default() })
+        Ok(Identity { agent, means: Means::Token, ..Identity::anonymous() })
     }
 
     pub(super) fn view(&self, identity: &Identity) -> AgentView {

@@ -12,7 +12,7 @@ use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     AgentView, CallContext, Calling, Catalog, Identity, JournalPlace, Options, ProvidedTool,
-    RecordOptions, Recorder, SystemClock, ToolProvider, Toolcrib,
+    RecordOptions, Recorder, Registry, SystemClock, ToolProvider, Toolcrib,
 };
 
 use super::Orders;
@@ -85,8 +85,8 @@ impl Way {
         let journal = JournalPlace::Memory.open(SystemClock).await?;
         let catalog = Arc::new(Catalog::open(journal).await?);
         let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-        let providers: Vec<Arc<dyn ToolProvider>> = vec![Arc::new(Talker::new())];
-        let options = Options { recorder: recorder.clone(), providers, ..Options::default() };
+        let registry = Registry::of(Arc::new(Talker::new()));
+        let options = Options { recorder: recorder.clone(), registry, ..Options::default() };
         let crib = Toolcrib::new(catalog, client, SystemClock, options);
         let view = crib.view(&Identity::anonymous().agent);
         Ok(Self { name, view, recorder, rounds: Vec::new(), calls: 0 })

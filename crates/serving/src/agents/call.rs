@@ -70,7 +70,7 @@ async fn call(
     prefer: Prefer,
     Exact(call): Exact<Call>,
 ) -> Result<Response, Problem> {
-    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
+    let view = app.crib.view_of(&identity).came_with(&identity.came_with);
     let view = view.via(coming.via(CallDoor::Rest, &identity));
     let tool = match (call.name, call.tool_id) {
         (Some(name), None) => view.find(&name),
@@ -91,7 +91,7 @@ async fn execute(
     Named(id): Named,
     Exact(call): Exact<Execute>,
 ) -> Result<Response, Problem> {
-    let view = app.crib.view(&identity.agent).came_with(&identity.came_with);
+    let view = app.crib.view_of(&identity).came_with(&identity.came_with);
     let view = view.via(coming.via(CallDoor::Rest, &identity));
     let tool = find_id(&view, &id);
     carry_out(&app, &identity, view, tool, call.arguments, prefer).await

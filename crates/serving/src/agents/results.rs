@@ -50,7 +50,7 @@ async fn get(
     Named(id): Named,
     Asked(from): Asked<From>,
 ) -> Result<Json<ResultPart>, Problem> {
-    let view = app.crib.view(&identity.agent);
+    let view = app.crib.view_of(&identity);
     let offset = usize::try_from(from.offset).unwrap_or(usize::MAX);
     let part = view.result_part(&id, offset).ok_or_else(|| Problem::not_found("result", &id))?;
     let toolcrib::ResultPart { text, offset, next_offset, total_bytes } = part;

@@ -1,7 +1,7 @@
 //! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
 
 use model::{GroupId, TraceContext};
-use toolcrib::{AgentView, CallDoor, Identity, Via};
+use toolcrib::{AgentView, CallDoor, Via};
 
 use super::error::RpcError;
 use crate::app::App;
@@ -46,8 +46,9 @@ impl Peer {
 
     /// What it sees now.
     pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
-        let Identity { agent, came_with, .. } = &self.who.identity;
-        let view = self.sight.of(&self.app, agent).map(|view| view.came_with(came_with));
+        let identity = &self.who.identity;
+        let view = self.sight.of(&self.app, identity);
+        let view = view.map(|view| view.came_with(&identity.came_with));
         let view = view.ok_or_else(|| RpcError::invalid_params("there is no such group"))?;
         Ok(match &self.via {
             Some(via) => view.via(via.clone()),

@@ -3,7 +3,7 @@
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
-use model::{Inventory, Manifest, Schema};
+use model::{Agent, Inventory, Manifest, Schema};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use toolcrib::{
@@ -67,25 +67,26 @@ async fn app(tools: &[&str]) -> App {
 async fn a_list_that_is_too_long_has_the_most_used_tools_that_fit() {
     let app = app(&["a", "b", "c", "d", "e", "f", "g", "h"]).await;
     let agent = Agent { subject: "ada".into(), claims: Arc::new(from_json(json!({"role": "x"}))) };
+    let identity = Identity { agent: agent.clone(), ..Identity::anonymous() };
     let sight = |budget| Sight { group: None, mode: Mode::Auto, format: Format::Mcp, budget };
     let names = |view: &AgentView| -> Vec<String> {
         view.list().iter().map(|tool| tool.name().to_owned()).collect()
     };
     let whole = Format::Mcp.list(&app, &app.crib.view(&agent)).bytes.len() as u64;
     let two = Format::Mcp.list(&app, &app.crib.view(&agent).by_search()).bytes.len() as u64;
-    assert_eq!(names(&sight(whole / TOKEN + 1).of(&app, &agent).unwrap()).len(), 8);
+    assert_eq!(names(&sight(whole / TOKEN + 1).of(&app, &identity).unwrap()).len(), 8);
     let budget = (two + 1_100) / TOKEN;
-    let before = sight(budget).of(&app, &agent).unwrap();
+    let before = sight(budget).of(&app, &identity).unwrap();
     assert_eq!(names(&before), ["tool_search", "execute_tool"]);
     for name in ["g", "g", "g", "c", "c", "a"] {
         app.crib.view(&agent).call(name, Map::new()).await.unwrap();
     }
     app.crib.count_usage().await;
-    let now = sight(budget).of(&app, &agent).unwrap();
+    let now = sight(budget).of(&app, &identity).unwrap();
     assert_eq!(names(&now), ["tool_search", "execute_tool", "c", "g"]);
     let list = Format::Mcp.list(&app, &now).bytes;
     assert!(list.len() as u64 <= budget * TOKEN, "{}", list.len());
-    assert_eq!(now.stamp(), sight(budget).of(&app, &agent).unwrap().stamp());
+    assert_eq!(now.stamp(), sight(budget).of(&app, &identity).unwrap().stamp());
     // Who has a list is not told of another because somebody called something.
-    assert!(sight(budget).like(&app, &agent, &before).unwrap().is_as(&before));
+    assert!(sight(budget).like(&app, &identity, &before).unwrap().is_as(&before));
 }

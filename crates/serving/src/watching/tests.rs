@@ -7,8 +7,8 @@ use model::KeyProfile;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use toolcrib::{
-    CallContext, Calling, Catalog, Command, Context, JournalPlace, ManualClock, Options,
-    ProvidedTool, ProviderError, ToolProvider, Toolcrib, new_key,
+    CallContext, Calling, Catalog, Command, Context, JournalPlace, ManualClock, Options, Prompt,
+    ProvidedTool, ProviderError, Registry, ToolProvider, Toolcrib, new_key,
 };
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
@@ -40,8 +40,8 @@ impl ToolProvider for Talkative {
         Box::pin(async move { Err(ProviderError::ToolNotFound { name: name.into() }) })
     }
 
-    fn changes(&self) -> Option<watch::Receiver<Changes>> {
-        Some(self.changes.subscribe())
+    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+        vec![self.changes.subscribe()]
     }
 }
 
@@ -63,7 +63,7 @@ impl World {
         let catalog = Arc::new(Catalog::open(journal).await.unwrap());
         let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
         let provider = Arc::new(Talkative::default());
-        let options = Options { providers: vec![provider.clone()], ..Options::default() };
+        let options = Options { registry: Registry::of(provider.clone()), ..Options::default() };
         let crib = Toolcrib::new(catalog, client, Arc::clone(&clock), options);
         let (id, end) = ("bot".parse().unwrap(), start + SignedDuration::from_mins(10));
         let profile = json!({"name": "bot", "expires_at": end});
@@ -117,6 +117,26 @@ async fn a_provider_wakes_who_sees_what_it_offers() {
     world.say(|changes| changes.resources += 1);
     let change = watching.changed().await.unwrap();
     assert!(change.resources && change.updated.is_empty());
+    assert!(is_quiet(&mut watching).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_is_added_wakes_at_once_and_whenever_it_speaks() {
+    let world = World::new().await;
+    let mut watching = world.watching().await;
+    let added = Registry::new();
+    world.app.crib.registry().add_provider(Arc::new(added.clone()));
+    // Nothing is to be seen of it yet, but from now on it is heard.
+    let change = watching.changed().await.unwrap();
+    assert!(change.tools_before.is_some() && !change.prompts && !change.resources);
+    added.register_prompt(Prompt::new("hello", "Says hello").user("Hello!")).unwrap();
+    let change = watching.changed().await.unwrap();
+    assert!(change.prompts && !change.resources && change.tools_before.is_none());
+    added.register_tool(ProvidedTool::new("new", "Is new"), || async {}, &[]).unwrap();
+    assert!(watching.changed().await.unwrap().tools_before.is_some());
+    assert_eq!(watching.view().list().len(), 2);
+    added.resource_changed("file:a");
+    assert_eq!(watching.changed().await.unwrap().updated, ["file:a".into()]);
     assert!(is_quiet(&mut watching).await);
 }
 

@@ -27,7 +27,7 @@ use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
-use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
+use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
 use crate::telemetry::CallOutcome;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError};
@@ -382,7 +382,9 @@ impl AgentView {
         if let Err(failure) = check(&self.crib.arguments_of_provided(tool), &arguments) {
             return Ok(DoneBy::Nobody(failure));
         }
-        let error = match provider.call_tool(&tool.name, arguments, call).await {
+        let _awaited = call.awaited();
+        let called = caught(&tool.name, || provider.call_tool(&tool.name, arguments, call)).await;
+        let error = match called {
             Ok(result) => return Ok(DoneBy::Here(result)),
             Err(error) => error,
         };
@@ -392,13 +394,11 @@ impl AgentView {
             ProviderError::Protocol { code, message } => {
                 Err(Called::Error { code, message, data: None })
             }
-            ProviderError::NoAnswer(NoAnswer::Refused(why))
-            | ProviderError::Failed(why)
-            | ProviderError::Invalid(why) => {
-                Ok(DoneBy::Nobody(failure_of_tool(format!("Error: {why}"))))
-            }
-            missing @ ProviderError::ToolNotFound { .. } => {
-                Ok(DoneBy::Nobody(failure_of_tool(missing.to_string())))
+            error @ (ProviderError::NoAnswer(NoAnswer::Refused(_))
+            | ProviderError::Failed(_)
+            | ProviderError::Invalid(_)
+            | ProviderError::ToolNotFound { .. }) => {
+                Ok(DoneBy::Nobody(failure_of_tool(error.told())))
             }
         }
     }

@@ -3,8 +3,9 @@
 use model::SourceId;
 
 use super::AgentView;
-use super::{offers, scopes};
+use super::scopes;
 use crate::upstreams::followers::{Following, NotFollowed};
+use crate::uri_template::is_like;
 
 impl AgentView {
     /// From now on it is told when this resource changes. Providers tell of theirs without being asked.
@@ -40,7 +41,7 @@ impl AgentView {
         self.providers().any(|provider| {
             let templates = provider.list_resource_templates();
             provider.list_resources().iter().any(|one| *one.key == *uri)
-                || templates.iter().any(|one| offers::is_like(uri, &one.key))
+                || templates.iter().any(|one| is_like(uri, &one.key))
         })
     }
 }

@@ -9,13 +9,14 @@ use serde_json::{Map, Value};
 
 use super::AgentView;
 use super::call::failure_of_tool;
-use super::offers::{self, Offer, OfferKind};
+use super::offers::{Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::kept_results;
-use crate::provider::{Coming, Listed, ProviderError, ToolProvider};
+use crate::provider::{Listed, ProviderError, ToolProvider, caught};
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
 use crate::upstreams::bridge::{Bridged, Wanted};
+use crate::uri_template::is_like;
 
 /// What came of asking for a prompt or a resource.
 #[derive(Debug)]
@@ -104,7 +105,11 @@ impl AgentView {
             provider.list_prompts().iter().any(|prompt| *prompt.key == *name)
         };
         match self.providers().find(has) {
-            Some(provider) => got(call, provider.get_prompt(name, arguments, call)).await,
+            Some(provider) => {
+                let _awaited = call.awaited();
+                let coming = caught(name, || provider.get_prompt(name, arguments, call)).await;
+                coming.map_or_else(|error| not_got(call, error), Got::Result)
+            }
             None => Got::Missing,
         }
     }
@@ -181,12 +186,11 @@ impl AgentView {
         if kept_results::addressed(uri).is_some() {
             return self.kept_resource(uri).map_or(Got::Missing, Got::Result);
         }
+        let _awaited = call.awaited();
         for provider in self.providers() {
-            let read =
-                async { provider.read_resource(uri, call).await.map(|found| found.ok_or(())) };
-            match read.await {
-                Ok(Ok(result)) => return Got::Result(result),
-                Ok(Err(())) => {}
+            match caught(uri, || provider.read_resource(uri, call)).await {
+                Ok(Some(result)) => return Got::Result(result),
+                Ok(None) => {}
                 Err(error) => return not_got(call, error),
             }
         }
@@ -201,7 +205,7 @@ impl AgentView {
             return Some((offer, own));
         }
         let templates = self.offers(OfferKind::Template).into_iter();
-        templates.into_iter().find(|offer| offers::is_like(uri, &offer.key)).map(|offer| {
+        templates.into_iter().find(|offer| is_like(uri, &offer.key)).map(|offer| {
             // What was put before the template stands before the address too.
             let added = offer.key.len() - offer.own.len();
             let own = uri.get(added..).unwrap_or_default().to_owned();
@@ -269,13 +273,6 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
 fn first_of_each(offers: impl Iterator<Item = Arc<Listed>>) -> Vec<Arc<Listed>> {
     let mut taken: HashSet<Box<str>> = HashSet::new();
     offers.filter(|offer| taken.insert(offer.key.clone())).collect()
-}
-
-async fn got(call: &CallContext, coming: Coming<'_, Map<String, Value>>) -> Got {
-    match coming.await {
-        Ok(result) => Got::Result(result),
-        Err(error) => not_got(call, error),
-    }
 }
 
 fn not_got(call: &CallContext, error: ProviderError) -> Got {

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use toolcrib::{
-    CallContext, Calling, Changed, Changes, Options, ProvidedTool, ProviderError, ToolProvider,
+    CallContext, Calling, Changed, Changes, Options, ProvidedTool, ProviderError, Registry,
+    ToolProvider,
 };
 
 use crate::world::{World, agent};
@@ -44,8 +45,8 @@ impl ToolProvider for Offers {
         Box::pin(async move { Err(ProviderError::ToolNotFound { name: name.into() }) })
     }
 
-    fn changes(&self) -> Option<watch::Receiver<Changes>> {
-        Some(self.changes.subscribe())
+    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+        vec![self.changes.subscribe()]
     }
 }
 
@@ -88,8 +89,8 @@ async fn a_later_view_says_what_became_of_the_list() {
 async fn a_view_keeps_what_providers_offered() {
     let world = World::with_tools(&[]).await;
     let offers = Offers::new(&["one", "two"]);
-    let crib =
-        world.with_options(Options { providers: vec![offers.clone()], ..Options::default() });
+    let crib = world
+        .with_options(Options { registry: Registry::of(offers.clone()), ..Options::default() });
     let view = || crib.view(&agent(json!({})));
     let before = view();
     offers.say(&["two", "three"]);
@@ -103,7 +104,7 @@ async fn a_view_keeps_what_providers_offered() {
 async fn every_tool_has_a_name_that_models_take_and_answers_to_it() {
     let world = World::with_tools(&[("pets", &["list.all pets", "2fa", "fine"])]).await;
     let offers = Offers::new(&["süß", "sweet"]);
-    let crib = world.with_options(Options { providers: vec![offers], ..Options::default() });
+    let crib = world.with_options(Options { registry: Registry::of(offers), ..Options::default() });
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("x", json!({"role": "x"}), &["all"]).await;
     let view = crib.view(&agent(json!({"role": "x"})));

@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    CallContext, Calling, Context, JournalPlace, Options, ProvidedTool, SystemClock, ToolProvider,
-    Toolcrib, new_key,
+    CallContext, Calling, Context, JournalPlace, Options, ProvidedTool, Registry, SystemClock,
+    ToolProvider, Toolcrib, new_key,
 };
 
 use crate::bench::overload::AGENTS;
@@ -42,8 +42,8 @@ pub(super) async fn make(upstream: Option<SocketAddr>) -> anyhow::Result<Made> {
     let journal = JournalPlace::Memory.open(SystemClock).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
     let client = HttpClient::new(Egress::default());
-    let providers: Vec<Arc<dyn ToolProvider>> = vec![Arc::new(Echo::new())];
-    let options = Options { providers, ..Options::default() };
+    let registry = Registry::of(Arc::new(Echo::new()));
+    let options = Options { registry, ..Options::default() };
     let crib = Toolcrib::new(catalog, client, SystemClock, options);
     let mut made = Made { crib, keys: BTreeMap::new() };
     made.tools().await?;

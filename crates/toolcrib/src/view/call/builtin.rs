@@ -1,11 +1,11 @@
 //! A call of a tool that ships with toolcrib: through the same gate as any other.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use catalog::{CataloguedSource, CataloguedTool};
 use model::{ErrorCode, Failure, Outcome};
 use serde_json::{Map, Value};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{check, failure_of_tool, told};
 use crate::gates::Verdict;

@@ -1,0 +1,139 @@
+//! In a router of others, and with providers of one request.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use axum::routing::get;
+use serde_json::{Value, json};
+use toolcrib::{Prompt, ProvidedTool, Registry, Resource, ToolProvider, Toolcrib};
+use tower::ServiceExt as _;
+
+use super::{MODERN, hello, modern, names};
+use crate::{Options, mcp_router, providers_per_request};
+
+async fn mcp(registry: &Registry) -> Router {
+    let crib = Toolcrib::of(registry.clone()).await.unwrap();
+    mcp_router(crib, Options::local()).0
+}
+
+/// Posts a message, as this user.
+async fn ask(app: &Router, path: &str, user: &str, method: &str, params: Value) -> Value {
+    let message = modern(method, params);
+    let name = message["params"]["name"].as_str().unwrap_or_default();
+    let request = Request::post(path)
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", MODERN)
+        .header("mcp-method", method)
+        .header("mcp-name", name)
+        .header("x-user", user)
+        .body(Body::from(message.to_string()))
+        .unwrap();
+    let response = app.clone().oneshot(request).await.unwrap();
+    let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    serde_json::from_slice(&bytes).unwrap()
+}
+
+async fn page(app: &Router, path: &str) -> String {
+    let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+    let response = app.clone().oneshot(request).await.unwrap();
+    let bytes = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn the_router_is_merged_into_any_other_or_nested_in_it() {
+    let mine = || {
+        let own = Router::new().route("/", get(|| async { "my page" }));
+        own.fallback(|| async { "my fallback" })
+    };
+    for (app, path) in [
+        (mine().merge(mcp(&hello()).await), "/mcp"),
+        (mine().nest("/tools", mcp(&hello()).await), "/tools/mcp"),
+    ] {
+        let list = ask(&app, path, "", "tools/list", json!({})).await;
+        assert_eq!(names(&list), ["hello"]);
+        let called = ask(&app, path, "", "tools/call", json!({"name": "hello"})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "hello");
+        assert_eq!(page(&app, "/").await, "my page");
+        assert_eq!(page(&app, "/api/sources").await, "my fallback");
+    }
+}
+
+/// Whoever says to be somebody has a tool of that name, to be found by search.
+fn per_user(app: Router) -> Router {
+    app.layer(providers_per_request(|request| {
+        let user = request.headers.get("x-user").and_then(|user| user.to_str().ok());
+        let Some(user) = user.filter(|user| !user.is_empty()) else { return Vec::new() };
+        let (own, name) = (Registry::new(), format!("notes_of_{user}"));
+        let text = format!("the notes of {user}");
+        let tool = ProvidedTool::new(name, "Reads notes").searchable();
+        let reads = move || std::future::ready(text.clone());
+        own.register_tool(tool, reads, &["notes"]).unwrap();
+        vec![Arc::new(own) as Arc<dyn ToolProvider>]
+    }))
+}
+
+#[tokio::test]
+async fn a_layer_gives_each_request_providers_of_its_own() {
+    let app = per_user(mcp(&hello()).await);
+    for _ in 0..2 {
+        let nobody = ask(&app, "/mcp", "", "tools/list", json!({})).await;
+        assert_eq!(names(&nobody), ["hello"]);
+        for (user, other) in [("ada", "eve"), ("eve", "ada")] {
+            let list = ask(&app, "/mcp", user, "tools/list", json!({})).await;
+            assert_eq!(names(&list), ["tool_search", "execute_tool", "hello"]);
+            let search = json!({"name": "tool_search", "arguments": {"query": "notes"}});
+            let found = ask(&app, "/mcp", user, "tools/call", search).await;
+            let found = &found["result"]["structuredContent"]["tools"];
+            assert_eq!(found.as_array().unwrap().len(), 1);
+            assert_eq!(found[0]["name"], format!("notes_of_{user}"));
+            let execute = |whose: &str| json!({"name": "execute_tool", "arguments": {"name": format!("notes_of_{whose}")}});
+            let mine = ask(&app, "/mcp", user, "tools/call", execute(user)).await;
+            assert_eq!(mine["result"]["content"][0]["text"], format!("the notes of {user}"));
+            let theirs = ask(&app, "/mcp", user, "tools/call", execute(other)).await;
+            let missing = format!("Tool not found: notes_of_{other}");
+            assert_eq!(theirs["result"]["content"][0]["text"], missing);
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_several_layers_the_outer_ones_providers_come_first() {
+    let named = |description: &'static str| {
+        providers_per_request(move |_| {
+            let own = Registry::new();
+            let tool = ProvidedTool::new("who", description);
+            own.register_tool(tool, || async {}, &[]).unwrap();
+            vec![Arc::new(own) as Arc<dyn ToolProvider>]
+        })
+    };
+    let app = mcp(&hello()).await.layer(named("inner")).layer(named("outer"));
+    let list = ask(&app, "/mcp", "", "tools/list", json!({})).await;
+    assert_eq!(names(&list), ["hello", "who"]);
+    assert_eq!(list["result"]["tools"][1]["description"], "outer");
+}
+
+#[tokio::test]
+async fn capabilities_are_declared_in_the_shapes_of_mcp_and_only_for_what_is_there() {
+    let registry = Registry::new();
+    let app = mcp(&registry).await;
+    let discover = || async {
+        let answer = ask(&app, "/mcp", "", "server/discover", json!({})).await;
+        answer["result"]["capabilities"].clone()
+    };
+    let bare = json!({"tools": {"listChanged": true}, "logging": {}});
+    assert_eq!(discover().await, bare);
+    registry.register_prompt(Prompt::new("hi", "Says hi").user("Hi!")).unwrap();
+    let mut with_prompts = bare.clone();
+    with_prompts["prompts"] = json!({"listChanged": true});
+    with_prompts["completions"] = json!({});
+    assert_eq!(discover().await, with_prompts);
+    registry.register_resource(Resource::new("a:b", "ab", "text/plain", "AB")).unwrap();
+    let mut with_all = with_prompts.clone();
+    with_all["resources"] = json!({"listChanged": true, "subscribe": true});
+    assert_eq!(discover().await, with_all);
+}

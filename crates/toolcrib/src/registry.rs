@@ -1,0 +1,309 @@
+//! The registry: what code of embedders offers, registered one by one or by providers (requirements L1, L2).
+//!
+//! It is a provider itself. What is registered comes first, then the providers in the order they were added; the first
+//! that has a name counts, and whoever is shadowed is logged.
+
+mod error;
+mod handler;
+mod prompt;
+mod registered;
+mod resource;
+mod result;
+mod shelf;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use model::ToolResult;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+
+use self::registered::{Registered, RegisteredTool};
+use crate::call::{CallContext, NoAnswer};
+use crate::provider::{
+    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished, caught,
+};
+
+pub use self::error::RegisterError;
+pub use self::handler::Handler;
+pub use self::prompt::{Prompt, PromptMessage, Role};
+pub use self::resource::{Contents, Resource, ResourceTemplate};
+pub use self::result::{BoxError, IntoResult, Json};
+
+/// Providers, the first first.
+pub(crate) type Providers = Arc<Vec<Arc<dyn ToolProvider>>>;
+
+/// Tools, prompts and resources of code; cheap to clone, and every clone is the same registry.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use toolcrib::{ProvidedTool, Registry};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Sum {
+///     /// The first number
+///     one: i64,
+///     /// The other number
+///     two: i64,
+/// }
+///
+/// let registry = Registry::new();
+/// registry.register_tool(
+///     ProvidedTool::new("add", "Adds two numbers"),
+///     |sum: Sum| async move { (sum.one + sum.two).to_string() },
+///     &["math"],
+/// )?;
+/// let arguments = serde_json::json!({"one": 2, "two": 3});
+/// let result = registry.call("add", arguments.as_object().cloned().unwrap()).await;
+/// assert_eq!(serde_json::to_value(result)?["content"][0]["text"], "5");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Registry(Arc<Inner>);
+
+struct Inner {
+    registered: Arc<Registered>,
+    /// What is registered, then those that were added.
+    providers: ArcSwap<Vec<Arc<dyn ToolProvider>>>,
+}
+
+impl Default for Registry {
+    fn default() -> Self {
+        let registered = Arc::new(Registered::default());
+        let first: Arc<dyn ToolProvider> = Arc::clone(&registered) as _;
+        Self(Arc::new(Inner { registered, providers: ArcSwap::from_pointee(vec![first]) }))
+    }
+}
+
+impl Registry {
+    /// With nothing in it.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a provider.
+    pub fn of(provider: Arc<dyn ToolProvider>) -> Self {
+        let registry = Self::default();
+        registry.add_provider(provider);
+        registry
+    }
+
+    /// Registers a tool, what answers its calls, and further words it is found by.
+    ///
+    /// A handler is a function or a closure that returns a future. It takes nothing, the arguments, or the arguments
+    /// and the [`CallContext`], to report progress, ask the user and see cancellation. Arguments are a struct whose
+    /// schema is the tool's, or a `Map<String, Value>` with a schema of the tool's own ([`ProvidedTool::taking`]). It
+    /// answers with a text, [`Json`], a [`ToolResult`], or a `Result` of one of them: an error becomes the result
+    /// `Error: …`, and so does a panic.
+    pub fn register_tool<Takes>(
+        &self,
+        tool: ProvidedTool,
+        handler: impl Handler<Takes>,
+        keywords: &[&str],
+    ) -> Result<(), RegisterError> {
+        let tool = RegisteredTool::new(tool, handler, keywords)?;
+        self.0.registered.add_tool(tool)
+    }
+
+    /// Registers a prompt.
+    pub fn register_prompt(&self, prompt: Prompt) -> Result<(), RegisterError> {
+        self.0.registered.add_prompt(prompt)
+    }
+
+    /// Registers a resource.
+    pub fn register_resource(&self, resource: Resource) -> Result<(), RegisterError> {
+        self.0.registered.add_resource(resource)
+    }
+
+    /// Registers a template of resources.
+    pub fn register_resource_template(
+        &self,
+        template: ResourceTemplate,
+    ) -> Result<(), RegisterError> {
+        self.0.registered.add_template(template)
+    }
+
+    /// Says that a resource holds something else now: whoever subscribed to it is told.
+    pub fn resource_changed(&self, uri: &str) {
+        self.0.registered.change(|changes| changes.update(uri));
+    }
+
+    /// Adds a provider behind those there are. One that is there already stays where it is; a registry must not be
+    /// added to itself.
+    pub fn add_provider(&self, provider: Arc<dyn ToolProvider>) {
+        self.0.providers.rcu(|known| {
+            let is_there = known.iter().any(|one| is_same(one, &provider));
+            let added = Some(&provider).filter(|_| !is_there);
+            known.iter().chain(added).cloned().collect::<Vec<_>>()
+        });
+        self.changed_by(&*provider);
+    }
+
+    /// Removes a provider; says whether it was there. Calls that are under way go on.
+    pub fn remove_provider(&self, provider: &Arc<dyn ToolProvider>) -> bool {
+        let before = self.0.providers.rcu(|known| {
+            known.iter().filter(|one| !is_same(one, provider)).cloned().collect::<Vec<_>>()
+        });
+        self.changed_by(&**provider);
+        before.iter().any(|one| is_same(one, provider))
+    }
+
+    /// The lists that a provider adds to, or no longer does, are others now.
+    fn changed_by(&self, provider: &dyn ToolProvider) {
+        let has_prompts = !provider.list_prompts().is_empty();
+        let has_resources =
+            !provider.list_resources().is_empty() || !provider.list_resource_templates().is_empty();
+        self.0.registered.change(|changes| {
+            changes.tools += 1;
+            changes.prompts += u64::from(has_prompts);
+            changes.resources += u64::from(has_resources);
+        });
+    }
+
+    /// What is registered as a provider, then those that were added.
+    pub(crate) fn providers(&self) -> Providers {
+        self.0.providers.load_full()
+    }
+
+    /// Calls a tool for a caller that hears nothing on the way and cannot be asked. Whatever goes wrong is in the
+    /// result.
+    pub async fn call(&self, name: &str, arguments: Map<String, Value>) -> ToolResult {
+        let call = CallContext::silent();
+        let _awaited = call.awaited();
+        let called = caught(name, || self.call_tool(name, arguments, &call)).await;
+        called.unwrap_or_else(|error| error.into_result_of_tool())
+    }
+}
+
+/// Every tool with whoever offers it; of those with one name, the first.
+pub(crate) fn offers(
+    providers: &[Arc<dyn ToolProvider>],
+) -> Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)> {
+    let mut taken = HashSet::new();
+    let all = providers.iter().flat_map(|provider| {
+        provider.list_tools().into_iter().map(move |tool| (tool, Arc::clone(provider)))
+    });
+    let first = all.filter(|(tool, _)| {
+        let is_free = taken.insert(tool.name.clone());
+        if !is_free {
+            tracing::warn!(name = &*tool.name, "a tool `{}` is shadowed by another", tool.name);
+        }
+        is_free
+    });
+    first.collect()
+}
+
+fn is_same(one: &Arc<dyn ToolProvider>, two: &Arc<dyn ToolProvider>) -> bool {
+    std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(two))
+}
+
+/// What is listed, each key once.
+fn first_of_each(listed: impl Iterator<Item = Arc<Listed>>) -> Vec<Arc<Listed>> {
+    let mut taken = HashSet::new();
+    listed.filter(|one| taken.insert(one.key.clone())).collect()
+}
+
+impl ToolProvider for Registry {
+    fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+        offers(&self.providers()).into_iter().map(|(tool, _)| tool).collect()
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Arc<ProvidedTool>> {
+        self.providers().iter().find_map(|provider| provider.get_tool(name))
+    }
+
+    fn call_tool<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: Map<String, Value>,
+        call: &'a CallContext,
+    ) -> Calling<'a> {
+        // Most are registered; one box less.
+        if self.0.registered.get_tool(name).is_some() {
+            return self.0.registered.call_tool(name, arguments, call);
+        }
+        Box::pin(async move {
+            let providers = self.providers();
+            match providers.iter().find(|provider| provider.get_tool(name).is_some()) {
+                Some(provider) => provider.call_tool(name, arguments, call).await,
+                None => Err(ProviderError::ToolNotFound { name: name.into() }),
+            }
+        })
+    }
+
+    fn list_prompts(&self) -> Vec<Arc<Listed>> {
+        first_of_each(self.providers().iter().flat_map(|provider| provider.list_prompts()))
+    }
+
+    fn get_prompt<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: Map<String, Value>,
+        call: &'a CallContext,
+    ) -> Coming<'a, Map<String, Value>> {
+        Box::pin(async move {
+            let providers = self.providers();
+            let has = |provider: &&Arc<dyn ToolProvider>| {
+                provider.list_prompts().iter().any(|prompt| *prompt.key == *name)
+            };
+            match providers.iter().find(has) {
+                Some(provider) => provider.get_prompt(name, arguments, call).await,
+                None => Err(ProviderError::Invalid(format!("Prompt not found: {name}"))),
+            }
+        })
+    }
+
+    fn list_resources(&self) -> Vec<Arc<Listed>> {
+        first_of_each(self.providers().iter().flat_map(|provider| provider.list_resources()))
+    }
+
+    fn list_resource_templates(&self) -> Vec<Arc<Listed>> {
+        let providers = self.providers();
+        first_of_each(providers.iter().flat_map(|provider| provider.list_resource_templates()))
+    }
+
+    fn read_resource<'a>(
+        &'a self,
+        uri: &'a str,
+        call: &'a CallContext,
+    ) -> Coming<'a, Option<Map<String, Value>>> {
+        Box::pin(async move {
+            for provider in self.providers().iter() {
+                if let Some(read) = provider.read_resource(uri, call).await? {
+                    return Ok(Some(read));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn complete(&self, unfinished: &Unfinished) -> Option<Vec<String>> {
+        self.providers().iter().find_map(|provider| provider.complete(unfinished))
+    }
+
+    fn changes(&self) -> Vec<watch::Receiver<Changes>> {
+        self.providers().iter().flat_map(|provider| provider.changes()).collect()
+    }
+}
+
+impl ProviderError {
+    /// In the words of requirement B5.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::ToolNotFound { .. } => self.to_string(),
+            Self::Invalid(_)
+            | Self::Failed(_)
+            | Self::Protocol { .. }
+            | Self::NoAnswer(NoAnswer::Later | NoAnswer::Unable(_) | NoAnswer::Refused(_)) => {
+                format!("Error: {self}")
+            }
+        }
+    }
+
+    fn into_result_of_tool(self) -> ToolResult {
+        ToolResult { is_error: true, ..result::text(self.told()) }
+    }
+}

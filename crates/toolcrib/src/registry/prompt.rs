@@ -1,0 +1,210 @@
+//! Prompts: texts with `{{name}}` for their arguments, or a function that gives the messages.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use model::Content;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::handler::later;
+use super::result::BoxError;
+use crate::call::CallContext;
+use crate::provider::{Listed, ProviderError};
+
+/// A prompt. `{{name}}` in its texts stands for an argument; nothing else means anything, and what is put in is not read
+/// again.
+///
+/// ```
+/// use toolcrib::{Prompt, Registry};
+///
+/// let prompt = Prompt::new("explain", "Explains a thing")
+///     .required("thing", "What to explain")
+///     .optional("to", "Who wants to know")
+///     .user("Explain {{thing}} to {{to}}");
+/// Registry::new().register_prompt(prompt)?;
+/// # Ok::<(), toolcrib::RegisterError>(())
+/// ```
+pub struct Prompt {
+    listed: Arc<Listed>,
+    arguments: Vec<Argument>,
+    texts: Vec<(Role, Box<str>)>,
+    handler: Option<Messages>,
+}
+
+struct Argument {
+    name: Box<str>,
+    description: Box<str>,
+    is_required: bool,
+}
+
+/// One message of a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PromptMessage {
+    /// Who says it.
+    pub role: Role,
+    /// What.
+    pub content: Content,
+}
+
+/// Who says a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+type Giving = Pin<Box<dyn Future<Output = Result<Vec<PromptMessage>, ProviderError>> + Send>>;
+type Messages = Box<dyn Fn(Map<String, Value>, CallContext) -> Giving + Send + Sync>;
+
+impl PromptMessage {
+    /// A text of the person.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self { role: Role::User, content: Content::Text { text: text.into() } }
+    }
+
+    /// A text of the model.
+    pub fn assistant(text: impl Into<String>) -> Self {
+        Self { role: Role::Assistant, content: Content::Text { text: text.into() } }
+    }
+}
+
+impl Prompt {
+    /// Without arguments, and without a word yet.
+    pub fn new(name: impl Into<Box<str>>, description: &str) -> Self {
+        let key = name.into();
+        let shown = [("name", json!(key)), ("description", json!(description))];
+        let shown = shown.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+        let listed = Arc::new(Listed { key, shown });
+        Self { listed, arguments: Vec::new(), texts: Vec::new(), handler: None }
+    }
+
+    /// For people.
+    pub fn title(self, title: &str) -> Self {
+        self.showing("title", title.into())
+    }
+
+    /// With an argument that must be given.
+    pub fn required(self, name: &str, description: &str) -> Self {
+        let (name, description) = (name.into(), description.into());
+        self.argument(Argument { name, description, is_required: true })
+    }
+
+    /// With an argument that is empty if it is not given.
+    pub fn optional(self, name: &str, description: &str) -> Self {
+        let (name, description) = (name.into(), description.into());
+        self.argument(Argument { name, description, is_required: false })
+    }
+
+    /// Then the person says this.
+    pub fn user(mut self, text: &str) -> Self {
+        self.texts.push((Role::User, text.into()));
+        self
+    }
+
+    /// Then the model says this.
+    pub fn assistant(mut self, text: &str) -> Self {
+        self.texts.push((Role::Assistant, text.into()));
+        self
+    }
+
+    /// The messages come from a function instead, which gets the arguments that were given: texts, all required ones
+    /// among them.
+    pub fn answered_by<F, Answering, E>(self, handler: F) -> Self
+    where
+        F: Fn(Map<String, Value>, CallContext) -> Answering + Send + Sync + 'static,
+        Answering: Future<Output = Result<Vec<PromptMessage>, E>> + Send + 'static,
+        E: Into<BoxError>,
+    {
+        let handler: Messages = Box::new(move |arguments, call| {
+            let giving = handler(arguments, call.clone());
+            let failed = move |error: E| later(ProviderError::of(error.into()), &call);
+            Box::pin(async move { giving.await.map_err(failed) })
+        });
+        Self { handler: Some(handler), ..self }
+    }
+
+    fn argument(mut self, argument: Argument) -> Self {
+        self.arguments.push(argument);
+        let all = self.arguments.iter().map(|argument| {
+            let Argument { name, description, is_required } = argument;
+            json!({"name": name, "description": description, "required": is_required})
+        });
+        let all = all.collect();
+        self.showing("arguments", Value::Array(all))
+    }
+
+    fn showing(mut self, member: &str, value: Value) -> Self {
+        let mut listed = Arc::unwrap_or_clone(self.listed);
+        listed.shown.insert(member.to_owned(), value);
+        self.listed = Arc::new(listed);
+        self
+    }
+
+    pub(super) fn listed(&self) -> &Arc<Listed> {
+        &self.listed
+    }
+
+    /// The result of `prompts/get`.
+    pub(super) async fn get(
+        &self,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        self.check(&arguments)?;
+        let messages = match &self.handler {
+            Some(handler) => handler(arguments, call.clone()).await?,
+            None => {
+                let said = self.texts.iter().map(|(role, text)| PromptMessage {
+                    role: *role,
+                    content: Content::Text { text: self.filled_in(text, &arguments) },
+                });
+                said.collect()
+            }
+        };
+        let description = self.listed.shown.get("description").cloned().unwrap_or_default();
+        Ok(Map::from_iter([
+            ("description".to_owned(), description),
+            ("messages".to_owned(), json!(messages)),
+        ]))
+    }
+
+    fn check(&self, arguments: &Map<String, Value>) -> Result<(), ProviderError> {
+        let name = &self.listed.key;
+        for Argument { name: argument, is_required, .. } in &self.arguments {
+            let why = match arguments.get(&**argument) {
+                None if *is_required => "needs the argument",
+                Some(given) if !given.is_string() => "takes only a text as",
+                _ => continue,
+            };
+            return Err(ProviderError::Invalid(format!("the prompt `{name}` {why} `{argument}`")));
+        }
+        Ok(())
+    }
+
+    fn filled_in(&self, text: &str, arguments: &Map<String, Value>) -> String {
+        let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
+        while let Some((before, after)) = rest.split_once("{{") {
+            filled.push_str(before);
+            let known = after.split_once("}}").filter(|(name, _)| self.takes(name));
+            rest = match known {
+                Some((name, next)) => {
+                    filled.push_str(arguments.get(name).and_then(Value::as_str).unwrap_or(""));
+                    next
+                }
+                None => {
+                    filled.push_str("{{");
+                    after
+                }
+            };
+        }
+        filled + rest
+    }
+
+    fn takes(&self, name: &str) -> bool {
+        self.arguments.iter().any(|argument| *argument.name == *name)
+    }
+}

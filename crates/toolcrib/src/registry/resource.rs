@@ -1,0 +1,204 @@
+//! Resources: a text, bytes, or a function that reads them; and templates for the addresses of many.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::handler::later;
+use super::result::BoxError;
+use crate::call::CallContext;
+use crate::provider::{Listed, ProviderError};
+use crate::uri_template;
+
+/// What a resource holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// A text.
+    Text(String),
+    /// Bytes; they travel as base64.
+    Bytes(Vec<u8>),
+}
+
+impl From<String> for Contents {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Contents {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<Vec<u8>> for Contents {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+/// A resource: something to read, at one address.
+///
+/// ```
+/// use toolcrib::{Contents, Registry, Resource};
+///
+/// let registry = Registry::new();
+/// registry.register_resource(Resource::new("docs://hello", "hello", "text/plain", "Hello!"))?;
+/// let now = |_uri, _call| async { Ok::<_, String>("12:00") };
+/// registry.register_resource(Resource::read_by("clock://now", "now", "text/plain", now))?;
+/// # Ok::<(), toolcrib::RegisterError>(())
+/// ```
+pub struct Resource {
+    listed: Arc<Listed>,
+    mime_type: Box<str>,
+    holds: Holds,
+}
+
+/// Resources whose addresses are alike: `files:///{path}` (RFC 6570).
+///
+/// ```
+/// use toolcrib::{Registry, ResourceTemplate};
+///
+/// let user = |uri: String, _call| async move { Ok::<_, String>(format!("you asked for {uri}")) };
+/// let template = ResourceTemplate::read_by("users://{id}", "user", "text/plain", user);
+/// Registry::new().register_resource_template(template)?;
+/// # Ok::<(), toolcrib::RegisterError>(())
+/// ```
+pub struct ResourceTemplate {
+    listed: Arc<Listed>,
+    mime_type: Box<str>,
+    reader: Reader,
+}
+
+enum Holds {
+    Contents(Contents),
+    Reader(Reader),
+}
+
+type Reading = Pin<Box<dyn Future<Output = Result<Contents, ProviderError>> + Send>>;
+type Reader = Box<dyn Fn(String, CallContext) -> Reading + Send + Sync>;
+
+impl Resource {
+    /// One that always holds the same.
+    pub fn new(uri: &str, name: &str, mime_type: &str, contents: impl Into<Contents>) -> Self {
+        let holds = Holds::Contents(contents.into());
+        Self { listed: listed("uri", uri, name, mime_type), mime_type: mime_type.into(), holds }
+    }
+
+    /// One that a function reads, each time somebody wants it. It gets the address.
+    pub fn read_by<F, Answering, C, E>(uri: &str, name: &str, mime_type: &str, reader: F) -> Self
+    where
+        F: Fn(String, CallContext) -> Answering + Send + Sync + 'static,
+        Answering: Future<Output = Result<C, E>> + Send + 'static,
+        C: Into<Contents>,
+        E: Into<BoxError>,
+    {
+        let holds = Holds::Reader(boxed(reader));
+        Self { listed: listed("uri", uri, name, mime_type), mime_type: mime_type.into(), holds }
+    }
+
+    /// For models and people.
+    pub fn description(self, description: &str) -> Self {
+        Self { listed: described(self.listed, description), ..self }
+    }
+
+    pub(super) fn listed(&self) -> &Arc<Listed> {
+        &self.listed
+    }
+
+    pub(super) async fn read(
+        &self,
+        call: &CallContext,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let uri = &self.listed.key;
+        match &self.holds {
+            Holds::Contents(contents) => Ok(written(uri, &self.mime_type, contents)),
+            Holds::Reader(reader) => {
+                let contents = reader(uri.to_string(), call.clone()).await?;
+                Ok(written(uri, &self.mime_type, &contents))
+            }
+        }
+    }
+}
+
+impl ResourceTemplate {
+    /// A function reads them. It gets the address that somebody wants, and says with an error if there is nothing there.
+    pub fn read_by<F, Answering, C, E>(
+        uri_template: &str,
+        name: &str,
+        mime_type: &str,
+        reader: F,
+    ) -> Self
+    where
+        F: Fn(String, CallContext) -> Answering + Send + Sync + 'static,
+        Answering: Future<Output = Result<C, E>> + Send + 'static,
+        C: Into<Contents>,
+        E: Into<BoxError>,
+    {
+        let listed = listed("uriTemplate", uri_template, name, mime_type);
+        Self { listed, mime_type: mime_type.into(), reader: boxed(reader) }
+    }
+
+    /// For models and people.
+    pub fn description(self, description: &str) -> Self {
+        Self { listed: described(self.listed, description), ..self }
+    }
+
+    pub(super) fn listed(&self) -> &Arc<Listed> {
+        &self.listed
+    }
+
+    pub(super) fn has(&self, uri: &str) -> bool {
+        uri_template::is_like(uri, &self.listed.key)
+    }
+
+    pub(super) async fn read(
+        &self,
+        uri: &str,
+        call: &CallContext,
+    ) -> Result<Map<String, Value>, ProviderError> {
+        let contents = (self.reader)(uri.to_owned(), call.clone()).await?;
+        Ok(written(uri, &self.mime_type, &contents))
+    }
+}
+
+fn boxed<F, Answering, C, E>(reader: F) -> Reader
+where
+    F: Fn(String, CallContext) -> Answering + Send + Sync + 'static,
+    Answering: Future<Output = Result<C, E>> + Send + 'static,
+    C: Into<Contents>,
+    E: Into<BoxError>,
+{
+    Box::new(move |uri, call| {
+        let reading = reader(uri, call.clone());
+        Box::pin(async move {
+            let read = reading.await.map(Into::into);
+            read.map_err(|error| later(ProviderError::of(error.into()), &call))
+        })
+    })
+}
+
+fn listed(member: &str, key: &str, name: &str, mime_type: &str) -> Arc<Listed> {
+    let shown = [(member, key), ("name", name), ("mimeType", mime_type)];
+    let shown = shown.map(|(member, value)| (member.to_owned(), Value::from(value)));
+    Arc::new(Listed { key: key.into(), shown: Map::from_iter(shown) })
+}
+
+fn described(listed: Arc<Listed>, description: &str) -> Arc<Listed> {
+    let mut listed = Arc::unwrap_or_clone(listed);
+    listed.shown.insert("description".to_owned(), description.into());
+    Arc::new(listed)
+}
+
+/// The result of `resources/read`.
+fn written(uri: &str, mime_type: &str, contents: &Contents) -> Map<String, Value> {
+    let (member, value) = match contents {
+        Contents::Text(text) => ("text", text.clone()),
+        Contents::Bytes(bytes) => ("blob", STANDARD.encode(bytes)),
+    };
+    let contents = json!([{"uri": uri, "mimeType": mime_type, member: value}]);
+    Map::from_iter([("contents".to_owned(), contents)])
+}

@@ -1,0 +1,115 @@
+//! What a handler may answer with.
+
+use std::error::Error;
+
+use model::{Content, ToolResult};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::handler::schema_of;
+use crate::call::NoAnswer;
+use crate::provider::ProviderError;
+
+/// Any error: what the `?` of a handler makes of others.
+pub type BoxError = Box<dyn Error + Send + Sync>;
+
+/// What a handler may answer with: a text, [`Json`], a whole [`ToolResult`], nothing, or a `Result` of one of them.
+pub trait IntoResult {
+    /// The result, or why there is none.
+    fn into_result(self) -> Result<ToolResult, ProviderError>;
+
+    /// What it promises of the structured part of its results.
+    fn output_schema() -> Option<Value>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}
+
+/// An answer for programs: its JSON is the structured content of the result, and its text. The schema of a struct becomes
+/// the tool's `outputSchema`.
+///
+/// ```
+/// use toolcrib::{IntoResult, Json};
+///
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Weather {
+///     celsius: f64,
+/// }
+///
+/// let result = Json(Weather { celsius: 21.5 }).into_result().unwrap();
+/// assert_eq!(result.structured_content.unwrap()["celsius"], 21.5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Json<T>(pub T);
+
+pub(super) fn text(text: impl Into<String>) -> ToolResult {
+    let content = vec![Content::Text { text: text.into() }];
+    ToolResult { content, structured_content: None, is_error: false, meta: Map::new() }
+}
+
+impl IntoResult for ToolResult {
+    fn into_result(self) -> Result<ToolResult, ProviderError> {
+        Ok(self)
+    }
+}
+
+impl IntoResult for String {
+    fn into_result(self) -> Result<ToolResult, ProviderError> {
+        Ok(text(self))
+    }
+}
+
+impl IntoResult for &str {
+    fn into_result(self) -> Result<ToolResult, ProviderError> {
+        Ok(text(self))
+    }
+}
+
+impl IntoResult for () {
+    fn into_result(self) -> Result<ToolResult, ProviderError> {
+        Ok(ToolResult { content: Vec::new(), ..text("") })
+    }
+}
+
+impl<T: Serialize + JsonSchema> IntoResult for Json<T> {
+    fn into_result(self) -> Result<ToolResult, ProviderError> {
+        let unwritten = |error| ProviderError::Failed(format!("the answer is no JSON: {error}"));
+        let answer = serde_json::to_value(self.0).map_err(unwritten)?;
+        let told = text(answer.to_string());
+        Ok(match answer {
+            Value::Object(object) => ToolResult { structured_content: Some(object), ..told },
+            _ => told,
+        })
+    }
+
+    fn output_schema() -> Option<Value> {
+        // Only an object can be structured content.
+        Some(schema_of::<T>()).filter(|schema| schema.get("type").is_some_and(|it| it == "object"))
+    }
+}
+
+impl<T: IntoResult, E: Into<BoxError>> IntoResult for Result<T, E> {
+    fn into_result(self) -> Result<ToolResult, ProviderError> {
+        self.map_err(|error| ProviderError::of(error.into()))?.into_result()
+    }
+
+    fn output_schema() -> Option<Value> {
+        T::output_schema()
+    }
+}
+
+impl ProviderError {
+    /// Whatever a handler failed with; our own words keep their meaning.
+    pub(super) fn of(error: BoxError) -> Self {
+        match error.downcast::<Self>() {
+            Ok(ours) => *ours,
+            Err(error) => match error.downcast::<NoAnswer>() {
+                Ok(unanswered) => Self::NoAnswer(*unanswered),
+                Err(error) => Self::Failed(error.to_string()),
+            },
+        }
+    }
+}

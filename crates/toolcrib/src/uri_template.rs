@@ -1,0 +1,61 @@
+//! Templates of addresses (RFC 6570), as resources have them.
+
+/// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
+/// for a query or a fragment also for none. The server has the last word.
+pub(crate) fn is_like(uri: &str, template: &str) -> bool {
+    let Some((before, mut rest)) = template.split_once('{') else { return uri == template };
+    let Some(mut uri) = uri.strip_prefix(before) else { return false };
+    loop {
+        let Some((expression, after)) = rest.split_once('}') else { return false };
+        if !expression.starts_with(['?', '&', '#', '/', ';', '.']) {
+            let mut characters = uri.chars();
+            if characters.next().is_none() {
+                return false;
+            }
+            uri = characters.as_str();
+        }
+        // Where a text stands first is where it leaves the most for what follows: there is nothing to try again.
+        let Some((between, next)) = after.split_once('{') else { return uri.ends_with(after) };
+        let Some((_, left)) = uri.split_once(between) else { return false };
+        (uri, rest) = (left, next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_like_a_template_or_not() {
+        for (uri, template) in [
+            ("file:///a/b", "file:///{+path}"),
+            ("test://template/123/data", "test://template/{id}/data"),
+            ("a:b", "a:b"),
+            ("x://a", "x://a{?q}"),
+            ("x://a?q=1", "x://a{?q}"),
+            ("db://t/7/c/9", "db://{t}/7/{c}/{n}"),
+            ("a:xx-x-", "a:{a}x-{b}-"),
+            ("a:éé", "a:{a}{b}"),
+        ] {
+            assert!(is_like(uri, template), "{uri} {template}");
+        }
+        for (uri, template) in [
+            ("file:///", "file:///{+path}"),
+            ("test://template/123/date", "test://template/{id}/data"),
+            ("b:b", "a:b"),
+            ("x", "{x"),
+            ("", "{x}"),
+            ("a:é", "a:{a}{b}"),
+            ("a:x-", "a:{a}x-{b}"),
+        ] {
+            assert!(!is_like(uri, template), "{uri} {template}");
+        }
+    }
+
+    #[test]
+    fn a_template_that_fits_nowhere_is_soon_known_not_to() {
+        let template = format!("db://{}!", "{a}/".repeat(100));
+        assert!(!is_like(&format!("db://{}", "/".repeat(2_000)), &template));
+        assert!(is_like(&format!("db://{}!", "/".repeat(2_000)), &template));
+    }
+}

@@ -1,0 +1,95 @@
+//! Handlers that fail (requirement B5).
+
+use model::CallStatus;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+use toolcrib::{BoxError, CallContext, Called, ProvidedTool, ProviderError, Registry, ToolAnswer};
+
+use crate::{crib, object, text};
+
+#[derive(Deserialize, JsonSchema)]
+struct Number {
+    n: u8,
+}
+
+fn registry() -> Registry {
+    let registry = Registry::new();
+    let fails = || async { Err::<(), _>("the disk is full") };
+    registry.register_tool(ProvidedTool::new("fails", "Fails"), fails, &[]).unwrap();
+    let panics = |it: Number| async move { if it.n == 0 { panic!("hunter2") } else { "fine" } };
+    registry.register_tool(ProvidedTool::new("panics", "Panics"), panics, &[]).unwrap();
+    // Before there is a future.
+    let at_once = |it: Number| {
+        assert_ne!(it.n, 0, "hunter2");
+        std::future::ready("fine")
+    };
+    registry.register_tool(ProvidedTool::new("at_once", "Panics"), at_once, &[]).unwrap();
+    registry
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_gives_is_error_with_error_and_why() {
+    let registry = registry();
+    let result = registry.call("fails", Map::new()).await;
+    assert_eq!((text(&result), result.is_error), ("Error: the disk is full", true));
+    let view = crib(&registry).await.anyone();
+    let tool = view.find("fails").unwrap();
+    let called = view.call_with(&tool, Map::new(), &CallContext::silent()).await;
+    let Called::Done(done) = called else { panic!("it was not carried out") };
+    let ToolAnswer::Ours(result) = done.into_answer() else { panic!("it is not ours") };
+    assert_eq!((text(&result), result.is_error), ("Error: the disk is full", true));
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_gives_an_error_without_its_words_and_harms_nothing_else() {
+    let registry = registry();
+    let view = crib(&registry).await.anyone();
+    for name in ["panics", "at_once"] {
+        let result = registry.call(name, object(json!({"n": 0}))).await;
+        assert_eq!((text(&result), result.is_error), ("Error: it panicked", true));
+        let outcome = view.call(name, object(json!({"n": 0}))).await.unwrap();
+        assert_eq!(outcome.error.unwrap().message, "Error: it panicked");
+        let outcome = view.call(name, object(json!({"n": 1}))).await.unwrap();
+        assert_eq!(outcome.status, CallStatus::Completed);
+        assert_eq!(text(&registry.call(name, object(json!({"n": 1}))).await), "fine");
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_not_found() {
+    let registry = registry();
+    let result = registry.call("nothing", Map::new()).await;
+    assert_eq!((text(&result), result.is_error), ("Tool not found: nothing", true));
+    let missing = crib(&registry).await.anyone().call("nothing", Map::new()).await.unwrap_err();
+    assert_eq!(missing.to_string(), "Tool not found: nothing");
+}
+
+#[tokio::test]
+async fn arguments_that_do_not_fit_never_reach_the_handler() {
+    let registry = registry();
+    let result = registry.call("panics", object(json!({"n": 300}))).await;
+    assert!(text(&result).starts_with("Error: the arguments do not fit"), "{result:?}");
+    let view = crib(&registry).await.anyone();
+    let outcome = view.call("panics", object(json!({"n": 300}))).await.unwrap();
+    assert_eq!(json!(outcome.error.unwrap().code), json!("validation_error"));
+}
+
+#[tokio::test]
+async fn errors_of_all_kinds_are_passed_on_with_a_question_mark() {
+    fn bytes() -> Vec<u8> {
+        vec![0xff]
+    }
+    async fn reads() -> Result<String, BoxError> {
+        Ok(std::str::from_utf8(&bytes())?.to_owned())
+    }
+    async fn refuses() -> Result<&'static str, ProviderError> {
+        Err(ProviderError::Invalid("not like this".to_owned()))
+    }
+    let registry = Registry::new();
+    registry.register_tool(ProvidedTool::new("reads", "Reads"), reads, &[]).unwrap();
+    registry.register_tool(ProvidedTool::new("refuses", "Refuses"), refuses, &[]).unwrap();
+    let read = registry.call("reads", Map::new()).await;
+    assert!(text(&read).starts_with("Error: invalid utf-8"), "{read:?}");
+    assert_eq!(text(&registry.call("refuses", Map::new()).await), "Error: not like this");
+}

@@ -1,0 +1,33 @@
+//! The crate as people embed it: what is registered in code, and what agents get of it. Each test is a behaviour of the
+//! requirements L1 to L3, A6 to A8, B3 and B5.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod concurrency;
+mod failures;
+mod prompts;
+mod providers;
+mod resources;
+mod running;
+mod searching;
+mod tools;
+
+use model::{Content, ToolResult};
+use serde_json::{Map, Value};
+use toolcrib::{Registry, Toolcrib};
+
+/// The members of an object.
+fn object(value: Value) -> Map<String, Value> {
+    value.as_object().unwrap().clone()
+}
+
+/// The first text of a result.
+fn text(result: &ToolResult) -> &str {
+    match result.content.first() {
+        Some(Content::Text { text }) => text,
+        other => panic!("there is no text: {other:?}"),
+    }
+}
+
+async fn crib(registry: &Registry) -> Toolcrib {
+    Toolcrib::of(registry.clone()).await.unwrap()
+}

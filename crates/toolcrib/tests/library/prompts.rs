@@ -1,0 +1,100 @@
+//! `register_prompt` (requirement B3).
+
+use serde_json::{Value, json};
+use toolcrib::{CallContext, Got, Prompt, PromptMessage, Registry};
+
+use crate::{crib, object};
+
+fn explain() -> Prompt {
+    Prompt::new("explain", "Explains a thing")
+        .title("Explain")
+        .required("thing", "What to explain")
+        .optional("to", "Who wants to know")
+        .user("Explain {{thing}} to {{to}}; {{ thing }}, {{other}}, {{")
+        .assistant("{{thing}}?")
+}
+
+async fn got(registry: &Registry, name: &str, arguments: Value) -> Result<Value, String> {
+    let call = CallContext::silent();
+    match crib(registry).await.anyone().prompt(name, object(arguments), &call).await {
+        Got::Result(result) => Ok(Value::Object(result)),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_is_listed_as_mcp_has_it() {
+    let registry = Registry::new();
+    registry.register_prompt(explain()).unwrap();
+    let listed = crib(&registry).await.anyone().prompts();
+    assert_eq!(
+        json!(listed[0].shown),
+        json!({
+            "name": "explain", "description": "Explains a thing", "title": "Explain",
+            "arguments": [
+                {"name": "thing", "description": "What to explain", "required": true},
+                {"name": "to", "description": "Who wants to know", "required": false},
+            ],
+        })
+    );
+}
+
+#[tokio::test]
+async fn names_in_two_braces_are_filled_in_and_nothing_else_is_read() {
+    let registry = Registry::new();
+    registry.register_prompt(explain()).unwrap();
+    let result = got(&registry, "explain", json!({"thing": "{{to}}", "to": "me"})).await.unwrap();
+    let texts = result["messages"].as_array().unwrap().iter();
+    let texts: Vec<_> =
+        texts.map(|one| (one["role"].clone(), one["content"]["text"].clone())).collect();
+    assert_eq!(
+        texts,
+        [
+            (json!("user"), json!("Explain {{to}} to me; {{ thing }}, {{other}}, {{")),
+            (json!("assistant"), json!("{{to}}?")),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_required_argument_that_is_missing_is_named_and_an_optional_one_is_empty() {
+    let registry = Registry::new();
+    registry.register_prompt(explain()).unwrap();
+    let missing = got(&registry, "explain", json!({"to": "me"})).await.unwrap_err();
+    assert_eq!(missing, r#"Invalid("the prompt `explain` needs the argument `thing`")"#);
+    let wrong = got(&registry, "explain", json!({"thing": 1})).await.unwrap_err();
+    assert_eq!(wrong, r#"Invalid("the prompt `explain` takes only a text as `thing`")"#);
+    let result = got(&registry, "explain", json!({"thing": "x"})).await.unwrap();
+    let text = &result["messages"][0]["content"]["text"];
+    assert_eq!(text, "Explain x to ; {{ thing }}, {{other}}, {{");
+}
+
+#[tokio::test]
+async fn a_prompt_may_be_answered_by_code_which_may_fail_or_panic() {
+    let registry = Registry::new();
+    let answers = |arguments: serde_json::Map<String, Value>, _| async move {
+        match arguments["n"].as_str() {
+            Some("fail") => Err("it is too late"),
+            Some("panic") => panic!("hunter2"),
+            other => Ok(vec![PromptMessage::user(format!("{other:?}"))]),
+        }
+    };
+    let prompt = Prompt::new("coded", "By code").required("n", "What").answered_by(answers);
+    registry.register_prompt(prompt).unwrap();
+    let result = got(&registry, "coded", json!({"n": "1"})).await.unwrap();
+    assert_eq!(result["messages"][0]["content"]["text"], r#"Some("1")"#);
+    let failed = got(&registry, "coded", json!({"n": "fail"})).await.unwrap_err();
+    assert_eq!(failed, r#"Failed("it is too late")"#);
+    let panicked = got(&registry, "coded", json!({"n": "panic"})).await.unwrap_err();
+    assert_eq!(panicked, r#"Failed("it panicked")"#);
+}
+
+#[tokio::test]
+async fn a_prompt_of_a_name_that_exists_is_refused_and_the_first_stays() {
+    let registry = Registry::new();
+    registry.register_prompt(explain()).unwrap();
+    let refused = registry.register_prompt(Prompt::new("explain", "Another").user("no"));
+    assert_eq!(refused.unwrap_err().to_string(), "Prompt with name 'explain' already exists");
+    let result = got(&registry, "explain", json!({"thing": "x"})).await.unwrap();
+    assert_eq!(result["messages"].as_array().unwrap().len(), 2);
+}

@@ -1,0 +1,194 @@
+//! Providers (requirement L2): global, for one request, and a registry as one.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Map, Value, json};
+use toolcrib::{
+    CallContext, Calling, IntoResult as _, ProvidedTool, ProviderError, Registry, ToolProvider,
+};
+
+use crate::{crib, text};
+
+/// Offers tools that say who was called.
+struct Named {
+    name: &'static str,
+    tools: Vec<Arc<ProvidedTool>>,
+    listed: AtomicU32,
+    got: AtomicU32,
+}
+
+impl Named {
+    fn new(name: &'static str, tools: &[&str]) -> Arc<Self> {
+        let tools = tools.iter().map(|tool| {
+            let description = format!("The {tool} of {name}");
+            let input_schema = json!({"type": "object"});
+            Arc::new(ProvidedTool::new(*tool, description).taking(input_schema))
+        });
+        let (listed, got) = (AtomicU32::new(0), AtomicU32::new(0));
+        Arc::new(Self { name, tools: tools.collect(), listed, got })
+    }
+}
+
+impl ToolProvider for Named {
+    fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+        self.listed.fetch_add(1, Ordering::Relaxed);
+        self.tools.clone()
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Arc<ProvidedTool>> {
+        self.got.fetch_add(1, Ordering::Relaxed);
+        self.tools.iter().find(|tool| *tool.name == *name).cloned()
+    }
+
+    fn call_tool<'a>(
+        &'a self,
+        name: &'a str,
+        _arguments: Map<String, Value>,
+        _call: &'a CallContext,
+    ) -> Calling<'a> {
+        Box::pin(async move {
+            match self.tools.iter().any(|tool| *tool.name == *name) {
+                true => format!("{name} by {}", self.name).into_result(),
+                false => Err(ProviderError::ToolNotFound { name: name.into() }),
+            }
+        })
+    }
+}
+
+fn registered(name: &'static str) -> (ProvidedTool, impl Fn() -> std::future::Ready<String>) {
+    let tool = ProvidedTool::new(name, "Registered");
+    (tool, move || std::future::ready(format!("{name} by the registry")))
+}
+
+fn with_registered(registry: &Registry, name: &'static str) {
+    let (tool, handler) = registered(name);
+    registry.register_tool(tool, handler, &[]).unwrap();
+}
+
+#[tokio::test]
+async fn registered_tools_come_before_global_providers_and_those_before_the_requests() {
+    let registry = Registry::new();
+    with_registered(&registry, "a");
+    registry.add_provider(Named::new("one", &["a", "b"]));
+    registry.add_provider(Named::new("two", &["a", "b", "c"]));
+    let view = crib(&registry).await.anyone();
+    let view = view.with_provider(Named::new("mine", &["a", "b", "c", "d"]));
+    let view = view.with_provider(Named::new("also mine", &["d", "e"]));
+    let listed: Vec<_> = view.list().iter().map(|tool| tool.name().to_owned()).collect();
+    assert_eq!(listed, ["a", "b", "c", "d", "e"]);
+    for (name, by) in
+        [("a", "the registry"), ("b", "one"), ("c", "two"), ("d", "mine"), ("e", "also mine")]
+    {
+        let outcome = view.call(name, Map::new()).await.unwrap();
+        assert_eq!(json!(outcome.content[0])["text"], format!("{name} by {by}"));
+    }
+}
+
+#[tokio::test]
+async fn a_provider_is_for_all_requests_until_it_is_removed() {
+    let registry = Registry::new();
+    let crib = crib(&registry).await;
+    let provider: Arc<dyn ToolProvider> = Named::new("one", &["a"]);
+    registry.add_provider(Arc::clone(&provider));
+    registry.add_provider(Arc::clone(&provider));
+    assert_eq!(crib.anyone().list().len(), 1);
+    assert_eq!(text(&registry.call("a", Map::new()).await), "a by one");
+    let before = crib.anyone();
+    assert!(registry.remove_provider(&provider) && !registry.remove_provider(&provider));
+    assert!(crib.anyone().list().is_empty());
+    assert_eq!(text(&registry.call("a", Map::new()).await), "Tool not found: a");
+    // Whoever has seen it may still call it.
+    assert_eq!(before.list().len(), 1);
+    assert!(before.call("a", Map::new()).await.is_ok());
+    // What is registered cannot be taken away so.
+    with_registered(&registry, "a");
+    assert_eq!(text(&registry.call("a", Map::new()).await), "a by the registry");
+}
+
+#[tokio::test]
+async fn a_provider_of_one_request_is_nobody_elses() {
+    let crib = crib(&Registry::new()).await;
+    let mine = crib.anyone().with_provider(Named::new("mine", &["a"]));
+    assert_eq!(mine.list().len(), 1);
+    assert!(crib.anyone().list().is_empty() && crib.anyone().find("a").is_err());
+}
+
+#[tokio::test]
+async fn get_tool_says_none_and_call_tool_tool_not_found() {
+    let registry = Registry::of(Named::new("one", &["a"]));
+    assert_eq!(*registry.get_tool("a").unwrap().description, *"The a of one");
+    assert!(registry.get_tool("b").is_none());
+    let called = registry.call_tool("b", Map::new(), &CallContext::silent()).await;
+    assert_eq!(called, Err(ProviderError::ToolNotFound { name: "b".into() }));
+}
+
+#[tokio::test]
+async fn a_registry_is_itself_a_provider_global_or_for_one_request() {
+    let inner = Registry::new();
+    with_registered(&inner, "a");
+    let outer = Registry::of(Arc::new(inner.clone()));
+    let crib = crib(&outer).await;
+    assert_eq!(crib.anyone().list().len(), 1);
+    // What changes inside is noticed outside, also behind a provider that was added since.
+    with_registered(&inner, "b");
+    assert_eq!(crib.anyone().list().len(), 2);
+    let innermost = Registry::new();
+    inner.add_provider(Arc::new(innermost.clone()));
+    with_registered(&innermost, "c");
+    assert_eq!(crib.anyone().list().len(), 3);
+    with_registered(&innermost, "d");
+    let view = crib.anyone();
+    assert_eq!(view.list().len(), 4);
+    let outcome = view.call("c", Map::new()).await.unwrap();
+    assert_eq!(json!(outcome.content[0])["text"], "c by the registry");
+    let own = Registry::new();
+    with_registered(&own, "e");
+    assert_eq!(crib.anyone().with_provider(Arc::new(own)).list().len(), 5);
+}
+
+#[tokio::test]
+async fn a_list_is_asked_for_once_and_never_tool_by_tool() {
+    let names: Vec<String> = (0..100).map(|n| format!("tool_{n}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let provider = Named::new("one", &names);
+    let crib = crib(&Registry::of(provider.clone())).await;
+    for _ in 0..10 {
+        assert_eq!(crib.anyone().list().len(), 100);
+        assert_eq!(crib.anyone().search("tool", 100).len(), 100);
+    }
+    assert_eq!(provider.listed.load(Ordering::Relaxed), 1);
+    assert_eq!(provider.got.load(Ordering::Relaxed), 0);
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_shadowed_is_logged_once() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let registry = Registry::new();
+    with_registered(&registry, "a");
+    registry.add_provider(Named::new("one", &["a"]));
+    let crib = crib(&registry).await;
+    for _ in 0..3 {
+        assert_eq!(crib.anyone().list().len(), 1);
+    }
+    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(said.matches("a tool `a` is shadowed by another").count(), 1, "{said}");
+}

@@ -1,0 +1,101 @@
+//! `register_resource` and `register_resource_template` (requirement B3).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value, json};
+use toolcrib::{CallContext, Got, Registry, Resource, ResourceTemplate, ToolProvider as _};
+
+use crate::crib;
+
+async fn read(registry: &Registry, uri: &str) -> Result<Value, String> {
+    match crib(registry).await.anyone().read(uri, &CallContext::silent()).await {
+        Got::Result(result) => Ok(result["contents"][0].clone()),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+#[tokio::test]
+async fn a_resource_is_a_text_bytes_or_what_a_function_reads() {
+    let registry = Registry::new();
+    let hello = Resource::new("docs://hello", "hello", "text/plain", "Hello!").description("Hi");
+    registry.register_resource(hello).unwrap();
+    let bytes = Resource::new("docs://bytes", "bytes", "image/png", vec![1, 2, 3]);
+    registry.register_resource(bytes).unwrap();
+    let times = Arc::new(AtomicU32::new(0));
+    let counts = move |uri: String, _| {
+        let so_far = times.fetch_add(1, Ordering::Relaxed);
+        async move { Ok::<_, String>(format!("{uri} {so_far}")) }
+    };
+    registry
+        .register_resource(Resource::read_by("docs://times", "times", "text/plain", counts))
+        .unwrap();
+    let listed = crib(&registry).await.anyone().resources();
+    assert_eq!(
+        json!(listed[0].shown),
+        json!({"uri": "docs://hello", "name": "hello", "mimeType": "text/plain", "description": "Hi"})
+    );
+    assert_eq!(
+        read(&registry, "docs://hello").await.unwrap(),
+        json!({"uri": "docs://hello", "mimeType": "text/plain", "text": "Hello!"})
+    );
+    assert_eq!(read(&registry, "docs://bytes").await.unwrap()["blob"], "AQID");
+    assert_eq!(read(&registry, "docs://times").await.unwrap()["text"], "docs://times 0");
+    assert_eq!(read(&registry, "docs://times").await.unwrap()["text"], "docs://times 1");
+    assert_eq!(read(&registry, "docs://other").await.unwrap_err(), "Missing");
+}
+
+#[tokio::test]
+async fn a_template_reads_every_address_that_is_like_it() {
+    let registry = Registry::new();
+    let user = |uri: String, _| async move {
+        match uri.strip_prefix("users://") {
+            Some("nobody") => Err("there is no such user"),
+            Some("panic") => panic!("hunter2"),
+            name => Ok(format!("{name:?}")),
+        }
+    };
+    let template = ResourceTemplate::read_by("users://{id}", "user", "text/plain", user);
+    registry.register_resource_template(template.description("A user")).unwrap();
+    let listed = registry.list_resource_templates();
+    assert_eq!(
+        json!(listed[0].shown),
+        json!({
+            "uriTemplate": "users://{id}", "name": "user", "mimeType": "text/plain",
+            "description": "A user",
+        })
+    );
+    let found = read(&registry, "users://ada").await.unwrap();
+    assert_eq!((&found["uri"], &found["text"]), (&json!("users://ada"), &json!(r#"Some("ada")"#)));
+    let missing = read(&registry, "users://nobody").await.unwrap_err();
+    assert_eq!(missing, r#"Failed("there is no such user")"#);
+    assert_eq!(read(&registry, "users://panic").await.unwrap_err(), r#"Failed("it panicked")"#);
+    assert_eq!(read(&registry, "others://ada").await.unwrap_err(), "Missing");
+}
+
+#[tokio::test]
+async fn what_exists_is_refused_and_the_first_stays() {
+    let registry = Registry::new();
+    let resource = |text: &str| Resource::new("a:b", "ab", "text/plain", text);
+    registry.register_resource(resource("the first")).unwrap();
+    let refused = registry.register_resource(resource("the second")).unwrap_err();
+    assert_eq!(refused.to_string(), "Resource with URI 'a:b' already exists");
+    assert_eq!(read(&registry, "a:b").await.unwrap()["text"], "the first");
+    let template = |says: &'static str| {
+        let reads = move |_, _| std::future::ready(Ok::<_, String>(says));
+        ResourceTemplate::read_by("c:{d}", "cd", "text/plain", reads)
+    };
+    registry.register_resource_template(template("the first")).unwrap();
+    let refused = registry.register_resource_template(template("the second")).unwrap_err();
+    let why = "Resource template with URI template 'c:{d}' already exists";
+    assert_eq!(refused.to_string(), why);
+    assert_eq!(read(&registry, "c:1").await.unwrap()["text"], "the first");
+}
+
+#[test]
+fn a_resource_that_changed_is_told_of() {
+    let registry = Registry::new();
+    let changes = registry.changes();
+    registry.resource_changed("a:b");
+    assert_eq!(changes[0].borrow().updated, [(1, "a:b".into())]);
+}

@@ -1,0 +1,116 @@
+//! What a handler can do while it runs: report progress, ask the user, see that nobody waits any more.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, json};
+use tokio::sync::mpsc;
+use toolcrib::{
+    Abilities, BoxError, CallContext, Called, NoAnswer, Progress, ProvidedTool, Question, Registry,
+    Said, ToolProvider as _,
+};
+
+use crate::{crib, object, text};
+
+#[derive(Deserialize, JsonSchema)]
+struct Nothing {}
+
+const ABLE: Abilities = Abilities {
+    elicitation: true,
+    elicitation_by_url: false,
+    sampling: false,
+    roots: false,
+    tasks: false,
+};
+
+#[tokio::test]
+async fn a_handler_reports_progress() {
+    let registry = Registry::new();
+    let works = |_: Nothing, call: CallContext| async move {
+        call.progress(Progress { progress: 1.0, total: Some(2.0), message: Some("half".into()) });
+        "done"
+    };
+    registry.register_tool(ProvidedTool::new("work", "Works"), works, &[]).unwrap();
+    let (call, mut heard) = CallContext::heard(ABLE);
+    let result = registry.call_tool("work", Map::new(), &call.with_progress()).await.unwrap();
+    assert_eq!(text(&result), "done");
+    let Some(Said::Progress(progress)) = heard.recv().await else { panic!("nothing was said") };
+    assert_eq!((progress.progress, progress.total), (1.0, Some(2.0)));
+}
+
+/// Asks for a colour, and wraps what stands in the way in words of its own.
+async fn asks(_: Nothing, call: CallContext) -> Result<String, BoxError> {
+    let form = object(json!({"message": "Which colour?", "requestedSchema": {"type": "object"}}));
+    let answer = call.ask("colour", Question::Elicit(form)).await;
+    let answer = answer.map_err(|why| format!("there is no colour: {why}"))?;
+    Ok(answer["content"]["colour"].to_string())
+}
+
+#[tokio::test]
+async fn a_handler_asks_the_user_and_waits_or_is_called_again() {
+    let registry = Registry::new();
+    registry.register_tool(ProvidedTool::new("paint", "Paints"), asks, &[]).unwrap();
+    let view = crib(&registry).await.anyone();
+    let tool = view.find("paint").unwrap();
+    let answer = json!({"action": "accept", "content": {"colour": "red"}});
+    // The caller answers while the handler waits.
+    let (call, mut heard) = CallContext::heard(ABLE);
+    let answers = async {
+        let Some(Said::Asks { key, reply, .. }) = heard.recv().await else { panic!("no question") };
+        assert_eq!(&*key, "colour");
+        reply.send(Ok(answer.clone())).unwrap();
+    };
+    let (result, ()) = tokio::join!(registry.call_tool("paint", Map::new(), &call), answers);
+    assert_eq!(text(&result.unwrap()), r#""red""#);
+    // The caller is told the question, and calls again.
+    let call = CallContext::heard(ABLE).0.answered(Map::new());
+    let Called::Asks(open) = view.call_with(&tool, Map::new(), &call).await else {
+        panic!("it did not ask")
+    };
+    assert_eq!(&*open[0].0, "colour");
+    let answered = Map::from_iter([("colour".to_owned(), answer)]);
+    let call = CallContext::heard(ABLE).0.answered(answered);
+    let Called::Done(done) = view.call_with(&tool, Map::new(), &call).await else {
+        panic!("it was not carried out")
+    };
+    assert_eq!(json!(done.into_outcome().content[0])["text"], r#""red""#);
+}
+
+#[tokio::test]
+async fn a_caller_that_cannot_be_asked_is_named_what_it_lacks() {
+    async fn asks(_: Nothing, call: CallContext) -> Result<&'static str, NoAnswer> {
+        call.ask("roots", Question::Roots).await.map(|_| "never")
+    }
+    let registry = Registry::new();
+    registry.register_tool(ProvidedTool::new("roots", "Asks"), asks, &[]).unwrap();
+    let result = registry.call("roots", Map::new()).await;
+    let why = "Error: the caller cannot do what the tool needs: roots";
+    assert_eq!((text(&result), result.is_error), (why, true));
+}
+
+#[tokio::test]
+async fn a_handler_that_nobody_waits_for_is_dropped_and_what_it_started_is_told() {
+    let registry = Registry::new();
+    let (say, mut heard) = mpsc::channel(1);
+    let starts = move |_: Nothing, call: CallContext| {
+        let (say, started) = (say.clone(), call.clone());
+        tokio::spawn(async move {
+            say.send("started").await.unwrap();
+            started.over().await;
+            assert!(started.is_over());
+            say.send("over").await.unwrap();
+        });
+        async move {
+            assert!(!call.is_over());
+            std::future::pending::<()>().await
+        }
+    };
+    registry.register_tool(ProvidedTool::new("starts", "Starts"), starts, &[]).unwrap();
+    let crib = crib(&registry).await;
+    let calling = tokio::spawn(async move { crib.anyone().call("starts", Map::new()).await });
+    assert_eq!(heard.recv().await, Some("started"));
+    calling.abort();
+    let told = tokio::time::timeout(Duration::from_secs(10), heard.recv()).await;
+    assert_eq!(told.unwrap(), Some("over"));
+}
