@@ -18,6 +18,7 @@ use crate::credentials::Keyring;
 use crate::gates::{GateState, Gates};
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
+use crate::last_words::LastWords;
 use crate::provider::{ProvidedTool, ToolProvider};
 use crate::ready::ReadyTools;
 use crate::recent::Recent;
@@ -61,6 +62,7 @@ struct Inner {
     provided: ArcSwapOption<Provided>,
     recent: Recent,
     results: KeptResults,
+    last_words: LastWords,
     /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
     looking_back: tokio::sync::Mutex<()>,
 }
@@ -131,6 +133,7 @@ impl Toolcrib {
             provided,
             recent: Recent::default(),
             results: KeptResults::default(),
+            last_words: LastWords::default(),
             looking_back,
         };
         Self(Arc::new(inner))
@@ -139,6 +142,15 @@ impl Toolcrib {
     /// Everything known, and the way to change it.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
+    }
+
+    /// Waits until upstreams were told of all work that is not wanted any more. Whoever stops drops its calls first.
+    pub async fn settle(&self) {
+        self.0.last_words.said().await;
+    }
+
+    pub(crate) fn last_words(&self) -> &LastWords {
+        &self.0.last_words
     }
 
     /// Asks sources what they offer.

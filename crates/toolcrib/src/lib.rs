@@ -23,6 +23,7 @@ mod findings;
 mod gates;
 mod identity;
 mod kept_results;
+mod last_words;
 mod place;
 mod provider;
 mod ready;
