@@ -150,9 +150,10 @@ impl App {
         draining.wait_for(|draining| *draining).await.expect("the sender is held here");
     }
 
-    /// Drops what still goes on.
+    /// Drops what still goes on, and says so where work goes on for it.
     pub async fn stop(&self) {
         self.background.stop().await;
         self.mcp.stop().await;
+        self.crib.settle().await;
     }
 }

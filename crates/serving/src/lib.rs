@@ -44,6 +44,7 @@ mod progress;
 mod protected_resource;
 mod query;
 mod record;
+mod room;
 mod route;
 mod router;
 mod schemas;

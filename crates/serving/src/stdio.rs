@@ -50,7 +50,7 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
         (None, Some(key)) => Standing::shown(&app, key).await.map_err(Failure::KeyOfAgent)?,
         (None, None) => Standing::here(Identity::anonymous()),
     };
-    let crib = app.crib.clone();
+    let all = app.clone();
     let peer = Peer::new(app, who, arguments.group.clone(), arguments.mode);
     let peer = peer.coming(CallDoor::Stdio, &Coming::default());
     if peer.view().is_err() {
@@ -60,7 +60,8 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     }
     let input = tokio::io::BufReader::new(tokio::io::stdin());
     let spoken = mcp::stdio::speak(peer, input, tokio::io::stdout()).await;
-    if let Some(recorder) = crib.recorder() {
+    all.stop().await;
+    if let Some(recorder) = all.crib.recorder() {
         recorder.close().await;
     }
     spoken.map_err(Failure::Output)?;

@@ -21,6 +21,7 @@ use crate::gates::{GateState, Gates};
 use crate::hints::Hints;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
+use crate::last_words::LastWords;
 use crate::most_used::{MostUsed, Ranking};
 use crate::place::JournalPlace;
 use crate::provided::Provided;
@@ -71,6 +72,7 @@ struct Inner {
     provided: ArcSwapOption<Provided>,
     recent: Recent,
     results: KeptResults,
+    last_words: LastWords,
     /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
     looking_back: tokio::sync::Mutex<()>,
 }
@@ -139,6 +141,7 @@ impl Toolcrib {
             provided,
             recent: Recent::default(),
             results: KeptResults::default(),
+            last_words: LastWords::default(),
             looking_back,
         };
         Self(Arc::new(inner))
@@ -157,6 +160,15 @@ impl Toolcrib {
     /// Everything known, and the way to change it.
     pub fn catalog(&self) -> &Catalog {
         &self.0.catalog
+    }
+
+    /// Waits until upstreams were told of all work that is not wanted any more. Whoever stops drops its calls first.
+    pub async fn settle(&self) {
+        self.0.last_words.said().await;
+    }
+
+    pub(crate) fn last_words(&self) -> &LastWords {
+        &self.0.last_words
     }
 
     /// Asks sources what they offer.

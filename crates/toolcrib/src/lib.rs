@@ -25,6 +25,7 @@ mod gates;
 mod hints;
 mod identity;
 mod kept_results;
+mod last_words;
 mod most_used;
 mod place;
 mod provided;

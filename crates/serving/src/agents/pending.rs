@@ -28,6 +28,7 @@ use crate::answer::Named;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::problem::{Code, Problem};
+use crate::room::{self, Ended, Kept};
 use crate::route::Route;
 use crate::watching::principal;
 
@@ -35,12 +36,6 @@ use crate::watching::principal;
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 /// How long a call may take: a little longer than work that is followed.
 const RUNS_FOR: Duration = Duration::from_secs(61 * 60);
-/// How many there are at once: of one caller, and of all.
-const OF_ONE: usize = 100;
-const OF_ALL: usize = 10_000;
-/// How many bytes of results: of one caller, and of all.
-const BYTES_OF_ONE: usize = 32 << 20;
-const BYTES_OF_ALL: usize = 256 << 20;
 /// How much is kept of what was last heard, in characters.
 const WORD: usize = 200;
 
@@ -256,55 +251,28 @@ impl Drop for Begun<'_> {
 
 /// So many may go on at once, of one caller and of all.
 fn check_number(all: &HashMap<String, Arc<Call>>, principal: &str) -> Result<(), Problem> {
-    let (mut running, mut running_own) = (0, 0);
-    for call in all.values().filter(|call| call.end.borrow().is_none()) {
-        running += 1;
-        running_own += usize::from(*call.principal == *principal);
-    }
-    if OF_ONE <= running_own || OF_ALL <= running {
+    if !room::has_room_for_one_more(&kept(all), principal) {
         let detail = "too many calls go on: wait for some to end, or cancel them";
         return Err(Problem::later(Code::RateLimited, detail, Some(10)));
     }
     Ok(())
 }
 
-/// Results that are too old, too many or too large go, the oldest first; what still goes on stays.
+/// Results that are too old, too many or too large go.
 fn make_room(all: &mut HashMap<String, Arc<Call>>, now: Timestamp) {
-    /// What somebody has.
-    #[derive(Default)]
-    struct Kept {
-        count: usize,
-        bytes: usize,
-    }
     all.retain(|_, call| !call.is_over(now));
-    let mut ended: Vec<(Timestamp, String, usize)> = Vec::new();
-    let (mut of_all, mut of_each) = (Kept::default(), HashMap::<Box<str>, Kept>::new());
-    for (id, call) in &*all {
-        match &*call.end.borrow() {
-            Some(end) => ended.push((end.at, id.clone(), end.bytes)),
-            None => {
-                of_all.count += 1;
-                of_each.entry(call.principal.clone()).or_default().count += 1;
-            }
-        }
+    for id in room::surplus(kept(all)) {
+        all.remove(&id);
     }
-    // The newest first: what fits stays.
-    ended.sort_unstable_by(|one, two| two.cmp(one));
-    for (_, id, bytes) in ended {
-        let Some(call) = all.get(&id) else { continue };
-        let own = of_each.entry(call.principal.clone()).or_default();
-        let is_too_much = OF_ALL <= of_all.count
-            || BYTES_OF_ALL < of_all.bytes + bytes
-            || OF_ONE <= own.count
-            || BYTES_OF_ONE < own.bytes + bytes;
-        if is_too_much {
-            all.remove(&id);
-            continue;
-        }
-        for kept in [&mut of_all, own] {
-            (kept.count, kept.bytes) = (kept.count + 1, kept.bytes + bytes);
-        }
-    }
+}
+
+fn kept(all: &HashMap<String, Arc<Call>>) -> Vec<Kept> {
+    let kept = all.iter().map(|(id, call)| {
+        let end = call.end.borrow();
+        let end = end.as_ref().map(|end| Ended { at: end.at, bytes: end.bytes });
+        Kept { id: id.clone(), principal: call.principal.clone(), end }
+    });
+    kept.collect()
 }
 
 async fn get(
@@ -355,18 +323,11 @@ mod tests {
     }
 
     #[test]
-    fn results_go_when_they_are_too_old_too_many_or_too_large() {
+    fn results_go_when_they_are_too_old_or_too_large() {
         let hour = 60 * 60;
         let calls = [ended("ada", 10_000 - hour - 1, 1), ended("ada", 9_999, 1)];
         assert_eq!(left(&calls), [1]);
-        let mut many: Vec<_> = (0..150).map(|at| ended("ada", 9_000 + at, 1)).collect();
-        assert_eq!(left(&many), (50..150).collect::<Vec<_>>());
         let large = [ended("ada", 9_000, 20 << 20), ended("ada", 9_001, 20 << 20)];
         assert_eq!(left(&large), [1]);
-        many.extend((0..20).map(|at| ended("ada", 9_500 + at, 20 << 20)));
-        many.push(ended("bob", 8_000, 20 << 20));
-        assert!(left(&many).contains(&170), "one caller takes no room of another");
-        let all: Vec<_> = (0..20).map(|at| ended(&at.to_string(), 9_000 + at, 20 << 20)).collect();
-        assert_eq!(left(&all).len(), 12);
     }
 }

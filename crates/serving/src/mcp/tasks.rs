@@ -15,19 +15,16 @@ use toolcrib::{Clock as _, NoAnswer, Question, Said, SystemClock};
 
 use super::error::RpcError;
 use super::talk::Running;
+use crate::room::{self, Ended, Kept};
 use crate::work::Work;
 
 /// How long a task may run, and how long its result is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 /// How often a client should look.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How many there are at once: of one client, and of all.
-const OF_ONE: usize = 100;
-const OF_ALL: usize = 10_000;
-
 /// The tasks of this node.
-#[derive(Default)]
-pub(crate) struct Tasks(Mutex<HashMap<String, Arc<Task>>>);
+#[derive(Clone, Default)]
+pub(crate) struct Tasks(Arc<Mutex<HashMap<String, Arc<Task>>>>);
 
 struct Task {
     principal: Box<str>,
@@ -44,6 +41,8 @@ struct Now {
     open: Vec<Open>,
     /// None as long as it runs.
     end: Option<End>,
+    /// How large that is.
+    bytes: usize,
     stop: Option<AbortHandle>,
 }
 
@@ -54,9 +53,20 @@ struct Open {
 }
 
 enum End {
-    Result(Value),
+    /// As it was written: that takes the least room.
+    Result(Box<str>),
     Error(RpcError),
     Cancelled,
+}
+
+impl End {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Result(text) => text.len(),
+            Self::Error(error) => error.to_value().to_string().len(),
+            Self::Cancelled => 0,
+        }
+    }
 }
 
 impl Tasks {
@@ -74,15 +84,22 @@ impl Tasks {
     ) -> Result<Map<String, Value>, RpcError> {
         let begun = SystemClock.now();
         let id = toolcrib::random();
-        let now = Now { changed: begun, word: None, open: Vec::new(), end: None, stop: None };
+        let now =
+            Now { changed: begun, word: None, open: Vec::new(), end: None, bytes: 0, stop: None };
         let task = Arc::new(Task { principal: principal.into(), begun, now: Mutex::new(now) });
         {
             let mut all = self.all();
-            all.retain(|_, task| !task.is_over(begun));
-            make_room(&mut all, principal)?;
+            if !room::has_room_for_one_more(&kept(&all), principal) {
+                return Err(RpcError::busy("there are too many tasks: wait for some to end"));
+            }
             all.insert(id.clone(), Arc::clone(&task));
+            make_room(&mut all, begun);
         }
-        let work = all_work.begin(work(Arc::clone(&task), running, heard));
+        let (tasks, working) = (self.clone(), Arc::clone(&task));
+        let work = all_work.begin(async move {
+            work(working, running, heard).await;
+            make_room(&mut tasks.all(), SystemClock.now());
+        });
         task.now().stop = Some(work);
         // A result that is there already is for whoever looks: a task that was just begun has none.
         Ok(task.described(&id, false))
@@ -191,7 +208,9 @@ impl Task {
                 described["inputRequests"] =
                     open.map(|one| (one.key.to_string(), asked(&one.question))).collect();
             }
-            Some(End::Result(result)) => described["result"] = result.clone(),
+            Some(End::Result(result)) => {
+                described["result"] = serde_json::from_str(result).unwrap_or_default();
+            }
             Some(End::Error(error)) => described["error"] = error.to_value(),
             Some(End::Cancelled) => {}
         }
@@ -204,33 +223,28 @@ impl Task {
 
 impl Now {
     fn finish(&mut self, end: End) {
+        self.bytes = end.bytes();
         self.end = Some(end);
         self.open.clear();
         self.changed = SystemClock.now();
     }
 }
 
-/// Those that have ended go first, the oldest of them before the others.
-fn make_room(all: &mut HashMap<String, Arc<Task>>, principal: &str) -> Result<(), RpcError> {
-    let own = all.iter().filter(|(_, task)| *task.principal == *principal);
-    let mut ended: Vec<(Timestamp, String)> = Vec::new();
-    let mut running = 0;
-    for (id, task) in own {
+/// Results that are too old, too many or too large go.
+fn make_room(all: &mut HashMap<String, Arc<Task>>, now: Timestamp) {
+    all.retain(|_, task| !task.is_over(now));
+    for id in room::surplus(kept(all)) {
+        all.remove(&id);
+    }
+}
+
+fn kept(all: &HashMap<String, Arc<Task>>) -> Vec<Kept> {
+    let kept = all.iter().map(|(id, task)| {
         let now = task.now();
-        match now.end {
-            Some(_) => ended.push((now.changed, id.clone())),
-            None => running += 1,
-        }
-    }
-    if OF_ONE <= running || OF_ALL <= all.len() {
-        return Err(RpcError::busy("there are too many tasks: wait for some to end"));
-    }
-    ended.sort_unstable();
-    let too_many = (running + ended.len() + 1).saturating_sub(OF_ONE);
-    for (_, id) in ended.iter().take(too_many) {
-        all.remove(id);
-    }
-    Ok(())
+        let end = now.end.as_ref().map(|_| Ended { at: now.changed, bytes: now.bytes });
+        Kept { id: id.clone(), principal: task.principal.clone(), end }
+    });
+    kept.collect()
 }
 
 /// A question as clients without sessions get it.
@@ -257,7 +271,10 @@ async fn work(task: Arc<Task>, mut running: Running, mut heard: mpsc::Receiver<S
     let mut now = task.now();
     if now.end.is_none() {
         let end = match ended {
-            Ok(result) => End::Result(serde_json::from_str(&result).unwrap_or_default()),
+            Ok(result) if room::BYTES_OF_ONE < result.len() => {
+                End::Error(RpcError::internal("the result is too large to be kept"))
+            }
+            Ok(result) => End::Result(result.into()),
             Err(error) => End::Error(error),
         };
         now.finish(end);
@@ -273,5 +290,44 @@ impl Task {
             Said::Log { .. } | Said::GoesOn => return,
         }
         now.changed = SystemClock.now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task whose result is so large, as its client finds it in the end.
+    async fn ended(
+        (tasks, work): (&Tasks, &Work),
+        principal: &str,
+        bytes: usize,
+    ) -> Map<String, Value> {
+        let text = json!({"x": "x".repeat(bytes)}).to_string();
+        let (_say, heard) = mpsc::channel(1);
+        let running: Running = Box::pin(async move { Ok(text) });
+        let begun = tasks.begin(work, principal, running, heard);
+        let params = Map::from_iter([("taskId".to_owned(), begun.unwrap()["taskId"].clone())]);
+        while tasks.get(principal, &params).is_ok_and(|task| task["status"] == "working") {
+            tokio::task::yield_now().await;
+        }
+        params
+    }
+
+    #[tokio::test]
+    async fn results_that_take_too_much_room_go_the_oldest_first() {
+        let (tasks, work, most) = (Tasks::default(), Work::default(), room::BYTES_OF_ONE);
+        let at = (&tasks, &work);
+        let other = ended(at, "bob", most / 2).await;
+        let old = ended(at, "ada", most / 2).await;
+        let new = ended(at, "ada", most / 2).await;
+        while tasks.get("ada", &old).is_ok() {
+            tokio::task::yield_now().await;
+        }
+        let kept = tasks.get("ada", &new).unwrap();
+        assert_eq!(kept["result"]["x"].as_str().map(str::len), Some(most / 2));
+        assert!(tasks.get("bob", &other).is_ok(), "one client takes no room of another");
+        let large = ended(at, "ada", most).await;
+        assert_eq!(tasks.get("ada", &large).unwrap()["status"], "failed");
     }
 }

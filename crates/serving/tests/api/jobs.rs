@@ -106,8 +106,12 @@ impl Bakery {
 
     /// Waits until it was, and until nothing else is.
     fn wait_for_asked(&self, beginning: &str) {
+        self.wait_for_asked_often(beginning, 1);
+    }
+
+    fn wait_for_asked_often(&self, beginning: &str, often: usize) {
         let start = Instant::now();
-        while self.asked(beginning) == 0 {
+        while self.asked(beginning) < often {
             assert!(start.elapsed() < Duration::from_secs(60), "{:?}", self.upstream.requests());
             thread::sleep(Duration::from_millis(20));
         }
@@ -259,6 +263,19 @@ fn over_rest_a_call_is_cancelled_and_the_upstream_told_once() {
     let looks = bakery.asked("GET");
     thread::sleep(Duration::from_millis(400));
     assert_eq!((bakery.asked("GET"), bakery.asked("DELETE")), (looks, 1));
+}
+
+#[test]
+fn a_server_that_stops_says_that_nobody_wants_the_work_any_more() {
+    let mut bakery = Bakery::endless();
+    bakery.call("respond-async");
+    bakery.modern("tools/call", json!({"name": "bake", "arguments": {"loaves": 2}}));
+    bakery.wait_for_asked_often("POST /bake", 2);
+    // Whoever has looked so often has begun.
+    bakery.wait_for_asked_often("GET /jobs/", bakery.asked("GET /jobs/") + 4);
+    assert_eq!(bakery.asked("DELETE /jobs/"), 0);
+    let (code, _) = bakery.server.stop();
+    assert_eq!((code, bakery.asked("DELETE /jobs/")), (Some(0), 2));
 }
 
 #[test]

@@ -10,7 +10,6 @@ use catalog::CataloguedSource;
 use execution::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply, Request};
 use model::{Failure, Outcome};
 use serde_json::{Map, Value};
-use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::request;
@@ -98,8 +97,9 @@ struct Notice {
 
 impl Drop for Unwanted {
     fn drop(&mut self) {
-        let (Some(notice), Ok(runtime)) = (self.0.take(), Handle::try_current()) else { return };
-        runtime.spawn(async move {
+        let Some(notice) = self.0.take() else { return };
+        let crib = notice.view.crib.clone();
+        crib.last_words().say(async move {
             let Notice { view, source, http, request } = *notice;
             let said =
                 timeout(CANCEL_DEADLINE, view.send_now(&source.source, &http, request)).await;
