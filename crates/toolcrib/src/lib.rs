@@ -25,6 +25,7 @@ mod gates;
 mod hints;
 mod identity;
 mod kept_results;
+mod meaning;
 mod most_used;
 mod place;
 mod provider;
@@ -69,6 +70,7 @@ pub use findings::findings;
 pub use gates::GateState;
 pub use identity::{CameWith, Identity, Means, NotIdentified};
 pub use kept_results::ResultPart;
+pub use meaning::Embeddings;
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};

@@ -1,15 +1,17 @@
 //! Search among an agent's own tools: the table, what is told of a hit, and an index that is never behind.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use catalog::source::SourceCommand;
 use catalog::tool::{Override, ToolCommand};
 use model::{Agent, Inventory, Manifest, Primitive};
 use serde_json::{Map, Value, json};
-use toolcrib::{AgentView, Command, Options};
+use toolcrib::{AgentView, Command, Embeddings, Options, Toolcrib};
 
 use crate::server::{Upstream, answer};
-use crate::world::{World, from_json, manifest};
+use crate::world::{World, agent, from_json, manifest};
 
 async fn found(view: &AgentView, query: &str) -> Vec<String> {
     let hits = view.search(query, 10).await;
@@ -280,4 +282,86 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     found(&nobody, query).await;
     nobody.call("send_report_again", Map::new()).await.unwrap();
     assert_eq!(found(&nobody, query).await, before);
+}
+
+/// An endpoint for which a text is about flying, about the weather, or about nothing of that.
+fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
+    Upstream::replying(move |request| {
+        if is_broken.load(Ordering::Relaxed) {
+            return answer("500 Internal Server Error", "", b"the inside of it");
+        }
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        let texts = body["input"].as_array().unwrap().iter().enumerate();
+        let about = |text: &str, words: &[&str]| {
+            f32::from(u8::from(words.iter().any(|it| text.contains(it))))
+        };
+        let data = texts.map(|(index, text)| {
+            let text = text.as_str().unwrap();
+            let (one, two) =
+                (about(text, &["zeppelin", "floats"]), about(text, &["rain", "outside"]));
+            json!({"index": index, "embedding": [one, two, 0.1]})
+        });
+        let body = json!({"data": data.collect::<Vec<_>>()}).to_string();
+        answer("200 OK", "content-type: application/json\r\n", body.as_bytes())
+    })
+}
+
+#[tokio::test]
+async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_it_does_not() {
+    let world = open_world(&[("things", &["rent_zeppelin", "will_it_rain", "write_letter"])]).await;
+    world.group("some", json!({"tools": ["things:write_letter"]})).await;
+    world.policy("some", json!({"role": "y"}), &["some"]).await;
+    let is_broken = Arc::<AtomicBool>::default();
+    let upstream = endpoint(Arc::clone(&is_broken));
+    let folder = tempfile::tempdir().unwrap();
+    let file = Some(folder.path().join("vectors"));
+    let embeddings = || Embeddings {
+        url: upstream.url("/v1/embeddings").parse().unwrap(),
+        model: "m".into(),
+        key: None,
+        file: file.clone(),
+    };
+    let learnt = async |crib: &Toolcrib| {
+        let background = crib.clone();
+        let background = tokio::spawn(async move { background.keep_searchable().await });
+        let view = crib.view(&agent(json!({"role": "x"})));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while found(&view, "whatever floats nicely").await.is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        background.abort_handle()
+    };
+    let crib = world.with_options(Options { embeddings: Some(embeddings()), ..Options::default() });
+    let background = learnt(&crib).await;
+    let view = crib.view(&agent(json!({"role": "x"})));
+    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert_eq!(found(&view, "how is it outside").await[0], "will_it_rain");
+    // Names and words go on to count, and scores stay scores.
+    assert_eq!(found(&view, "write letter").await[0], "write_letter");
+    let hits = view.search("write_letter", 10).await;
+    assert_eq!((hits[0].tool.name(), hits[0].score), ("write_letter", 1.0));
+    assert!(view.search("whatever floats nicely", 10).await.iter().all(|hit| hit.score <= 1.0));
+    // Nothing that is not granted is near.
+    let stranger = crib.view(&agent(json!({"role": "y"})));
+    assert!(
+        !found(&stranger, "whatever floats nicely").await.contains(&"rent_zeppelin".to_owned())
+    );
+    // By words alone there is nothing of that.
+    let plain = world.view(json!({"role": "x"}));
+    assert!(found(&plain, "whatever floats nicely").await.is_empty());
+    background.abort();
+    // Another process knows the tools already, and asks only for the query.
+    let told = |text: &str| upstream.requests().iter().filter(|it| it.contains(text)).count();
+    let before = told("rent zeppelin");
+    let again =
+        world.with_options(Options { embeddings: Some(embeddings()), ..Options::default() });
+    let background = learnt(&again).await;
+    let view = again.view(&agent(json!({"role": "x"})));
+    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert_eq!((before, told("rent zeppelin")), (1, 1));
+    is_broken.store(true, Ordering::Relaxed);
+    assert!(found(&view, "whatever floats nicely").await.is_empty());
+    assert_eq!(found(&view, "please write a letter").await, ["write_letter"]);
+    background.abort();
 }
