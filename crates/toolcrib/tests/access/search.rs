@@ -365,3 +365,90 @@ async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_
     assert_eq!(found(&view, "please write a letter").await, ["write_letter"]);
     background.abort();
 }
+
+#[tokio::test]
+async fn every_row_of_the_table_holds_for_a_word_alone() {
+    let world = World::with_tools(&[("things", &[])]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let tool = |name: &str, tag: &str, description: &str| {
+        let manifest = manifest("https://api.example", name);
+        let tags = if tag.is_empty() { Vec::new() } else { vec![tag.into()] };
+        (name.to_owned(), Manifest { tags, description: description.into(), ..manifest })
+    };
+    let all = [
+        tool("invoice", "", ""),
+        tool("invoice_list", "", ""),
+        tool("k1", "Invoice", ""),
+        tool("get_invoice", "", ""),
+        tool("k2", "old invoices", ""),
+        tool("d1", "", "Sends an invoice."),
+        tool("d2", "", "For invoicelike things."),
+        tool("invoive", "", ""),
+        tool("other", "thing", "Nothing of that"),
+    ];
+    let inventory = Box::new(Inventory::new("things".parse().unwrap(), all).unwrap());
+    world.execute(Command::Ingest { inventory, force: false }).await;
+    let view = world.view(json!({"role": "x"}));
+    let hits = view.search("INVOICE", 20).await;
+    let rows: Vec<_> = hits.iter().map(|hit| (hit.tool.name(), hit.score)).collect();
+    let fixed = [
+        ("invoice", 1.0),
+        ("invoice_list", 0.9),
+        ("k1", 0.85),
+        ("get_invoice", 0.8),
+        ("k2", 0.7),
+        ("d1", 0.6),
+        ("d2", 0.5),
+    ];
+    assert_eq!(rows[..7], fixed);
+    // One letter of seven is another.
+    assert_eq!(rows[7..], [("invoive", 0.3429)]);
+    assert_eq!(view.search("", 100).await.len(), 9);
+    assert!(view.search("nonesuch", 10).await.is_empty());
+}
+
+#[tokio::test]
+async fn hostile_questions_are_answered_soon_and_in_the_usual_words() {
+    let names: Vec<String> = (0..300).map(|number| format!("tool_{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let world = World::with_tools(&[("things", &names)]).await;
+    world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"}));
+    let words: String = (0..10_000).map(|number| format!("tool_{number} ")).collect();
+    let queries = [
+        "x".repeat(1 << 20),
+        "tool ".repeat(200_000),
+        words,
+        "\u{0}\u{7f}\u{202e}\u{feff}\r\n".repeat(1_000),
+        ".*(a+)+$ [[[ \\ {{{ %s ' \" ; --".repeat(1_000),
+    ];
+    for query in queries {
+        let begin = Instant::now();
+        let wanted = Map::from_iter([("query".to_owned(), Value::from(query.clone()))]);
+        let outcome = view.call("tool_search", wanted).await.unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", query.get(..20));
+        assert!(outcome.result.unwrap()["tools"].as_array().unwrap().len() <= 10);
+    }
+    for (member, value) in [
+        ("query", json!({"a": 1})),
+        ("max_results", json!(101)),
+        ("max_results", json!(0)),
+        ("detail", json!("everything")),
+        ("kinds", json!(["secrets"])),
+        ("max_tokens", json!(-1)),
+    ] {
+        let mut wanted = Map::from_iter([("query".to_owned(), json!("tool"))]);
+        wanted.insert(member.to_owned(), value);
+        let outcome = view.call("tool_search", wanted).await.unwrap();
+        let text = serde_json::to_string(&outcome).unwrap();
+        assert!(text.contains("validation_error") && !text.contains("panicked"), "{text}");
+    }
+    // The answer is as short as is wanted.
+    let wanted = json!({"query": "tool", "max_results": 100, "max_tokens": 50});
+    let outcome = view.call("tool_search", wanted.as_object().unwrap().clone()).await.unwrap();
+    let result = outcome.result.unwrap();
+    assert!(result["tools"].to_string().len() <= 250, "{result}");
+    assert!(0 < result["left_out"].as_u64().unwrap());
+}
