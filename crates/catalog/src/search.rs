@@ -10,6 +10,7 @@ mod families;
 mod follow;
 mod index;
 mod lexicon;
+mod meaning;
 mod near;
 mod postings;
 mod query;
@@ -25,8 +26,9 @@ mod words;
 use std::cmp::Ordering;
 
 pub use document::Document;
-pub use follow::differing;
+pub use follow::{differing, text_for_meaning};
 pub use index::SearchIndex;
+pub use meaning::{Vector, fused, nearest};
 use postings::Within;
 use query::Query;
 use rank::Relevance;

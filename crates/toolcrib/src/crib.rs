@@ -22,6 +22,7 @@ use crate::hints::Hints;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
 use crate::last_words::LastWords;
+use crate::meaning::{Embeddings, Meaning};
 use crate::most_used::{MostUsed, Ranking};
 use crate::place::JournalPlace;
 use crate::provided::Provided;
@@ -62,6 +63,7 @@ struct Inner {
     finder: Finder,
     most_used: MostUsed,
     hints: Hints,
+    meaning: Option<Meaning>,
     ready: ReadyTools,
     upstreams: Arc<Upstreams>,
     gates: Gates,
@@ -96,6 +98,8 @@ pub struct Options {
     pub recorder: Option<Arc<Recorder>>,
     /// Whether an agent finds sooner what it executed after similar questions.
     pub learns: bool,
+    /// Where vectors of texts come from; without it, tools are searched by words alone.
+    pub embeddings: Option<Embeddings>,
     /// Takes spans of calls; without it, there are none, and traces are passed on as they came.
     pub tracer: Option<Arc<Tracer>>,
 }
@@ -120,6 +124,8 @@ impl Toolcrib {
             (Arc::clone(&keyring), options.secrets.clone()),
             (Arc::clone(&clock), Arc::clone(&telemetry)),
         );
+        let meaning = options.embeddings.clone();
+        let meaning = meaning.map(|it| Meaning::new(it, &client, options.secrets.clone()));
         let resolver = Resolver::new(options.cache);
         let looking_back = tokio::sync::Mutex::default();
         let (ready, provided) = (ReadyTools::new(), ArcSwapOption::empty());
@@ -131,6 +137,7 @@ impl Toolcrib {
             finder: Finder::default(),
             most_used: MostUsed::default(),
             hints: Hints::default(),
+            meaning,
             ready,
             upstreams,
             gates: Gates::new(Arc::clone(&telemetry)),
@@ -183,7 +190,17 @@ impl Toolcrib {
 
     /// Indexes what changes for as long as it is polled, so that no search has much left to do.
     pub async fn keep_searchable(&self) {
-        self.0.finder.keep_up(&self.0.catalog).await;
+        let meaning = async {
+            if let Some(meaning) = self.meaning() {
+                meaning.keep_up(&self.0.catalog).await;
+            }
+        };
+        tokio::join!(self.0.finder.keep_up(&self.0.catalog), meaning);
+    }
+
+    /// What texts mean, if somebody can say.
+    pub(crate) fn meaning(&self) -> Option<&Meaning> {
+        self.0.meaning.as_ref()
     }
 
     /// Looks up the most used tools now and then for as long as it is polled; without a record, there are none.

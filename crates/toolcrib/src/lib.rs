@@ -26,6 +26,7 @@ mod hints;
 mod identity;
 mod kept_results;
 mod last_words;
+mod meaning;
 mod most_used;
 mod place;
 mod provided;
@@ -73,6 +74,7 @@ pub use findings::findings;
 pub use gates::GateState;
 pub use identity::{CameWith, Identity, Means, NotIdentified};
 pub use kept_results::ResultPart;
+pub use meaning::Embeddings;
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};

@@ -12,6 +12,9 @@ use crate::snapshot::Snapshot;
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::CataloguedTool;
 
+/// How much of a description a model is given, in characters: most read no more.
+const LONGEST_FOR_MEANING: usize = 2_000;
+
 /// The slots whose tools are found by other words in one snapshot than in the other. What both share is not compared, so
 /// one changed tool among 100,000 takes microseconds to find.
 pub fn differing(before: &Snapshot, after: &Snapshot) -> ToolSet {
@@ -64,6 +67,21 @@ impl SearchIndex {
             }
         }
     }
+}
+
+/// What a tool says of itself, as one text for a model: the words of its name, whose it is, and what it does.
+pub fn text_for_meaning(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
+    let (tool, mut text) = (&entry.tool, String::new());
+    let name = tool.overridden.name.as_deref().or(tool.shown_manifest().title.as_deref());
+    let name = name.unwrap_or(tool.name());
+    for part in name.split(['_', '-', '.', '/']).filter(|part| !part.is_empty()) {
+        text.push_str(part);
+        text.push(' ');
+    }
+    let source = snapshot.source(&tool.source).map_or("", |it| it.source.profile.name.as_str());
+    text.push_str(&format!("({source}): "));
+    text.extend(shown_description(tool.description()).chars().take(LONGEST_FOR_MEANING));
+    text
 }
 
 /// The texts that a tool is found by: those that agents see, and the name of its source.

@@ -191,7 +191,56 @@ fn numbered(number: usize, (name, keyword, description): &(String, String, Strin
     document
 }
 
+/// Anything at all, often of what means something elsewhere: regular expressions, templates, SQL, control characters.
+fn anything() -> impl Strategy<Value = String> {
+    let odd = prop_oneof![
+        Just(".*(a+)+$"),
+        Just("[[["),
+        Just("\\"),
+        Just("{{ x }}"),
+        Just("'; --"),
+        Just("\u{0}"),
+        Just("\u{202e}"),
+        Just("\n"),
+        Just("İ"),
+        Just("ß"),
+        Just("ﬃ"),
+        Just("🦀"),
+        Just("天気"),
+        Just("e\u{301}"),
+        Just("read_file"),
+    ];
+    let odd = proptest::collection::vec(odd, 0..20).prop_map(|parts| parts.concat());
+    prop_oneof![any::<String>(), odd, words()]
+}
+
 proptest! {
+    // A fuzz target: `PROPTEST_CASES=1000000` in the environment has it run as long as is wanted.
+    #[test]
+    fn whatever_is_indexed_and_asked_is_answered(
+        texts in proptest::collection::vec((anything(), anything(), anything()), 1..6), query in anything(),
+    ) {
+        let mut index = SearchIndex::default();
+        for (slot, (name, keyword, description)) in (0..).zip(&texts) {
+            let mut document = Document::new(&slot.to_string(), name);
+            document.keyword(keyword);
+            document.text(Field::Description, description);
+            document.arguments(&json!({"properties": {name: {"description": keyword, "enum": [description]}}}));
+            index.put(slot, &document);
+        }
+        for (_, score) in found(&index, &query) {
+            prop_assert!(0.0 < score && score <= 1.0);
+        }
+        // A name that was said whole is found, if it has anything that can be said.
+        for (name, ..) in &texts {
+            let hits = found(&index, name);
+            let can_be_said = name.chars().any(char::is_alphanumeric);
+            prop_assert!(!can_be_said || !hits.is_empty(), "{name:?}");
+        }
+        (0..texts.len() as Slot).for_each(|slot| index.remove(slot));
+        prop_assert!(index.is_bare());
+    }
+
     #[test]
     fn nothing_is_learnt_of_tools_that_are_not_searched(
         tools in tools(), more in tools(), query in words(), limit in 1_usize..6,

@@ -1,13 +1,15 @@
 //! The configuration file of a server: whose tokens are taken, its names, and how much is taken and kept.
 
 use std::num::NonZeroU32;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use model::SecretRef;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolcrib::{CacheLimits, IssuerConfig, RecordOptions};
+use toolcrib::{CacheLimits, Embeddings, IssuerConfig, JournalPlace, RecordOptions};
+use upstream::http::Url;
 
 use super::connections::Limits;
 use crate::failure::Failure;
@@ -57,6 +59,36 @@ pub(super) struct Search {
     /// Whether an agent finds sooner what it executed after similar questions.
     #[serde(default)]
     pub(super) learns: bool,
+    /// What makes vectors of texts.
+    embeddings: Option<EmbeddingSettings>,
+}
+
+/// An endpoint that speaks like `/v1/embeddings` of `OpenAI`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmbeddingSettings {
+    url: Url,
+    model: Box<str>,
+    /// A reference to what it is shown.
+    key: Option<SecretRef>,
+    /// Where vectors are kept; beside the journal if that is a file.
+    file: Option<PathBuf>,
+}
+
+impl Search {
+    pub(super) fn embeddings(&self, journal: &JournalPlace) -> Option<Embeddings> {
+        let EmbeddingSettings { url, model, key, file } = self.embeddings.as_ref()?;
+        let beside = || match journal {
+            JournalPlace::File(path) => {
+                let mut path = path.as_os_str().to_owned();
+                path.push(".vectors");
+                Some(path.into())
+            }
+            JournalPlace::Memory | JournalPlace::Postgres(_) => None,
+        };
+        let file = file.clone().or_else(beside);
+        Some(Embeddings { url: url.clone(), model: model.clone(), key: key.clone(), file })
+    }
 }
 
 /// How calls are recorded, and for how long.
@@ -220,6 +252,22 @@ mod tests {
         assert_eq!(record("record: {mode: strict, keep_days: 7, arguments: true}"), Some(strict));
         assert_eq!(record("record: {keep_days: 0}").unwrap().keep, None);
         assert!(read("record: {mode: loose}").unwrap_err().contains("at `record.mode`"));
+    }
+
+    #[test]
+    fn vectors_are_kept_beside_the_journal_unless_something_else_is_said() {
+        let place = JournalPlace::File("crib.db".into());
+        let embeddings = |text: &str| read(text).unwrap().search.embeddings(&place);
+        assert!(embeddings("{}").is_none());
+        let usual =
+            "search: {embeddings: {url: 'http://[::1]:8081/v1/embeddings', model: m, key: env:K}}";
+        let usual = embeddings(usual).unwrap();
+        assert_eq!(usual.file.as_deref(), Some(Path::new("crib.db.vectors")));
+        assert_eq!((&*usual.model, usual.key), ("m", Some(SecretRef::Env("K".into()))));
+        let other = "search: {embeddings: {url: 'https://a.example', model: m, file: v}}";
+        assert_eq!(embeddings(other).unwrap().file.as_deref(), Some(Path::new("v")));
+        assert!(read("search: {embeddings: {url: no, model: m}}").is_err());
+        assert!(read("search: {embeddings: {url: 'https://a', model: m, key: hunter2}}").is_err());
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod offers;
 
 use std::time::Instant;
 
-use catalog::search::{Document, Field, Found, SearchIndex, search};
+use catalog::search::{Document, Field, Found, SearchIndex, fused, search};
 use catalog::tool_set::{Slot, ToolSet};
 
 use super::{AgentView, ViewedTool};
@@ -50,7 +50,14 @@ impl AgentView {
         }
         let provided: Vec<ViewedTool> = self.provided().collect();
         let others = (!provided.is_empty()).then(|| index(&provided));
-        let found = self.ranked(&mine, others.as_ref(), query, limit).await;
+        let found = match self.crib.meaning() {
+            None => self.ranked(&mine, others.as_ref(), query, limit).await,
+            Some(meaning) => {
+                let by_words = self.ranked(&mine, others.as_ref(), query, MOST).await;
+                let near = meaning.near(query, &self.snapshot, &mine, MOST).await;
+                fused(by_words, &near, query, limit)
+            }
+        };
         let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
             let tool = match part {
                 0 => self.viewed(self.snapshot.tool_at(slot)?),

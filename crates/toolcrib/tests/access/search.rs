@@ -1,15 +1,17 @@
 //! Search among an agent's own tools: the table, what is told of a hit, and an index that is never behind.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use catalog::source::SourceCommand;
 use catalog::tool::{Override, ToolCommand};
 use model::{Agent, Inventory, Manifest, Primitive};
 use serde_json::{Map, Value, json};
-use toolcrib::{AgentView, Command, Options};
+use toolcrib::{AgentView, Command, Embeddings, Options, Toolcrib};
 
 use crate::server::{Upstream, answer};
-use crate::world::{World, from_json, manifest};
+use crate::world::{World, agent, from_json, manifest};
 
 async fn found(view: &AgentView, query: &str) -> Vec<String> {
     let hits = view.search(query, 10).await;
@@ -280,4 +282,173 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     found(&nobody, query).await;
     nobody.call("send_report_again", Map::new()).await.unwrap();
     assert_eq!(found(&nobody, query).await, before);
+}
+
+/// An endpoint for which a text is about flying, about the weather, or about nothing of that.
+fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
+    Upstream::replying(move |request| {
+        if is_broken.load(Ordering::Relaxed) {
+            return answer("500 Internal Server Error", "", b"the inside of it");
+        }
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        let texts = body["input"].as_array().unwrap().iter().enumerate();
+        let about = |text: &str, words: &[&str]| {
+            f32::from(u8::from(words.iter().any(|it| text.contains(it))))
+        };
+        let data = texts.map(|(index, text)| {
+            let text = text.as_str().unwrap();
+            let (one, two) =
+                (about(text, &["zeppelin", "floats"]), about(text, &["rain", "outside"]));
+            json!({"index": index, "embedding": [one, two, 0.1]})
+        });
+        let body = json!({"data": data.collect::<Vec<_>>()}).to_string();
+        answer("200 OK", "content-type: application/json\r\n", body.as_bytes())
+    })
+}
+
+#[tokio::test]
+async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_it_does_not() {
+    let world = open_world(&[("things", &["rent_zeppelin", "will_it_rain", "write_letter"])]).await;
+    world.group("some", json!({"tools": ["things:write_letter"]})).await;
+    world.policy("some", json!({"role": "y"}), &["some"]).await;
+    let is_broken = Arc::<AtomicBool>::default();
+    let upstream = endpoint(Arc::clone(&is_broken));
+    let folder = tempfile::tempdir().unwrap();
+    let file = Some(folder.path().join("vectors"));
+    let embeddings = || Embeddings {
+        url: upstream.url("/v1/embeddings").parse().unwrap(),
+        model: "m".into(),
+        key: None,
+        file: file.clone(),
+    };
+    let learnt = async |crib: &Toolcrib| {
+        let background = crib.clone();
+        let background = tokio::spawn(async move { background.keep_searchable().await });
+        let view = crib.view(&agent(json!({"role": "x"})));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while found(&view, "whatever floats nicely").await.is_empty() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        background.abort_handle()
+    };
+    let crib = world.with_options(Options { embeddings: Some(embeddings()), ..Options::default() });
+    let background = learnt(&crib).await;
+    let view = crib.view(&agent(json!({"role": "x"})));
+    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert_eq!(found(&view, "how is it outside").await[0], "will_it_rain");
+    // Names and words go on to count, and scores stay scores.
+    assert_eq!(found(&view, "write letter").await[0], "write_letter");
+    let hits = view.search("write_letter", 10).await;
+    assert_eq!((hits[0].tool.name(), hits[0].score), ("write_letter", 1.0));
+    assert!(view.search("whatever floats nicely", 10).await.iter().all(|hit| hit.score <= 1.0));
+    // Nothing that is not granted is near.
+    let stranger = crib.view(&agent(json!({"role": "y"})));
+    assert!(
+        !found(&stranger, "whatever floats nicely").await.contains(&"rent_zeppelin".to_owned())
+    );
+    // By words alone there is nothing of that.
+    let plain = world.view(json!({"role": "x"}));
+    assert!(found(&plain, "whatever floats nicely").await.is_empty());
+    background.abort();
+    // Another process knows the tools already, and asks only for the query.
+    let told = |text: &str| upstream.requests().iter().filter(|it| it.contains(text)).count();
+    let before = told("rent zeppelin");
+    let again =
+        world.with_options(Options { embeddings: Some(embeddings()), ..Options::default() });
+    let background = learnt(&again).await;
+    let view = again.view(&agent(json!({"role": "x"})));
+    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert_eq!((before, told("rent zeppelin")), (1, 1));
+    is_broken.store(true, Ordering::Relaxed);
+    assert!(found(&view, "whatever floats nicely").await.is_empty());
+    assert_eq!(found(&view, "please write a letter").await, ["write_letter"]);
+    background.abort();
+}
+
+#[tokio::test]
+async fn every_row_of_the_table_holds_for_a_word_alone() {
+    let world = World::with_tools(&[("things", &[])]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let tool = |name: &str, tag: &str, description: &str| {
+        let manifest = manifest("https://api.example", name);
+        let tags = if tag.is_empty() { Vec::new() } else { vec![tag.into()] };
+        (name.to_owned(), Manifest { tags, description: description.into(), ..manifest })
+    };
+    let all = [
+        tool("invoice", "", ""),
+        tool("invoice_list", "", ""),
+        tool("k1", "Invoice", ""),
+        tool("get_invoice", "", ""),
+        tool("k2", "old invoices", ""),
+        tool("d1", "", "Sends an invoice."),
+        tool("d2", "", "For invoicelike things."),
+        tool("invoive", "", ""),
+        tool("other", "thing", "Nothing of that"),
+    ];
+    let inventory = Box::new(Inventory::new("things".parse().unwrap(), all).unwrap());
+    world.execute(Command::Ingest { inventory, force: false }).await;
+    let view = world.view(json!({"role": "x"}));
+    let hits = view.search("INVOICE", 20).await;
+    let rows: Vec<_> = hits.iter().map(|hit| (hit.tool.name(), hit.score)).collect();
+    let fixed = [
+        ("invoice", 1.0),
+        ("invoice_list", 0.9),
+        ("k1", 0.85),
+        ("get_invoice", 0.8),
+        ("k2", 0.7),
+        ("d1", 0.6),
+        ("d2", 0.5),
+    ];
+    assert_eq!(rows[..7], fixed);
+    // One letter of seven is another.
+    assert_eq!(rows[7..], [("invoive", 0.3429)]);
+    assert_eq!(view.search("", 100).await.len(), 9);
+    assert!(view.search("nonesuch", 10).await.is_empty());
+}
+
+#[tokio::test]
+async fn hostile_questions_are_answered_soon_and_in_the_usual_words() {
+    let names: Vec<String> = (0..300).map(|number| format!("tool_{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let world = World::with_tools(&[("things", &names)]).await;
+    world.group("all", json!({"visibility": "searchable", "selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let view = world.view(json!({"role": "x"}));
+    let words: String = (0..10_000).map(|number| format!("tool_{number} ")).collect();
+    let queries = [
+        "x".repeat(1 << 20),
+        "tool ".repeat(200_000),
+        words,
+        "\u{0}\u{7f}\u{202e}\u{feff}\r\n".repeat(1_000),
+        ".*(a+)+$ [[[ \\ {{{ %s ' \" ; --".repeat(1_000),
+    ];
+    for query in queries {
+        let begin = Instant::now();
+        let wanted = Map::from_iter([("query".to_owned(), Value::from(query.clone()))]);
+        let outcome = view.call("tool_search", wanted).await.unwrap();
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", query.get(..20));
+        assert!(outcome.result.unwrap()["tools"].as_array().unwrap().len() <= 10);
+    }
+    for (member, value) in [
+        ("query", json!({"a": 1})),
+        ("max_results", json!(101)),
+        ("max_results", json!(0)),
+        ("detail", json!("everything")),
+        ("kinds", json!(["secrets"])),
+        ("max_tokens", json!(-1)),
+    ] {
+        let mut wanted = Map::from_iter([("query".to_owned(), json!("tool"))]);
+        wanted.insert(member.to_owned(), value);
+        let outcome = view.call("tool_search", wanted).await.unwrap();
+        let text = serde_json::to_string(&outcome).unwrap();
+        assert!(text.contains("validation_error") && !text.contains("panicked"), "{text}");
+    }
+    // The answer is as short as is wanted.
+    let wanted = json!({"query": "tool", "max_results": 100, "max_tokens": 50});
+    let outcome = view.call("tool_search", wanted.as_object().unwrap().clone()).await.unwrap();
+    let result = outcome.result.unwrap();
+    assert!(result["tools"].to_string().len() <= 250, "{result}");
+    assert!(0 < result["left_out"].as_u64().unwrap());
 }

@@ -1,0 +1,123 @@
+//! Meaning: vectors of texts, by which what says the same in other words is near; and both kinds of search as one.
+
+use std::collections::HashMap;
+
+use super::Found;
+use crate::tool_set::Slot;
+
+/// The most numbers a vector has.
+const LONGEST: usize = 4_096;
+/// How much being near in meaning counts, beside having the words (1).
+const MEANING: f32 = 2.5;
+/// A tool that was found for its name or nearly all of its words stays where it is.
+const SURE: f32 = 0.85;
+
+/// Where a text lies among all meanings: a direction, in steps of 1/127.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vector(Box<[i8]>);
+
+impl Vector {
+    /// None if it has no direction: no numbers, too many, or none but zeros.
+    pub fn new(numbers: &[f32]) -> Option<Self> {
+        let length = numbers.iter().map(|number| number * number).sum::<f32>().sqrt();
+        let is_one = length.is_normal() && numbers.len() <= LONGEST;
+        // The cast rounds to what fits.
+        is_one.then(|| Self(numbers.iter().map(|it| (it / length * 127.0).round() as i8).collect()))
+    }
+
+    /// As it is stored.
+    pub fn bytes(&self) -> Vec<u8> {
+        self.0.iter().map(|number| number.to_ne_bytes()[0]).collect()
+    }
+
+    /// From what was stored.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let is_one = !bytes.is_empty() && bytes.len() <= LONGEST;
+        is_one.then(|| Self(bytes.iter().map(|byte| i8::from_ne_bytes([*byte])).collect()))
+    }
+
+    /// From 0, nothing in common, to 1, the same. Vectors of different models have nothing in common.
+    pub fn nearness(&self, other: &Self) -> f32 {
+        if self.0.len() != other.0.len() {
+            return 0.0;
+        }
+        let products = self.0.iter().zip(&other.0).map(|(a, b)| i32::from(*a) * i32::from(*b));
+        (products.sum::<i32>() as f32 / (127.0 * 127.0)).clamp(0.0, 1.0)
+    }
+}
+
+/// The nearest, best first.
+pub fn nearest(mut near: Vec<(Slot, f32)>, limit: usize) -> Vec<(Slot, f32)> {
+    near.retain(|(_, nearness)| 0.0 < *nearness);
+    near.sort_by(|one, two| two.1.total_cmp(&one.1).then(one.0.cmp(&two.0)));
+    near.truncate(limit);
+    near
+}
+
+/// What was found by words, best first, and what is near in meaning, as one: with the share of the best that it has by words,
+/// and how near it is. A word alone is worth what the table says; what is only near comes after it.
+pub fn fused(by_words: Vec<Found>, near: &[(Slot, f32)], query: &str, limit: usize) -> Vec<Found> {
+    let is_one_word = !query.trim().contains(char::is_whitespace);
+    let best = by_words.first().map_or(0.0, |found| found.score).max(f32::MIN_POSITIVE);
+    let mut others: HashMap<Slot, f32> = near.iter().copied().collect();
+    let mut fused = by_words;
+    for found in &mut fused {
+        let near = if found.part == 0 { others.remove(&found.slot) } else { None };
+        let both = (found.score / best + MEANING * near.unwrap_or_default()) / (1.0 + MEANING);
+        found.score = match is_one_word {
+            true => found.score,
+            false if SURE <= found.score => found.score.max(both),
+            false => both,
+        };
+    }
+    for (slot, nearness) in near {
+        if others.contains_key(slot) {
+            let scale = if is_one_word { 0.5 } else { 1.0 };
+            let score = scale * MEANING * nearness / (1.0 + MEANING);
+            fused.push(Found { part: 0, slot: *slot, score });
+        }
+    }
+    // Stable: among equals, what was found by words comes first.
+    fused.sort_by(|one, two| two.score.total_cmp(&one.score));
+    fused.truncate(limit);
+    fused
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_is_a_direction() {
+        let vector = |numbers: &[f32]| Vector::new(numbers).unwrap();
+        let (east, north) = (vector(&[2.0, 0.0]), vector(&[0.0, 0.1]));
+        assert_eq!(east.nearness(&east), 1.0);
+        assert_eq!(east.nearness(&north), 0.0);
+        assert_eq!(east.nearness(&vector(&[-1.0, 0.0])), 0.0);
+        assert!((east.nearness(&vector(&[1.0, 1.0])) - 0.707).abs() < 0.01);
+        assert_eq!(east.nearness(&vector(&[1.0])), 0.0);
+        assert_eq!(Vector::from_bytes(&east.bytes()), Some(east));
+        let none = [vec![], vec![0.0; 3], vec![f32::NAN], vec![f32::INFINITY], vec![1.0; 5_000]];
+        assert!(none.iter().all(|numbers| Vector::new(numbers).is_none()));
+    }
+
+    #[test]
+    fn words_and_meaning_count_together() {
+        let found = |slot, score| Found { part: 0, slot, score };
+        let order = |found: &[Found]| found.iter().map(|it| it.slot).collect::<Vec<_>>();
+        let by_words = vec![found(1, 0.4), found(2, 0.3)];
+        let near = [(3, 0.9), (2, 0.8), (4, 0.1)];
+        let both = fused(by_words.clone(), &near, "some words", 10);
+        assert_eq!(order(&both), [2, 3, 1, 4]);
+        assert!(both.iter().all(|it| 0.0 < it.score && it.score <= 1.0));
+        assert_eq!(fused(by_words.clone(), &near, "some words", 1).len(), 1);
+        // A name that was said stays first, and so does the table.
+        assert_eq!(order(&fused(vec![found(1, 0.95)], &near, "its name", 10))[0], 1);
+        let word = fused(by_words.clone(), &near, "word", 10);
+        assert_eq!((word[0], word[1].slot), (found(1, 0.4), 3));
+        assert_eq!(fused(by_words.clone(), &[], "word", 10), by_words);
+        // Of providers nothing is known but words.
+        let provided = Found { part: 1, slot: 3, score: 0.5 };
+        assert_eq!(fused(vec![provided], &near, "some words", 10).len(), 4);
+    }
+}

@@ -1,0 +1,196 @@
+//! Meaning: vectors of all tools from an endpoint that an operator has named, so that a question finds what says the same in
+//! other words. Without one, and whenever it does not answer, search goes by words alone.
+//!
+//! Tools are told to the endpoint in the background, each text once; queries as they come, within a short deadline.
+
+mod endpoint;
+mod kept;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use catalog::search::{Vector, differing, nearest, text_for_meaning};
+use catalog::tool_set::{Slot, ToolSet};
+use catalog::{Catalog, Snapshot};
+use model::{Digest, SecretRef, ToolId};
+use upstream::http::{HttpClient, Url};
+
+use self::endpoint::Endpoint;
+use self::kept::KeptVectors;
+use crate::secrets::Secrets;
+
+/// How many texts are told at once, and how many are waited for before they count.
+const GROUP: usize = 64;
+const STEP: usize = 1_024;
+/// How long a search waits for what its query means.
+const SOON: Duration = Duration::from_millis(500);
+/// How long searches leave an endpoint alone that did not answer one of them; and the background, at first and at most.
+const LEFT_ALONE: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(5);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(300);
+
+/// Where vectors come from.
+#[derive(Clone, Debug)]
+pub struct Embeddings {
+    /// An address that speaks like `/v1/embeddings` of `OpenAI`.
+    pub url: Url,
+    /// Which model it is to use.
+    pub model: Box<str>,
+    /// What it is shown, if anything.
+    pub key: Option<SecretRef>,
+    /// Where vectors are kept; without it, only in memory.
+    pub file: Option<PathBuf>,
+}
+
+/// The vectors of all tools.
+pub(crate) struct Meaning {
+    endpoint: Endpoint,
+    model: Box<str>,
+    kept: KeptVectors,
+    known: ArcSwap<Known>,
+    left_alone_until: Mutex<Option<Instant>>,
+}
+
+/// What is known of a snapshot.
+#[derive(Clone, Default)]
+struct Known {
+    snapshot: Arc<Snapshot>,
+    slots: Vec<Option<(ToolId, Arc<Vector>)>>,
+}
+
+impl Meaning {
+    pub(crate) fn new(
+        embeddings: Embeddings,
+        client: &HttpClient,
+        secrets: Option<Arc<Secrets>>,
+    ) -> Self {
+        let Embeddings { url, model, key, file } = embeddings;
+        Self {
+            endpoint: Endpoint::new(url, model.clone(), key, client, secrets),
+            model,
+            kept: KeptVectors::new(file),
+            known: ArcSwap::default(),
+            left_alone_until: Mutex::default(),
+        }
+    }
+
+    /// The tools of a set that are nearest to a query; none if nobody can say so soon.
+    pub(crate) async fn near(
+        &self,
+        query: &str,
+        snapshot: &Snapshot,
+        among: &ToolSet,
+        limit: usize,
+    ) -> Vec<(Slot, f32)> {
+        let known = self.known.load_full();
+        if known.slots.is_empty() || self.is_left_alone() {
+            return Vec::new();
+        }
+        let query = match self.endpoint.vectors(&[query.to_owned()], SOON).await {
+            Ok(mut vectors) => vectors.pop(),
+            Err(error) => {
+                self.leave_alone();
+                tracing::warn!(%error, "a search goes by words alone: {error}");
+                return Vec::new();
+            }
+        };
+        let Some(query) = query else { return Vec::new() };
+        let near = among.iter().filter_map(|slot| {
+            let (id, vector) = known.slots.get(slot as usize)?.as_ref()?;
+            // Another tool may have the place by now.
+            let is_same = snapshot.tool_at(slot).is_some_and(|entry| entry.tool.id == *id);
+            is_same.then(|| (slot, vector.nearness(&query)))
+        });
+        nearest(near.collect(), limit)
+    }
+
+    fn is_left_alone(&self) -> bool {
+        let until = *self.left_alone_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    fn leave_alone(&self) {
+        let until = Some(Instant::now() + LEFT_ALONE);
+        *self.left_alone_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// Follows a catalog for as long as it is polled.
+    pub(crate) async fn keep_up(&self, catalog: &Catalog) {
+        let (mut changes, mut wait) = (catalog.changes(), AGAIN);
+        self.kept.read().await;
+        loop {
+            changes.mark_unchanged();
+            match self.follow(&catalog.snapshot()).await {
+                Ok(()) => {
+                    wait = AGAIN;
+                    if changes.changed().await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "not all tools have a vector: {error}");
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(AGAIN_AT_MOST);
+                }
+            }
+        }
+    }
+
+    /// Knows all tools of a snapshot, or as many as it could.
+    pub(crate) async fn follow(&self, snapshot: &Arc<Snapshot>) -> Result<(), endpoint::NoVectors> {
+        let mut next = Known::clone(&self.known.load());
+        let mut open: Vec<(Slot, ToolId, Digest, String)> = Vec::new();
+        let served = snapshot.served();
+        let unknown: ToolSet = served.iter().filter(|slot| next.at(*slot).is_none()).collect();
+        for slot in differing(&next.snapshot, snapshot).union(&unknown).iter() {
+            next.put(slot, None);
+            // What no agent may have is nobody's business.
+            let Some(entry) = snapshot.tool_at(slot).filter(|_| served.contains(slot)) else {
+                continue;
+            };
+            let text = text_for_meaning(snapshot, entry);
+            let digest = Digest::of(format!("{}\n{text}", self.model));
+            match self.kept.get(&digest) {
+                Some(vector) => next.put(slot, Some((entry.tool.id.clone(), vector))),
+                None => open.push((slot, entry.tool.id.clone(), digest, text)),
+            }
+        }
+        next.snapshot = Arc::clone(snapshot);
+        for step in open.chunks(STEP) {
+            for group in step.chunks(GROUP) {
+                let texts: Vec<String> = group.iter().map(|(.., text)| text.clone()).collect();
+                let vectors = self.endpoint.vectors(&texts, Duration::from_secs(60)).await;
+                let vectors = vectors.inspect_err(|_| self.known.store(Arc::new(next.clone())))?;
+                let mut fresh = Vec::new();
+                for ((slot, id, digest, _), vector) in group.iter().zip(vectors) {
+                    let vector = Arc::new(vector);
+                    fresh.push((*digest, Arc::clone(&vector)));
+                    next.put(*slot, Some((id.clone(), vector)));
+                }
+                self.kept.put(fresh).await;
+            }
+            self.known.store(Arc::new(next.clone()));
+        }
+        self.known.store(Arc::new(next));
+        self.kept.forget_unused().await;
+        Ok(())
+    }
+}
+
+impl Known {
+    fn at(&self, slot: Slot) -> Option<&(ToolId, Arc<Vector>)> {
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    fn put(&mut self, slot: Slot, vector: Option<(ToolId, Arc<Vector>)>) {
+        let place = slot as usize;
+        if self.slots.len() <= place {
+            self.slots.resize(place + 1, None);
+        }
+        if let Some(it) = self.slots.get_mut(place) {
+            *it = vector;
+        }
+    }
+}

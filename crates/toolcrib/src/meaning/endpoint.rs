@@ -1,0 +1,130 @@
+//! An endpoint that makes vectors of texts, as `/v1/embeddings` of `OpenAI` does. Whatever it says is within limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::search::Vector;
+use model::SecretRef;
+use secrecy::ExposeSecret as _;
+use serde::Deserialize;
+use serde_json::json;
+use upstream::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use upstream::http::{HttpClient, HttpError, Limits, Method, Request, Url};
+
+use crate::secrets::{SecretError, Secrets};
+
+/// More than any group of vectors takes.
+const ANSWER: u64 = 16 << 20;
+
+pub(super) struct Endpoint {
+    url: Url,
+    model: Box<str>,
+    key: Option<SecretRef>,
+    client: HttpClient,
+    secrets: Option<Arc<Secrets>>,
+}
+
+/// Why there are no vectors.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoVectors {
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error("the endpoint for embeddings answered with status {status}")]
+    Status { status: u16 },
+    #[error("the answer of the endpoint for embeddings has not one vector for each text")]
+    Answer,
+    #[error("the key for embeddings cannot be read")]
+    Key(#[from] SecretError),
+    #[error("the key for embeddings cannot be sent: it has characters that no header may have")]
+    NoHeader,
+    #[error("the key for embeddings cannot be read: there are no secrets here")]
+    NoSecrets,
+}
+
+#[derive(Deserialize)]
+struct Answered {
+    data: Vec<Embedding>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    index: usize,
+    embedding: Vec<f32>,
+}
+
+impl Endpoint {
+    /// Its own address may be reached wherever it is, since an operator has named it; nothing else may.
+    pub(super) fn new(
+        url: Url,
+        model: Box<str>,
+        key: Option<SecretRef>,
+        client: &HttpClient,
+        secrets: Option<Arc<Secrets>>,
+    ) -> Self {
+        let port = url.port_or_known_default();
+        let place = url.host_str().zip(port).map(|(host, port)| format!("{host}:{port}").into());
+        let allowing = place.and_then(|place| client.allowing_texts(&[place]).ok());
+        Self { client: allowing.unwrap_or_else(|| client.clone()), url, model, key, secrets }
+    }
+
+    /// One for each text, in their order.
+    pub(super) async fn vectors(
+        &self,
+        texts: &[String],
+        deadline: Duration,
+    ) -> Result<Vec<Vector>, NoVectors> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(key) = &self.key {
+            let secrets = self.secrets.as_ref().ok_or(NoVectors::NoSecrets)?;
+            let key = secrets.read(key).await?;
+            let value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()));
+            let mut value = value.map_err(|_| NoVectors::NoHeader)?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let body = json!({"model": self.model, "input": texts, "encoding_format": "float"});
+        let body = Some(body.to_string().into_bytes());
+        let request = Request { method: Method::POST, url: self.url.clone(), headers, body };
+        let answer = self.client.send(request, Limits { deadline, max_bytes: ANSWER }).await?;
+        if answer.status != 200 {
+            return Err(NoVectors::Status { status: answer.status });
+        }
+        read(&answer.body, texts.len()).ok_or(NoVectors::Answer)
+    }
+}
+
+fn read(body: &[u8], count: usize) -> Option<Vec<Vector>> {
+    let mut answered: Answered = serde_json::from_slice(body).ok()?;
+    answered.data.sort_by_key(|it| it.index);
+    let is_whole = answered.data.len() == count
+        && answered.data.iter().enumerate().all(|(place, it)| it.index == place);
+    let vectors = answered.data.iter().map(|it| Vector::new(&it.embedding));
+    vectors.collect::<Option<Vec<Vector>>>().filter(|_| is_whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_one_vector_for_each_text_in_their_order() {
+        let two =
+            br#"{"data": [{"index": 1, "embedding": [0, 1]}, {"index": 0, "embedding": [1, 0]}]}"#;
+        let vectors = read(two, 2).unwrap();
+        assert_eq!(vectors[0], Vector::new(&[1.0, 0.0]).unwrap());
+        assert!(read(two, 1).is_none() && read(two, 3).is_none());
+        for bad in [
+            "",
+            "{}",
+            "[]",
+            r#"{"data": []}"#,
+            r#"{"data": [{"index": 0, "embedding": []}]}"#,
+            r#"{"data": [{"index": 0, "embedding": [0, 0]}]}"#,
+            r#"{"data": [{"index": 7, "embedding": [1, 0]}]}"#,
+            r#"{"data": [{"index": 0, "embedding": ["a"]}]}"#,
+        ] {
+            assert!(read(bad.as_bytes(), 1).is_none(), "{bad}");
+        }
+    }
+}
