@@ -1,5 +1,6 @@
 //! `cargo xtask test`: everything CI checks, in order, up to the first failure.
 
+mod features;
 mod golden_files;
 mod licence_expression;
 mod licences;
@@ -23,10 +24,11 @@ struct Step {
     check: fn(&mut Progress) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step { name: "setup", check: |progress| set_up(&progress.selection) },
     Step { name: "format", check: |_| program::run(&mut cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lint", check: |_| lint() },
+    Step { name: "features", check: |_| features::check() },
     Step { name: "documentation", check: |_| documentation() },
     Step { name: "licences", check: |_| licences::check() },
     Step { name: "unused dependencies", check: |_| unused_dependencies::check() },

@@ -37,8 +37,8 @@ Commands:
         and stops at the first failing step.
         --fast        only setup, format, lint and tests
         --only STEP   only this step (and setup); may be repeated. Steps, in order: setup, format, lint,
-                      documentation, licences, unused-dependencies, tests, golden-files, conformance,
-                      clients, servers, short-crash-run
+                      features, documentation, licences, unused-dependencies, tests, golden-files,
+                      conformance, clients, servers, short-crash-run
         FILTER        only the tests whose name contains it; leaves out what needs all tests: documentation
                       tests, and the search for golden files that no test refers to
         -- OPTION…    handed to `cargo nextest run`, or without nextest to the test programs

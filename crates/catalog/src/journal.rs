@@ -7,8 +7,10 @@ mod envelope;
 mod error;
 mod lease;
 mod memory;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod shared;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 use std::collections::HashSet;
@@ -22,9 +24,13 @@ pub use envelope::{Answer, Context, NewEvent, Once, Position, Recorded, StreamNa
 pub use error::JournalError;
 pub use lease::Lease;
 pub use memory::MemoryJournal;
+#[cfg(feature = "postgres")]
 pub(crate) use postgres::Link as PostgresLink;
+#[cfg(feature = "postgres")]
 pub use postgres::{PostgresJournal, PostgresUrl};
+#[cfg(feature = "sqlite")]
 pub use sqlite::SqliteJournal;
+#[cfg(feature = "sqlite")]
 pub(crate) use sqlite::{failure as sqlite_failure, is_shm_growth, off_the_async_threads};
 
 /// What every method of a [`Journal`] returns.

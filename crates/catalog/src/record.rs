@@ -7,7 +7,9 @@
 mod call;
 mod filter;
 mod memory;
+#[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod usage;
 mod verify;
@@ -23,7 +25,9 @@ use crate::journal::Answering;
 pub use call::{CallDoor, CallEnd, CallRecord, RecordedCall, ShownBy};
 pub use filter::CallFilter;
 pub use memory::MemoryRecords;
+#[cfg(feature = "postgres")]
 pub use postgres::PostgresRecords;
+#[cfg(feature = "sqlite")]
 pub use sqlite::SqliteRecords;
 pub use usage::{Usage, UsageOf};
 pub use verify::{RecordVerification, verify_records};

@@ -60,6 +60,11 @@ mod watching;
 mod whoami;
 mod work;
 
+/// The guide, so that its code is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+mod guide {}
+
 pub use app::{App, Options};
 pub use doors::Doors;
 pub use embedded::{

@@ -1,105 +1,110 @@
-//! The library: joins the catalog, access, discovery and execution. What embedders use.
+//! Tools for agents, from Rust: what embedders use.
+//!
+//! A [`Registry`] has the tools, prompts and resources of your code. A `Toolcrib` serves it to agents, beside the tools of
+//! OpenAPI specifications and MCP servers in its catalog, and says who may use which. The crate `serving` speaks MCP and
+//! HTTP for it. `docs/embedding.md` is a guide of ten minutes.
 //!
 //! ```
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use toolcrib::{Catalog, JournalPlace, SystemClock};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use toolcrib::{ProvidedTool, Registry, Toolcrib};
 //!
-//! let place: JournalPlace = "memory:".parse()?;
-//! let catalog = Catalog::open(place.open(SystemClock).await?).await?;
-//! assert_eq!(catalog.snapshot().tool_count(), 0);
+//! let registry = Registry::new();
+//! registry.register_tool(ProvidedTool::new("hello", "Says hello"), || async { "hello" }, &[])?;
+//!
+//! let view = Toolcrib::of(registry).await?.anyone();
+//! assert_eq!(view.list()[0].name(), "hello");
+//! assert_eq!(view.search("hello", 10).await[0].score, 1.0);
+//! assert!(view.call("hello", Default::default()).await?.error.is_none());
 //! # Ok(())
 //! # }
-//! # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
 //! ```
+//!
+//! # Features
+//!
+//! - `gateway`: everything but the registry. Without it there is no HTTP client, no TLS and no database.
+//! - `sqlite`, `postgres`: journals that outlive the process. Without them there is one in memory.
+//!
+//! All of them are on by default.
 #![warn(missing_docs)]
+#![cfg_attr(
+    not(feature = "gateway"),
+    expect(dead_code, reason = "a running call can do more for the gateway than for a registry")
+)]
 
+#[cfg(feature = "gateway")]
 mod api_key;
+#[cfg(feature = "gateway")]
 mod authenticate;
 mod call;
+#[cfg(feature = "gateway")]
 mod credentials;
+#[cfg(feature = "gateway")]
 mod crib;
+#[cfg(feature = "gateway")]
 mod explain;
+#[cfg(feature = "gateway")]
 mod finder;
+#[cfg(feature = "gateway")]
 mod findings;
+#[cfg(feature = "gateway")]
 mod gates;
+#[cfg(feature = "gateway")]
+mod gateway;
+#[cfg(feature = "gateway")]
 mod hints;
+#[cfg(feature = "gateway")]
 mod identity;
+#[cfg(feature = "gateway")]
 mod kept_results;
+#[cfg(feature = "gateway")]
 mod last_words;
+#[cfg(feature = "gateway")]
 mod meaning;
+#[cfg(feature = "gateway")]
 mod most_used;
+#[cfg(feature = "gateway")]
 mod place;
+#[cfg(feature = "gateway")]
 mod provided;
 mod provider;
+#[cfg(feature = "gateway")]
 mod ready;
+#[cfg(feature = "gateway")]
 mod recent;
+#[cfg(feature = "gateway")]
 mod record;
+#[cfg(feature = "gateway")]
 mod refresh;
 mod registry;
+#[cfg(feature = "gateway")]
 mod resolver;
+#[cfg(feature = "gateway")]
 mod seal;
+#[cfg(feature = "gateway")]
 mod secrets;
+#[cfg(feature = "gateway")]
 pub mod telemetry;
+#[cfg(feature = "gateway")]
 mod toolset;
+#[cfg(feature = "gateway")]
 mod upstreams;
 mod uri_template;
+#[cfg(feature = "gateway")]
 mod view;
+#[cfg(feature = "gateway")]
 mod what_if;
 
-pub use access::{Algorithm, InvalidIssuer, InvalidKeys, TokenError, TokenType};
-pub use api_key::new_key;
-pub use authenticate::{
-    Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
-};
 pub use call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question, Said, TASKS};
-pub use catalog::clock::{Clock, ManualClock, SystemClock};
-pub use catalog::journal::{
-    Context, Journal, JournalError, Position, Recorded, StreamName, Version,
-};
-pub use catalog::record::{
-    CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, RecordVerification, RecordedCall,
-    Records, ShownBy, Usage, UsageOf, verify_records,
-};
-pub use catalog::{
-    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
-    TransferError, Verification, collect_documents, export, snapshot_at, verify,
-};
-pub use catalog::{group, key, label, policy, source, tool};
-pub use crib::{Options, Toolcrib};
-pub use explain::{
-    Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
-    ToolExplanation, explain,
-};
-pub use findings::findings;
-pub use gates::GateState;
-pub use identity::{CameWith, Identity, Means, NotIdentified};
-pub use kept_results::ResultPart;
-pub use meaning::Embeddings;
+#[cfg(feature = "gateway")]
+pub use gateway::*;
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
-pub use place::{InvalidPlace, JournalPlace};
 pub use provider::{
     Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, RequestProviders, ToolProvider,
     Unfinished, UnfinishedOf,
-};
-pub use record::{RecordOptions, Recorder, Via};
-pub use refresh::{
-    FindingCounts, RefreshResult, RefreshedTool, Refresher, SourceChanges, next_refresh,
 };
 pub use registry::{
     BoxError, Contents, Handler, IntoResult, Json, Prompt, PromptMessage, RegisterError, Registry,
     Resource, ResourceTemplate, Role,
 };
-pub use resolver::CacheLimits;
-pub use seal::{Seal, random};
-pub use secrets::{SealingKey, SecretError, Secrets};
-pub use toolset::Toolset;
-/// The way out: what may be reached, and the client that [`Refresher`] needs.
-pub use upstream;
-pub use upstreams::followers::{Following, NotFollowed};
-pub use upstreams::{ProgramHost, UpstreamError};
-pub use view::{
-    AgentView, Beside, Called, Changed, Done, Got, Hit, MetaTool, NotFound, OfferHit, Stamp,
-    ToolAnswer, ViewedTool,
-};
-pub use what_if::{Effect, Extent, Renamed, effects};

@@ -1,23 +1,32 @@
 //! Where the journal is: a file, a PostgreSQL database, or memory.
 
 use std::fmt;
+#[cfg(feature = "sqlite")]
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use catalog::clock::Clock;
-use catalog::journal::{
-    Journal, JournalError, MemoryJournal, PostgresJournal, PostgresUrl, SqliteJournal,
-};
-use catalog::record::{MemoryRecords, PostgresRecords, Records, SqliteRecords};
+#[cfg(feature = "sqlite")]
+use catalog::journal::SqliteJournal;
+use catalog::journal::{Journal, JournalError, MemoryJournal};
+#[cfg(feature = "postgres")]
+use catalog::journal::{PostgresJournal, PostgresUrl};
+#[cfg(feature = "postgres")]
+use catalog::record::PostgresRecords;
+#[cfg(feature = "sqlite")]
+use catalog::record::SqliteRecords;
+use catalog::record::{MemoryRecords, Records};
 
 /// Where the journal is.
 #[derive(Clone, Debug)]
 pub enum JournalPlace {
     /// `memory:`, gone with the process.
     Memory,
+    #[cfg(feature = "sqlite")]
     /// A path: one SQLite file for one process.
     File(PathBuf),
+    #[cfg(feature = "postgres")]
     /// `postgres://…`: a database for any number of nodes.
     Postgres(PostgresUrl),
 }
@@ -37,6 +46,12 @@ pub enum InvalidPlace {
         /// What it starts with.
         scheme: String,
     },
+    /// The program was built without what could open it.
+    #[error("this program was built without the feature `{feature}` of toolcrib")]
+    LeftOut {
+        /// Which.
+        feature: &'static str,
+    },
     /// Its URL cannot be read.
     #[error(transparent)]
     Url(#[from] JournalError),
@@ -47,7 +62,12 @@ impl FromStr for JournalPlace {
 
     fn from_str(text: &str) -> Result<Self, InvalidPlace> {
         match text.split_once("://") {
+            #[cfg(feature = "postgres")]
             Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres(text.parse()?)),
+            #[cfg(not(feature = "postgres"))]
+            Some(("postgres" | "postgresql", _)) => {
+                Err(InvalidPlace::LeftOut { feature: "postgres" })
+            }
             Some((scheme, _)) => Err(InvalidPlace::Scheme { scheme: scheme.to_owned() }),
             None if text.is_empty() => Err(InvalidPlace::Empty),
             // Not a path, and not repeated: it may hold a password.
@@ -58,7 +78,10 @@ impl FromStr for JournalPlace {
                 Err(InvalidPlace::Slashes)
             }
             None if text == "memory:" => Ok(Self::Memory),
+            #[cfg(feature = "sqlite")]
             None => Ok(Self::File(text.into())),
+            #[cfg(not(feature = "sqlite"))]
+            None => Err(InvalidPlace::LeftOut { feature: "sqlite" }),
         }
     }
 }
@@ -67,7 +90,9 @@ impl fmt::Display for JournalPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Memory => f.write_str("memory:"),
+            #[cfg(feature = "sqlite")]
             Self::File(path) => path.display().fmt(f),
+            #[cfg(feature = "postgres")]
             Self::Postgres(url) => url.fmt(f),
         }
     }
@@ -81,7 +106,9 @@ impl JournalPlace {
     ) -> Result<Arc<dyn Journal>, JournalError> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryJournal::new(Arc::new(clock))),
+            #[cfg(feature = "sqlite")]
             Self::File(path) => Arc::new(SqliteJournal::open(path, Arc::new(clock))?),
+            #[cfg(feature = "postgres")]
             Self::Postgres(url) => Arc::new(PostgresJournal::connect(url.clone()).await?),
         })
     }
@@ -92,7 +119,9 @@ impl JournalPlace {
         clock: impl Clock + 'static,
     ) -> Result<Arc<dyn Journal>, JournalError> {
         match self {
+            #[cfg(feature = "sqlite")]
             Self::File(path) => Ok(Arc::new(SqliteJournal::open_read_only(path)?)),
+            #[cfg(feature = "postgres")]
             Self::Postgres(url) => {
                 Ok(Arc::new(PostgresJournal::connect_to_read(url.clone()).await?))
             }
@@ -104,7 +133,9 @@ impl JournalPlace {
     pub async fn open_record(&self) -> Result<Arc<dyn Records>, JournalError> {
         Ok(match self {
             Self::Memory => Arc::new(MemoryRecords::default()),
+            #[cfg(feature = "sqlite")]
             Self::File(path) => Arc::new(SqliteRecords::open(&SqliteRecords::beside(path))?),
+            #[cfg(feature = "postgres")]
             Self::Postgres(url) => Arc::new(PostgresRecords::connect(url.clone()).await?),
         })
     }
@@ -112,9 +143,11 @@ impl JournalPlace {
     /// Opens the record of calls to look at it.
     pub async fn open_record_to_read(&self) -> Result<Arc<dyn Records>, JournalError> {
         match self {
+            #[cfg(feature = "sqlite")]
             Self::File(path) => {
                 Ok(Arc::new(SqliteRecords::open_read_only(&SqliteRecords::beside(path))?))
             }
+            #[cfg(feature = "postgres")]
             Self::Postgres(url) => Ok(Arc::new(PostgresRecords::connect_to_read(url.clone())?)),
             Self::Memory => self.open_record().await,
         }

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+#[cfg(feature = "postgres")]
 use super::postgres::Lock;
 
 /// The right to be the only one at something. Ends when it is dropped.
@@ -14,6 +15,7 @@ enum Held {
     /// Only one process has the journal.
     Here(#[expect(dead_code, reason = "held for its drop")] Place),
     /// The database keeps it for one connection.
+    #[cfg(feature = "postgres")]
     Postgres(Lock),
 }
 
@@ -22,11 +24,13 @@ impl Lease {
     pub fn is_held(&self) -> bool {
         match &self.0 {
             Held::Here(_) => true,
+            #[cfg(feature = "postgres")]
             Held::Postgres(lock) => lock.is_held(),
         }
     }
 }
 
+#[cfg(feature = "postgres")]
 impl From<Lock> for Lease {
     fn from(lock: Lock) -> Self {
         Self(Held::Postgres(lock))

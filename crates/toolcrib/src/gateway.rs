@@ -1,0 +1,48 @@
+//! What embedders have with the feature `gateway`: sources, the catalog, policies, and what agents see of all that.
+
+pub use crate::api_key::new_key;
+pub use crate::authenticate::{
+    Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
+};
+pub use crate::crib::{Options, Toolcrib};
+pub use crate::explain::{
+    Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
+    ToolExplanation, explain,
+};
+pub use crate::findings::findings;
+pub use crate::gates::GateState;
+pub use crate::identity::{CameWith, Identity, Means, NotIdentified};
+pub use crate::kept_results::ResultPart;
+pub use crate::meaning::Embeddings;
+pub use crate::place::{InvalidPlace, JournalPlace};
+pub use crate::record::{RecordOptions, Recorder, Via};
+pub use crate::refresh::{
+    FindingCounts, RefreshResult, RefreshedTool, Refresher, SourceChanges, next_refresh,
+};
+pub use crate::resolver::CacheLimits;
+pub use crate::seal::{Seal, random};
+pub use crate::secrets::{SealingKey, SecretError, Secrets};
+pub use crate::toolset::Toolset;
+pub use crate::upstreams::followers::{Following, NotFollowed};
+pub use crate::upstreams::{ProgramHost, UpstreamError};
+pub use crate::view::{
+    AgentView, Beside, Called, Changed, Done, Got, Hit, MetaTool, NotFound, OfferHit, Stamp,
+    ToolAnswer, ViewedTool,
+};
+pub use crate::what_if::{Effect, Extent, Renamed, effects};
+pub use access::{Algorithm, InvalidIssuer, InvalidKeys, TokenError, TokenType};
+pub use catalog::clock::{Clock, ManualClock, SystemClock};
+pub use catalog::journal::{
+    Context, Journal, JournalError, Position, Recorded, StreamName, Version,
+};
+pub use catalog::record::{
+    CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, RecordVerification, RecordedCall,
+    Records, ShownBy, Usage, UsageOf, verify_records,
+};
+pub use catalog::{
+    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
+    TransferError, Verification, collect_documents, export, snapshot_at, verify,
+};
+pub use catalog::{group, key, label, policy, source, tool};
+/// The way out: what may be reached, and the client that [`Refresher`] needs.
+pub use upstream;

@@ -1,0 +1,118 @@
+//! Many tools, of which agents see none: they search for what they need. Some users have tools of their own.
+//!
+//! ```console
+//! $ cargo run -p toolcrib-serving --example tool_discovery
+//! listening on http://127.0.0.1:8080/mcp
+//! ```
+//!
+//! An agent finds `tool_search` and `execute_tool` in its list. With the header `x-user: ada` it also finds the tools of
+//! that user; in earnest, such a header is set by whoever authenticates users.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Router;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toolcrib::{BoxError, Json, ProvidedTool, RegisterError, Registry, ToolProvider, Toolcrib};
+
+#[derive(Deserialize, JsonSchema)]
+struct Query {
+    /// SQL query to execute
+    query: String,
+    /// Database name
+    database: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Mail {
+    /// Recipient email
+    to: String,
+    /// Email subject
+    subject: String,
+    /// Email body
+    body: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Search {
+    /// Words that the document contains
+    words: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Documents {
+    titles: Vec<&'static str>,
+}
+
+fn databases(registry: &Registry) -> Result<(), RegisterError> {
+    let query = |it: Query| async move {
+        if !it.query.to_lowercase().starts_with("select") {
+            return Err("only SELECT is allowed");
+        }
+        let database = it.database.unwrap_or_else(|| "main".to_owned());
+        Ok(format!("Executed on {database}: {}", it.query))
+    };
+    let tool = ProvidedTool::new("sql_query", "Execute SQL queries").searchable();
+    registry.register_tool(tool, query, &["database", "sql", "query"])?;
+    let tool = ProvidedTool::new("list_tables", "List the tables of a database").searchable();
+    registry.register_tool(tool, || async { "customers, orders" }, &["database", "schema"])
+}
+
+fn email(registry: &Registry) -> Result<(), RegisterError> {
+    let send = |mail: Mail| async move {
+        format!("Email sent to {}: {} ({} letters)", mail.to, mail.subject, mail.body.len())
+    };
+    let tool = ProvidedTool::new("send_email", "Send an email to a recipient").searchable();
+    registry.register_tool(tool, send, &["email", "communication", "smtp"])
+}
+
+fn documents(registry: &Registry) -> Result<(), RegisterError> {
+    let find = |search: Search| async move {
+        let all = ["Price list", "House rules", "Opening hours"];
+        let has = |title: &&str| title.to_lowercase().contains(&search.words.to_lowercase());
+        Json(Documents { titles: all.into_iter().filter(has).collect() })
+    };
+    let tool = ProvidedTool::new("find_document", "Find documents by their words").searchable();
+    registry.register_tool(tool, find, &["document", "file", "text"])
+}
+
+/// Everybody has the tools of three domains.
+fn everybodys() -> Result<Registry, RegisterError> {
+    let registry = Registry::new();
+    databases(&registry)?;
+    email(&registry)?;
+    documents(&registry)?;
+    Ok(registry)
+}
+
+/// A registry is a provider too: this one is for one user.
+fn of_user(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>, RegisterError> {
+    let registry = Registry::new();
+    let tool = ProvidedTool::new("my_notes", format!("Read the notes of {name}")).searchable();
+    registry.register_tool(tool, move || std::future::ready(note), &["notes", "personal"])?;
+    Ok(Arc::new(registry))
+}
+
+/// MCP at `/mcp`, with tools by user.
+pub(crate) async fn app() -> Result<Router, BoxError> {
+    let mut users = HashMap::new();
+    for (name, note) in [("ada", "Buy milk"), ("eve", "Call Ada")] {
+        users.insert(name, of_user(name, note)?);
+    }
+    let crib = Toolcrib::of(everybodys()?).await?;
+    let (mcp, _) = serving::mcp_router(crib, serving::Options::local());
+    Ok(mcp.layer(serving::providers_per_request(move |request| {
+        let user = request.headers.get("x-user").and_then(|user| user.to_str().ok());
+        user.and_then(|user| users.get(user)).cloned().into_iter().collect()
+    })))
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "a program says where it is")]
+async fn main() -> Result<(), BoxError> {
+    let app = app().await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+    println!("listening on http://{}/mcp", listener.local_addr()?);
+    Ok(axum::serve(listener, app).await?)
+}
