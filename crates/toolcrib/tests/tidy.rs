@@ -6,15 +6,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows between our crates: who may depend on whom. A new one needs an ADR.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("model", &[]),
     ("upstream", &["model"]),
     ("catalog", &["model"]),
     ("access", &["model"]),
+    ("workflow", &["model"]),
     ("discovery", &["upstream", "model"]),
     ("execution", &["upstream", "model"]),
-    ("toolcrib", &["discovery", "execution", "upstream", "catalog", "access", "model"]),
-    ("serving", &["toolcrib", "discovery", "execution", "upstream", "catalog", "access", "model"]),
+    ("toolcrib", &["discovery", "execution", "workflow", "upstream", "catalog", "access", "model"]),
+    (
+        "serving",
+        &[
+            "toolcrib",
+            "discovery",
+            "execution",
+            "workflow",
+            "upstream",
+            "catalog",
+            "access",
+            "model",
+        ],
+    ),
 ];
 
 /// Words that say nothing about what is in a file.
