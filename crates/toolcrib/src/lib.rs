@@ -37,6 +37,7 @@ mod toolset;
 mod upstreams;
 mod view;
 mod what_if;
+mod workflows;
 
 pub use access::{Algorithm, InvalidIssuer, InvalidKeys, TokenError, TokenType};
 pub use api_key::new_key;
@@ -89,3 +90,6 @@ pub use view::{
     AgentView, Called, Changed, Done, Got, Hit, MetaTool, NotFound, Stamp, ToolAnswer, ViewedTool,
 };
 pub use what_if::{Effect, Extent, Renamed, effects};
+/// A tool of several steps.
+pub use workflow::Workflow;
+pub use workflows::{InvalidDocument, read_workflow, read_workflows};

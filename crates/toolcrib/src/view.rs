@@ -28,6 +28,7 @@ use crate::provider::ToolProvider;
 use crate::record::Via;
 use crate::toolset::Toolset;
 
+use call::Nested;
 pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
@@ -59,6 +60,8 @@ pub struct AgentView {
     came_with: CameWith,
     /// How long the agent waits for what it calls.
     patience: Option<Duration>,
+    /// The workflow whose step it calls for, if it is one.
+    within: Option<Arc<Nested>>,
 }
 
 /// Names what an agent sees.
@@ -108,6 +111,7 @@ impl AgentView {
             via: Via::default(),
             came_with: CameWith::default(),
             patience: None,
+            within: None,
         }
     }
 

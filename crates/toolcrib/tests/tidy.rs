@@ -15,19 +15,7 @@ const ARROWS: [(&str, &[&str]); 9] = [
     ("discovery", &["upstream", "model"]),
     ("execution", &["upstream", "model"]),
     ("toolcrib", &["discovery", "execution", "workflow", "upstream", "catalog", "access", "model"]),
-    (
-        "serving",
-        &[
-            "toolcrib",
-            "discovery",
-            "execution",
-            "workflow",
-            "upstream",
-            "catalog",
-            "access",
-            "model",
-        ],
-    ),
+    ("serving", &["toolcrib", "discovery", "execution", "upstream", "catalog", "access", "model"]),
 ];
 
 /// Words that say nothing about what is in a file.

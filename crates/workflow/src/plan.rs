@@ -44,6 +44,11 @@ impl Workflow {
     pub fn tools(&self) -> BTreeSet<String> {
         self.plan().tools
     }
+
+    /// About how much memory it takes, against that of a small tool.
+    pub fn weight(&self) -> u32 {
+        u32::try_from(self.plan().steps.len()).unwrap_or(u32::MAX)
+    }
 }
 
 impl Plan {

@@ -5,6 +5,7 @@ mod job;
 mod recorded;
 mod shaped;
 mod tries;
+mod workflow;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -30,6 +31,8 @@ use crate::provider::{ProvidedTool, ProviderError, ToolProvider};
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError};
 use crate::{ready, telemetry};
+
+pub(super) use self::workflow::Nested;
 
 /// What came of a call.
 #[derive(Debug)]
@@ -243,6 +246,16 @@ impl AgentView {
         let ready = self.crib.ready(entry, source)?;
         let http = match &*ready {
             Ready::Http(http) => http,
+            Ready::Workflow(it) => {
+                check(&it.arguments, &arguments)?;
+                scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
+                let outcome =
+                    self.run_workflow(&source.source, &entry.tool.id, it, arguments, call).await?;
+                let outcome = shaped::outcome(outcome, it.projection.as_ref()).await?;
+                let outcome = self.within_budget(&entry.tool, outcome);
+                let promised = it.output.is_some().then(|| Arc::clone(&ready));
+                return Ok(DoneBy::Upstream(outcome, promised));
+            }
             Ready::Mcp(mcp) => {
                 check(&mcp.arguments, &arguments)?;
                 scopes::check(&self.agent, &source.source, Some(&entry.tool))?;

@@ -8,14 +8,17 @@ use execution::{Answers, Arguments, HttpTool, Others, Projection};
 use model::{Execution, Failure, Kind, RawJson, Settings, SourceProfile, SpecificationPlace};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient};
+use workflow::Workflow;
 
 use super::call::{refused, unusable};
 use crate::upstreams::bridge::{Asking, Wanted};
+use crate::workflows::read_workflow;
 
 /// A tool that is ready to be called.
 pub(crate) enum Ready {
     Http(Arc<HttpReady>),
     Mcp(Box<McpReady>),
+    Workflow(Box<WorkflowReady>),
 }
 
 /// One behind an HTTP request.
@@ -36,6 +39,14 @@ pub(crate) struct McpReady {
     name: Box<str>,
     must_be_a_task: bool,
     is_repeatable: bool,
+}
+
+/// One of several steps.
+pub(crate) struct WorkflowReady {
+    pub(super) arguments: Arguments,
+    pub(super) output: Option<Arguments>,
+    pub(super) projection: Option<Arc<Projection>>,
+    pub(super) workflow: Workflow,
 }
 
 impl std::fmt::Debug for Ready {
@@ -64,6 +75,19 @@ impl Ready {
             let ready =
                 McpReady { arguments, projection, schema, name, must_be_a_task, is_repeatable };
             return Ok(Self::Mcp(Box::new(ready)));
+        }
+        if let Execution::Workflow { document } = &manifest.execution {
+            // It was read when it was discovered; by another version of ours, perhaps.
+            let workflow = read_workflow(document)
+                .map_err(|error| unusable(id, &error, "the workflow cannot be run"))?;
+            let output = entry.promised_output();
+            let ready = WorkflowReady {
+                arguments: Arguments::compile(&schema.to_value(), Others::Sent),
+                output: output.map(|it| Arguments::compile(&it.to_value(), Others::Sent)),
+                projection,
+                workflow,
+            };
+            return Ok(Self::Workflow(Box::new(ready)));
         }
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
@@ -94,6 +118,10 @@ impl Ready {
                 http.tool.weight() + http.output.as_ref().map_or(0, Arguments::weight)
             }
             Self::Mcp(mcp) => mcp.arguments.weight(),
+            Self::Workflow(it) => {
+                let of_output = it.output.as_ref().map_or(0, Arguments::weight);
+                it.arguments.weight() + of_output + it.workflow.weight()
+            }
         }
     }
 
@@ -101,6 +129,7 @@ impl Ready {
     pub(super) fn output(&self) -> Option<&Arguments> {
         match self {
             Self::Http(http) => http.output.as_ref(),
+            Self::Workflow(it) => it.output.as_ref(),
             Self::Mcp(_) => None,
         }
     }

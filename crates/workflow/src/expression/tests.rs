@@ -1,5 +1,6 @@
 //! Expressions: what they say, what they may not say, and what they may cost.
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -225,4 +226,98 @@ fn work_is_taken_from_what_is_left() {
     let mut little = 10;
     let stopped = expression.evaluate(&json!(0), |_| None, &mut little);
     assert_eq!((stopped, little), (Err(ExpressionError::TooMuchWork), 0));
+}
+
+/// What expressions are made of.
+const WORDS: &[&str] = &[
+    ".",
+    ".a",
+    ".b[0]",
+    ".[]",
+    "..",
+    ".[1:]",
+    ".[:-1]",
+    "?",
+    "|",
+    "|",
+    ",",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "//",
+    "==",
+    "<",
+    "and",
+    "or",
+    "not",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{a:",
+    "}",
+    "1",
+    "0",
+    "-1",
+    "2.5",
+    "1e300",
+    "\"x\"",
+    "null",
+    "true",
+    "$x",
+    ". as $x |",
+    "map(",
+    "select(",
+    "if . then",
+    "else",
+    "end",
+    "try",
+    "catch",
+    "reduce .[] as $x (0;",
+    "length",
+    "keys",
+    "add",
+    "sort",
+    "group_by(.)",
+    "tojson",
+    "fromjson",
+    "tostring",
+    "tonumber",
+    "to_entries",
+    "from_entries",
+    "|=",
+    "=",
+    "+=",
+    "del(.a)",
+    "paths",
+    "flatten",
+    "join(\",\")",
+    "limit(3;",
+    "first(",
+    "range(4)",
+    "indices(1)",
+    "contains(\"x\")",
+    "has(0)",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_that_can_be_written_makes_the_interpreter_panic(
+        words in prop::collection::vec(prop::sample::select(WORDS.to_vec()), 1..14),
+    ) {
+        let input = json!({"a": [1, "x", null, {"b": [2.5, [true]]}], "b": ["y", -3]});
+        let result = evaluate(&words.join(" "), &input);
+        prop_assert_ne!(result, Err("it cannot be evaluated".to_owned()));
+    }
+
+    #[test]
+    fn a_value_comes_out_as_it_went_in(text in "[ -~]{0,40}", whole in any::<i64>(), part in -1e9..1e9) {
+        let input = json!({"t": text, "w": whole, "p": part, "l": [null, true, [text, {}]]});
+        prop_assert_eq!(evaluate(".", &input), Ok(input.clone()));
+        prop_assert_eq!(evaluate("tojson | fromjson", &input), Ok(input));
+    }
 }
