@@ -60,7 +60,7 @@ impl Inspector {
             | Execution::McpCall
             | Execution::McpPrompt
             | Execution::Builtin
-            | Execution::Workflow
+            | Execution::Workflow { .. }
             | Execution::Custom => {}
         }
         let extra = manifest.extra.iter();

@@ -77,7 +77,11 @@ pub enum Execution {
     /// A tool of toolcrib's own.
     Builtin,
     /// Several steps that call other tools.
-    Workflow,
+    Workflow {
+        /// The document that says which, as JSON.
+        #[serde(default)]
+        document: Box<str>,
+    },
     /// A handler in code, a fixed answer or a command from the configuration.
     Custom,
 }
@@ -92,7 +96,7 @@ impl Execution {
             | Self::AsyncPoll { .. }
             | Self::McpCall
             | Self::Builtin
-            | Self::Workflow
+            | Self::Workflow { .. }
             | Self::Custom => Primitive::Tool,
         }
     }
@@ -107,7 +111,7 @@ impl Execution {
             Self::McpResource { .. } => "mcp_resource",
             Self::McpTemplate { .. } => "mcp_template",
             Self::Builtin => "builtin",
-            Self::Workflow => "workflow",
+            Self::Workflow { .. } => "workflow",
             Self::Custom => "custom",
         }
     }

@@ -158,7 +158,11 @@ pub enum Settings {
     /// A server with `GET /tools`.
     HttpManifest {},
     /// Declared multi-step tools.
-    Workflow {},
+    Workflow {
+        /// Documents of the Serverless Workflow DSL 1.0, in YAML or JSON: each is one tool.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        documents: Vec<Box<str>>,
+    },
     /// Tools that ship with toolcrib.
     Builtin {},
     /// Tools from the configuration or from code.
@@ -172,7 +176,7 @@ impl Settings {
             Self::Openapi(_) => Kind::Openapi,
             Self::Mcp { .. } => Kind::Mcp,
             Self::HttpManifest {} => Kind::HttpManifest,
-            Self::Workflow {} => Kind::Workflow,
+            Self::Workflow { .. } => Kind::Workflow,
             Self::Builtin {} => Kind::Builtin,
             Self::Custom {} => Kind::Custom,
         }
@@ -334,6 +338,16 @@ mod tests {
             assert!(!format!("{error} {error:?}").contains("hunter2"));
         }
         assert!("https://example.com/openapi.json".parse::<SourceUrl>().is_ok());
+    }
+
+    #[test]
+    fn a_source_of_workflows_holds_their_documents() {
+        let plain: Settings = serde_json::from_str(r#"{"kind":"workflow"}"#).unwrap();
+        assert_eq!(plain, Settings::Workflow { documents: Vec::new() });
+        assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"kind":"workflow"}"#);
+        let text = r#"{"kind":"workflow","documents":["document: {}"]}"#;
+        let settings: Settings = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&settings).unwrap(), text);
     }
 
     #[test]

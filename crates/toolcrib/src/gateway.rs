@@ -30,6 +30,7 @@ pub use crate::view::{
     ToolAnswer, ViewedTool,
 };
 pub use crate::what_if::{Effect, Extent, Renamed, effects};
+pub use crate::workflows::{InvalidDocument, read_workflow, read_workflows};
 pub use access::{Algorithm, InvalidIssuer, InvalidKeys, TokenError, TokenType};
 pub use catalog::clock::{Clock, ManualClock, SystemClock};
 pub use catalog::journal::{
@@ -46,3 +47,5 @@ pub use catalog::{
 pub use catalog::{group, key, label, policy, source, tool};
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
+/// A tool of several steps.
+pub use workflow::Workflow;

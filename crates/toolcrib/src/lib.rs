@@ -94,6 +94,8 @@ mod uri_template;
 mod view;
 #[cfg(feature = "gateway")]
 mod what_if;
+#[cfg(feature = "gateway")]
+mod workflows;
 
 pub use call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question, Said, TASKS};
 #[cfg(feature = "gateway")]

@@ -19,7 +19,7 @@ use catalog::journal::{Context, JournalError, Lease};
 use catalog::source::{SourceCommand, SyncError};
 use catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
 use discovery::{DiscoveryError, Found};
-use model::{ErrorCode, Failure, Inventory, Kind, SourceId, SourceProfile};
+use model::{ErrorCode, Failure, Inventory, Kind, Settings, SourceId, SourceProfile};
 use upstream::http::HttpClient;
 
 use self::changes::{Change, Changes};
@@ -29,6 +29,7 @@ use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
 use crate::view::origin;
+use crate::workflows::{self, InvalidDocument};
 
 pub use changes::SourceChanges;
 pub use due::due as next_refresh;
@@ -176,10 +177,13 @@ impl Refresher {
         profile: &SourceProfile,
     ) -> Result<Found, NotDiscovered> {
         let secrets = self.secrets.as_deref();
-        match profile.settings.kind() {
-            Kind::Mcp => {}
-            Kind::Builtin => return Ok(built_in(source)?),
-            Kind::Openapi | Kind::HttpManifest | Kind::Workflow | Kind::Custom => {
+        match &profile.settings {
+            Settings::Mcp { .. } => {}
+            Settings::Builtin {} => return Ok(built_in(source)?),
+            Settings::Workflow { documents } => {
+                return Ok(workflows::discover(source.clone(), documents.clone()).await?);
+            }
+            Settings::Openapi(_) | Settings::HttpManifest {} | Settings::Custom {} => {
                 let client = self.showing(source, profile).await?;
                 return Ok(discovery::discover(source, profile, &client).await?);
             }
@@ -321,6 +325,8 @@ enum NotDiscovered {
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+    #[error(transparent)]
+    Workflow(#[from] InvalidDocument),
     #[error("{}", .0.message)]
     Credential(Failure),
 }
@@ -331,6 +337,7 @@ fn failure(error: &NotDiscovered) -> SyncError {
     let code = match error {
         NotDiscovered::Discovery(error) => error.code(),
         NotDiscovered::Upstream(_) => "mcp_connect_failed",
+        NotDiscovered::Workflow(_) => "spec_parse_failed",
         NotDiscovered::Credential(failure) => match failure.code {
             ErrorCode::ClientCredentialsFailed => "client_credentials_failed",
             _ => "credential_unusable",

@@ -31,6 +31,7 @@ use crate::record::Via;
 use crate::toolset::Toolset;
 
 pub use beside::Beside;
+use call::Nested;
 pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
@@ -63,6 +64,8 @@ pub struct AgentView {
     came_with: CameWith,
     /// How long the agent waits for what it calls.
     patience: Option<Duration>,
+    /// The workflow whose step it calls for, if it is one.
+    within: Option<Arc<Nested>>,
 }
 
 /// Names what an agent sees.
@@ -112,6 +115,7 @@ impl AgentView {
             via: Via::default(),
             came_with: CameWith::default(),
             patience: None,
+            within: None,
         }
     }
 

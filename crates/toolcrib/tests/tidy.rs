@@ -6,15 +6,28 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows between our crates: who may depend on whom. A new one needs an ADR.
-const ARROWS: [(&str, &[&str]); 9] = [
+const ARROWS: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("upstream", &["model"]),
     ("catalog", &["model"]),
     ("access", &["model"]),
+    ("workflow", &["model"]),
     ("discovery", &["upstream", "model"]),
     ("execution", &["upstream", "model"]),
     ("builtin", &["execution", "upstream", "model"]),
-    ("toolcrib", &["builtin", "discovery", "execution", "upstream", "catalog", "access", "model"]),
+    (
+        "toolcrib",
+        &[
+            "builtin",
+            "discovery",
+            "execution",
+            "workflow",
+            "upstream",
+            "catalog",
+            "access",
+            "model",
+        ],
+    ),
     ("serving", &["toolcrib", "discovery", "execution", "upstream", "catalog", "access", "model"]),
 ];
 

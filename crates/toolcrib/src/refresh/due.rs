@@ -24,7 +24,9 @@ pub fn due(source: &Source) -> Option<Timestamp> {
     }
     let every =
         source.profile.refresh_every.map(|seconds| SignedDuration::from_secs(seconds.into()));
-    let every = every.map(|every| every.max(SHORTEST));
+    // Documents that stand in the settings change when these do.
+    let is_declared = source.profile.settings.kind() == Kind::Workflow;
+    let every = every.filter(|_| !is_declared).map(|every| every.max(SHORTEST));
     let (since, wait) = match (source.last_sync_ended_at, source.failures) {
         (Some(ended), 0) => (ended, every?),
         (Some(ended), failures) => (ended, backoff(failures, every)),
@@ -37,11 +39,13 @@ pub fn due(source: &Source) -> Option<Timestamp> {
     Some(since.checked_add(wait).unwrap_or(Timestamp::MAX))
 }
 
-/// Whether it is enabled and has something to fetch.
+/// Whether it is enabled and has something to say.
 pub(super) fn can_be_asked(source: &Source) -> bool {
     match source.profile.settings.kind() {
-        Kind::Openapi | Kind::Mcp | Kind::HttpManifest | Kind::Builtin => source.enabled,
-        Kind::Workflow | Kind::Custom => false,
+        Kind::Openapi | Kind::Mcp | Kind::HttpManifest | Kind::Workflow | Kind::Builtin => {
+            source.enabled
+        }
+        Kind::Custom => false,
     }
 }
 

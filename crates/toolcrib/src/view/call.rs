@@ -6,6 +6,7 @@ mod job;
 mod recorded;
 mod shaped;
 mod tries;
+mod workflow;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -32,6 +33,8 @@ use crate::telemetry::CallOutcome;
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError};
 use crate::{ready, telemetry};
+
+pub(super) use self::workflow::Nested;
 
 /// What came of a call.
 #[derive(Debug)]
@@ -253,6 +256,16 @@ impl AgentView {
                 let outcome = self.do_builtin(source, entry, builtin, arguments).await?;
                 let outcome = shaped::outcome(outcome, builtin.projection.as_ref()).await?;
                 return Ok(DoneBy::Upstream(self.within_budget(&entry.tool, outcome), None));
+            }
+            Ready::Workflow(it) => {
+                check(&it.arguments, &arguments)?;
+                scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
+                let outcome =
+                    self.run_workflow(&source.source, &entry.tool.id, it, arguments, call).await?;
+                let outcome = shaped::outcome(outcome, it.projection.as_ref()).await?;
+                let outcome = self.within_budget(&entry.tool, outcome);
+                let promised = it.output.is_some().then(|| Arc::clone(&ready));
+                return Ok(DoneBy::Upstream(outcome, promised));
             }
             Ready::Mcp(mcp) => {
                 check(&mcp.arguments, &arguments)?;

@@ -9,15 +9,18 @@ use execution::{Answers, Arguments, HttpTool, Others, Projection};
 use model::{Execution, Failure, Kind, RawJson, Settings, SourceProfile, SpecificationPlace};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient};
+use workflow::Workflow;
 
 use super::call::{refused, unusable};
 use crate::upstreams::bridge::{Asking, Wanted};
+use crate::workflows::read_workflow;
 
 /// A tool that is ready to be called.
 pub(crate) enum Ready {
     Http(Arc<HttpReady>),
     Mcp(Box<McpReady>),
     Builtin(Box<BuiltinReady>),
+    Workflow(Box<WorkflowReady>),
 }
 
 /// One behind an HTTP request.
@@ -48,6 +51,14 @@ pub(crate) struct McpReady {
     is_repeatable: bool,
 }
 
+/// One of several steps.
+pub(crate) struct WorkflowReady {
+    pub(super) arguments: Arguments,
+    pub(super) output: Option<Arguments>,
+    pub(super) projection: Option<Arc<Projection>>,
+    pub(super) workflow: Workflow,
+}
+
 impl std::fmt::Debug for Ready {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Ready")
@@ -74,6 +85,19 @@ impl Ready {
             let ready =
                 McpReady { arguments, projection, schema, name, must_be_a_task, is_repeatable };
             return Ok(Self::Mcp(Box::new(ready)));
+        }
+        if let Execution::Workflow { document } = &manifest.execution {
+            // It was read when it was discovered; by another version of ours, perhaps.
+            let workflow = read_workflow(document)
+                .map_err(|error| unusable(id, &error, "the workflow cannot be run"))?;
+            let output = entry.promised_output();
+            let ready = WorkflowReady {
+                arguments: Arguments::compile(&schema.to_value(), Others::Sent),
+                output: output.map(|it| Arguments::compile(&it.to_value(), Others::Sent)),
+                projection,
+                workflow,
+            };
+            return Ok(Self::Workflow(Box::new(ready)));
         }
         let client = client
             .allowing_texts(&source.profile.allow)
@@ -113,6 +137,10 @@ impl Ready {
             }
             Self::Mcp(mcp) => mcp.arguments.weight(),
             Self::Builtin(builtin) => builtin.arguments.weight(),
+            Self::Workflow(it) => {
+                let of_output = it.output.as_ref().map_or(0, Arguments::weight);
+                it.arguments.weight() + of_output + it.workflow.weight()
+            }
         }
     }
 
@@ -120,6 +148,7 @@ impl Ready {
     pub(super) fn output(&self) -> Option<&Arguments> {
         match self {
             Self::Http(http) => http.output.as_ref(),
+            Self::Workflow(it) => it.output.as_ref(),
             Self::Mcp(_) | Self::Builtin(_) => None,
         }
     }

@@ -84,6 +84,11 @@ impl ViewedTool {
         manifest.is_some_and(|manifest| matches!(manifest.execution, Execution::AsyncPoll { .. }))
     }
 
+    pub(super) fn is_workflow(&self) -> bool {
+        let manifest = self.entry().and_then(|entry| entry.tool.served_manifest());
+        manifest.is_some_and(|manifest| matches!(manifest.execution, Execution::Workflow { .. }))
+    }
+
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
     }

@@ -12,4 +12,5 @@ mod stale;
 mod texts;
 mod view;
 mod what_if;
+mod workflow;
 mod world;

@@ -81,13 +81,20 @@ fn a_source_is_due_at_once_when_it_is_new_enabled_or_to_be_asked_otherwise() {
 #[test]
 fn declared_tools_are_never_due() {
     for (kind, is_due) in
-        [("openapi", true), ("mcp", true), ("http_manifest", true), ("workflow", false)]
+        [("openapi", true), ("mcp", true), ("http_manifest", true), ("workflow", true)]
             .into_iter()
             .chain([("builtin", true), ("custom", false)])
     {
         let events = [(0, SourceEvent::Registered { profile: profile(kind, Some(60)) })];
         assert_eq!(due_after(&events).is_some(), is_due, "{kind}");
     }
+}
+
+#[test]
+fn workflows_are_due_when_they_change_and_never_on_schedule() {
+    let registered = SourceEvent::Registered { profile: profile("workflow", Some(60)) };
+    assert_eq!(due_after(&[(0, registered.clone())]), Some(0));
+    assert_eq!(due_after(&[(0, registered), (1, STARTED), (2, ingested())]), None);
 }
 
 #[test]

@@ -18,8 +18,12 @@ fn budget(tool: &Tool) -> usize {
 }
 
 impl AgentView {
-    /// An outcome that is short enough. One that is cut is text: half of a JSON value is none.
+    /// An outcome that is short enough. One that is cut is text: half of a JSON value is none. Workflows get it whole, and
+    /// have a bound of their own.
     pub(super) fn within_budget(&self, tool: &Tool, mut outcome: Outcome) -> Outcome {
+        if self.within.is_some() {
+            return outcome;
+        }
         let texts = outcome.content.iter().filter_map(text_in);
         let Some(whole) = too_long(budget(tool), texts, outcome.result.as_ref()) else {
             return outcome;
@@ -37,6 +41,9 @@ impl AgentView {
         tool: &Tool,
         mut result: Map<String, Value>,
     ) -> Map<String, Value> {
+        if self.within.is_some() {
+            return result;
+        }
         let content = result.get("content").and_then(Value::as_array);
         let texts = content.into_iter().flatten().filter_map(text_of_part);
         let structured = result.get("structuredContent");

@@ -1,0 +1,124 @@
+//! Workflows: documents of a source become tools.
+
+use std::collections::BTreeMap;
+
+use discovery::{Found, TextError, text};
+use model::{Execution, Inventory, InventoryError, Manifest, Schema, SourceId};
+use serde_json::{Value, json};
+use upstream::aside;
+use workflow::{InvalidWorkflow, Workflow};
+
+/// The most documents of one source.
+const MOST: usize = 100;
+
+/// Why a document is no workflow.
+#[derive(Debug, thiserror::Error)]
+pub enum InvalidDocument {
+    /// Neither YAML nor JSON.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// Something in it is wrong or not supported.
+    #[error(transparent)]
+    Workflow(#[from] InvalidWorkflow),
+    /// A schema that is none for arguments or results.
+    #[error("/{member}/schema/document: this must be a JSON Schema of an object")]
+    Schema {
+        /// `input` or `output`.
+        member: &'static str,
+    },
+    /// More than one source has.
+    #[error("a source has at most {MOST} documents")]
+    TooMany,
+    /// One of several.
+    #[error("documents[{number}]")]
+    Of {
+        /// Which.
+        number: usize,
+        /// Why.
+        source: Box<Self>,
+    },
+    /// Two workflows of one name, or a name that a tool cannot have.
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
+}
+
+/// Reads a document, in YAML or JSON.
+pub fn read_workflow(document: &str) -> Result<Workflow, InvalidDocument> {
+    read(&text::read(document.as_bytes())?)
+}
+
+fn read(document: &Value) -> Result<Workflow, InvalidDocument> {
+    let workflow = Workflow::read(document)?;
+    for (member, schema) in [("input", &workflow.input_schema), ("output", &workflow.output_schema)]
+    {
+        if schema.as_ref().is_some_and(|schema| !is_of_object(schema)) {
+            return Err(InvalidDocument::Schema { member });
+        }
+    }
+    Ok(workflow)
+}
+
+/// Reads the documents of a source, and says which of them is wrong.
+pub fn read_workflows(
+    source: &SourceId,
+    documents: &[Box<str>],
+) -> Result<Inventory, InvalidDocument> {
+    if MOST < documents.len() {
+        return Err(InvalidDocument::TooMany);
+    }
+    let mut manifests = Vec::with_capacity(documents.len());
+    for (number, document) in documents.iter().enumerate() {
+        let manifest = manifest(document)
+            .map_err(|error| InvalidDocument::Of { number, source: Box::new(error) })?;
+        manifests.push((manifest.name.to_string(), manifest));
+    }
+    Ok(Inventory::new(source.clone(), manifests)?)
+}
+
+pub(crate) async fn discover(
+    source: SourceId,
+    documents: Vec<Box<str>>,
+) -> Result<Found, InvalidDocument> {
+    let operations = documents.len();
+    let inventory = aside(move || read_workflows(&source, &documents)).await?;
+    Ok(Found { inventory, operations })
+}
+
+fn manifest(document: &str) -> Result<Manifest, InvalidDocument> {
+    let document = text::read(document.as_bytes())?;
+    let workflow = read(&document)?;
+    let schema = |said: Option<Value>, member| match said.map(Schema::new) {
+        None => Ok(None),
+        Some(Ok(schema)) => Ok(Some(schema)),
+        Some(Err(_)) => Err(InvalidDocument::Schema { member }),
+    };
+    let input = workflow.input_schema.map(with_type).unwrap_or_else(|| json!({"type": "object"}));
+    let input_schema = schema(Some(input), "input")?;
+    let output_schema = schema(workflow.output_schema.map(with_type), "output")?;
+    Ok(Manifest {
+        description: workflow.summary.unwrap_or_default(),
+        title: workflow.title,
+        method: "POST".into(),
+        path: format!("/workflow/{}", workflow.name).into(),
+        name: workflow.name,
+        tags: workflow.tags,
+        input_schema: input_schema.ok_or(InvalidDocument::Schema { member: "input" })?,
+        output_schema,
+        execution: Execution::Workflow { document: document.to_string().into() },
+        deprecated: false,
+        security: None,
+        extra: BTreeMap::new(),
+    })
+}
+
+fn is_of_object(schema: &Value) -> bool {
+    schema.get("type").is_none_or(|kind| kind == "object")
+}
+
+/// As MCP wants it.
+fn with_type(mut schema: Value) -> Value {
+    if let Value::Object(members) = &mut schema {
+        members.entry("type").or_insert_with(|| "object".into());
+    }
+    schema
+}

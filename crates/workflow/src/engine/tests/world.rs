@@ -1,0 +1,136 @@
+//! Tools and a clock for tests: what is called is written down, and nobody waits.
+
+use std::future::pending;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::{ErrorCode, Failure};
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use crate::{Budget, CallFailed, Clock, Coming, Fault, Surroundings, Tools, Workflow};
+
+/// Who waits for less than this does not wait; the others wait until the tool `slow` was called.
+const SHORT: Duration = Duration::from_secs(60);
+
+pub(super) struct World {
+    pub(super) calls: Mutex<Vec<(String, Value)>>,
+    pub(super) steps: Mutex<Vec<String>>,
+    /// How long each call may take.
+    pub(super) within: Mutex<Vec<Duration>>,
+    /// How often `flaky` fails.
+    pub(super) failures: Mutex<u32>,
+    pub(super) waited: Mutex<Vec<Duration>>,
+    pub(super) budget: Budget,
+    pub(super) time: Duration,
+    elapsed: watch::Sender<Duration>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        Self {
+            calls: Mutex::default(),
+            steps: Mutex::default(),
+            within: Mutex::default(),
+            failures: Mutex::new(2),
+            waited: Mutex::default(),
+            budget: Budget::default(),
+            time: Duration::from_secs(600),
+            elapsed: watch::Sender::new(Duration::ZERO),
+        }
+    }
+
+    pub(super) async fn run(&self, workflow: &Workflow, input: Value) -> Result<Value, Fault> {
+        let (budget, time) = (&self.budget, self.time);
+        let around = Surroundings { tools: self, clock: self, budget, time, id: "run-1" };
+        workflow.run(input, &around).await
+    }
+
+    pub(super) fn called(&self) -> Vec<(String, Value)> {
+        self.calls.lock().unwrap().clone()
+    }
+}
+
+/// A workflow of these tasks.
+pub(super) fn workflow(tasks: Value) -> Workflow {
+    let document = json!({"dsl": "1.0.0", "namespace": "test", "name": "one", "version": "1.0.0"});
+    read(json!({"document": document, "do": tasks}))
+}
+
+pub(super) fn read(document: Value) -> Workflow {
+    Workflow::read(&document).unwrap()
+}
+
+/// What becomes of these tasks.
+pub(super) async fn done(tasks: Value, input: Value) -> Result<Value, Fault> {
+    World::new().run(&workflow(tasks), input).await
+}
+
+fn failed(code: ErrorCode, message: &str, status: Option<u16>) -> CallFailed {
+    CallFailed { failure: Failure::new(code, message, false), status }
+}
+
+impl Tools for World {
+    fn call<'a>(
+        &'a self,
+        tool: &'a str,
+        arguments: Map<String, Value>,
+        within: Duration,
+    ) -> Coming<'a, Result<Value, CallFailed>> {
+        self.within.lock().unwrap().push(within);
+        let arguments = Value::Object(arguments);
+        self.calls.lock().unwrap().push((tool.to_owned(), arguments.clone()));
+        Box::pin(async move {
+            match tool {
+                "echo" => Ok(arguments),
+                "large" => Ok(Value::from("x".repeat(1 << 20))),
+                "broken" => Err(failed(ErrorCode::UpstreamError, "it is down", Some(503))),
+                "slow" => {
+                    self.elapsed.send_modify(|elapsed| *elapsed += Duration::from_secs(3_600));
+                    pending().await
+                }
+                "never" => pending().await,
+                "flaky" => {
+                    let mut failures = self.failures.lock().unwrap();
+                    if *failures == 0 {
+                        return Ok(json!("at last"));
+                    }
+                    *failures -= 1;
+                    Err(failed(ErrorCode::UpstreamError, "not yet", Some(503)))
+                }
+                _ => {
+                    let message = format!("Tool not found: {tool}");
+                    Err(failed(ErrorCode::NotGranted, &message, None))
+                }
+            }
+        })
+    }
+
+    fn began(&self, number: u64, step: &str) {
+        self.steps.lock().unwrap().push(format!("{number} {step}"));
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(1_700_000_000).unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        *self.elapsed.borrow()
+    }
+
+    fn sleep(&self, time: Duration) -> Coming<'_, ()> {
+        if time < SHORT {
+            self.waited.lock().unwrap().push(time);
+            self.elapsed.send_modify(|elapsed| *elapsed += time);
+            return Box::pin(async {});
+        }
+        let until = self.elapsed() + time;
+        let mut elapsed = self.elapsed.subscribe();
+        Box::pin(async move {
+            drop(elapsed.wait_for(|elapsed| until <= *elapsed).await);
+        })
+    }
+}

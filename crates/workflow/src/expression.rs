@@ -1,0 +1,190 @@
+//! A runtime expression of the DSL: jq, compiled once, evaluated within bounds.
+//!
+//! The language is that of `jaq`, without what reaches out of it (files, environment, input, time) and without `def`,
+//! with which a few characters could ask for a stack of any depth. Time and memory are bounded in `datum`.
+
+mod datum;
+pub(crate) mod deep;
+mod functions;
+mod prelude;
+mod tokens;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use jaq_core::data::JustLut;
+use jaq_core::load::parse::Expect;
+use jaq_core::load::{Arena, File, Loader};
+use jaq_core::{Compiler, Ctx, Filter, Vars};
+use serde_json::Value;
+
+use self::datum::{Datum, Stopped};
+
+/// How long an expression may be, in bytes.
+const LONGEST: usize = 4_000;
+
+type Kind = JustLut<Datum>;
+
+/// An expression that was read.
+pub(crate) struct Expression {
+    text: Box<str>,
+    filter: Filter<Kind>,
+    /// The variables it mentions, in the order it wants them.
+    variables: Vec<Box<str>>,
+}
+
+/// Why a text is no expression.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum InvalidExpression {
+    #[error("the expression is longer than {LONGEST} bytes")]
+    TooLong,
+    #[error("the expression is nested too deeply")]
+    TooDeep,
+    #[error("`{word}` is not supported in expressions")]
+    NotSupported { word: String },
+    #[error("this is not jq: expected {expected} at {at}")]
+    Syntax { expected: String, at: String },
+    #[error("there is no {what} `{name}` here")]
+    Unknown { what: &'static str, name: String },
+}
+
+/// Why an expression gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ExpressionError {
+    #[error("{0}")]
+    Failed(String),
+    #[error("it takes too much work")]
+    TooMuchWork,
+    #[error("its result is nested too deeply")]
+    TooDeep,
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Expression").field(&self.text).finish()
+    }
+}
+
+impl Expression {
+    /// Reads an expression that may mention these variables, given without `$`.
+    pub(crate) fn compile(text: &str, known: &[&str]) -> Result<Self, InvalidExpression> {
+        if LONGEST < text.len() {
+            return Err(InvalidExpression::TooLong);
+        }
+        let mentioned = tokens::check(text)?;
+        let known = known.iter().filter(|name| mentioned.variables.contains(**name));
+        let variables: Vec<Box<str>> = known.map(|name| format!("${name}").into()).collect();
+        let arena = Arena::default();
+        let modules = Loader::new(prelude::needed(&mentioned.words))
+            .load(&arena, File { code: text, path: () })
+            .map_err(|errors| wrong(&errors))?;
+        let filter = Compiler::default()
+            .with_funs(functions::all())
+            .with_global_vars(variables.iter().map(|name| &**name))
+            .compile(modules)
+            .map_err(|errors| unknown(&errors))?;
+        Ok(Self { text: text.into(), filter, variables })
+    }
+
+    /// As it was written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it looks at this variable, given without `$`.
+    pub(crate) fn mentions(&self, variable: &str) -> bool {
+        self.variables.iter().any(|name| name.strip_prefix('$') == Some(variable))
+    }
+
+    /// Its first result for an input, null if there is none. `variable` gives the value of a variable, `work` is how
+    /// much may be done and is less by what was.
+    pub(crate) fn evaluate<'v>(
+        &self,
+        input: &Value,
+        variable: impl Fn(&str) -> Option<&'v Value>,
+        work: &mut u64,
+    ) -> Result<Value, ExpressionError> {
+        datum::allow(*work);
+        // Nothing that is seen afterwards was changed meanwhile.
+        let evaluated = catch_unwind(AssertUnwindSafe(|| self.first(input, variable)));
+        *work = datum::left();
+        match evaluated {
+            Ok(result) => result,
+            Err(stopped) => Err(match stopped.downcast_ref() {
+                Some(Stopped::TooMuchWork) => ExpressionError::TooMuchWork,
+                Some(Stopped::TooDeep) => ExpressionError::TooDeep,
+                None => ExpressionError::Failed("it cannot be evaluated".to_owned()),
+            }),
+        }
+    }
+
+    fn first<'v>(
+        &self,
+        input: &Value,
+        variable: impl Fn(&str) -> Option<&'v Value>,
+    ) -> Result<Value, ExpressionError> {
+        let value = |name: &str| variable(name).map_or(Datum::Null, Datum::from_json);
+        let variables = self.variables.iter().filter_map(|name| name.strip_prefix('$')).map(value);
+        let context = Ctx::<Kind>::new(&self.filter.lut, Vars::new(variables));
+        let mut results = self.filter.id.run((context, Datum::from_json(input)));
+        match results.next() {
+            None => Ok(Value::Null),
+            Some(Ok(result)) => Ok(result.to_json()),
+            Some(Err(exception)) => Err(match exception.get_err() {
+                Ok(error) => ExpressionError::Failed(shown(&said(error.into_val()))),
+                Err(_) => ExpressionError::Failed("it ends in the middle".to_owned()),
+            }),
+        }
+    }
+}
+
+fn said(error: Datum) -> String {
+    error.as_str().map_or_else(|| error.to_string(), str::to_owned)
+}
+
+fn unknown(errors: &jaq_core::compile::Errors<&str, ()>) -> InvalidExpression {
+    let first = errors.iter().flat_map(|(_, errors)| errors).next();
+    match first {
+        Some((name, what)) => {
+            let what = match what.as_str() {
+                "filter" => "function",
+                other => other,
+            };
+            InvalidExpression::Unknown { what, name: shown(name) }
+        }
+        None => syntax("something else", ""),
+    }
+}
+
+fn wrong(errors: &jaq_core::load::Errors<&str, ()>) -> InvalidExpression {
+    let Some((_, jaq_core::load::Error::Parse(errors))) = errors.first() else {
+        return syntax("something else", "");
+    };
+    match errors.first() {
+        Some((Expect::Just(_), at)) => syntax("another word or sign", at),
+        Some((expected, at)) => syntax(expected.as_str(), at),
+        None => syntax("something else", ""),
+    }
+}
+
+fn syntax(expected: &str, at: &str) -> InvalidExpression {
+    InvalidExpression::Syntax { expected: expected.to_owned(), at: place(at) }
+}
+
+/// Where something is wrong.
+fn place(at: &str) -> String {
+    if at.is_empty() { "the end".to_owned() } else { format!("`{}`", shown(at)) }
+}
+
+/// The beginning of a text, for messages.
+fn shown(text: &str) -> String {
+    const SHOWN: usize = 200;
+    let mut beginning: String = text.chars().take(SHOWN).collect();
+    if beginning.len() < text.len() {
+        beginning.push('…');
+    }
+    beginning
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! How the interpreter takes values apart, puts them together and changes them.
+
+use std::rc::Rc;
+
+use jaq_core::path::Opt;
+use jaq_core::val::Range;
+use jaq_core::{Error, Exn, ValR, ValX};
+
+use super::{Datum, Failed, List, Object, size_of_text, spend};
+
+impl jaq_core::ValT for Datum {
+    fn from_num(text: &str) -> ValR<Self> {
+        spend(1);
+        if let Ok(whole) = text.parse() {
+            return Ok(Self::Int(whole));
+        }
+        text.parse().map_or_else(|_| Err(Error::str("this is no number")), Self::number)
+    }
+
+    fn from_map<I: IntoIterator<Item = (Self, Self)>>(members: I) -> ValR<Self> {
+        let mut object = Object::default();
+        for (name, value) in members {
+            match name {
+                Self::Text(name) => object.put(name, value),
+                other => return Err(Error::typ(other, "the name of a member")),
+            }
+        }
+        Ok(Self::Object(Rc::new(object)))
+    }
+
+    fn key_values(self) -> Box<dyn Iterator<Item = Result<(Self, Self), Failed>>> {
+        match self {
+            Self::List(list) => {
+                let items = Rc::unwrap_or_clone(list).items.into_iter().enumerate();
+                Box::new(items.map(|(place, item)| Ok((Self::from(place), item))))
+            }
+            Self::Object(object) => {
+                let members = Rc::unwrap_or_clone(object).members.into_iter();
+                Box::new(members.map(|(name, value)| {
+                    spend(1);
+                    Ok((Self::Text(name), value))
+                }))
+            }
+            other => Box::new(std::iter::once(Err(Error::typ(other, "a list or an object")))),
+        }
+    }
+
+    fn values(self) -> Box<dyn Iterator<Item = ValR<Self>>> {
+        match self {
+            Self::List(list) => Box::new(Rc::unwrap_or_clone(list).items.into_iter().map(Ok)),
+            Self::Object(object) => {
+                let members = Rc::unwrap_or_clone(object).members.into_iter();
+                Box::new(members.map(|(_, value)| Ok(value)))
+            }
+            other => Box::new(std::iter::once(Err(Error::typ(other, "a list or an object")))),
+        }
+    }
+
+    fn index(self, index: &Self) -> ValR<Self> {
+        spend(1);
+        match (&self, index) {
+            (Self::Null, _) => Ok(Self::Null),
+            (Self::Object(object), Self::Text(name)) => {
+                Ok(object.members.get(name).cloned().unwrap_or(Self::Null))
+            }
+            (Self::List(list), Self::Int(_) | Self::Float(_)) => {
+                let place = index.place_in(list.items.len());
+                let item = place.and_then(|place| list.items.get(place));
+                Ok(item.cloned().unwrap_or(Self::Null))
+            }
+            (Self::List(_), Self::List(_)) => self.indices(index),
+            (Self::List(_) | Self::Text(_), Self::Object(_)) => match index.said_range() {
+                Some(range) => self.range(range),
+                None => Ok(Self::Null),
+            },
+            _ => Err(Error::index(self, index.clone())),
+        }
+    }
+
+    fn range(self, range: Range<&Self>) -> ValR<Self> {
+        if let Self::Null = self {
+            return Ok(Self::Null);
+        }
+        let (start, end) = self.bounds(range)?;
+        Ok(match self {
+            Self::Text(text) => {
+                let part: String = text.chars().skip(start).take(end - start).collect();
+                Self::text(&part)
+            }
+            Self::List(list) => list.items.iter().skip(start).take(end - start).cloned().collect(),
+            other => other,
+        })
+    }
+
+    fn map_values<'a, I: Iterator<Item = ValX<'a, Self>>>(
+        self,
+        opt: Opt,
+        f: impl Fn(Self) -> I,
+    ) -> ValX<'a, Self> {
+        match self {
+            Self::List(list) => Rc::unwrap_or_clone(list).items.into_iter().flat_map(f).collect(),
+            Self::Object(object) => {
+                let mut changed = Object::default();
+                for (name, value) in Rc::unwrap_or_clone(object).members {
+                    if let Some(value) = f(value).next() {
+                        changed.put(name, value?);
+                    }
+                }
+                Ok(Self::Object(Rc::new(changed)))
+            }
+            other => opt.fail(other, |it| Exn::from(Error::typ(it, "a list or an object"))),
+        }
+    }
+
+    fn map_index<'a, I: Iterator<Item = ValX<'a, Self>>>(
+        self,
+        index: &Self,
+        opt: Opt,
+        f: impl Fn(Self) -> I,
+    ) -> ValX<'a, Self> {
+        if let (Self::List(_) | Self::Text(_), Some(range)) = (&self, index.said_range()) {
+            return self.map_range(range, opt, f);
+        }
+        match (self, index) {
+            // What is not there yet comes to be, as in jq.
+            (Self::Null, Self::Text(_)) => Self::Object(Rc::default()).map_index(index, opt, f),
+            (Self::Null, Self::Int(_)) => Self::List(Rc::default()).map_index(index, opt, f),
+            (Self::Object(mut object), Self::Text(name)) => {
+                let changed = Rc::make_mut(&mut object);
+                match f(changed.lift(name)).next().transpose()? {
+                    Some(new) => changed.put(Rc::clone(name), new),
+                    None => changed.remove(name),
+                }
+                Ok(Self::Object(object))
+            }
+            (Self::List(mut list), Self::Int(place)) => {
+                let length = list.items.len();
+                let place = match *place < 0 {
+                    true => index.place_in(length),
+                    false => usize::try_from(*place).ok(),
+                };
+                let Some(place) = place else {
+                    return opt.fail(Self::List(list), |_| {
+                        Exn::from(Error::str("the place is before the beginning of the list"))
+                    });
+                };
+                let changed = Rc::make_mut(&mut list);
+                let new = f(changed.lift(place)).next().transpose()?;
+                changed.set(place, new);
+                Ok(Self::List(list))
+            }
+            (other, _) => opt.fail(other, |it| Exn::from(Error::index(it, index.clone()))),
+        }
+    }
+
+    fn map_range<'a, I: Iterator<Item = ValX<'a, Self>>>(
+        self,
+        range: Range<&Self>,
+        opt: Opt,
+        f: impl Fn(Self) -> I,
+    ) -> ValX<'a, Self> {
+        let (start, end) = match self.bounds(range) {
+            Ok(bounds) => bounds,
+            Err(error) => return opt.fail(self, |_| Exn::from(error)),
+        };
+        let Self::List(list) = self else {
+            return opt.fail(self, |it| Exn::from(Error::typ(it, "a list")));
+        };
+        let part = list.items.iter().skip(start).take(end - start).cloned().collect();
+        let new = match f(part).next().transpose()? {
+            Some(Self::List(new)) => new,
+            None => Rc::default(),
+            Some(other) => return Err(Error::typ(other, "a list").into()),
+        };
+        let before = list.items.iter().take(start);
+        let after = list.items.iter().skip(end);
+        Ok(before.chain(&new.items).chain(after).cloned().collect())
+    }
+
+    fn as_bool(&self) -> bool {
+        !matches!(self, Self::Null | Self::Bool(false))
+    }
+
+    fn into_string(self) -> Self {
+        match self {
+            Self::Text(_) => self,
+            other => Self::from(other.to_string()),
+        }
+    }
+}
+
+impl Object {
+    /// Takes a value for a moment, so that nobody else holds it while it is changed.
+    fn lift(&mut self, name: &str) -> Datum {
+        let Some(value) = self.members.get_mut(name) else { return Datum::Null };
+        let lifted = std::mem::replace(value, Datum::Null);
+        self.shape.lift(&lifted);
+        lifted
+    }
+
+    fn remove(&mut self, name: &str) {
+        spend(self.members.len() as u64);
+        if let Some(old) = self.members.shift_remove(name) {
+            self.shape.take(&old);
+        }
+    }
+}
+
+impl List {
+    /// Takes an item for a moment, so that nobody else holds it while it is changed.
+    fn lift(&mut self, place: usize) -> Datum {
+        let Some(item) = self.items.get_mut(place) else { return Datum::Null };
+        let lifted = std::mem::replace(item, Datum::Null);
+        self.shape.lift(&lifted);
+        lifted
+    }
+
+    /// Sets an item, or takes it out. What is missing before it becomes null.
+    fn set(&mut self, place: usize, new: Option<Datum>) {
+        match new {
+            None if place < self.items.len() => {
+                spend(self.items.len() as u64);
+                let old = self.items.remove(place);
+                self.shape.take(&old);
+            }
+            None => {}
+            Some(new) => {
+                while self.items.len() <= place {
+                    self.push(Datum::Null);
+                }
+                self.shape.add(&new);
+                if let Some(item) = self.items.get_mut(place) {
+                    let old = std::mem::replace(item, new);
+                    self.shape.take(&old);
+                }
+            }
+        }
+    }
+}
+
+impl jaq_std::ValT for Datum {
+    fn into_seq<S: FromIterator<Self>>(self) -> Result<S, Self> {
+        match self {
+            Self::List(list) => Ok(Rc::unwrap_or_clone(list).items.into_iter().collect()),
+            other => Err(other),
+        }
+    }
+
+    fn is_int(&self) -> bool {
+        matches!(self, Self::Int(_))
+    }
+
+    fn as_isize(&self) -> Option<isize> {
+        match self {
+            Self::Int(whole) => isize::try_from(*whole).ok(),
+            _ => None,
+        }
+    }
+
+    fn as_f64(&self) -> Option<f64> {
+        self.is_number().then(|| self.as_number())
+    }
+
+    fn is_utf8_str(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
+    fn as_bytes(&self) -> Option<&[u8]> {
+        let text = self.as_str()?;
+        // Whoever asks reads all of it.
+        spend(size_of_text(text.len()));
+        Some(text.as_bytes())
+    }
+
+    fn as_sub_str(&self, part: &[u8]) -> Self {
+        Self::text(&String::from_utf8_lossy(part))
+    }
+
+    fn from_utf8_bytes(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
+        Self::text(&String::from_utf8_lossy(bytes.as_ref()))
+    }
+}

@@ -1,0 +1,71 @@
+//! Which of two values comes first, as jq has it.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+use super::{Datum, Object, size_of_text, spend};
+
+impl Ord for Datum {
+    fn cmp(&self, other: &Self) -> Ordering {
+        spend(1);
+        match (self, other) {
+            (Self::Bool(one), Self::Bool(two)) => one.cmp(two),
+            (Self::Int(one), Self::Int(two)) => one.cmp(two),
+            (Self::Int(one), Self::Float(two)) => (*one as f64).total_cmp(two),
+            (Self::Float(one), Self::Int(two)) => one.total_cmp(&(*two as f64)),
+            // Minus zero is zero.
+            (Self::Float(one), Self::Float(two)) => (one + 0.0).total_cmp(&(two + 0.0)),
+            (Self::Text(one), Self::Text(two)) => {
+                spend(size_of_text(one.len().min(two.len())));
+                one.cmp(two)
+            }
+            (Self::List(one), Self::List(two)) => one.items.cmp(&two.items),
+            (Self::Object(one), Self::Object(two)) => {
+                let (one, two) = (one.sorted(), two.sorted());
+                let names = |members: &[(&Rc<str>, &Self)]| {
+                    members.iter().map(|(name, _)| Rc::clone(name)).collect::<Vec<_>>()
+                };
+                let values = |members: Vec<(&'_ Rc<str>, &'_ Self)>| {
+                    members.into_iter().map(|(_, value)| value.clone()).collect::<Vec<_>>()
+                };
+                names(&one).cmp(&names(&two)).then_with(|| values(one).cmp(&values(two)))
+            }
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+impl Object {
+    fn sorted(&self) -> Vec<(&Rc<str>, &Datum)> {
+        spend(2 * self.members.len() as u64);
+        let mut members: Vec<_> = self.members.iter().collect();
+        members.sort_by_key(|(name, _)| *name);
+        members
+    }
+}
+
+impl Datum {
+    /// The order of kinds in jq.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Null => 0,
+            Self::Bool(_) => 1,
+            Self::Int(_) | Self::Float(_) => 2,
+            Self::Text(_) => 3,
+            Self::List(_) => 4,
+            Self::Object(_) => 5,
+        }
+    }
+}
+
+impl PartialOrd for Datum {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Datum {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Datum {}

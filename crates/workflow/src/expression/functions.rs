@@ -1,0 +1,138 @@
+//! The functions of expressions: those of jq's standard library that touch nothing but values.
+
+use jaq_core::box_iter::BoxIter;
+use jaq_core::load::parse::Def;
+use jaq_core::native::{Fun, bome, run, unary, v};
+use jaq_core::{Error, ValR, ValT as _};
+use serde_json::Value;
+
+use super::Kind;
+use super::datum::{Datum, spend};
+
+/// Definitions of the library that need more than values (a clock, a log, the end of the process, numbers that JSON does
+/// not have, another engine for regular expressions), or that are made to go on for ever. `join` is one of our own.
+const LEFT_OUT: [&str; 43] = [
+    "join",
+    "repeat",
+    "while",
+    "until",
+    "combinations/1",
+    "stderr",
+    "debug",
+    "halt",
+    "halt_error",
+    "nan",
+    "infinite",
+    "isnan",
+    "isinfinite",
+    "isfinite",
+    "isnormal",
+    "finites",
+    "normals",
+    "logb",
+    "significand",
+    "pow10",
+    "drem",
+    "nexttoward",
+    "scalb",
+    "gamma",
+    "capture_of_match",
+    "test",
+    "scan_",
+    "match",
+    "capture",
+    "splits",
+    "sub",
+    "gsub",
+    "scan",
+    "todate",
+    "fromdate",
+    "@html",
+    "@htmld",
+    "@uri",
+    "@urid",
+    "@base64",
+    "@base64d",
+    "@sh",
+    "split/2",
+];
+
+/// What is written in jq itself.
+const DEFINED: &str = r#"
+def tonumber: if type == "number" then . elif type == "string" then fromjson | if type == "number" then . else error("this is no number") end else error("this is no number") end;
+def toboolean: if type == "boolean" then . elif . == "true" then true elif . == "false" then false else error("this is no boolean") end;
+def transpose: [range([.[] | length] | max // 0) as $i | [.[][$i]]];
+def in(xs): . as $x | xs | has($x);
+def inside(xs): . as $x | xs | contains($x);
+def index($i): indices($i)[0];
+def rindex($i): indices($i)[-1];
+def @json: tojson;
+"#;
+
+/// All that are written in jq itself.
+pub(super) fn definitions() -> Vec<Def<&'static str>> {
+    let own = jaq_core::load::parse(DEFINED, |parser| parser.defs());
+    let own = own.expect("our own definitions are jq");
+    let library = jaq_core::defs().chain(jaq_std::defs());
+    let library = library.filter(|definition| {
+        let with_arity = format!("{}/{}", definition.name, definition.args.len());
+        !LEFT_OUT.iter().any(|name| *name == definition.name || *name == with_arity)
+    });
+    library.chain(own).collect()
+}
+
+/// All that are not written in jq itself.
+pub(super) fn all() -> impl Iterator<Item = Fun<Kind>> {
+    let others = jaq_core::funs().chain(jaq_std::base_funs());
+    let others = others.filter(|(name, ..)| !matches!(*name, "halt" | "escape_sh"));
+    others.chain(own())
+}
+
+fn own() -> [Fun<Kind>; 7] {
+    [
+        run(("length", v(0), |cv| bome(cv.1.length()))),
+        run(("tojson", v(0), |cv| bome(Ok(Datum::from(cv.1.to_string()))))),
+        run(("fromjson", v(0), |cv| bome(from_json(&cv.1)))),
+        run(("has", v(1), |cv| with(cv, |one, two| one.has(two).map(Datum::from)))),
+        run(("contains", v(1), |cv| with(cv, |one, two| Ok(one.contains(two).into())))),
+        run(("indices", v(1), |cv| with(cv, Datum::indices))),
+        run(("join", v(1), |cv| with(cv, join))),
+    ]
+}
+
+type Results<'a> = BoxIter<'a, jaq_core::ValX<'a, Datum>>;
+
+fn with<'a>(
+    cv: jaq_core::Cv<'a, Kind>,
+    f: impl Fn(&Datum, &Datum) -> ValR<Datum> + 'a,
+) -> Results<'a> {
+    unary(cv, move |one, two| f(&one, &two))
+}
+
+fn from_json(datum: &Datum) -> ValR<Datum> {
+    let Some(text) = datum.as_str() else {
+        return Err(Error::typ(datum.clone(), "a text"));
+    };
+    // A value takes more than its text.
+    spend(text.len() as u64);
+    let value: Value =
+        serde_json::from_str(text).map_err(|_| Error::str("the text is not JSON"))?;
+    Ok(Datum::from_json(&value))
+}
+
+/// In one go: the library adds one text after the other, and copies what is there each time.
+fn join(list: &Datum, by: &Datum) -> ValR<Datum> {
+    let mut joined = String::new();
+    for (place, item) in list.clone().values().enumerate() {
+        let by = by.as_str().ok_or_else(|| Error::typ(by.clone(), "a text"))?;
+        if 0 < place {
+            joined.push_str(by);
+        }
+        match item? {
+            Datum::Null => {}
+            item => joined.push_str(item.into_string().as_str().unwrap_or_default()),
+        }
+        spend(1 + by.len() as u64);
+    }
+    Ok(Datum::from(joined))
+}

@@ -1,0 +1,144 @@
+//! Of the definitions that are written in jq, those that an expression needs: each takes memory and time.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use jaq_core::load::lex::StrPart;
+use jaq_core::load::parse::{BinaryOp, Def, Pattern, Term};
+use jaq_core::path::Part;
+
+use super::functions;
+
+type Text = &'static str;
+
+/// A definition, and what it calls.
+struct Known {
+    definition: Def<Text>,
+    calls: BTreeSet<Text>,
+}
+
+static ALL: LazyLock<Vec<Known>> = LazyLock::new(|| {
+    let known = |definition: Def<Text>| {
+        let mut calls = BTreeSet::new();
+        collect(&definition.body, &mut calls);
+        Known { definition, calls }
+    };
+    functions::definitions().into_iter().map(known).collect()
+});
+
+/// What whoever says these words needs, in the order of the library.
+pub(super) fn needed(words: &BTreeSet<&str>) -> Vec<Def<Text>> {
+    let mut wanted: BTreeSet<&str> = words.clone();
+    // A definition calls only those before it, and itself.
+    for known in ALL.iter().rev() {
+        if wanted.contains(known.definition.name) {
+            wanted.extend(&known.calls);
+        }
+    }
+    let found = ALL.iter().filter(|known| wanted.contains(known.definition.name));
+    found.map(|known| known.definition.clone()).collect()
+}
+
+/// The functions that a term calls.
+fn collect(term: &Term<Text>, calls: &mut BTreeSet<Text>) {
+    let mut each = |terms: &[&Term<Text>]| terms.iter().for_each(|term| collect(term, calls));
+    match term {
+        Term::Id | Term::Recurse | Term::Num(_) | Term::Break(_) | Term::Var(_) => {}
+        Term::Call(name, arguments) => {
+            arguments.iter().for_each(|argument| collect(argument, calls));
+            calls.insert(name);
+        }
+        Term::Str(format, parts) => {
+            for part in parts {
+                if let StrPart::Term(term) = part {
+                    collect(term, calls);
+                }
+            }
+            calls.extend(format);
+        }
+        Term::Arr(inside) => inside.iter().for_each(|term| collect(term, calls)),
+        Term::Obj(members) => {
+            for (name, value) in members {
+                collect(name, calls);
+                value.iter().for_each(|value| collect(value, calls));
+            }
+        }
+        Term::Neg(inside) | Term::Label(_, inside) => each(&[inside]),
+        Term::BinOp(left, operator, right) => {
+            each(&[left, right]);
+            if let BinaryOp::Pipe(Some(pattern)) = operator {
+                collect_in(pattern, calls);
+            }
+        }
+        Term::Fold(_, over, pattern, arguments) => {
+            each(&[over]);
+            collect_in(pattern, calls);
+            arguments.iter().for_each(|argument| collect(argument, calls));
+        }
+        Term::TryCatch(tried, caught) => {
+            each(&[tried]);
+            caught.iter().for_each(|caught| collect(caught, calls));
+        }
+        Term::IfThenElse(cases, otherwise) => {
+            for (condition, then) in cases {
+                collect(condition, calls);
+                collect(then, calls);
+            }
+            otherwise.iter().for_each(|otherwise| collect(otherwise, calls));
+        }
+        Term::Def(definitions, rest) => {
+            definitions.iter().for_each(|definition| collect(&definition.body, calls));
+            collect(rest, calls);
+        }
+        Term::Path(of, path) => {
+            each(&[of]);
+            for (part, _) in &path.0 {
+                match part {
+                    Part::Index(index) => collect(index, calls),
+                    Part::Range(from, to) => {
+                        from.iter().chain(to).for_each(|bound| collect(bound, calls));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn collect_in(pattern: &Pattern<Text>, calls: &mut BTreeSet<Text>) {
+    match pattern {
+        Pattern::Var(_) => {}
+        Pattern::Arr(items) => items.iter().for_each(|item| collect_in(item, calls)),
+        Pattern::Obj(members) => {
+            for (name, member) in members {
+                collect(name, calls);
+                collect_in(member, calls);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Expression;
+    use super::*;
+
+    #[test]
+    fn every_definition_brings_all_that_it_needs() {
+        assert!(60 < ALL.len(), "{}", ALL.len());
+        for Known { definition, .. } in ALL.iter() {
+            let arguments = vec!["."; definition.args.len()].join("; ");
+            let text = match definition.args.is_empty() {
+                true => definition.name.to_owned(),
+                false => format!("{}({arguments})", definition.name),
+            };
+            assert!(Expression::compile(&text, &[]).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_calls_nothing_brings_nothing() {
+        assert!(needed(&BTreeSet::new()).is_empty());
+        let names: Vec<_> = needed(&["map"].into()).iter().map(|it| it.name).collect();
+        assert_eq!(names, ["map"]);
+    }
+}

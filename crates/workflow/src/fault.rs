@@ -1,0 +1,120 @@
+//! Why a workflow ended: an error of the DSL (RFC 7807), which a `try` may catch.
+
+use model::{ErrorCode, Failure};
+use serde_json::{Map, Value};
+
+/// What standard types of errors begin with.
+const STANDARD: &str = "https://serverlessworkflow.io/spec/1.0.0/errors/";
+
+/// An error on its way up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// A URI.
+    pub kind: String,
+    /// Like one of HTTP.
+    pub status: u16,
+    /// In a few words.
+    pub title: String,
+    /// In more of them.
+    pub detail: Option<String>,
+    /// The step that it comes from.
+    pub instance: String,
+    /// What a tool said, if it was one.
+    pub failure: Option<Box<Failure>>,
+    /// A bound was reached: no `try` catches that.
+    pub is_final: bool,
+}
+
+/// Why a tool failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallFailed {
+    /// In our own words.
+    pub failure: Failure,
+    /// The upstream's, if it said one.
+    pub status: Option<u16>,
+}
+
+impl Fault {
+    pub(crate) fn standard(word: &str, status: u16, title: impl Into<String>, at: &str) -> Self {
+        Self {
+            kind: format!("{STANDARD}{word}"),
+            status,
+            title: title.into(),
+            detail: None,
+            instance: at.to_owned(),
+            failure: None,
+            is_final: false,
+        }
+    }
+
+    /// Nothing goes on after this one.
+    pub(crate) fn bound(what: &str, at: &str) -> Self {
+        Self {
+            is_final: true,
+            ..Self::standard("runtime", 500, format!("the workflow {what}"), at)
+        }
+    }
+
+    pub(crate) fn expression(why: &str, at: &str) -> Self {
+        let title = "an expression could not be evaluated";
+        Self { detail: Some(why.to_owned()), ..Self::standard("expression", 400, title, at) }
+    }
+
+    pub(crate) fn timeout(at: &str) -> Self {
+        Self::standard("timeout", 408, "the task took longer than its timeout", at)
+    }
+
+    /// What became of a call.
+    pub(crate) fn of_call(failed: CallFailed, at: &str) -> Self {
+        let (word, status) = standard_of(failed.failure.code);
+        let title = failed.failure.message.clone();
+        let status = failed.status.unwrap_or(status);
+        Self { failure: Some(Box::new(failed.failure)), ..Self::standard(word, status, title, at) }
+    }
+
+    /// As expressions see it.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut members = Map::new();
+        members.insert("type".to_owned(), self.kind.clone().into());
+        members.insert("status".to_owned(), self.status.into());
+        members.insert("title".to_owned(), self.title.clone().into());
+        if let Some(detail) = &self.detail {
+            members.insert("detail".to_owned(), detail.clone().into());
+        }
+        members.insert("instance".to_owned(), self.instance.clone().into());
+        Value::Object(members)
+    }
+
+    /// For whoever called the workflow.
+    pub fn into_failure(self) -> Failure {
+        let detail = self.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+        let message = format!("{}{detail} (at {})", self.title, self.instance);
+        match self.failure {
+            Some(failure) => Failure { message, ..*failure },
+            None if self.status == 408 => Failure::new(ErrorCode::UpstreamTimeout, message, true),
+            None => Failure::new(ErrorCode::BuiltinError, message, false),
+        }
+    }
+}
+
+/// The standard type that fits best, and its status.
+fn standard_of(code: ErrorCode) -> (&'static str, u16) {
+    match code {
+        ErrorCode::ValidationError => ("validation", 400),
+        // Not granted and not there are the same to whoever calls.
+        ErrorCode::NotGranted => ("configuration", 404),
+        ErrorCode::InsufficientScope => ("authorization", 403),
+        ErrorCode::TokenExchangeFailed | ErrorCode::ClientCredentialsFailed => {
+            ("authentication", 401)
+        }
+        ErrorCode::UpstreamTimeout | ErrorCode::PollTimeout => ("timeout", 408),
+        ErrorCode::RateLimited => ("communication", 429),
+        ErrorCode::CircuitOpen => ("communication", 503),
+        ErrorCode::UpstreamConnectionError | ErrorCode::UpstreamError | ErrorCode::PollFailed => {
+            ("communication", 500)
+        }
+        ErrorCode::TemplateError | ErrorCode::BuiltinError | ErrorCode::InternalError => {
+            ("runtime", 500)
+        }
+    }
+}

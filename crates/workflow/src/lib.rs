@@ -1,0 +1,22 @@
+//! Workflows: a document of the CNCF Serverless Workflow DSL 1.0 → steps that call tools.
+//!
+//! Pure: tools and time are handed in, and nothing is opened, started or spawned but threads to evaluate on.
+
+#![warn(missing_docs)]
+
+mod budget;
+mod document;
+mod engine;
+mod expression;
+mod fault;
+mod mermaid;
+mod plan;
+mod read;
+mod template;
+
+pub use self::budget::{Budget, DATA, ITERATIONS, STEPS, WORK};
+pub use self::document::Workflow;
+pub use self::engine::{Clock, Coming, Surroundings, Tools};
+pub use self::fault::{CallFailed, Fault};
+pub use self::plan::{Plan, Planned};
+pub use self::read::{InvalidWorkflow, Problem};
