@@ -138,7 +138,7 @@ async fn a_refresh_whose_process_ended_is_carried_out_by_another() {
 #[tokio::test(start_paused = true)]
 async fn declared_tools_are_left_alone() {
     let world = World::new().await;
-    for kind in ["builtin", "custom", "workflow"] {
+    for kind in ["custom", "workflow"] {
         let settings = json!({"kind": kind});
         let profile = profile(json!({"name": kind, "settings": settings, "refresh_every": 1}));
         world.execute(kind, SourceCommand::Register(profile)).await;

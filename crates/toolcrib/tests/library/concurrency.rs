@@ -25,7 +25,7 @@ async fn threads_register_search_and_call_at_once_and_each_name_is_taken_once() 
             let first = move || std::future::ready(format!("{thread}"));
             taken += usize::from(registry.register_tool(tool, first, &[]).is_ok());
             let view = crib.anyone();
-            assert!(view.search(&name, 1).iter().all(|hit| hit.tool.name() == name));
+            assert!(block_on(view.search(&name, 1)).iter().all(|hit| hit.tool.name() == name));
             let outcome = block_on(view.call(&name, Map::new())).unwrap();
             assert!(outcome.error.is_none(), "{outcome:?}");
         }

@@ -156,7 +156,7 @@ async fn a_list_is_asked_for_once_and_never_tool_by_tool() {
     let crib = crib(&Registry::of(provider.clone())).await;
     for _ in 0..10 {
         assert_eq!(crib.anyone().list().len(), 100);
-        assert_eq!(crib.anyone().search("tool", 100).len(), 100);
+        assert_eq!(crib.anyone().search("tool", 100).await.len(), 100);
     }
     assert_eq!(provider.listed.load(Ordering::Relaxed), 1);
     assert_eq!(provider.got.load(Ordering::Relaxed), 0);

@@ -56,6 +56,6 @@ async fn searchable_tools_of_one_request_bring_them_too() {
     own.register_tool(mine, || async { "mine" }, &[]).unwrap();
     let view = crib.anyone().with_provider(std::sync::Arc::new(own));
     assert_eq!(names(&view), ["tool_search", "execute_tool"]);
-    assert_eq!(view.search("mine", 10)[0].score, 1.0);
-    assert!(crib.anyone().search("mine", 10).is_empty());
+    assert_eq!(view.search("mine", 10).await[0].score, 1.0);
+    assert!(crib.anyone().search("mine", 10).await.is_empty());
 }

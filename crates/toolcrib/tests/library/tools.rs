@@ -107,7 +107,7 @@ async fn what_is_registered_is_listed_searched_and_called_in_process() {
     registry.register_tool(tool("send_email"), send, &["smtp"]).unwrap();
     let view = crib.anyone();
     assert_eq!(view.list()[0].name(), "send_email");
-    assert_eq!(view.search("smtp", 5)[0].score, 0.85);
+    assert_eq!(view.search("smtp", 5).await[0].score, 0.85);
     let outcome = view.call("send_email", object(json!({"to": "a@b.c"}))).await.unwrap();
     assert_eq!(json!(outcome.content[0]), json!({"type": "text", "text": "sent to a@b.c about "}));
 }

@@ -4,20 +4,20 @@
 //! deep inside each other: one that calls itself ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use catalog::source::Source;
 use jiff::Timestamp;
 use model::{Content, ErrorCode, Failure, Outcome, ToolId};
 use serde_json::{Map, Value};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use workflow::{Budget, CallFailed, Clock, Coming, Surroundings, Tools};
 
 use super::told;
 use crate::call::{CallContext, Progress};
-use crate::gates::{Verdict, Wish};
+use crate::gates::Verdict;
 use crate::seal::random;
-use crate::upstreams::number;
 use crate::view::ready::WorkflowReady;
 use crate::view::{AgentView, NotFound, ViewedTool};
 
@@ -61,7 +61,7 @@ impl AgentView {
             }
         };
         let pass = match &self.within {
-            None => Some(self.crib.gates().enter(self.wish(source, id, time)).await?),
+            None => Some(self.enter(source, Some(id)).await?),
             // One that waits for a place while it holds one might wait for ever.
             Some(_) => None,
         };
@@ -77,12 +77,6 @@ impl AgentView {
         }
         let result = ran.map_err(workflow::Fault::into_failure)?;
         Ok(told(id.clone(), start, Some(result), Vec::new(), None))
-    }
-
-    fn wish<'a>(&self, source: &'a Source, id: &'a ToolId, time: Duration) -> Wish<'a> {
-        let until = Some(tokio::time::Instant::now() + time);
-        let (limits, agent) = (&source.profile.limits, number(&self.agent));
-        Wish { source: &source.id, limits, tool: Some(id), agent, until }
     }
 }
 
