@@ -3,7 +3,8 @@
 //! is refused asks again at once, so that next to nothing of the processor would be left for those who are let in. Who
 //! waits asks for nothing else meanwhile.
 //!
-//! What tells is how late a task runs that only looks at the clock: everything that is ready to run stands before it.
+//! What tells is that the threads of the runtime are never idle. Then fewer calls at a time do no harm; and when there is
+//! time, there are more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -13,22 +14,23 @@ use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::Response;
+use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, timeout};
 
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(5);
-/// Whoever is later than this, again and again, is not late by chance.
-const LATE: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(20);
+/// Whoever is busy for this share of the time, again and again, has no time left; and for this one, it has.
+const BUSY: f64 = 0.95;
 const AGAIN: usize = 3;
-/// There is time for more.
-const IN_TIME: Duration = Duration::from_millis(2);
+const IN_TIME: f64 = 0.85;
 /// After so many looks at which nobody waited, all is well again.
-const WELL: usize = 100;
-/// Fewer calls than this are never too many: it may be somebody else who keeps the machine busy.
+const WELL: usize = 25;
+/// Fewer calls than this are never too many.
 const FEW: usize = 128;
-/// More than this do not wait: about as many as there may be connections.
+/// More than this do not wait, about as many as there may be connections; and none for longer.
 const MAY_WAIT: usize = 16_384;
+const LONGEST: Duration = Duration::from_secs(30);
 /// More than there can be connections.
 const ALL: usize = Semaphore::MAX_PERMITS / 2;
 
@@ -76,27 +78,27 @@ impl Default for Pressure {
 impl Pressure {
     /// Looks for as long as it is polled.
     pub(super) async fn watch(self: Arc<Self>) {
-        let (mut late, mut well) = (0, 0);
+        let mut workers = Workers::here();
+        let (mut busy, mut well) = (0, 0);
         loop {
-            let due = Instant::now() + LOOK;
-            sleep_until(due).await;
-            let by = due.elapsed();
-            late = if LATE < by { late + 1 } else { 0 };
+            sleep(LOOK).await;
+            let share = workers.busy_share();
+            busy = if BUSY <= share { busy + 1 } else { 0 };
             let waiting = self.waiting.load(Relaxed);
             well = if waiting == 0 { well + 1 } else { 0 };
             let wanted = self.wanted.load(Relaxed);
             match self.is_open() {
-                true if AGAIN <= late => {
+                true if AGAIN <= busy && FEW < self.under_way() => {
                     tracing::warn!("more calls come than can be done: some have to wait");
                     self.limit(self.under_way() / 2);
                 }
                 true => {}
-                false if AGAIN <= late => self.limit(wanted / 8 * 7),
+                false if BUSY <= share => self.limit(wanted / 8 * 7),
                 false if WELL <= well => {
                     tracing::info!("no call has to wait any more");
                     self.limit(ALL);
                 }
-                false if waiting != 0 && by < IN_TIME => self.limit(wanted + wanted / 16),
+                false if waiting != 0 && share < IN_TIME => self.limit(wanted + wanted / 8),
                 false => {}
             }
         }
@@ -114,10 +116,13 @@ impl Pressure {
         if MAY_WAIT < self.waiting.load(Relaxed) {
             return Entered::Refused;
         }
-        let place = Arc::clone(&self.places).acquire_owned().await;
+        let place = timeout(LONGEST, Arc::clone(&self.places).acquire_owned()).await;
         drop(waits);
-        // The places are never closed.
-        place.map_or(Entered::Refused, |place| self.under_way_at(place))
+        match place {
+            Ok(Ok(place)) => self.under_way_at(place),
+            // It took too long; the places are never closed.
+            Err(_) | Ok(Err(_)) => Entered::Refused,
+        }
     }
 
     fn under_way_at(self: &Arc<Self>, place: OwnedSemaphorePermit) -> Entered {
@@ -164,6 +169,33 @@ impl Drop for UnderWay {
             place.forget();
         }
     }
+}
+
+/// The threads of the runtime.
+struct Workers {
+    metrics: RuntimeMetrics,
+    seen_at: Instant,
+    busy: Duration,
+}
+
+impl Workers {
+    fn here() -> Self {
+        let metrics = Handle::current().metrics();
+        Self { busy: busy(&metrics), metrics, seen_at: Instant::now() }
+    }
+
+    /// For which share of the time they had something to do since the last look.
+    fn busy_share(&mut self) -> f64 {
+        let (now, busy) = (Instant::now(), busy(&self.metrics));
+        let time = (now - self.seen_at).mul_f64(self.metrics.num_workers() as f64);
+        let share = (busy - self.busy).div_duration_f64(time);
+        (self.seen_at, self.busy) = (now, busy);
+        share
+    }
+}
+
+fn busy(metrics: &RuntimeMetrics) -> Duration {
+    (0..metrics.num_workers()).map(|worker| metrics.worker_total_busy_duration(worker)).sum()
 }
 
 impl<'a> Waits<'a> {
@@ -220,8 +252,8 @@ mod tests {
         matches!(entered, Some(Entered::In(_)))
     }
 
-    #[test]
-    fn calls_wait_when_there_are_many_and_go_on_one_after_the_other() {
+    #[tokio::test]
+    async fn calls_wait_when_there_are_many_and_go_on_one_after_the_other() {
         let pressure = Arc::new(Pressure::default());
         let call = request(Method::POST, "/mcp");
         let mut under_way: Vec<_> = (0..2 * FEW).map(|_| at_once(&pressure, &call)).collect();
@@ -247,8 +279,8 @@ mod tests {
         assert_eq!(pressure.waiting.load(Relaxed), 0);
     }
 
-    #[test]
-    fn when_very_many_wait_others_are_refused_at_once() {
+    #[tokio::test]
+    async fn when_very_many_wait_others_are_refused_at_once() {
         let pressure = Arc::new(Pressure::default());
         let call = request(Method::POST, "/mcp");
         pressure.limit(FEW);
@@ -263,28 +295,46 @@ mod tests {
         drop(under_way);
     }
 
-    #[test]
-    fn whoever_is_late_again_and_again_is_under_pressure_until_nobody_waits() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_for_ever() {
         let pressure = Arc::new(Pressure::default());
-        runtime.spawn(Arc::clone(&pressure).watch());
-        let work = async |milliseconds| {
-            for _ in 0..2 * AGAIN {
-                std::thread::sleep(Duration::from_millis(milliseconds));
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        runtime.block_on(work(40));
-        assert!(!pressure.is_open());
-        // Other work on the machine may make it late now and then.
-        let is_over = async {
-            while !pressure.is_open() {
-                tokio::time::sleep(LOOK).await;
-            }
-        };
-        runtime
-            .block_on(async { tokio::time::timeout(Duration::from_secs(60), is_over).await })
+        let call = request(Method::POST, "/mcp");
+        pressure.limit(FEW);
+        let under_way: Vec<_> = (0..FEW).map(|_| at_once(&pressure, &call)).collect();
+        assert!(matches!(pressure.enter(&call).await, Entered::Refused));
+        drop(under_way);
+    }
+
+    #[test]
+    fn whoever_is_never_idle_is_under_pressure_until_nobody_waits() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
             .unwrap();
+        let pressure = Arc::new(Pressure::default());
+        let call = request(Method::POST, "/mcp");
+        let under_way: Vec<_> = (0..2 * FEW).map(|_| at_once(&pressure, &call)).collect();
+        runtime.spawn(Arc::clone(&pressure).watch());
+        let becomes = |is_open| {
+            let by = std::time::Instant::now() + Duration::from_secs(60);
+            while pressure.is_open() != is_open {
+                assert!(std::time::Instant::now() < by, "{is_open}");
+                std::thread::sleep(LOOK);
+            }
+        };
+        std::thread::sleep(LOOK * 10);
+        assert!(pressure.is_open(), "there are many, and they wait for others");
+        let works = runtime.spawn(async {
+            loop {
+                std::thread::sleep(Duration::from_millis(1));
+                tokio::task::yield_now().await;
+            }
+        });
+        becomes(false);
+        works.abort();
+        becomes(true);
+        drop(under_way);
     }
 
     #[test]

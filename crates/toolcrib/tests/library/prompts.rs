@@ -84,9 +84,9 @@ async fn a_prompt_may_be_answered_by_code_which_may_fail_or_panic() {
     let result = got(&registry, "coded", json!({"n": "1"})).await.unwrap();
     assert_eq!(result["messages"][0]["content"]["text"], r#"Some("1")"#);
     let failed = got(&registry, "coded", json!({"n": "fail"})).await.unwrap_err();
-    assert_eq!(failed, r#"Failed("it is too late")"#);
+    assert!(failed.contains("it is too late"), "{failed}");
     let panicked = got(&registry, "coded", json!({"n": "panic"})).await.unwrap_err();
-    assert_eq!(panicked, r#"Failed("it panicked")"#);
+    assert!(panicked.contains("it panicked"), "{panicked}");
 }
 
 #[tokio::test]
