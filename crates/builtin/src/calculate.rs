@@ -17,7 +17,7 @@ pub(crate) static CALCULATE: Builtin = Builtin {
     example: r#"{"expression": "(12.50 * 3 - 2) / 4"}"#,
     reaches_out: false,
     input: schema::<Arguments>,
-    work: Work::Here(|arguments, _| calculate(&read(arguments)?)),
+    work: Work::Long(|arguments| calculate(&read(arguments)?)),
 };
 
 #[derive(Deserialize, JsonSchema)]

@@ -18,7 +18,7 @@ pub(crate) static ENCODE: Builtin = Builtin {
     example: r#"{"text": "Grüße!", "as": "base64"}"#,
     reaches_out: false,
     input: schema::<Encode>,
-    work: Work::Here(|arguments, _| encode(&read(arguments)?)),
+    work: Work::Quick(|arguments, _| encode(&read(arguments)?)),
 };
 
 pub(crate) static DECODE: Builtin = Builtin {
@@ -28,7 +28,7 @@ pub(crate) static DECODE: Builtin = Builtin {
     example: r#"{"encoded": "R3LDvMOfZSE=", "from": "base64"}"#,
     reaches_out: false,
     input: schema::<Decode>,
-    work: Work::Here(|arguments, _| decode(&read(arguments)?)),
+    work: Work::Quick(|arguments, _| decode(&read(arguments)?)),
 };
 
 #[derive(Deserialize, JsonSchema)]

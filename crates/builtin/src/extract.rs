@@ -16,16 +16,20 @@ pub(crate) static REGEX_EXTRACT: Builtin = Builtin {
     example: r#"{"text": "order 4711, order 4712", "pattern": "order (?<id>[0-9]+)"}"#,
     reaches_out: false,
     input: schema::<Arguments>,
-    work: Work::Here(|arguments, _| extract(&read(arguments)?)),
+    work: Work::Long(|arguments| extract(&read(arguments)?)),
 };
 
-/// The longest text and the longest pattern, in bytes, and what a compiled one may take.
-const TEXT: usize = 1 << 20;
+/// The longest text and the longest pattern, in bytes.
+const TEXT: usize = 256 << 10;
 const PATTERN: usize = 1_000;
+/// A search takes at most as long as text and compiled pattern are, in bytes, multiplied: a second or two for this. In a
+/// long text, only smaller patterns are looked for.
+const WORK: usize = 1 << 34;
 const COMPILED: usize = 1 << 20;
 const MATCHES: usize = 1_000;
-/// All matches together may take longer than one of them.
+/// All matches together may take longer than one of them, and say more than the text: groups may stand inside each other.
 const TIME: Duration = Duration::from_millis(500);
+const TOLD: usize = 1 << 20;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -55,18 +59,23 @@ fn extract(arguments: &Arguments) -> Given {
     }
     let regex = RegexBuilder::new(pattern)
         .case_insensitive(*ignore_case)
-        .size_limit(COMPILED)
+        .size_limit(COMPILED.min(WORK / text.len().max(1)))
         .dfa_size_limit(COMPILED)
         .build()
         .map_err(|error| format!("the pattern cannot be used: {error}"))?;
     let (start, most) = (Instant::now(), (*max_matches).clamp(1, MATCHES));
-    let (mut found, mut is_all) = (Vec::new(), true);
+    let (mut found, mut told, mut is_all) = (Vec::new(), 0, true);
     for captures in regex.captures_iter(text) {
-        if found.len() == most || TIME < start.elapsed() {
+        if found.len() == most {
             is_all = false;
             break;
         }
+        told += captures.iter().flatten().map(|group| group.len()).sum::<usize>();
         found.push(shown(&regex, &captures));
+        if TIME < start.elapsed() || TOLD < told {
+            is_all = false;
+            break;
+        }
     }
     Ok(json!({ "matches": found, "all": is_all }))
 }

@@ -12,7 +12,7 @@ use crate::{Builtin, Given, Work, schema};
 pub(crate) static FETCH_URL: Builtin = Builtin {
     name: "fetch_url",
     title: "Fetch a page",
-    description: "Fetches a text from the web by GET: a page, a JSON document, a file. Only public addresses, and those that the operator allows.",
+    description: "Fetches a text from the web by GET: a page, a JSON document, a file. Only public addresses, and those that an admin opened for it.",
     example: r#"{"url": "https://example.com/"}"#,
     reaches_out: true,
     input: schema::<Arguments>,
@@ -49,7 +49,7 @@ pub(crate) async fn fetch(arguments: Arguments, client: &HttpClient) -> Given {
     if !url.username().is_empty() || url.password().is_some() {
         return Err("an address with a name or a password in it is not fetched".to_owned());
     }
-    let answer = client.get_document(&url, LIMITS).await.map_err(|error| error.to_string())?;
+    let answer = client.get_page(&url, LIMITS).await.map_err(|error| error.to_string())?;
     let content_type = answer.content_type().unwrap_or_default().to_owned();
     let Ok(text) = String::from_utf8(answer.body) else {
         return Err(format!("what is there is no text (`{content_type}`)"));

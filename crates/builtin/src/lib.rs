@@ -13,6 +13,8 @@ mod unique;
 mod validate;
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::thread;
 
 use jiff::Timestamp;
 use model::{Execution, Inventory, InventoryError, Manifest, RawJson, Schema, SourceId};
@@ -20,10 +22,16 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
 use upstream::http::HttpClient;
 
-/// Arguments with more text than this may take a while.
+/// What takes time that grows with the arguments is done at once if these have no more text than this.
 const SMALL: usize = 4 << 10;
+/// What may take long is done by a few threads, so that it never takes the whole machine.
+static THREADS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    Arc::new(Semaphore::new((cores / 2).max(1)))
+});
 
 /// What a tool gives: an object, or why not, for the model to read.
 type Given = Result<Value, String>;
@@ -45,8 +53,10 @@ pub struct Builtin {
 }
 
 enum Work {
-    /// Nothing but arguments and time.
-    Here(fn(Map<String, Value>, Timestamp) -> Given),
+    /// In a time that grows with the arguments.
+    Quick(fn(Map<String, Value>, Timestamp) -> Given),
+    /// Short arguments may ask for much.
+    Long(fn(Map<String, Value>) -> Given),
     Fetch,
 }
 
@@ -115,14 +125,24 @@ impl Builtin {
     ) -> Given {
         match self.work {
             Work::Fetch => fetch::fetch(read(arguments)?, client).await,
-            Work::Here(work) if arguments.values().map(texts).sum::<usize>() <= SMALL => {
+            Work::Quick(work) if arguments.values().map(texts).sum::<usize>() <= SMALL => {
                 work(arguments, now)
             }
-            Work::Here(work) => tokio::task::spawn_blocking(move || work(arguments, now))
-                .await
-                .unwrap_or_else(|_| Err("it failed inside".to_owned())),
+            Work::Quick(work) => aside(move || work(arguments, now)).await,
+            Work::Long(work) => aside(move || work(arguments)).await,
         }
     }
+}
+
+/// Does work that may go on after nobody waits for it any more; its thread is taken until then.
+async fn aside(work: impl FnOnce() -> Given + Send + 'static) -> Given {
+    let thread = Arc::clone(&THREADS).acquire_owned().await;
+    let done = tokio::task::spawn_blocking(move || {
+        let given = work();
+        drop(thread);
+        given
+    });
+    done.await.unwrap_or_else(|_| Err("it failed inside".to_owned()))
 }
 
 /// How much text there is to look at.

@@ -14,8 +14,11 @@ pub(crate) static JSON_QUERY: Builtin = Builtin {
     example: r#"{"json": {"orders": [{"id": 1, "open": true}, {"id": 2, "open": false}]}, "query": "orders[?open].id"}"#,
     reaches_out: false,
     input: schema::<Arguments>,
-    work: Work::Here(|arguments, _| query(&read(arguments)?)),
+    work: Work::Long(|arguments| query(&read(arguments)?)),
 };
+
+/// What a query may copy, in bytes.
+const WORK: usize = 8 << 20;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +42,7 @@ fn query(arguments: &Arguments) -> Given {
         }
         value => value,
     };
-    let found = query.apply(value).map_err(|error| format!("the query failed: {error}"))?;
+    let found =
+        query.apply_within(value, WORK).map_err(|error| format!("the query failed: {error}"))?;
     Ok(json!({ "result": found }))
 }

@@ -13,7 +13,7 @@ pub(crate) static TEXT_STATISTICS: Builtin = Builtin {
     example: r#"{"text": "One line.\nAnother one!"}"#,
     reaches_out: false,
     input: schema::<Arguments>,
-    work: Work::Here(|arguments, _| statistics(&read(arguments)?)),
+    work: Work::Quick(|arguments, _| statistics(&read(arguments)?)),
 };
 
 #[derive(Deserialize, JsonSchema)]

@@ -110,13 +110,54 @@ async fn a_pattern_finds_its_groups() {
 
 #[tokio::test]
 async fn no_pattern_takes_for_ever() {
-    let text = "a".repeat(1 << 20);
-    for pattern in ["(a*)*b", "(a|aa)+$", ".*?.*?.*?b|a", "(?:a?){30}a{30}"] {
+    let mut number = 1_u32;
+    let mut random = || {
+        number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if number >> 31 == 0 { 'a' } else { 'b' }
+    };
+    let text: String = (0..256 << 10).map(|_| random()).collect();
+    for pattern in ["(a*)*c", "(a|aa)+$", ".*?.*?.*?c|a", "(?:a?){30}a{30}", "[ab]*a[ab]{900}c"] {
+        let start = std::time::Instant::now();
         let found = call("regex_extract", json!({"text": text, "pattern": pattern})).await;
         assert!(found.unwrap()["matches"].is_array(), "{pattern}");
+        assert!(start.elapsed().as_secs() < 60, "{pattern}");
+    }
+    for pattern in ["[ab]*a[ab]{1500}c", "[ab]*a[ab]{6000}c"] {
+        let error = call("regex_extract", json!({"text": text, "pattern": pattern})).await;
+        assert!(error.unwrap_err().contains("cannot be used"), "{pattern}");
     }
     let longer = format!("{text}a");
     assert!(call("regex_extract", json!({"text": longer, "pattern": "a"})).await.is_err());
+}
+
+#[tokio::test]
+async fn groups_inside_each_other_do_not_tell_a_text_again_and_again() {
+    let (text, pattern) =
+        ("a".repeat(200 << 10), format!("{}a+{}", "(".repeat(40), ")".repeat(40)));
+    let found = given("regex_extract", json!({"text": text, "pattern": pattern})).await;
+    assert_eq!(found["matches"].as_array().unwrap().len(), 1, "what was found is told");
+    let many = given(
+        "regex_extract",
+        json!({"text": "a ".repeat(100_000), "pattern": "((((a))))", "max_matches": 1000}),
+    )
+    .await;
+    assert_eq!(many["all"], false);
+}
+
+#[tokio::test]
+async fn short_questions_do_not_ask_for_much() {
+    let doubled = "[@,@]|".to_owned() + &"[@,@][]|".repeat(16);
+    let query = format!("{doubled}map(&`\"{}\"`,@)", "x".repeat(1_500));
+    let error = call("json_query", json!({"json": 0, "query": query})).await.unwrap_err();
+    assert!(error.contains("too much work"), "{error}");
+    let (values, items): (Vec<_>, Vec<_>) = ((0..4_000).collect(), (0..40_000).collect());
+    let schema = json!({"items": {"enum": values}});
+    assert!(call("validate_json", json!({"schema": schema, "json": items})).await.is_err());
+    let schema = json!({"items": {"properties": values.iter().map(|n| (n.to_string(), json!({}))).collect::<Map<_, _>>()}});
+    let items: Vec<_> = items.iter().map(|_| json!({})).collect();
+    assert!(call("validate_json", json!({"schema": schema, "json": items})).await.is_err());
+    let schema = json!({"anyOf": (0..4).map(|n| json!({"pattern": format!("{}{n}", r"\w?".repeat(300))})).collect::<Vec<_>>()});
+    assert!(call("validate_json", json!({"schema": schema, "json": "a"})).await.is_err());
 }
 
 #[tokio::test]

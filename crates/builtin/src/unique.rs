@@ -14,7 +14,7 @@ pub(crate) static UUID: Builtin = Builtin {
     example: r#"{"version": 7, "count": 2}"#,
     reaches_out: false,
     input: schema::<Arguments>,
-    work: Work::Here(|arguments, _| uuids(&read(arguments)?)),
+    work: Work::Quick(|arguments, _| uuids(&read(arguments)?)),
 };
 
 #[derive(Deserialize, JsonSchema)]

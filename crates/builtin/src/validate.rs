@@ -14,7 +14,7 @@ pub(crate) static VALIDATE_JSON: Builtin = Builtin {
     example: r#"{"schema": {"type": "object", "required": ["id"]}, "json": {"name": "A"}}"#,
     reaches_out: false,
     input: schema::<Arguments>,
-    work: Work::Here(|arguments, _| validate(&read(arguments)?)),
+    work: Work::Long(|arguments| validate(&read(arguments)?)),
 };
 
 #[derive(Deserialize, JsonSchema)]

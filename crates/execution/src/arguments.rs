@@ -61,7 +61,11 @@ pub struct Problem {
 impl Arguments {
     /// Compiles any schema, as well as it can be.
     pub fn compile(schema: &Value, others: Others) -> Self {
-        let (schema, pattern_bytes) = patterns::without_unusable(schema);
+        Self::compile_within(schema, others, patterns::LENGTHS)
+    }
+
+    fn compile_within(schema: &Value, others: Others, pattern_bytes: usize) -> Self {
+        let (schema, pattern_bytes) = patterns::without_unusable(schema, pattern_bytes);
         let schema = unevaluated::without_costly(schema);
         let validator = jsonschema::options()
             .offline()
@@ -133,9 +137,16 @@ impl Arguments {
     }
 }
 
+/// How large a schema of somebody's own may be, in values, and how long all its patterns, in bytes.
+const SCHEMA: u64 = 5_000;
+const PATTERNS: usize = 1_000;
+
 /// All that does not fit a schema of somebody's own, up to a sensible number; or why that cannot be said in full.
 pub fn misfits(schema: &Value, value: &Value) -> Result<Vec<Problem>, String> {
-    let compiled = Arguments::compile(schema, Others::Sent);
+    if SCHEMA < size(schema) {
+        return Err("the schema is too large".to_owned());
+    }
+    let compiled = Arguments::compile_within(schema, Others::Sent, PATTERNS);
     if compiled.schema != *schema {
         return Err("the schema has patterns or conditions that take too long to check".to_owned());
     }

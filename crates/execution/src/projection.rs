@@ -62,7 +62,12 @@ impl Projection {
 
     /// The part of an answer that it says.
     pub fn apply(&self, answer: &Value) -> Result<Value, ProjectionError> {
-        let mut work = Work { left: WORK };
+        self.apply_within(answer, WORK)
+    }
+
+    /// The same with less work, about so many bytes of it.
+    pub fn apply_within(&self, answer: &Value, work: usize) -> Result<Value, ProjectionError> {
+        let mut work = Work { left: work };
         let found = work.find(&self.0, answer)?;
         work.own(found)
     }
@@ -116,7 +121,9 @@ impl Work {
             Ast::Field { name, .. } => Ok(Cow::Borrowed(from.get(name).unwrap_or(&NULL))),
             Ast::Index { idx, .. } => Ok(Cow::Borrowed(item(from, *idx).unwrap_or(&NULL))),
             Ast::Literal { value, .. } => {
-                Ok(Cow::Owned(serde_json::to_value(value).unwrap_or_default()))
+                let value = serde_json::to_value(value).unwrap_or_default();
+                self.look_at(&value)?;
+                Ok(Cow::Owned(value))
             }
             Ast::Subexpr { lhs, rhs, .. } => {
                 let left = self.find(lhs, from)?;

@@ -81,6 +81,14 @@ pub struct Answer {
     pub url: Url,
 }
 
+/// Where redirects may lead.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Redirects {
+    /// To the same origin.
+    Within,
+    Anywhere,
+}
+
 const MAX_REDIRECTS: usize = 3;
 
 impl Default for Limits {
@@ -160,12 +168,22 @@ impl HttpClient {
     /// it before one deadline.
     pub async fn get_document(&self, url: &Url, limits: Limits) -> Result<Answer, HttpError> {
         let Limits { deadline, max_bytes } = limits;
-        tokio::time::timeout(deadline, self.follow(url, max_bytes)).await.unwrap_or_else(|_| {
-            Err(HttpError::Timeout { origin: origin(url), deadline, sent: true, repeatable: true })
-        })
+        in_time(url, deadline, self.follow(url, max_bytes, Redirects::Within)).await
     }
 
-    async fn follow(&self, url: &Url, max_bytes: u64) -> Result<Answer, HttpError> {
+    /// Reads a page that anybody may read. Redirects are followed a few times to wherever may be reached; this must not be
+    /// asked of a client that [shows](Self::showing) something.
+    pub async fn get_page(&self, url: &Url, limits: Limits) -> Result<Answer, HttpError> {
+        let Limits { deadline, max_bytes } = limits;
+        in_time(url, deadline, self.follow(url, max_bytes, Redirects::Anywhere)).await
+    }
+
+    async fn follow(
+        &self,
+        url: &Url,
+        max_bytes: u64,
+        redirects: Redirects,
+    ) -> Result<Answer, HttpError> {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let request = self.document(&url);
@@ -175,7 +193,7 @@ impl HttpClient {
             let Some(next) = answer.redirect() else { return Ok(answer) };
             let next = self.without_shown(next);
             self.egress.check_url(&next)?;
-            if next.origin() != url.origin() {
+            if redirects == Redirects::Within && next.origin() != url.origin() {
                 return Err(HttpError::Redirected { to: origin(&next) });
             }
             url = next;
@@ -224,6 +242,16 @@ impl HttpClient {
         let status = response.status().as_u16();
         Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url })
     }
+}
+
+async fn in_time(
+    url: &Url,
+    deadline: Duration,
+    followed: impl Future<Output = Result<Answer, HttpError>>,
+) -> Result<Answer, HttpError> {
+    tokio::time::timeout(deadline, followed).await.unwrap_or_else(|_| {
+        Err(HttpError::Timeout { origin: origin(url), deadline, sent: true, repeatable: true })
+    })
 }
 
 impl Request {

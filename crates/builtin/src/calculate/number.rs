@@ -4,8 +4,9 @@ use num_bigint::{BigInt, Sign};
 use num_rational::BigRational;
 use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
 
-/// The longest numerator or denominator, in bits: more than a thousand digits.
-const LONGEST: u64 = 4_096;
+/// The longest numerator or denominator, in bits: about 600 digits.
+const LONGEST: u64 = 2_048;
+const TOO_LONG: &str = "a number on the way has more than 600 digits";
 /// How many digits are told of what has no end, and how many of roots and constants are known.
 const DIGITS: usize = 30;
 const KNOWN: u32 = 40;
@@ -24,7 +25,7 @@ impl Number {
     fn new(value: BigRational, is_exact: bool) -> Calculated {
         match value.numer().bits().max(value.denom().bits()) <= LONGEST {
             true => Ok(Self { value, is_exact }),
-            false => Err("a number on the way has more than a thousand digits".to_owned()),
+            false => Err(TOO_LONG.to_owned()),
         }
     }
 
@@ -40,7 +41,7 @@ impl Number {
         let digits = BigInt::parse_bytes(digits.as_bytes(), 10).ok_or_else(wrong)?;
         let exponent = i64::from(exponent) - part.len() as i64;
         if 2_000 < exponent.abs() {
-            return Err("a number on the way has more than a thousand digits".to_owned());
+            return Err(TOO_LONG.to_owned());
         }
         let power = BigRational::from(BigInt::from(10)).pow(exponent as i32);
         Self::new(BigRational::from(digits) * power, true)
@@ -98,7 +99,7 @@ impl Number {
         if !other.value.is_integer() {
             return Err("only whole numbers can be exponents; for roots there is sqrt".to_owned());
         }
-        let too_long = || "a number on the way has more than a thousand digits".to_owned();
+        let too_long = || TOO_LONG.to_owned();
         let exponent = other.value.to_i32().ok_or_else(too_long)?;
         if exponent < 0 && self.value.is_zero() {
             return Err("this divides by zero".to_owned());

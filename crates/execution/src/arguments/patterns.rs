@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 const LIMIT: usize = 256 * 1024;
 /// How long one may be, and all of a schema together, in bytes: to compile one takes a time that grows with its square.
 const LENGTH: usize = 1024;
-const LENGTHS: usize = 32 * 1024;
+pub(super) const LENGTHS: usize = 32 * 1024;
 /// Members that hold values and not schemas.
 const VALUES: [&str; 5] = ["const", "default", "enum", "example", "examples"];
 
@@ -17,9 +17,9 @@ pub(super) fn options() -> PatternOptions<Regex> {
 
 /// The schema without patterns that look ahead or back, refer back, are too large or too many, or are no patterns; and how
 /// long those are that stay.
-pub(super) fn without_unusable(schema: &Value) -> (Value, usize) {
-    let mut left = LENGTHS;
-    (usable(schema, &mut left), LENGTHS - left)
+pub(super) fn without_unusable(schema: &Value, longest: usize) -> (Value, usize) {
+    let mut left = longest;
+    (usable(schema, &mut left), longest - left)
 }
 
 fn usable(schema: &Value, left: &mut usize) -> Value {
@@ -74,13 +74,17 @@ fn is_usable(pattern: &str, left: &mut usize) -> bool {
 mod tests {
     use super::*;
 
+    fn without_unusable_here(schema: &Value) -> (Value, usize) {
+        without_unusable(schema, LENGTHS)
+    }
+
     #[test]
     fn long_patterns_and_too_many_are_not_checked() {
         let long = json!({"properties": {"x": {"pattern": "(a|b|ab|\\w)*".repeat(1500)}}});
-        assert_eq!(without_unusable(&long), (json!({"properties": {"x": {}}}), 0));
+        assert_eq!(without_unusable_here(&long), (json!({"properties": {"x": {}}}), 0));
         let many: Map<_, _> =
             (0..10_000).map(|number| (format!("^a{number}$"), json!(1))).collect();
-        let (left, length) = without_unusable(&json!({"patternProperties": many}));
+        let (left, length) = without_unusable_here(&json!({"patternProperties": many}));
         let count = left["patternProperties"].as_object().map(Map::len);
         assert!(length <= LENGTHS && count.is_some_and(|count| 1_000 < count), "{count:?}");
     }

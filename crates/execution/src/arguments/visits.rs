@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ptr;
 
 use percent_encoding::percent_decode_str;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// How many pairs are counted before we give up.
 const PAIRS: usize = 50_000;
@@ -104,8 +104,11 @@ impl<'a> Count<'a> {
             }
             "properties" => {
                 let schemas = value.as_object().into_iter().flatten();
-                self.sum(schemas.filter_map(|(name, schema)| Some((schema, instance.get(name)?))))
+                let inside =
+                    schemas.filter_map(|(name, schema)| Some((schema, instance.get(name)?)));
+                self.sum(inside).saturating_add(looked_up(value))
             }
+            "enum" | "required" => looked_up(value),
             "patternProperties" | "prefixItems" => {
                 let pairs = children(value)
                     .flat_map(|schema| children(instance).map(move |child| (schema, child)));
@@ -133,6 +136,13 @@ impl<'a> Count<'a> {
         }
         total
     }
+}
+
+/// What it takes to look through names and values, which are many for one look.
+fn looked_up(value: &Value) -> u64 {
+    const AT_ONCE: usize = 8;
+    let number = value.as_array().map_or_else(|| value.as_object().map_or(0, Map::len), Vec::len);
+    (number / AT_ONCE) as u64
 }
 
 /// Where a reference within the schema leads: `#/$defs/Pet`.

@@ -8,6 +8,7 @@ use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Answers, Arguments, HttpTool, Others, Projection};
 use model::{Execution, Failure, Kind, RawJson, Settings, SourceProfile, SpecificationPlace};
 use serde_json::{Map, Value};
+use upstream::egress::Egress;
 use upstream::http::{self, HttpClient};
 use workflow::Workflow;
 
@@ -99,17 +100,22 @@ impl Ready {
             };
             return Ok(Self::Workflow(Box::new(ready)));
         }
-        let client = client
-            .allowing_texts(&source.profile.allow)
-            .map_err(|error| unusable(id, &error, "the tool cannot be reached"))?;
+        let allowing = |client: &HttpClient| {
+            client
+                .allowing_texts(&source.profile.allow)
+                .map_err(|error| unusable(id, &error, "the tool cannot be reached"))
+        };
         if manifest.execution == Execution::Builtin {
             let Some(builtin) = Builtin::named(&manifest.name) else {
                 return Err(refused("this version of toolcrib has no such tool"));
             };
             let arguments = Arguments::compile(&schema.to_value(), Others::Refused);
+            // What was opened for other sources is not for whoever may name any address.
+            let client = allowing(&client.with_egress(Egress::default()))?;
             let ready = BuiltinReady { builtin, arguments, projection, client };
             return Ok(Self::Builtin(Box::new(ready)));
         }
+        let client = allowing(client)?;
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
             Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {
