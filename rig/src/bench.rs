@@ -4,6 +4,7 @@ mod access;
 mod bare;
 pub(crate) mod doors;
 mod journal;
+mod library;
 pub(crate) mod openapi;
 pub(crate) mod opened;
 mod overload;
@@ -21,7 +22,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, openapi, overload, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, library, openapi, overload, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -34,8 +35,17 @@ pub(crate) struct Orders {
     store: Option<String>,
 }
 
-const ALL: [&str; 8] =
-    ["access", "doors", "journal", "openapi", "overload", "record", "search", "upstreams"];
+const ALL: [&str; 9] = [
+    "access",
+    "doors",
+    "journal",
+    "library",
+    "openapi",
+    "overload",
+    "record",
+    "search",
+    "upstreams",
+];
 
 pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let (names, folders): (Vec<&String>, Vec<&String>) =
@@ -83,6 +93,7 @@ async fn measure(
         }
         "doors" => doors::run(report, orders).await?,
         "journal" => journal::run(report, orders).await?,
+        "library" => library::run(report, orders).await?,
         // Specifications of our own making are for a look; the figures that are kept are those of real ones.
         "openapi" => {
             openapi::run(report, folder)?;

@@ -51,8 +51,16 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     match name {
         // Without a name, all benchmarks run.
         "bench" => {
-            let others =
-                ["access", "doors", "openapi", "overload", "record", "search", "upstreams"];
+            let others = [
+                "access",
+                "doors",
+                "library",
+                "openapi",
+                "overload",
+                "record",
+                "search",
+                "upstreams",
+            ];
             says("journal") || !others.into_iter().any(says)
         }
         "crash" => says("postgres") || says("--store=postgres"),
@@ -83,6 +91,7 @@ mod tests {
         assert!(needs("bench journal openapi folder"));
         assert!(!needs("bench openapi"));
         assert!(!needs("bench access"));
+        assert!(!needs("bench library"));
         assert!(!needs("bench doors --part speed"));
         assert!(!needs("bench upstreams --part hostile"));
         assert!(!needs("bench record overload"));
