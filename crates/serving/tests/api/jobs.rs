@@ -1,6 +1,7 @@
 //! Work that goes on at the upstream: followed, told, cancelled, by every door; and upstreams that do harm with it (E2).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ struct Bakery {
     server: Server,
     upstream: Upstream,
     key: String,
+    /// How often it has answered that it stops.
+    stopped: Arc<AtomicUsize>,
 }
 
 impl Bakery {
@@ -26,9 +29,15 @@ impl Bakery {
         look: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static,
     ) -> Self {
         let looks = AtomicUsize::new(0);
+        let stopped = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&stopped);
         let upstream = Upstream::replying(move |request| match request {
             first if first.starts_with("POST") => begun(first),
-            gone if gone.starts_with("DELETE") => answer("204 Gone", "", b""),
+            gone if gone.starts_with("DELETE") => {
+                thread::sleep(Duration::from_millis(300));
+                count.fetch_add(1, Ordering::Relaxed);
+                answer("204 Gone", "", b"")
+            }
             _ => look(looks.fetch_add(1, Ordering::Relaxed) + 1),
         });
         let mut polling = json!({
@@ -59,7 +68,7 @@ impl Bakery {
         let policy = json!({"name": "p", "matchers": matchers, "groups": ["all"]});
         server.post("/api/policies", &policy).ok();
         let key = key(&server, "bot");
-        Self { server, upstream, key }
+        Self { server, upstream, key, stopped }
     }
 
     /// Where the work is `queued`, then `baking`, and done at the fourth look.
@@ -275,7 +284,8 @@ fn a_server_that_stops_says_that_nobody_wants_the_work_any_more() {
     bakery.wait_for_asked_often("GET /jobs/", bakery.asked("GET /jobs/") + 4);
     assert_eq!(bakery.asked("DELETE /jobs/"), 0);
     let (code, _) = bakery.server.stop();
-    assert_eq!((code, bakery.asked("DELETE /jobs/")), (Some(0), 2));
+    let stopped = bakery.stopped.load(Ordering::Relaxed);
+    assert_eq!((code, stopped), (Some(0), 2), "the server goes when that was heard");
 }
 
 #[test]
