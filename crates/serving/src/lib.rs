@@ -55,6 +55,7 @@ mod target;
 mod watching;
 mod whoami;
 mod work;
+mod workflow;
 
 pub use app::{App, Options};
 pub use doors::Doors;

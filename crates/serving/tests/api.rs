@@ -36,3 +36,4 @@ mod tls;
 mod tokens;
 mod tools;
 mod traces;
+mod workflows;

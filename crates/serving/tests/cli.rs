@@ -18,3 +18,4 @@ mod stdio;
 mod support;
 #[path = "../../upstream/tests/support/upstream.rs"]
 mod upstream;
+mod workflow;
