@@ -200,8 +200,8 @@ Examples:
     Show(ShowWorkflow),
     /// Say all that is wrong with documents
     #[command(after_help = "\
-Prints one line for each problem, with its place as a JSON pointer. The exit code is 0 if all is well
-and 3 if there are problems.
+Prints one line for each problem, with its place as a JSON pointer. The exit code is 0 if all is
+well and 3 if there are problems.
 
 Examples:
   toolcrib workflow check *.yaml")]

@@ -669,8 +669,8 @@ fn workflow_check() {
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help
 
-    Prints one line for each problem, with its place as a JSON pointer. The exit code is 0 if all is well
-    and 3 if there are problems.
+    Prints one line for each problem, with its place as a JSON pointer. The exit code is 0 if all is
+    well and 3 if there are problems.
 
     Examples:
       toolcrib workflow check *.yaml
