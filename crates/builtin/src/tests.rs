@@ -1,3 +1,5 @@
+//! Every tool: what it gives, what it refuses, and that it ends.
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 

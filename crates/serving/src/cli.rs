@@ -14,7 +14,9 @@ use crate::journal::show::At;
 use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
 use crate::sight;
-use crate::{call, discover, eval, explain, import, journal, record, secret, serve, stdio};
+use crate::{
+    call, discover, eval, explain, import, journal, record, secret, serve, stdio, workflow,
+};
 
 /// How a verb ended when it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +184,52 @@ A source refers to a secret as `sealed:NAME`. The value is encrypted and lies be
 never in it: it has no history and is not part of an export.")]
     #[command(subcommand)]
     Secret(SecretVerb),
+    /// Look at a tool of several steps, and check it
+    #[command(after_help = "\
+A workflow is a document of the CNCF Serverless Workflow DSL 1.0 whose steps call tools; which part
+of the DSL is supported is in docs/workflows.md. Nothing is called.")]
+    #[command(subcommand)]
+    Workflow(WorkflowVerb),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkflowVerb {
+    /// Say what a workflow would do, step by step, and draw it
+    #[command(after_help = "\
+The exit code is 3 if the document cannot be run.
+
+Examples:
+  toolcrib workflow show order.yaml
+  toolcrib workflow show order.yaml --mermaid > order.mmd
+  toolcrib workflow show order.yaml --json | jq -r '.tools[]'")]
+    Show(ShowWorkflow),
+    /// Say all that is wrong with documents
+    #[command(after_help = "\
+Prints one line for each problem, with its place as a JSON pointer. The exit code is 0 if all is
+well and 3 if there are problems.
+
+Examples:
+  toolcrib workflow check *.yaml")]
+    Check(CheckWorkflows),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowWorkflow {
+    /// The document in YAML or JSON, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Print only the picture, as Mermaid draws it
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) mermaid: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CheckWorkflows {
+    /// Documents in YAML or JSON; `-` is standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -517,5 +565,7 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         }
         Verb::Secret(SecretVerb::List(format)) => secret::list(place, &format).await,
         Verb::Secret(SecretVerb::Remove { name }) => secret::remove(place, &name).await,
+        Verb::Workflow(WorkflowVerb::Show(arguments)) => workflow::show(&arguments).await,
+        Verb::Workflow(WorkflowVerb::Check(arguments)) => workflow::check(&arguments).await,
     }
 }

@@ -59,6 +59,7 @@ mod target;
 mod watching;
 mod whoami;
 mod work;
+mod workflow;
 
 /// The guide, so that its code is compiled and run.
 #[cfg(doctest)]

@@ -37,3 +37,4 @@ mod tls;
 mod tokens;
 mod tools;
 mod traces;
+mod workflows;

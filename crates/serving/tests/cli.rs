@@ -19,3 +19,4 @@ mod stdio;
 mod support;
 #[path = "../../upstream/tests/support/upstream.rs"]
 mod upstream;
+mod workflow;

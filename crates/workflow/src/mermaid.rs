@@ -8,7 +8,7 @@ impl Workflow {
         let mut picture = Picture { text: "flowchart TD\n".to_owned(), made: 0 };
         picture.line("start([start])");
         picture.line("done([end])");
-        let last = picture.list(&self.steps, vec![Arrow::from("start")], 0);
+        let last = picture.list(&self.steps, vec![Arrow::from("start")]);
         picture.join(last, "done");
         picture.text
     }
@@ -48,7 +48,7 @@ impl Picture {
     }
 
     /// Draws a list of steps; what is left are the arrows that lead out of it.
-    fn list(&mut self, steps: &[Step], mut arriving: Vec<Arrow>, depth: usize) -> Vec<Arrow> {
+    fn list(&mut self, steps: &[Step], mut arriving: Vec<Arrow>) -> Vec<Arrow> {
         let first = self.made;
         self.made += steps.len();
         let id = |place: usize| format!("s{}", first + place);
@@ -57,7 +57,7 @@ impl Picture {
             let node = id(place);
             self.line(&node_of(&node, step));
             self.join(std::mem::take(&mut arriving), &node);
-            let mut after = self.inside(step, &node, depth);
+            let mut after = self.inside(step, &node);
             if let Action::Switch(cases) = &step.action {
                 for case in cases {
                     let label = case.when.as_ref().map_or("otherwise".to_owned(), |it| it.shown());
@@ -102,23 +102,23 @@ impl Picture {
     }
 
     /// Draws what is inside a step; what is left are the arrows that lead on from it.
-    fn inside(&mut self, step: &Step, node: &str, depth: usize) -> Vec<Arrow> {
+    fn inside(&mut self, step: &Step, node: &str) -> Vec<Arrow> {
         let labelled = |label: &str| vec![Arrow { from: node.to_owned(), label: label.to_owned() }];
         match &step.action {
-            Action::Do(steps) => self.list(steps, labelled(""), depth + 1),
+            Action::Do(steps) => self.list(steps, labelled("")),
             Action::For(it) => {
-                let last = self.list(&it.steps, labelled("each"), depth + 1);
+                let last = self.list(&it.steps, labelled("each"));
                 self.join(last, node);
                 labelled("done")
             }
             Action::Fork { branches, .. } => branches
                 .iter()
-                .flat_map(|branch| self.list(std::slice::from_ref(branch), labelled(""), depth + 1))
+                .flat_map(|branch| self.list(std::slice::from_ref(branch), labelled("")))
                 .collect(),
             Action::Try(it) => {
-                let mut last = self.list(&it.steps, labelled("try"), depth + 1);
+                let mut last = self.list(&it.steps, labelled("try"));
                 match &it.otherwise {
-                    Some(steps) => last.extend(self.list(steps, labelled("catch"), depth + 1)),
+                    Some(steps) => last.extend(self.list(steps, labelled("catch"))),
                     None if it.retry.is_none() => last.extend(labelled("catch")),
                     None => {}
                 }

@@ -1,3 +1,5 @@
+//! The sums themselves, and what is no sum.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -14,7 +14,10 @@ use model::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::{Command, CommandError, Context, Identity, RefreshResult, Snapshot};
+use toolcrib::{
+    Command, CommandError, Context, Identity, InvalidDocument, RefreshResult, Snapshot,
+    read_workflows,
+};
 use upstream::egress::Allowed;
 
 use self::shown::{Listed, SeenSource, tag};
@@ -188,6 +191,22 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
 }
 
+/// The same of workflows: read as a whole, where that keeps nobody waiting.
+async fn check_workflows(id: &SourceId, profile: &SourceProfile) -> Result<(), Problem> {
+    let Settings::Workflow { documents } = &profile.settings else { return Ok(()) };
+    let (id, documents) = (id.clone(), documents.clone());
+    let read = upstream::aside(move || read_workflows(&id, &documents).map(drop)).await;
+    read.map_err(|error| {
+        let (field, error) = match error {
+            InvalidDocument::Of { number, source } => {
+                (format!("settings.documents[{number}]"), *source)
+            }
+            other => ("settings.documents".to_owned(), other),
+        };
+        Problem::fields(vec![FieldError { field, message: model::sentence(&error) }])
+    })
+}
+
 async fn list(
     Admin(_): Admin,
     State(app): State<App>,
@@ -213,6 +232,7 @@ async fn register(
 ) -> Result<Made<SeenSource>, Problem> {
     let id = id_for(new.id, &new.rest.name)?;
     check(&app, &new.rest)?;
+    check_workflows(&id, &new.rest).await?;
     let command = Command::Source(id.clone(), SourceCommand::Register(new.rest));
     change.make(&app, &identity, command, tag_in(&id)).await?;
     Made::at(format!("/api/sources/{id}"), seen(&app, &id))
@@ -234,6 +254,7 @@ async fn update(
     Body(profile): Body<SourceProfile>,
 ) -> Result<Seen<SeenSource>, Problem> {
     check(&app, &profile)?;
+    check_workflows(&id, &profile).await?;
     changed(&app, &identity, &change, &id, SourceCommand::Update(profile)).await
 }
 

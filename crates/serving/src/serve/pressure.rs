@@ -19,15 +19,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(20);
+const LOOK: Duration = Duration::from_millis(10);
 /// Whoever is busy for this share of the time, again and again, has no time left; and for this one, it has.
 const BUSY: f64 = 0.95;
 const AGAIN: usize = 3;
 const IN_TIME: f64 = 0.85;
 /// After so many looks at which nobody waited, all is well again.
-const WELL: usize = 25;
+const WELL: usize = 50;
 /// Fewer calls than this are never too many.
-const FEW: usize = 128;
+const FEW: usize = 64;
 /// More than this do not wait, about as many as there may be connections; and none for longer.
 const MAY_WAIT: usize = 16_384;
 const LONGEST: Duration = Duration::from_secs(30);
@@ -90,15 +90,15 @@ impl Pressure {
             match self.is_open() {
                 true if AGAIN <= busy && FEW < self.under_way() => {
                     tracing::warn!("more calls come than can be done: some have to wait");
-                    self.limit(self.under_way() / 2);
+                    self.limit(self.under_way() / 4);
                 }
                 true => {}
-                false if BUSY <= share => self.limit(wanted / 8 * 7),
+                false if BUSY <= share => self.limit(wanted / 4 * 3),
                 false if WELL <= well => {
                     tracing::info!("no call has to wait any more");
                     self.limit(ALL);
                 }
-                false if waiting != 0 && share < IN_TIME => self.limit(wanted + wanted / 8),
+                false if waiting != 0 && share < IN_TIME => self.limit(wanted + wanted / 4),
                 false => {}
             }
         }
