@@ -1,5 +1,5 @@
 //! Tools that ship with toolcrib (requirement B1). They reach nothing but their arguments, the clock and, for
-//! [`fetch_url`](fetch), what the egress guard lets them; each is bounded in what it reads, does and says.
+//! `fetch_url`, what the egress guard lets them; each is bounded in what it reads, does and says.
 
 mod calculate;
 mod encode;
