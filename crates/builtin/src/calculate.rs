@@ -14,6 +14,7 @@ pub(crate) static CALCULATE: Builtin = Builtin {
     name: "calculate",
     title: "Calculate",
     description: "Calculates an expression exactly: + - * / % ^ and parentheses, abs, floor, ceil, round, sqrt, min, max, the constants pi and e. 0.1 + 0.2 is 0.3, and large numbers keep all their digits.",
+    tags: &["math", "arithmetic", "sum", "add", "numbers"],
     example: r#"{"expression": "(12.50 * 3 - 2) / 4"}"#,
     reaches_out: false,
     input: schema::<Arguments>,

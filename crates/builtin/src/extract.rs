@@ -13,6 +13,7 @@ pub(crate) static REGEX_EXTRACT: Builtin = Builtin {
     name: "regex_extract",
     title: "Extract by a regular expression",
     description: "Finds what a regular expression matches in a text, with its groups by number or name. The expression runs in linear time; there is no look-around and there are no back-references.",
+    tags: &["regex", "pattern", "match"],
     example: r#"{"text": "order 4711, order 4712", "pattern": "order (?<id>[0-9]+)"}"#,
     reaches_out: false,
     input: schema::<Arguments>,

@@ -13,6 +13,7 @@ pub(crate) static FETCH_URL: Builtin = Builtin {
     name: "fetch_url",
     title: "Fetch a page",
     description: "Fetches a text from the web by GET: a page, a JSON document, a file. Only public addresses, and those that an admin opened for it.",
+    tags: &["web", "http", "download", "page"],
     example: r#"{"url": "https://example.com/"}"#,
     reaches_out: true,
     input: schema::<Arguments>,

@@ -12,6 +12,7 @@ pub(crate) static HASH: Builtin = Builtin {
     name: "hash",
     title: "Hash a text",
     description: "The SHA-2 hash of a text (in UTF-8), as hexadecimal digits.",
+    tags: &["checksum", "digest", "sha256"],
     example: r#"{"text": "abc", "algorithm": "sha256"}"#,
     reaches_out: false,
     input: schema::<Arguments>,

@@ -44,6 +44,8 @@ pub struct Builtin {
     pub title: &'static str,
     /// What it does, for the model that chooses.
     pub description: &'static str,
+    /// Further words it is found by.
+    pub tags: &'static [&'static str],
     /// Arguments to try, as JSON.
     pub example: &'static str,
     /// Its only say on the world outside.
@@ -106,7 +108,7 @@ impl Builtin {
             description: self.description.into(),
             method: "POST".into(),
             path: format!("/builtin/{}", self.name).into(),
-            tags: vec!["builtin".into()],
+            tags: self.tags.iter().copied().map(Into::into).collect(),
             input_schema: Schema::new(self.input_schema()).expect("it is one of ours"),
             output_schema: None,
             execution: Execution::Builtin,

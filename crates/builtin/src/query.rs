@@ -11,6 +11,7 @@ pub(crate) static JSON_QUERY: Builtin = Builtin {
     name: "json_query",
     title: "Query JSON",
     description: "Picks out, filters and reshapes parts of a JSON value with a JMESPath expression.",
+    tags: &["jmespath", "filter"],
     example: r#"{"json": {"orders": [{"id": 1, "open": true}, {"id": 2, "open": false}]}, "query": "orders[?open].id"}"#,
     reaches_out: false,
     input: schema::<Arguments>,

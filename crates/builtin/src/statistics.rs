@@ -10,6 +10,7 @@ pub(crate) static TEXT_STATISTICS: Builtin = Builtin {
     name: "text_statistics",
     title: "Text statistics",
     description: "Counts the characters, words, lines, sentences and bytes of a text, and estimates its tokens.",
+    tags: &["count", "words", "length"],
     example: r#"{"text": "One line.\nAnother one!"}"#,
     reaches_out: false,
     input: schema::<Arguments>,

@@ -12,6 +12,7 @@ pub(crate) static CURRENT_TIME: Builtin = Builtin {
     name: "current_time",
     title: "Current time",
     description: "What time it is now, in UTC or in a time zone: date, time, weekday, offset and seconds since 1970.",
+    tags: &["date", "clock", "now", "timezone"],
     example: r#"{"timezone": "Europe/Vienna"}"#,
     reaches_out: false,
     input: schema::<Arguments>,

@@ -11,6 +11,7 @@ pub(crate) static UUID: Builtin = Builtin {
     name: "uuid",
     title: "New identifiers",
     description: "Makes new identifiers that nobody else has (UUID): random ones, or ones that sort by the time they were made.",
+    tags: &["identifier", "random", "guid"],
     example: r#"{"version": 7, "count": 2}"#,
     reaches_out: false,
     input: schema::<Arguments>,

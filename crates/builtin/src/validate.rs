@@ -11,6 +11,7 @@ pub(crate) static VALIDATE_JSON: Builtin = Builtin {
     name: "validate_json",
     title: "Validate JSON",
     description: "Holds a JSON value against a JSON Schema and says what does not fit, and where. References lead nowhere but into the schema itself.",
+    tags: &["schema", "check"],
     example: r#"{"schema": {"type": "object", "required": ["id"]}, "json": {"name": "A"}}"#,
     reaches_out: false,
     input: schema::<Arguments>,

@@ -151,6 +151,10 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
             let message = "give the `url` of the MCP server, or a `command` in `settings`";
             errors.push(FieldError { field: "url".to_owned(), message: message.to_owned() });
         }
+        Settings::Workflow { documents } if documents.is_empty() => {
+            let message = "give the `documents` of the workflows, as texts".to_owned();
+            errors.push(FieldError { field: "settings.documents".to_owned(), message });
+        }
         _ => {}
     }
     errors.extend(profile.auth.problems().into_iter().map(|problem| FieldError {

@@ -1,4 +1,5 @@
 //! The tools that ship with toolcrib: a source like any other.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
 
@@ -47,4 +48,34 @@ fn they_are_granted_called_limited_and_recorded_like_all_others() {
 
     let record = server.get("/api/executions?tool=own:calculate").ok();
     assert_eq!(record["data"].as_array().unwrap().len(), 5, "{record}");
+}
+
+#[test]
+fn a_workflow_of_them_is_called_as_its_example_says() {
+    let (server, key) = with_builtins();
+    let text = std::fs::read_to_string("../../examples/receipt.workflow.yaml").unwrap();
+    let settings = json!({"kind": "workflow", "documents": [text]});
+    let source = json!({"id": "flows", "name": "Workflows", "settings": settings});
+    server.post("/api/sources", &source).ok();
+    server.wait_for("/api/sources/flows", |source| !source["inventory"].is_null());
+    let selectors = json!([{"source": "own"}, {"source": "flows"}]);
+    let group = json!({"name": "both", "selector_mode": "any", "selectors": selectors});
+    server.post("/api/groups", &group).ok();
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+    let policy = json!({"name": "q", "matchers": matchers, "groups": ["both"]});
+    server.post("/api/policies", &policy).ok();
+    let receipt = call(&server, &key, "receipt", &json!({"prices": [0.1, 0.2]})).ok();
+    assert_eq!(receipt["result"]["total"], "0.3", "{receipt}");
+    assert_eq!(receipt["result"]["receipt"].as_str().map(str::len), Some(36));
+}
+
+#[test]
+fn what_a_list_by_search_has_is_called() {
+    let (server, key) = with_builtins();
+    let listed = server.get_as(&key, "/api/agents/tools?mode=search&format=mcp").ok();
+    assert_eq!(listed["tools"][0]["name"], "tool_search");
+    let found = call(&server, &key, "tool_search", &json!({"query": "add two numbers"})).ok();
+    assert_eq!(found["result"]["tools"][0]["name"], "calculate", "{found}");
+    let run = json!({"name": "hash", "arguments": {"text": "abc"}});
+    assert_eq!(call(&server, &key, "execute_tool", &run).ok()["result"]["bytes"], 3);
 }
