@@ -95,6 +95,11 @@ impl Builtin {
         (self.input)()
     }
 
+    /// Whether a short question may take long.
+    pub fn is_long(&self) -> bool {
+        matches!(self.work, Work::Long(_))
+    }
+
     /// What it is in the catalog.
     pub fn manifest(&self) -> Manifest {
         let annotations = json!({

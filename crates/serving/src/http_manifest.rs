@@ -73,6 +73,7 @@ async fn call(
 ) -> Result<Json<Map<String, Value>>, Problem> {
     let view = app.crib.view_of(&identity).came_with(&identity.came_with);
     let view = view.via(coming.via(CallDoor::Manifest, &identity)).within(prefer.patience());
+    let view = view.by_search();
     let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
     let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {

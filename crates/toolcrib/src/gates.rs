@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use model::{ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
 use moka::sync::Cache;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use self::breaker::Breaker;
@@ -42,6 +42,7 @@ pub(crate) struct Gates {
     quotas: Cache<(SourceId, Whose), Arc<Quota>>,
     telemetry: Arc<Telemetry>,
     shares: Cache<(SourceId, u64), Arc<Places>>,
+    turns: Cache<u64, Arc<Semaphore>>,
     jobs: Arc<Jobs>,
 }
 
@@ -101,8 +102,14 @@ impl Gates {
     pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
         let quotas = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
         let shares = Cache::builder().max_capacity(COUNTED).time_to_idle(SHARED_FOR).build();
+        let turns = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
         let (gates, jobs) = (Cache::new(SOURCES), Arc::default());
-        Self { gates, quotas, shares, jobs, telemetry }
+        Self { gates, quotas, shares, turns, jobs, telemetry }
+    }
+
+    /// An agent's turn at what takes long here: one at a time.
+    pub(crate) fn turn_of(&self, agent: u64) -> Arc<Semaphore> {
+        self.turns.get_with(agent, || Arc::new(Semaphore::new(1)))
     }
 
     /// Lets a call through, if the source is not left alone, nobody has had too many and not too many wait already.

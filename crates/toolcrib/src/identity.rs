@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use access::TokenError;
+use catalog::Snapshot;
 use catalog::key::Key;
+use jiff::Timestamp;
 use model::header::may_be_forwarded;
 use model::{Agent, Claims, KeyId};
 use secrecy::SecretString;
@@ -32,18 +34,27 @@ pub struct Identity {
 #[derive(Clone, Default)]
 pub struct CameWith {
     token: Option<SecretString>,
+    key: Option<KeyId>,
     headers: Arc<HeaderMap>,
 }
 
 impl CameWith {
     /// A token that was verified.
     pub fn token_of(text: &str) -> Self {
-        Self { token: Some(text.into()), headers: Arc::default() }
+        Self { token: Some(text.into()), ..Self::default() }
     }
 
     /// Headers of the request.
     pub fn with_headers(self, headers: Arc<HeaderMap>) -> Self {
         Self { headers, ..self }
+    }
+
+    /// Whether a key still is a key, and a token has not ended.
+    pub(crate) fn is_good_at(&self, snapshot: &Snapshot, agent: &Agent, now: Timestamp) -> bool {
+        let key = self.key.as_ref();
+        let is_key = key.is_none_or(|id| snapshot.key(id).is_some_and(|key| key.is_good_at(now)));
+        let ends = self.token.as_ref().and_then(|_| agent.claims.get("exp")?.as_f64());
+        is_key && ends.is_none_or(|end| (now.as_second() as f64) < end)
     }
 
     pub(crate) fn token(&self) -> Option<&SecretString> {
@@ -126,7 +137,7 @@ impl Identity {
         Self {
             agent,
             means,
-            came_with: CameWith::default(),
+            came_with: CameWith { key: Some(key.id.clone()), ..CameWith::default() },
             providers: RequestProviders::default(),
         }
     }

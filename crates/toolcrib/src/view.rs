@@ -245,8 +245,7 @@ impl AgentView {
 
     /// The tool that goes by this name, in the form the agent is shown or in another that is not ambiguous.
     pub fn find(&self, name: &str) -> Result<ViewedTool, NotFound> {
-        // Also where they are not listed: whoever was shown them in another mode calls them here.
-        if let Some(meta) = MetaTool::named(name) {
+        if let Some(meta) = MetaTool::named(name).filter(|_| self.has_search()) {
             return Ok(ViewedTool::meta(meta));
         }
         let found = self.snapshot.tools_called_in(name, self.toolset.tools());

@@ -71,7 +71,8 @@ async fn call(
     Exact(call): Exact<Call>,
 ) -> Result<Response, Problem> {
     let view = app.crib.view_of(&identity).came_with(&identity.came_with);
-    let view = view.via(coming.via(CallDoor::Rest, &identity));
+    // Whoever has a list by search calls what is in it, and calls have no mode.
+    let view = view.via(coming.via(CallDoor::Rest, &identity)).by_search();
     let tool = match (call.name, call.tool_id) {
         (Some(name), None) => view.find(&name),
         (None, Some(id)) => find_id(&view, &id),

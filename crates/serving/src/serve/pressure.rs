@@ -82,7 +82,7 @@ impl Pressure {
         let (mut busy, mut well) = (0, 0);
         loop {
             sleep(LOOK).await;
-            let share = workers.busy_share();
+            let Some(share) = workers.busy_share() else { continue };
             busy = if BUSY <= share { busy + 1 } else { 0 };
             let waiting = self.waiting.load(Relaxed);
             well = if waiting == 0 { well + 1 } else { 0 };
@@ -184,13 +184,17 @@ impl Workers {
         Self { busy: busy(&metrics), metrics, seen_at: Instant::now() }
     }
 
-    /// For which share of the time they had something to do since the last look.
-    fn busy_share(&mut self) -> f64 {
+    /// For which share of the time they had something to do since they last said so; nothing if they say it later, as they
+    /// do after a number of tasks, however long these take.
+    fn busy_share(&mut self) -> Option<f64> {
         let (now, busy) = (Instant::now(), busy(&self.metrics));
+        if busy == self.busy {
+            return None;
+        }
         let time = (now - self.seen_at).mul_f64(self.metrics.num_workers() as f64);
         let share = (busy - self.busy).div_duration_f64(time);
         (self.seen_at, self.busy) = (now, busy);
-        share
+        Some(share)
     }
 }
 

@@ -1,5 +1,4 @@
 //! The tools that ship with toolcrib: a source like any other.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
 
@@ -78,4 +77,29 @@ fn what_a_list_by_search_has_is_called() {
     assert_eq!(found["result"]["tools"][0]["name"], "calculate", "{found}");
     let run = json!({"name": "hash", "arguments": {"text": "abc"}});
     assert_eq!(call(&server, &key, "execute_tool", &run).ok()["result"]["bytes"], 3);
+}
+
+#[test]
+fn a_step_is_not_called_with_a_key_that_was_taken_away() {
+    let (server, key) = with_builtins();
+    let text = json!({
+        "document": {"dsl": "1.0.0", "namespace": "a", "name": "later", "version": "1.0.0"},
+        "do": [{"rest": {"wait": {"seconds": 2}}}, {"make": {"call": "own:uuid"}}],
+    });
+    let settings = json!({"kind": "workflow", "documents": [text.to_string()]});
+    let source = json!({"id": "flows", "name": "Workflows", "settings": settings});
+    server.post("/api/sources", &source).ok();
+    server.wait_for("/api/sources/flows", |source| !source["inventory"].is_null());
+    let group = json!({"name": "flows", "selectors": [{"source": "flows"}]});
+    server.post("/api/groups", &group).ok();
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+    let policy = json!({"name": "q", "matchers": matchers, "groups": ["flows"]});
+    server.post("/api/policies", &policy).ok();
+    let later = std::thread::scope(|scope| {
+        let called = scope.spawn(|| call(&server, &key, "later", &json!({})).ok());
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        server.delete("/api/keys/bot");
+        called.join().unwrap()
+    });
+    assert_eq!(later["error"]["code"], "not_granted", "{later}");
 }

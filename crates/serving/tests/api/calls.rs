@@ -177,7 +177,7 @@ fn an_agent_says_how_long_it_waits() {
 #[test]
 fn what_is_unknown_and_what_is_not_granted_look_the_same() {
     let shop = Shop::open();
-    for name in ["delete_pet", "no_pet", "pets__delete_pet", "tool_search", ""] {
+    for name in ["delete_pet", "no_pet", "pets__delete_pet", ""] {
         let answer = shop.call(json!({"name": name, "arguments": {"id": 7}}));
         assert_eq!(answer.problem(), format!("404 not_found: Tool not found: {name}"));
     }

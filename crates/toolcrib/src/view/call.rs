@@ -284,7 +284,10 @@ impl AgentView {
                     Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
                     Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
                     Bridged::Error(mut error) => {
-                        let data = error.raw.shift_remove("data").map(Box::new);
+                        let mut data = error.raw.shift_remove("data").map(Box::new);
+                        if let Some(Value::Object(data)) = data.as_deref_mut() {
+                            data.retain(|name, _| !name.starts_with("toolcrib/"));
+                        }
                         let (code, message) = (error.code, error.message().to_owned());
                         Err(Stopped::With(Called::Error { code, message, data }))
                     }

@@ -69,7 +69,8 @@ async fn a_template_reads_every_address_that_is_like_it() {
     assert_eq!((&found["uri"], &found["text"]), (&json!("users://ada"), &json!(r#"Some("ada")"#)));
     let missing = read(&registry, "users://nobody").await.unwrap_err();
     assert!(missing.contains("there is no such user"), "{missing}");
-    assert_eq!(read(&registry, "users://panic").await.unwrap_err(), r#"Failed("it panicked")"#);
+    let panicked = read(&registry, "users://panic").await.unwrap_err();
+    assert!(panicked.contains("it panicked"), "{panicked}");
     assert_eq!(read(&registry, "others://ada").await.unwrap_err(), "Missing");
 }
 

@@ -27,7 +27,12 @@ const TEXT: usize = 64;
 const LONGEST: Duration = Duration::from_secs(2);
 const LOOK_EVERY: u64 = 256;
 
+/// How much of the stack an evaluation may take: paths are as long as whoever calls says, and the interpreter goes as deep.
+/// The threads of `deep` have more than twice as much.
+const STACK: usize = 24 << 20;
+
 thread_local! {
+    static START: Cell<usize> = const { Cell::new(0) };
     static LEFT: Cell<u64> = const { Cell::new(0) };
     static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
@@ -41,6 +46,7 @@ pub(super) enum Stopped {
 
 /// Allows so much work, in this thread.
 pub(super) fn allow(work: u64) {
+    START.set(here());
     LEFT.set(work);
     UNTIL.set(Some(Instant::now() + LONGEST));
 }
@@ -52,6 +58,9 @@ pub(super) fn left() -> u64 {
 
 /// Takes some work from what is allowed.
 pub(super) fn spend(work: u64) {
+    if STACK < START.get().abs_diff(here()) {
+        stop(Stopped::TooDeep);
+    }
     let before = LEFT.get();
     let left = before.saturating_sub(work);
     LEFT.set(left);
@@ -59,6 +68,13 @@ pub(super) fn spend(work: u64) {
     if before < work || (before / LOOK_EVERY != left / LOOK_EVERY && is_late()) {
         stop(Stopped::TooMuchWork);
     }
+}
+
+/// About where the stack ends now.
+#[inline(always)]
+fn here() -> usize {
+    let local = 0_u8;
+    std::ptr::from_ref(std::hint::black_box(&local)).addr()
 }
 
 fn stop(why: Stopped) -> ! {

@@ -229,6 +229,42 @@ fn work_is_taken_from_what_is_left() {
 }
 
 /// What expressions are made of.
+#[test]
+fn no_path_is_too_long_for_the_stack() {
+    let path: Vec<Value> = (0..20_000).map(|_| json!("a")).collect();
+    let input = json!({"doc": {}, "path": path});
+    for text in [
+        "setpath(.path; 1)",
+        "delpaths([.path])",
+        "getpath(.path) = 1",
+        ".path as $p | .doc | del(getpath($p))",
+        "(reduce .path[] as $p (.doc; .[$p])) |= 1",
+        "recurse(.) |= .",
+        "(reduce range(100000) as $i (.; .)) |= 1",
+        "[recurse(.)] | length",
+        "last(recurse(.))",
+        "def",
+        "limit(1000000; repeat(.)) |= .",
+        "(.. | .a) |= 1",
+        "until(false; .) |= .",
+        "while(true; .) |= .",
+        "(foreach range(100000) as $i (.; .)) |= 1",
+        "first(range(1000000) | select(. > 999999))",
+        "path(recurse(.))",
+        "[paths(true)]",
+        "walk(.)",
+        "(label $out | recurse(.)) |= .",
+        "recurse(.; true) |= .",
+        "(try recurse(.) catch .) |= .",
+        "(.path[] |= recurse(.))",
+        "to_entries | map(recurse(.)) | .[0]",
+        "limit(100000; recurse(.)) |= 1",
+    ] {
+        // That it comes back is what counts.
+        drop(evaluate(text, &input));
+    }
+}
+
 const WORDS: &[&str] = &[
     ".",
     ".a",

@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{check, failure_of_tool, told};
 use crate::gates::Verdict;
+use crate::upstreams::number;
 use crate::view::ready::BuiltinReady;
 use crate::view::{AgentView, scopes};
 
@@ -28,9 +29,20 @@ impl AgentView {
         scopes::check(&self.agent, source, Some(&entry.tool))?;
         let start = Instant::now();
         let pass = self.enter(source, Some(&entry.tool.id)).await?;
+        // Of what may take long, each agent does one thing after the other, so that others have their turn.
+        let turn = match ready.builtin.is_long() {
+            true => Some(self.crib.gates().turn_of(number(&self.agent))),
+            false => None,
+        };
         let time = source.profile.limits.timeout().unwrap_or(TIME);
         let time = self.patience.map_or(time, |patience| patience.min(time));
-        let given = ready.builtin.call(arguments, self.crib.now(), &ready.client);
+        let given = async {
+            let _turn = match &turn {
+                Some(turn) => turn.acquire().await.ok(),
+                None => None,
+            };
+            ready.builtin.call(arguments, self.crib.now(), &ready.client).await
+        };
         let given = timeout(time, given).await;
         // That one page cannot be fetched says nothing of the others.
         pass.end(Verdict::Works);

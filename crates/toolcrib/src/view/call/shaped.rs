@@ -28,6 +28,7 @@ pub(super) async fn of_server(
     mut result: Map<String, Value>,
     projection: Option<&Arc<Projection>>,
 ) -> Result<Map<String, Value>, Failure> {
+    without_our_words(&mut result);
     let has_failed = result.get("isError") == Some(&Value::Bool(true));
     let Some(projection) = projection.filter(|_| !has_failed) else { return Ok(result) };
     let Some(structured) = result.shift_remove("structuredContent") else { return Ok(result) };
@@ -41,6 +42,13 @@ pub(super) async fn of_server(
         result.insert("structuredContent".to_owned(), projected);
     }
     Ok(result)
+}
+
+/// What only we say: a server must not speak for us.
+pub(super) fn without_our_words(said: &mut Map<String, Value>) {
+    if let Some(Value::Object(meta)) = said.get_mut("_meta") {
+        meta.retain(|name, _| !name.starts_with("toolcrib/"));
+    }
 }
 
 async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value, Failure> {

@@ -93,15 +93,8 @@ impl Steps<'_> {
             CallFailed { failure, status: None }
         };
         let found = self.found(tool).map_err(|it| missing(&it))?;
-        // Minutes are long: what counts is what the agent has now.
-        if let Some(id) = found.id() {
-            self.view
-                .crib
-                .view(&self.view.agent)
-                .find_id(id)
-                .map_err(|_| missing(&crate::view::missing(tool)))?;
-        }
-        let view = self.view.clone().within(Some(within));
+        let (view, found) = self.now(found).ok_or_else(|| missing(&crate::view::missing(tool)))?;
+        let view = view.within(Some(within));
         let context = CallContext::silent();
         context.within(self.call.trace().cloned());
         let is_workflow = found.is_workflow();
@@ -119,6 +112,22 @@ impl Steps<'_> {
 }
 
 impl Steps<'_> {
+    /// The tool as it is now, for who the agent is now: minutes are long. None if there is none any more, or the agent's
+    /// key or token has ended.
+    fn now(&self, found: ViewedTool) -> Option<(AgentView, ViewedTool)> {
+        let crib = &self.view.crib;
+        let now = crib.view(&self.view.agent);
+        if !self.view.came_with.is_good_at(&now.snapshot, &self.view.agent, crib.now()) {
+            return None;
+        }
+        let found = match found.id() {
+            Some(id) => now.find_id(id).ok()?,
+            None => found,
+        };
+        let (snapshot, toolset) = (Arc::clone(&now.snapshot), Arc::clone(&now.toolset));
+        Some((AgentView { snapshot, toolset, ..self.view.clone() }, found))
+    }
+
     /// The agent's tool of this name, in any form, or with this id.
     fn found(&self, tool: &str) -> Result<ViewedTool, NotFound> {
         self.view.find(tool).or_else(|missing| match tool.parse() {
