@@ -70,7 +70,7 @@ pub use findings::findings;
 pub use gates::GateState;
 pub use identity::{CameWith, Identity, Means, NotIdentified};
 pub use kept_results::ResultPart;
-pub use meaning::Embeddings;
+pub use meaning::{Embeddings, NoVectors, vectors};
 /// The words: ids, manifests, selectors, matchers.
 pub use model;
 pub use place::{InvalidPlace, JournalPlace};
