@@ -18,6 +18,7 @@ use model::{Digest, SecretRef, ToolId};
 use upstream::http::{HttpClient, Url};
 
 use self::endpoint::Endpoint;
+pub use self::endpoint::NoVectors;
 use self::kept::KeptVectors;
 use crate::secrets::Secrets;
 
@@ -26,6 +27,8 @@ const GROUP: usize = 64;
 const STEP: usize = 1_024;
 /// How long a search waits for what its query means.
 const SOON: Duration = Duration::from_millis(500);
+/// The same where nobody waits.
+const LATER: Duration = Duration::from_secs(60);
 /// How long searches leave an endpoint alone that did not answer one of them; and the background, at first and at most.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
@@ -42,6 +45,22 @@ pub struct Embeddings {
     pub key: Option<SecretRef>,
     /// Where vectors are kept; without it, only in memory.
     pub file: Option<PathBuf>,
+}
+
+/// The vectors of some texts, in their order.
+pub async fn vectors(
+    embeddings: Embeddings,
+    client: &HttpClient,
+    secrets: Option<Arc<Secrets>>,
+    texts: &[String],
+) -> Result<Vec<Vector>, NoVectors> {
+    let Embeddings { url, model, key, .. } = embeddings;
+    let endpoint = Endpoint::new(url, model, key, client, secrets);
+    let mut vectors = Vec::new();
+    for group in texts.chunks(GROUP) {
+        vectors.extend(endpoint.vectors(group, LATER).await?);
+    }
+    Ok(vectors)
 }
 
 /// The vectors of all tools.
@@ -139,7 +158,7 @@ impl Meaning {
     }
 
     /// Knows all tools of a snapshot, or as many as it could.
-    pub(crate) async fn follow(&self, snapshot: &Arc<Snapshot>) -> Result<(), endpoint::NoVectors> {
+    pub(crate) async fn follow(&self, snapshot: &Arc<Snapshot>) -> Result<(), NoVectors> {
         let mut next = Known::clone(&self.known.load());
         let mut open: Vec<(Slot, ToolId, Digest, String)> = Vec::new();
         let served = snapshot.served();
@@ -161,7 +180,7 @@ impl Meaning {
         for step in open.chunks(STEP) {
             for group in step.chunks(GROUP) {
                 let texts: Vec<String> = group.iter().map(|(.., text)| text.clone()).collect();
-                let vectors = self.endpoint.vectors(&texts, Duration::from_secs(60)).await;
+                let vectors = self.endpoint.vectors(&texts, LATER).await;
                 let vectors = vectors.inspect_err(|_| self.known.store(Arc::new(next.clone())))?;
                 let mut fresh = Vec::new();
                 for ((slot, id, digest, _), vector) in group.iter().zip(vectors) {
