@@ -36,7 +36,9 @@ struct Indexed {
     name: TextId,
     whole: TextId,
     keywords: Box<[TextId]>,
+    /// Those of the description first.
     words: Box<[TextId]>,
+    described: usize,
 }
 
 /// What is gathered of one word of one tool.
@@ -74,7 +76,7 @@ impl SearchIndex {
         let mut keywords: Vec<TextId> = keywords.collect();
         keywords.sort_unstable();
         keywords.dedup();
-        let mut words = Vec::new();
+        let (mut words, mut others) = (Vec::new(), Vec::new());
         for (word, it) in self.gather(document) {
             let share = (it.share.min(1.0) * 255.0) as u8;
             let (weight, described) = (Weight::of(it.weight), it.described);
@@ -83,10 +85,16 @@ impl SearchIndex {
                 self.families.add(&word, id);
                 self.near_words.add(&word, id);
             }
-            words.push(id);
+            if described {
+                words.push(id)
+            } else {
+                others.push(id)
+            };
         }
+        let described = words.len();
+        words.extend(others);
         let (id, keywords, words) = (document.id.clone(), keywords.into(), words.into());
-        let indexed = Indexed { id, name, whole: whole_id, keywords, words };
+        let indexed = Indexed { id, name, whole: whole_id, keywords, words, described };
         *self.place(slot) = Some(Arc::new(indexed));
     }
 
@@ -126,6 +134,23 @@ impl SearchIndex {
     /// By which equals are told apart.
     pub(super) fn id(&self, slot: Slot) -> &str {
         self.at(slot).map_or("", |it| &it.id)
+    }
+
+    /// The name of a tool, in lower case.
+    pub(super) fn name_at(&self, slot: Slot) -> Option<&str> {
+        self.at(slot).map(|it| self.names.text(it.name))
+    }
+
+    /// Its keywords, in lower case.
+    pub(super) fn keywords_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
+        let ids = self.at(slot).into_iter().flat_map(|it| &it.keywords);
+        ids.map(|id| self.keywords.text(*id))
+    }
+
+    /// The words of its description.
+    pub(super) fn described_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
+        let ids = self.at(slot).into_iter().flat_map(|it| it.words.iter().take(it.described));
+        ids.map(|id| self.words.text(*id))
     }
 
     /// How many slots it knows of.

@@ -35,9 +35,12 @@ impl Weight {
     }
 }
 
-const CHUNK: usize = 512;
+/// Small in tests, so that a dozen tools go through everything that many do.
+const CHUNK: usize = if cfg!(test) { 4 } else { 512 };
 /// From so many on, they are kept as a set too.
-const MANY: usize = 1024;
+const MANY: usize = if cfg!(test) { 6 } else { 1024 };
+/// Tools are looked up one by one where so many times as many have the text.
+const MUCH_MORE: usize = if cfg!(test) { 2 } else { 16 };
 
 /// All who have a text.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +118,7 @@ impl Postings {
     /// Those within a set. Where the set is much the smaller, its tools are looked up one by one.
     pub(super) fn each_within(&self, within: &Within<'_>, mut each: impl FnMut(&Posting)) {
         match &within.few {
-            Some(few) if few.len() * 16 < self.len => {
+            Some(few) if few.len() * MUCH_MORE < self.len => {
                 few.iter().filter_map(|slot| self.get(*slot)).for_each(each);
             }
             _ => {
@@ -154,7 +157,7 @@ pub(super) struct Within<'a> {
 }
 
 /// More tools than this are not looked up one by one.
-const FEW: usize = 4096;
+const FEW: usize = if cfg!(test) { 5 } else { 4096 };
 
 impl<'a> Within<'a> {
     pub(super) fn new(set: &'a ToolSet) -> Self {
@@ -163,5 +166,10 @@ impl<'a> Within<'a> {
 
     pub(super) fn len(&self) -> usize {
         self.set.len()
+    }
+
+    /// Its slots, if they are few.
+    pub(super) fn few(&self) -> Option<&[Slot]> {
+        self.few.as_deref()
     }
 }

@@ -66,6 +66,30 @@ fn a_query_of_one_word_is_worth_what_the_table_says() {
 }
 
 #[test]
+fn one_or_two_letters_are_looked_for_where_texts_begin() {
+    let index = index(&[
+        ("e", &[], ""),
+        ("echo", &[], ""),
+        ("send", &["e"], ""),
+        ("tell", &["ears"], ""),
+        ("c", &[], "Part e of it"),
+        ("d", &["here"], "Every one ends here"),
+    ]);
+    assert_eq!(
+        found(&index, "e"),
+        [("e", 1.0), ("echo", 0.9), ("send", 0.85), ("tell", 0.7), ("c", 0.6)]
+    );
+}
+
+#[test]
+fn the_best_does_not_depend_on_how_many_are_wanted() {
+    let index = index(&[("odrer", &[], ""), ("c", &[], "Takes an order.")]);
+    assert_eq!(found(&index, "order"), [("c", 0.6), ("odrer", 0.4 * 0.8)]);
+    let best = search(&[(&index, &all(&index))], "order", 1);
+    assert_eq!((index.id(best[0].slot), best[0].score), ("c", 0.6));
+}
+
+#[test]
 fn a_name_is_found_however_it_is_written_and_with_a_slip() {
     let index = index(&[
         ("read_file", &[], "Get the content"),
@@ -261,6 +285,17 @@ proptest! {
             found.iter().map(|it| (index.id(it.slot).to_owned(), it.score.to_bits())).collect()
         };
         prop_assert_eq!(seen(&alone, &one), seen(&among, &two));
+    }
+
+    #[test]
+    fn whoever_wants_fewer_gets_the_first_of_them(tools in tools(), query in words(), limit in 1_usize..6) {
+        let mut index = SearchIndex::default();
+        for (number, tool) in tools.iter().enumerate() {
+            index.put(number as Slot, &numbered(number, tool));
+        }
+        let many = search(&[(&index, &all(&index))], &query, 100);
+        let few = search(&[(&index, &all(&index))], &query, limit);
+        prop_assert_eq!(&many[..limit.min(many.len())], &few[..]);
     }
 
     #[test]
