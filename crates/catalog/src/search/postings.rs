@@ -23,11 +23,7 @@ pub(super) struct Weight(u16);
 impl Weight {
     pub(super) fn of(number: f32) -> Self {
         // The cast saturates, and what has any weight keeps some.
-        Self((number * 1024.0) as u16).max_of(Self(1))
-    }
-
-    fn max_of(self, other: Self) -> Self {
-        Self(self.0.max(other.0))
+        Self(((number * 1024.0) as u16).max(u16::from(0.0 < number)))
     }
 
     pub(super) fn get(self) -> f32 {
@@ -171,5 +167,17 @@ impl<'a> Within<'a> {
     /// Its slots, if they are few.
     pub(super) fn few(&self) -> Option<&[Slot]> {
         self.few.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_any_weight_keeps_some_and_nothing_is_nothing() {
+        assert_eq!(Weight::of(0.0).get(), 0.0);
+        assert_eq!(Weight::of(1e-6).get(), 1.0 / 1024.0);
+        assert_eq!(Weight::of(2.0).get(), 2.0);
     }
 }

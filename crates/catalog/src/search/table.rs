@@ -158,6 +158,11 @@ fn all_texts(part: &Part<'_>, word: &Asked<'_>, limit: usize, found: &mut Ranked
             });
         }
     }
+    for id in word.words(&index.asides) {
+        if let Some(worth) = word.in_description(index.asides.text(id)) {
+            raise_all(part, &index.asides, id, worth, found);
+        }
+    }
 }
 
 fn raise_all(part: &Part<'_>, lexicon: &Lexicon, id: TextId, worth: f32, found: &mut Ranked) {
