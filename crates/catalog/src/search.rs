@@ -32,7 +32,7 @@ pub use meaning::{Vector, fused, nearest};
 use postings::Within;
 use query::Query;
 use rank::Relevance;
-pub use similar::{are_similar, gist};
+pub use similar::{NameStems, gist};
 use table::Ranked;
 pub use weights::{Field, FieldWeight, Weights};
 
