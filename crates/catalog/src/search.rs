@@ -26,7 +26,7 @@ mod words;
 use std::cmp::Ordering;
 
 pub use document::Document;
-pub use follow::{differing, text_for_meaning, text_of};
+pub use follow::{differing, text_for_meaning, text_length, text_of};
 pub use index::SearchIndex;
 pub use meaning::{Vector, fused, nearest};
 use postings::Within;

@@ -29,6 +29,11 @@ impl Document {
         Self { id, name, ..Self::default() }
     }
 
+    /// How much text it has, in bytes, without its name.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
     /// With a keyword, tag or label.
     pub fn keyword(&mut self, keyword: &str) {
         if let Some(keyword) = self.cut(keyword) {

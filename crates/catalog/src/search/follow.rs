@@ -69,6 +69,12 @@ impl SearchIndex {
     }
 }
 
+/// How much text some tools are found by, in bytes.
+pub fn text_length(snapshot: &Snapshot, slots: &ToolSet) -> usize {
+    let entries = slots.iter().filter_map(|slot| snapshot.tool_at(slot));
+    entries.map(|entry| document(snapshot, entry).length()).sum()
+}
+
 /// What a tool says of itself, as one text for a model: the words of its name, whose it is, and what it does.
 pub fn text_for_meaning(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
     let tool = &entry.tool;
