@@ -25,6 +25,8 @@ use crate::secrets::Secrets;
 /// How many texts are told at once, and how many are waited for before they count.
 const GROUP: usize = 64;
 const STEP: usize = 1_024;
+/// So many vectors are compared in less than a millisecond; more of them, aside.
+const QUICK: usize = 512;
 /// How long a search waits for what its query means.
 const SOON: Duration = Duration::from_millis(500);
 /// The same where nobody waits.
@@ -99,7 +101,7 @@ impl Meaning {
     pub(crate) async fn near(
         &self,
         query: &str,
-        snapshot: &Snapshot,
+        snapshot: &Arc<Snapshot>,
         among: &ToolSet,
         limit: usize,
     ) -> Vec<(Slot, f32)> {
@@ -116,13 +118,14 @@ impl Meaning {
             }
         };
         let Some(query) = query else { return Vec::new() };
-        let near = among.iter().filter_map(|slot| {
-            let (id, vector) = known.slots.get(slot as usize)?.as_ref()?;
-            // Another tool may have the place by now.
-            let is_same = snapshot.tool_at(slot).is_some_and(|entry| entry.tool.id == *id);
-            is_same.then(|| (slot, vector.nearness(&query)))
-        });
-        nearest(near.collect(), limit)
+        let (snapshot, among) = (Arc::clone(snapshot), among.clone());
+        let is_quick = among.len() <= QUICK;
+        let work = move || known.nearest(&query, &snapshot, &among, limit);
+        if is_quick {
+            return work();
+        }
+        let near = tokio::task::spawn_blocking(work).await;
+        near.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     fn is_left_alone(&self) -> bool {
@@ -199,6 +202,22 @@ impl Meaning {
 }
 
 impl Known {
+    fn nearest(
+        &self,
+        query: &Vector,
+        snapshot: &Snapshot,
+        among: &ToolSet,
+        limit: usize,
+    ) -> Vec<(Slot, f32)> {
+        let near = among.iter().filter_map(|slot| {
+            let (id, vector) = self.slots.get(slot as usize)?.as_ref()?;
+            // Another tool may have the place by now.
+            let is_same = snapshot.tool_at(slot).is_some_and(|entry| entry.tool.id == *id);
+            is_same.then(|| (slot, vector.nearness(query)))
+        });
+        nearest(near.collect(), limit)
+    }
+
     fn at(&self, slot: Slot) -> Option<&(ToolId, Arc<Vector>)> {
         self.slots.get(slot as usize)?.as_ref()
     }
