@@ -1,8 +1,8 @@
 //! The finder: an index of all tools by their texts, beside the catalog and never behind what is asked of it.
 //!
 //! A search names the snapshot that it is about and gets an index of exactly that. What little has changed since the last
-//! one is put in at once, by whoever asks; more than that is done aside, by one at a time, while others wait without a
-//! thread. Nobody who searches what is indexed already waits for anything.
+//! one is put in at once, by who asks first; more than that is done aside. Others wait for it without a thread;
+//! nobody who searches what is indexed already waits for anything.
 
 use std::sync::Arc;
 
