@@ -26,13 +26,13 @@ mod words;
 use std::cmp::Ordering;
 
 pub use document::Document;
-pub use follow::{differing, text_for_meaning};
+pub use follow::{differing, text_for_meaning, text_length, text_of};
 pub use index::SearchIndex;
 pub use meaning::{Vector, fused, nearest};
 use postings::Within;
 use query::Query;
 use rank::Relevance;
-pub use similar::{are_similar, gist};
+pub use similar::{NameStems, gist};
 use table::Ranked;
 pub use weights::{Field, FieldWeight, Weights};
 
@@ -67,11 +67,13 @@ pub fn search(indexes: &[(&SearchIndex, &ToolSet)], query: &str, limit: usize) -
     let Some(first) = parts.first() else { return Vec::new() };
     let relevance = Relevance::new(&query, &parts, &first.index.weights);
     let scale = if query.is_plain_word() { NOT_IN_TABLE } else { 1.0 };
+    // The table decides on one word; among its equals, everybody's relevance counts.
+    let relevant = if query.is_one_word() { usize::MAX } else { limit };
     let mut best = Best { limit, kept: Vec::new() };
     for (number, part) in parts.iter().enumerate() {
         let mut table = Ranked::new();
         table::look_up(part, &query, limit, &mut table);
-        relevance.each(number, part, limit, |slot, relevance| {
+        relevance.each(number, part, relevant, |slot, relevance| {
             let by_table = if table.is_empty() { None } else { table.remove(&slot) };
             let score = match by_table {
                 Some(worth) if query.is_one_word() => worth,

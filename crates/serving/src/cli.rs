@@ -5,7 +5,7 @@ pub(crate) mod target;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use model::GroupId;
+use model::{GroupId, SecretRef};
 use url::Url;
 
 use crate::config::Config;
@@ -257,6 +257,15 @@ pub(crate) struct EvalSearch {
     /// The queries, one in a line
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
+    /// An endpoint like `/v1/embeddings` of `OpenAI`, to search by what is meant too
+    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "cross_validate")]
+    pub(crate) embeddings: Option<Url>,
+    /// Which of its models
+    #[arg(long, value_name = "NAME", requires = "embeddings")]
+    pub(crate) model: Option<String>,
+    /// What it is shown: `env:NAME` or `file:PATH`
+    #[arg(long, value_name = "REF", requires = "embeddings")]
+    pub(crate) key: Option<SecretRef>,
     /// Try other weights too, each chosen by four fifths of the queries and measured on the rest
     #[arg(long)]
     pub(crate) cross_validate: bool,
@@ -543,7 +552,7 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Call(arguments) => call::call(&arguments.in_place()).await,
         Verb::Import(arguments) => import::import(&config, &arguments).await,
         Verb::Explain(arguments) => explain::explain(place, &arguments).await,
-        Verb::Eval(EvalVerb::Search(arguments)) => eval::search(&arguments),
+        Verb::Eval(EvalVerb::Search(arguments)) => eval::search(&arguments).await,
         Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
         Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,
         Verb::Journal(JournalVerb::Verify(format)) => journal::verify::verify(place, &format).await,

@@ -3,12 +3,13 @@
 mod cross;
 mod example;
 mod figures;
+mod meaning;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-use catalog::search::{SearchIndex, Weights, search as find};
+use catalog::search::{Found, SearchIndex, Weights, fused, search as find};
 use catalog::tool_set::ToolSet;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -19,11 +20,14 @@ use crate::out::{self, counted};
 use crate::target;
 use example::{Query, Tool};
 use figures::{Figures, Measured};
+use meaning::Meaning;
 
 /// The longest file.
 const LIMIT: u64 = 1 << 30;
 /// How many tools are found for each query.
 const FOUND: usize = 10;
+/// How many are looked at where words and meaning count together.
+const NEAREST: usize = 100;
 
 /// What is searched: all tools in one index, and each subset as a set.
 struct World {
@@ -32,10 +36,12 @@ struct World {
     subsets: BTreeMap<String, ToolSet>,
     all: ToolSet,
     queries: Vec<Query>,
+    meaning: Option<Meaning>,
 }
 
-pub(crate) fn search(arguments: &cli::EvalSearch) -> Result<Ended, Failure> {
-    let world = World::new(lines(&arguments.tools)?, lines(&arguments.queries)?);
+pub(crate) async fn search(arguments: &cli::EvalSearch) -> Result<Ended, Failure> {
+    let mut world = World::new(lines(&arguments.tools)?, lines(&arguments.queries)?);
+    world.meaning = Meaning::of(&world, arguments).await?;
     if arguments.cross_validate {
         let validated = cross::validate(&world);
         match arguments.json.json {
@@ -45,9 +51,12 @@ pub(crate) fn search(arguments: &cli::EvalSearch) -> Result<Ended, Failure> {
         return Ok(Ended::Fine);
     }
     let (mut ranked, mut times) = (Vec::new(), Vec::new());
-    for query in &world.queries {
+    for (number, query) in world.queries.iter().enumerate() {
         let begin = Instant::now();
-        ranked.push(world.ranked(&world.index, query));
+        ranked.push(match &world.meaning {
+            Some(meaning) => world.ranked_by_meaning(meaning, number, query),
+            None => world.ranked(&world.index, query),
+        });
         times.push(begin.elapsed().as_secs_f64() * 1e6);
     }
     times.sort_by(f64::total_cmp);
@@ -93,17 +102,32 @@ impl World {
             subsets.entry(tool.subset.clone()).or_default().set(slot, true);
         }
         let all = (0..).zip(&tools).map(|(slot, _)| slot).collect();
-        Self { tools, index, subsets, all, queries }
+        Self { tools, index, subsets, all, queries, meaning: None }
+    }
+
+    /// The tools that are searched, if there are any.
+    fn among(&self, query: &Query) -> Option<&ToolSet> {
+        match &query.subset {
+            Some(subset) => self.subsets.get(subset),
+            None => Some(&self.all),
+        }
     }
 
     /// The names of what is found, best first.
     fn ranked(&self, index: &SearchIndex, query: &Query) -> Vec<&str> {
-        let none = ToolSet::default();
-        let among = match &query.subset {
-            Some(subset) => self.subsets.get(subset).unwrap_or(&none),
-            None => &self.all,
-        };
-        let found = find(&[(index, among)], &query.query, FOUND);
+        let Some(among) = self.among(query) else { return Vec::new() };
+        self.names(&find(&[(index, among)], &query.query, FOUND))
+    }
+
+    /// The same by words and meaning, as a server with an endpoint does it.
+    fn ranked_by_meaning(&self, meaning: &Meaning, number: usize, query: &Query) -> Vec<&str> {
+        let Some(among) = self.among(query) else { return Vec::new() };
+        let by_words = find(&[(&self.index, among)], &query.query, NEAREST);
+        let near = meaning.near(number, among, NEAREST);
+        self.names(&fused(by_words, &near, &query.query, FOUND))
+    }
+
+    fn names(&self, found: &[Found]) -> Vec<&str> {
         found.iter().filter_map(|it| Some(&*self.tools.get(it.slot as usize)?.name)).collect()
     }
 }

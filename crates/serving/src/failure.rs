@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use discovery::DiscoveryError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
+use toolcrib::NoVectors;
 use toolcrib::{
     CommandError, InvalidPlace, JournalError, NotIdentified, SecretError, TransferError,
 };
@@ -64,6 +65,8 @@ pub(crate) enum Failure {
     Read { path: PathBuf, source: io::Error },
     #[error("line {line} of `{}` cannot be used", path.display())]
     Line { path: PathBuf, line: usize, source: serde_json::Error },
+    #[error("texts have no vectors")]
+    Vectors(#[from] NoVectors),
     #[error("`{}` cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("the output cannot be written")]

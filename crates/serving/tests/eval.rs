@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::Folder;
+use crate::upstream::{Upstream, answer};
 
 fn lines(values: &[Value]) -> String {
     values.iter().map(|value| format!("{value}\n")).collect()
@@ -53,6 +54,35 @@ fn search_is_measured_as_the_usual_evaluators_do() {
     near("mrr", 1.0);
     assert_eq!(answer["typo"]["recall@1"], 1.0);
     assert!(0.0 < answer["p50_us"].as_f64().unwrap() && answer["p99_us"].is_f64());
+}
+
+#[test]
+fn an_endpoint_helps_to_find_what_is_meant() {
+    let upstream = Upstream::replying(|request| {
+        assert!(request.contains("authorization: Bearer hunter2"), "{request}");
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        let body: Value = serde_json::from_str(body).unwrap();
+        let texts = body["input"].as_array().unwrap().iter().enumerate();
+        // What is about money has one direction, and the rest another.
+        let data = texts.map(|(index, text)| {
+            let text = text.as_str().unwrap();
+            let is_money = f32::from(u8::from(text.contains("price") || text.contains("dear")));
+            json!({"index": index, "embedding": [is_money, 1.0 - is_money]})
+        });
+        let body = json!({"data": data.collect::<Vec<_>>()}).to_string();
+        answer("200 OK", "content-type: application/json\r\n", body.as_bytes())
+    });
+    let folder = folder();
+    let query = json!({"query_id": "1", "query": "is this dear", "relevant": ["shop__get_price"]});
+    folder.write("queries.jsonl", lines(&[query]));
+    folder.write("key", "hunter2");
+    let ndcg = |more: &str| {
+        let output = folder.run(&format!("{EVAL} --json {more}")).output();
+        serde_json::from_str::<Value>(&output).unwrap()["ndcg@10"].as_f64().unwrap()
+    };
+    assert_eq!(ndcg(""), 0.0);
+    let url = upstream.url("/v1/embeddings");
+    assert_eq!(ndcg(&format!("--embeddings {url} --model m --key file:key")), 1.0);
 }
 
 #[test]

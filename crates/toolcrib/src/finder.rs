@@ -1,24 +1,27 @@
 //! The finder: an index of all tools by their texts, beside the catalog and never behind what is asked of it.
 //!
 //! A search names the snapshot that it is about and gets an index of exactly that. What little has changed since the last
-//! one is put in at once, by whoever asks; more than that is done aside, by one at a time, while others wait without a
-//! thread. Nobody who searches what is indexed already waits for anything.
+//! one is put in at once, by who asks first; more than that is done aside. Others wait for it without a thread;
+//! nobody who searches what is indexed already waits for anything.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use catalog::search::{SearchIndex, differing};
+use catalog::search::{SearchIndex, differing, text_length};
 use catalog::tool_set::ToolSet;
 use catalog::{Catalog, Snapshot};
 use tokio::sync::Mutex;
+use tokio::task::JoinError;
 
 /// As many tools are indexed in the time of an answer; more than that, aside.
 const FEW: usize = 32;
+/// And with as much text, in bytes.
+const LITTLE_TEXT: usize = 64 * 1024;
 
 /// Keeps the newest index.
 pub(crate) struct Finder {
     newest: Arc<ArcSwap<Indexed>>,
-    /// Whoever holds it indexes many tools. It is held by the work, not by who waits for it.
+    /// Whoever holds it indexes: nobody does what another is at. It is held by the work, not by who waits for it.
     turn: Arc<Mutex<()>>,
 }
 
@@ -36,17 +39,33 @@ impl Default for Finder {
 }
 
 impl Finder {
-    /// The index of a snapshot, usually the newest.
+    /// The index of a snapshot, usually the newest. Panics if indexing did: a search that finds nothing would look right.
     pub(crate) async fn at(&self, snapshot: &Arc<Snapshot>) -> Arc<Indexed> {
-        if let Ok(indexed) = self.soon(snapshot) {
-            return indexed;
+        match self.try_at(snapshot).await {
+            Ok(indexed) => indexed,
+            Err(error) => {
+                tracing::error!(%error, "tools could not be indexed: {error}");
+                match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The process ends.
+                    Err(_) => Arc::default(),
+                }
+            }
+        }
+    }
+
+    async fn try_at(&self, snapshot: &Arc<Snapshot>) -> Result<Arc<Indexed>, JoinError> {
+        if let Some(indexed) = self.known(snapshot) {
+            return Ok(indexed);
         }
         let turn = Arc::clone(&self.turn).lock_owned().await;
         // Somebody may have done it meanwhile.
-        let (newest, slots) = match self.soon(snapshot) {
-            Ok(indexed) => return indexed,
-            Err(work) => work,
-        };
+        if let Some(indexed) = self.known(snapshot) {
+            return Ok(indexed);
+        }
+        let newest = self.newest.load_full();
+        let slots = differing(&newest.snapshot, snapshot);
+        let is_little = slots.len() <= FEW && text_length(snapshot, &slots) <= LITTLE_TEXT;
         let (kept, wanted) = (Arc::clone(&self.newest), Arc::clone(snapshot));
         let work = move || {
             let indexed = newest.moved(&slots, &wanted);
@@ -54,23 +73,15 @@ impl Finder {
             drop(turn);
             indexed
         };
-        // Nothing is found if the process ends, or a bug has made a panic, which was told where it happened.
-        tokio::task::spawn_blocking(work).await.unwrap_or_default()
+        match is_little {
+            true => Ok(work()),
+            false => tokio::task::spawn_blocking(work).await,
+        }
     }
 
-    /// The same if there is little to do; otherwise what there is to do.
-    fn soon(&self, snapshot: &Arc<Snapshot>) -> Result<Arc<Indexed>, (Arc<Indexed>, ToolSet)> {
+    fn known(&self, snapshot: &Arc<Snapshot>) -> Option<Arc<Indexed>> {
         let newest = self.newest.load_full();
-        if Arc::ptr_eq(&newest.snapshot, snapshot) {
-            return Ok(newest);
-        }
-        let slots = differing(&newest.snapshot, snapshot);
-        if FEW < slots.len() {
-            return Err((newest, slots));
-        }
-        let indexed = newest.moved(&slots, snapshot);
-        keep(&self.newest, &indexed);
-        Ok(indexed)
+        Arc::ptr_eq(&newest.snapshot, snapshot).then_some(newest)
     }
 
     /// Follows a catalog for as long as it is polled.
@@ -78,7 +89,9 @@ impl Finder {
         let mut changes = catalog.changes();
         loop {
             changes.mark_unchanged();
-            self.at(&catalog.snapshot()).await;
+            if let Err(error) = self.try_at(&catalog.snapshot()).await {
+                tracing::error!(%error, "tools could not be indexed: {error}");
+            }
             if changes.changed().await.is_err() {
                 return;
             }

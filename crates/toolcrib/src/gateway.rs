@@ -13,7 +13,7 @@ pub use crate::findings::findings;
 pub use crate::gates::GateState;
 pub use crate::identity::{CameWith, Identity, Means, NotIdentified};
 pub use crate::kept_results::ResultPart;
-pub use crate::meaning::Embeddings;
+pub use crate::meaning::{Embeddings, NoVectors, vectors};
 pub use crate::place::{InvalidPlace, JournalPlace};
 pub use crate::record::{RecordOptions, Recorder, Via};
 pub use crate::refresh::{

@@ -12,7 +12,7 @@ use catalog::search::gist;
 use model::{Agent, ToolId};
 use moka::sync::Cache;
 
-use crate::view::Hit;
+use crate::view::{Hit, rounded};
 
 /// How many identities are remembered, and for how long after the last search.
 const IDENTITIES: u64 = 2_000;
@@ -61,7 +61,7 @@ impl Hints {
         if query.contains(char::is_whitespace) {
             for hit in hits.iter_mut() {
                 let share = habits.share(&words, &hit.tool.known_as());
-                hit.score += (1.0 - hit.score) * WORTH * share;
+                hit.score = rounded(hit.score + (1.0 - hit.score) * WORTH * share);
             }
             hits.sort_by(|one, two| two.score.total_cmp(&one.score));
         }

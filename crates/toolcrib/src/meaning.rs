@@ -18,14 +18,19 @@ use model::{Digest, SecretRef, ToolId};
 use upstream::http::{HttpClient, Url};
 
 use self::endpoint::Endpoint;
+pub use self::endpoint::NoVectors;
 use self::kept::KeptVectors;
 use crate::secrets::Secrets;
 
 /// How many texts are told at once, and how many are waited for before they count.
 const GROUP: usize = 64;
 const STEP: usize = 1_024;
+/// So many vectors are compared in less than a millisecond; more of them, aside.
+const QUICK: usize = 512;
 /// How long a search waits for what its query means.
 const SOON: Duration = Duration::from_millis(500);
+/// The same where nobody waits.
+const LATER: Duration = Duration::from_secs(60);
 /// How long searches leave an endpoint alone that did not answer one of them; and the background, at first and at most.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
@@ -42,6 +47,22 @@ pub struct Embeddings {
     pub key: Option<SecretRef>,
     /// Where vectors are kept; without it, only in memory.
     pub file: Option<PathBuf>,
+}
+
+/// The vectors of some texts, in their order.
+pub async fn vectors(
+    embeddings: Embeddings,
+    client: &HttpClient,
+    secrets: Option<Arc<Secrets>>,
+    texts: &[String],
+) -> Result<Vec<Vector>, NoVectors> {
+    let Embeddings { url, model, key, .. } = embeddings;
+    let endpoint = Endpoint::new(url, model, key, client, secrets);
+    let mut vectors = Vec::new();
+    for group in texts.chunks(GROUP) {
+        vectors.extend(endpoint.vectors(group, LATER).await?);
+    }
+    Ok(vectors)
 }
 
 /// The vectors of all tools.
@@ -80,7 +101,7 @@ impl Meaning {
     pub(crate) async fn near(
         &self,
         query: &str,
-        snapshot: &Snapshot,
+        snapshot: &Arc<Snapshot>,
         among: &ToolSet,
         limit: usize,
     ) -> Vec<(Slot, f32)> {
@@ -97,13 +118,14 @@ impl Meaning {
             }
         };
         let Some(query) = query else { return Vec::new() };
-        let near = among.iter().filter_map(|slot| {
-            let (id, vector) = known.slots.get(slot as usize)?.as_ref()?;
-            // Another tool may have the place by now.
-            let is_same = snapshot.tool_at(slot).is_some_and(|entry| entry.tool.id == *id);
-            is_same.then(|| (slot, vector.nearness(&query)))
-        });
-        nearest(near.collect(), limit)
+        let (snapshot, among) = (Arc::clone(snapshot), among.clone());
+        let is_quick = among.len() <= QUICK;
+        let work = move || known.nearest(&query, &snapshot, &among, limit);
+        if is_quick {
+            return work();
+        }
+        let near = tokio::task::spawn_blocking(work).await;
+        near.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     fn is_left_alone(&self) -> bool {
@@ -139,7 +161,7 @@ impl Meaning {
     }
 
     /// Knows all tools of a snapshot, or as many as it could.
-    pub(crate) async fn follow(&self, snapshot: &Arc<Snapshot>) -> Result<(), endpoint::NoVectors> {
+    pub(crate) async fn follow(&self, snapshot: &Arc<Snapshot>) -> Result<(), NoVectors> {
         let mut next = Known::clone(&self.known.load());
         let mut open: Vec<(Slot, ToolId, Digest, String)> = Vec::new();
         let served = snapshot.served();
@@ -161,7 +183,7 @@ impl Meaning {
         for step in open.chunks(STEP) {
             for group in step.chunks(GROUP) {
                 let texts: Vec<String> = group.iter().map(|(.., text)| text.clone()).collect();
-                let vectors = self.endpoint.vectors(&texts, Duration::from_secs(60)).await;
+                let vectors = self.endpoint.vectors(&texts, LATER).await;
                 let vectors = vectors.inspect_err(|_| self.known.store(Arc::new(next.clone())))?;
                 let mut fresh = Vec::new();
                 for ((slot, id, digest, _), vector) in group.iter().zip(vectors) {
@@ -180,6 +202,22 @@ impl Meaning {
 }
 
 impl Known {
+    fn nearest(
+        &self,
+        query: &Vector,
+        snapshot: &Snapshot,
+        among: &ToolSet,
+        limit: usize,
+    ) -> Vec<(Slot, f32)> {
+        let near = among.iter().filter_map(|slot| {
+            let (id, vector) = self.slots.get(slot as usize)?.as_ref()?;
+            // Another tool may have the place by now.
+            let is_same = snapshot.tool_at(slot).is_some_and(|entry| entry.tool.id == *id);
+            is_same.then(|| (slot, vector.nearness(query)))
+        });
+        nearest(near.collect(), limit)
+    }
+
     fn at(&self, slot: Slot) -> Option<&(ToolId, Arc<Vector>)> {
         self.slots.get(slot as usize)?.as_ref()
     }

@@ -2,6 +2,7 @@
 //!
 //! Counted over all callers, looked up now and then: a list that changed with every call would be read again with every call.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use model::ToolId;
 
 use crate::record::Recorder;
 
-/// How many are known.
-const MOST: usize = 1_000;
+/// How many are known: as many as a catalog usually has, since an agent's own may be far behind those of others.
+const MOST: usize = 100_000;
 /// How often they are looked up.
 const EVERY: Duration = Duration::from_secs(10 * 60);
 
@@ -24,7 +25,8 @@ pub(crate) struct MostUsed(ArcSwap<Ranking>);
 pub(crate) struct Ranking {
     /// Another number, another order.
     pub(crate) number: u64,
-    pub(crate) ids: Vec<ToolId>,
+    /// The place of each, the most used first.
+    pub(crate) places: HashMap<ToolId, usize>,
 }
 
 impl MostUsed {
@@ -39,10 +41,11 @@ impl MostUsed {
                 return tracing::warn!(%error, "the most used tools stay as they were: {error}");
             }
         };
-        let ids: Vec<ToolId> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        let ids = names.iter().filter_map(|name| name.parse().ok());
+        let places: HashMap<ToolId, usize> = ids.zip(0..).collect();
         let before = self.now();
-        if before.ids != ids {
-            self.0.store(Arc::new(Ranking { number: before.number + 1, ids }));
+        if before.places != places {
+            self.0.store(Arc::new(Ranking { number: before.number + 1, places }));
         }
     }
 

@@ -36,6 +36,7 @@ pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
 pub(crate) use ready::{Ready, origin};
+pub(crate) use search::rounded;
 pub use search::{Hit, OfferHit};
 pub use since::Changed;
 use tool::Origin;

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::weights::Field;
 
-/// How much of a text counts, in characters; and of how many arguments.
+/// How much of a text counts, in characters; of all texts of a tool, in bytes; and of how many arguments.
 const LONGEST_TEXT: usize = 8_192;
+const MOST_TEXT: usize = 64 * 1024;
 const MOST_PARAMETERS: usize = 256;
 /// How deep arguments inside arguments are looked at.
 const DEEPEST: usize = 3;
@@ -17,25 +18,43 @@ pub struct Document {
     pub(super) name: Box<str>,
     pub(super) keywords: Vec<Box<str>>,
     pub(super) texts: Vec<(Field, Box<str>)>,
+    /// How many bytes there are of keywords and texts.
+    length: usize,
 }
 
 impl Document {
     /// A tool with nothing but a name. Among equals, the lower id comes first.
     pub fn new(id: &str, name: &str) -> Self {
-        let (id, name) = (id.into(), name.into());
+        let (id, name) = (id.into(), first(name, LONGEST_TEXT).into());
         Self { id, name, ..Self::default() }
+    }
+
+    /// How much text it has, in bytes, without its name.
+    pub(super) fn length(&self) -> usize {
+        self.length
     }
 
     /// With a keyword, tag or label.
     pub fn keyword(&mut self, keyword: &str) {
-        self.keywords.push(cut(keyword));
+        if let Some(keyword) = self.cut(keyword) {
+            self.keywords.push(keyword);
+        }
     }
 
     /// With a text of a field.
     pub fn text(&mut self, field: Field, text: &str) {
-        if !text.is_empty() {
-            self.texts.push((field, cut(text)));
+        if let Some(text) = self.cut(text) {
+            self.texts.push((field, text));
         }
+    }
+
+    /// As much of a text as there is room for, if that is anything.
+    fn cut(&mut self, text: &str) -> Option<Box<str>> {
+        let left = MOST_TEXT.saturating_sub(self.length);
+        let cut = first(text, LONGEST_TEXT);
+        let cut = cut.get(..cut.floor_char_boundary(left)).filter(|cut| !cut.is_empty())?;
+        self.length += cut.len();
+        Some(cut.into())
     }
 
     /// With the names, descriptions and examples of its arguments, from the schema of them.
@@ -67,9 +86,9 @@ impl Document {
     }
 }
 
-fn cut(text: &str) -> Box<str> {
-    match text.char_indices().nth(LONGEST_TEXT) {
-        Some((end, _)) => text.get(..end).unwrap_or_default().into(),
-        None => text.into(),
+fn first(text: &str, characters: usize) -> &str {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => text.get(..end).unwrap_or_default(),
+        None => text,
     }
 }

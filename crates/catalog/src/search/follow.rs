@@ -69,18 +69,29 @@ impl SearchIndex {
     }
 }
 
+/// How much text some tools are found by, in bytes.
+pub fn text_length(snapshot: &Snapshot, slots: &ToolSet) -> usize {
+    let entries = slots.iter().filter_map(|slot| snapshot.tool_at(slot));
+    entries.map(|entry| document(snapshot, entry).length()).sum()
+}
+
 /// What a tool says of itself, as one text for a model: the words of its name, whose it is, and what it does.
 pub fn text_for_meaning(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
-    let (tool, mut text) = (&entry.tool, String::new());
+    let tool = &entry.tool;
     let name = tool.overridden.name.as_deref().or(tool.shown_manifest().title.as_deref());
-    let name = name.unwrap_or(tool.name());
+    let source = snapshot.source(&tool.source).map_or("", |it| it.source.profile.name.as_str());
+    text_of(name.unwrap_or(tool.name()), source, &shown_description(tool.description()))
+}
+
+/// The same of a tool that is in no catalog.
+pub fn text_of(name: &str, source: &str, description: &str) -> String {
+    let mut text = String::new();
     for part in name.split(['_', '-', '.', '/']).filter(|part| !part.is_empty()) {
         text.push_str(part);
         text.push(' ');
     }
-    let source = snapshot.source(&tool.source).map_or("", |it| it.source.profile.name.as_str());
     text.push_str(&format!("({source}): "));
-    text.extend(shown_description(tool.description()).chars().take(LONGEST_FOR_MEANING));
+    text.extend(description.chars().take(LONGEST_FOR_MEANING));
     text
 }
 

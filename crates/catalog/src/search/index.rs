@@ -1,6 +1,6 @@
 //! What is known of the texts of all tools, changed tool by tool.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::document::Document;
@@ -10,10 +10,12 @@ use super::near::{Neighbours, distance_within};
 use super::postings::{Posting, Weight};
 use super::query::is_filler;
 use super::weights::{Field, Weights};
-use super::words::{each_word, squashed};
+use super::words::{each_signed, each_word, squashed, squashed_word};
 use crate::tool_set::Slot;
 
 const SHELF: usize = 256;
+/// How many different words of a tool count.
+const MOST_WORDS: usize = 2_000;
 
 /// An index of tools by their texts, cheap to clone.
 #[derive(Clone, Default)]
@@ -23,6 +25,8 @@ pub struct SearchIndex {
     /// Names without anything between their words, by which they are known however they are written.
     pub(super) wholes: Lexicon,
     pub(super) words: Lexicon,
+    /// What else stands in descriptions, for the table alone: words that say nothing, and words with signs in them.
+    pub(super) asides: Lexicon,
     pub(super) families: Families,
     near_wholes: Neighbours,
     near_words: Neighbours,
@@ -36,7 +40,10 @@ struct Indexed {
     name: TextId,
     whole: TextId,
     keywords: Box<[TextId]>,
+    /// Those of the description first.
     words: Box<[TextId]>,
+    described: usize,
+    asides: Box<[TextId]>,
 }
 
 /// What is gathered of one word of one tool.
@@ -74,7 +81,7 @@ impl SearchIndex {
         let mut keywords: Vec<TextId> = keywords.collect();
         keywords.sort_unstable();
         keywords.dedup();
-        let mut words = Vec::new();
+        let (mut words, mut others) = (Vec::new(), Vec::new());
         for (word, it) in self.gather(document) {
             let share = (it.share.min(1.0) * 255.0) as u8;
             let (weight, described) = (Weight::of(it.weight), it.described);
@@ -83,10 +90,17 @@ impl SearchIndex {
                 self.families.add(&word, id);
                 self.near_words.add(&word, id);
             }
-            words.push(id);
+            if described {
+                words.push(id)
+            } else {
+                others.push(id)
+            };
         }
+        let described = words.len();
+        words.extend(others);
         let (id, keywords, words) = (document.id.clone(), keywords.into(), words.into());
-        let indexed = Indexed { id, name, whole: whole_id, keywords, words };
+        let asides = asides(document).iter().map(|it| self.asides.add(it, bare).0).collect();
+        let indexed = Indexed { id, name, whole: whole_id, keywords, words, described, asides };
         *self.place(slot) = Some(Arc::new(indexed));
     }
 
@@ -102,6 +116,9 @@ impl SearchIndex {
         }
         for id in &gone.keywords {
             self.keywords.remove(*id, slot);
+        }
+        for id in &gone.asides {
+            self.asides.remove(*id, slot);
         }
         for id in &gone.words {
             if let Some(word) = self.words.remove(*id, slot) {
@@ -126,6 +143,25 @@ impl SearchIndex {
     /// By which equals are told apart.
     pub(super) fn id(&self, slot: Slot) -> &str {
         self.at(slot).map_or("", |it| &it.id)
+    }
+
+    /// The name of a tool, in lower case.
+    pub(super) fn name_at(&self, slot: Slot) -> Option<&str> {
+        self.at(slot).map(|it| self.names.text(it.name))
+    }
+
+    /// Its keywords, in lower case.
+    pub(super) fn keywords_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
+        let ids = self.at(slot).into_iter().flat_map(|it| &it.keywords);
+        ids.map(|id| self.keywords.text(*id))
+    }
+
+    /// The words of its description.
+    pub(super) fn described_at(&self, slot: Slot) -> impl Iterator<Item = &str> {
+        self.at(slot).into_iter().flat_map(|it| {
+            let words = it.words.iter().take(it.described).map(|id| self.words.text(*id));
+            words.chain(it.asides.iter().map(|id| self.asides.text(*id)))
+        })
     }
 
     /// How many slots it knows of.
@@ -174,7 +210,7 @@ impl SearchIndex {
         let words = name_words(name);
         let weight = self.worth(Field::Name, words.len());
         let share = 1.0 / words.len().max(1) as f32;
-        for word in words {
+        for word in words.into_iter().take(MOST_WORDS) {
             gathered.insert(word, Gathered { weight, share, described: false });
         }
     }
@@ -196,6 +232,9 @@ impl SearchIndex {
         }
         let weight = self.worth(field, words.len());
         for word in words {
+            if MOST_WORDS <= gathered.len() && !gathered.contains_key(&word) {
+                continue;
+            }
             let it = gathered.entry(word).or_default();
             it.weight += weight;
             it.described |= field == Field::Description;
@@ -214,12 +253,30 @@ fn name_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     each_word(name, |word| words.push(word.to_owned()));
     if 1 < words.len() {
-        let whole = squashed(name);
+        let whole = squashed_word(name);
         words.retain(|word| *word != whole);
     }
     words.sort_unstable();
     words.dedup();
     words
+}
+
+/// What stands in a description and is no word of its own, each once.
+fn asides(document: &Document) -> BTreeSet<String> {
+    let mut asides = BTreeSet::new();
+    for (_, text) in document.texts.iter().filter(|(field, _)| *field == Field::Description) {
+        each_word(text, |word| {
+            if is_filler(word) {
+                asides.insert(word.to_owned());
+            }
+        });
+        each_signed(text, |word| {
+            if asides.len() < MOST_WORDS {
+                asides.insert(word.to_owned());
+            }
+        });
+    }
+    asides
 }
 
 fn only_near(mut ids: Vec<TextId>, text: &str, lexicon: &Lexicon) -> Vec<TextId> {
@@ -229,9 +286,13 @@ fn only_near(mut ids: Vec<TextId>, text: &str, lexicon: &Lexicon) -> Vec<TextId>
 
 #[cfg(test)]
 impl SearchIndex {
+    pub(super) fn words_at(&self, slot: Slot) -> usize {
+        self.at(slot).map_or(0, |it| it.words.len())
+    }
+
     /// Whether no text is left.
     pub(super) fn is_bare(&self) -> bool {
-        let lexicons = [&self.names, &self.keywords, &self.wholes, &self.words];
+        let lexicons = [&self.names, &self.keywords, &self.wholes, &self.words, &self.asides];
         lexicons.iter().all(|lexicon| lexicon.is_bare())
             && self.families.is_bare()
             && self.near_words.is_bare()

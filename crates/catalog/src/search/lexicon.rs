@@ -72,9 +72,14 @@ impl Lexicon {
         self.entry(id).map(|entry| &*entry.postings)
     }
 
+    /// Every text that begins with this, and perhaps some that have it behind a line end.
+    pub(super) fn beginning_with(&self, beginning: &str) -> Vec<TextId> {
+        self.containing(&Finder::new(&format!("\n{beginning}")))
+    }
+
     /// Every text that has this in it.
-    pub(super) fn containing(&self, part: &str) -> Vec<TextId> {
-        let (finder, mut found) = (Finder::new(part), Vec::new());
+    pub(super) fn containing(&self, finder: &Finder<'_>) -> Vec<TextId> {
+        let mut found = Vec::new();
         for (shelf, number) in self.shelves.iter().zip(0_u32..) {
             let mut last = None;
             for place in finder.find_iter(shelf.all.as_bytes()) {

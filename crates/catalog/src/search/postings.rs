@@ -23,11 +23,7 @@ pub(super) struct Weight(u16);
 impl Weight {
     pub(super) fn of(number: f32) -> Self {
         // The cast saturates, and what has any weight keeps some.
-        Self((number * 1024.0) as u16).max_of(Self(1))
-    }
-
-    fn max_of(self, other: Self) -> Self {
-        Self(self.0.max(other.0))
+        Self(((number * 1024.0) as u16).max(u16::from(0.0 < number)))
     }
 
     pub(super) fn get(self) -> f32 {
@@ -35,9 +31,12 @@ impl Weight {
     }
 }
 
-const CHUNK: usize = 512;
+/// Small in tests, so that a dozen tools go through everything that many do.
+const CHUNK: usize = if cfg!(test) { 4 } else { 512 };
 /// From so many on, they are kept as a set too.
-const MANY: usize = 1024;
+const MANY: usize = if cfg!(test) { 6 } else { 1024 };
+/// Tools are looked up one by one where so many times as many have the text.
+const MUCH_MORE: usize = if cfg!(test) { 2 } else { 16 };
 
 /// All who have a text.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +114,7 @@ impl Postings {
     /// Those within a set. Where the set is much the smaller, its tools are looked up one by one.
     pub(super) fn each_within(&self, within: &Within<'_>, mut each: impl FnMut(&Posting)) {
         match &within.few {
-            Some(few) if few.len() * 16 < self.len => {
+            Some(few) if few.len() * MUCH_MORE < self.len => {
                 few.iter().filter_map(|slot| self.get(*slot)).for_each(each);
             }
             _ => {
@@ -154,7 +153,7 @@ pub(super) struct Within<'a> {
 }
 
 /// More tools than this are not looked up one by one.
-const FEW: usize = 4096;
+const FEW: usize = if cfg!(test) { 5 } else { 4096 };
 
 impl<'a> Within<'a> {
     pub(super) fn new(set: &'a ToolSet) -> Self {
@@ -163,5 +162,22 @@ impl<'a> Within<'a> {
 
     pub(super) fn len(&self) -> usize {
         self.set.len()
+    }
+
+    /// Its slots, if they are few.
+    pub(super) fn few(&self) -> Option<&[Slot]> {
+        self.few.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_any_weight_keeps_some_and_nothing_is_nothing() {
+        assert_eq!(Weight::of(0.0).get(), 0.0);
+        assert_eq!(Weight::of(1e-6).get(), 1.0 / 1024.0);
+        assert_eq!(Weight::of(2.0).get(), 2.0);
     }
 }

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use super::Part;
 use super::families::stem;
 use super::lexicon::TextId;
-use super::postings::{Posting, Postings};
+use super::postings::{Posting, Postings, Weight};
 use super::query::Query;
 use super::synonyms::synonyms;
 use super::weights::Weights;
@@ -58,14 +58,22 @@ pub(super) struct Relevance<'a> {
     weights: &'a Weights,
 }
 
+/// How many words of a query count: the rarest. As many pairs of neighbours may count beside them.
+const MOST_WORDS: usize = 16;
 /// Words that so many have are read from end to end only if they can still make a difference.
-const MANY: usize = 512;
+const MANY: usize = if cfg!(test) { 3 } else { 512 };
 
 impl<'a> Relevance<'a> {
     pub(super) fn new(query: &Query, parts: &[Part<'_>], weights: &'a Weights) -> Self {
         let all: usize = parts.iter().map(|part| part.within.len()).sum();
         let asked = query.words.iter().map(|word| asked_term(word, parts, all, weights));
         let mut terms: Vec<Term> = asked.collect();
+        // What nobody has tells nothing and comes last.
+        terms.sort_by(|one, two| {
+            let by_rarity = || two.rarity.total_cmp(&one.rarity);
+            (one.having == 0).cmp(&(two.having == 0)).then_with(by_rarity)
+        });
+        terms.truncate(MOST_WORDS);
         let most = terms.iter().map(|term| term.rarity).sum::<f32>().max(f32::MIN_POSITIVE);
         terms.extend(query.pairs.iter().filter_map(|pair| {
             let entries: Vec<Entries> = parts.iter().map(|part| exact(part, pair)).collect();
@@ -75,6 +83,7 @@ impl<'a> Relevance<'a> {
         }));
         terms.retain(|term| 0 < term.having);
         terms.sort_by(|one, two| two.rarity.total_cmp(&one.rarity));
+        terms.truncate(2 * MOST_WORDS);
         Self { terms, most, weights }
     }
 
@@ -170,6 +179,9 @@ impl Sums {
     }
 
     fn gather(&mut self, posting: &Posting, factor: f32) {
+        if posting.weight == Weight::default() {
+            return;
+        }
         let it = &mut self.by_slot[posting.slot as usize];
         if it.weight == 0.0 {
             self.touched.push(posting.slot);

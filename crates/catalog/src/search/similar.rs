@@ -4,13 +4,22 @@ use std::collections::BTreeSet;
 
 use super::families::stem;
 use super::query::Query;
-use super::words::{each_word, squashed};
+use super::words::{each_word, squashed_word};
 
-/// Whether two names say nearly the same: `list_orders`, `listOrder` and `list_orders_by_date`, but not `list_users`.
-pub fn are_similar(one: &str, two: &str) -> bool {
-    let (one, two) = (stems(one), stems(two));
-    let shared = one.intersection(&two).count();
-    0 < shared && one.union(&two).count() <= 2 * shared
+/// The words of a name, by stem.
+pub struct NameStems(BTreeSet<String>);
+
+impl NameStems {
+    /// Those of a name.
+    pub fn of(name: &str) -> Self {
+        Self(stems(name))
+    }
+
+    /// Whether two names say nearly the same: `list_orders`, `listOrder` and `list_orders_by_date`, but not `list_users`.
+    pub fn are_similar(&self, other: &Self) -> bool {
+        let shared = self.0.intersection(&other.0).count();
+        0 < shared && self.0.union(&other.0).count() <= 2 * shared
+    }
 }
 
 /// What a question is about: the stems of its words that say something.
@@ -19,7 +28,7 @@ pub fn gist(query: &str) -> BTreeSet<String> {
 }
 
 fn stems(name: &str) -> BTreeSet<String> {
-    let whole = squashed(name);
+    let whole = squashed_word(name);
     let mut stems = BTreeSet::new();
     each_word(name, |word| {
         stems.insert(stem(word).into_owned());
@@ -34,6 +43,10 @@ fn stems(name: &str) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn are_similar(one: &str, two: &str) -> bool {
+        NameStems::of(one).are_similar(&NameStems::of(two))
+    }
 
     #[test]
     fn questions_are_about_what_is_left_without_fillers_and_endings() {

@@ -1,6 +1,6 @@
 //! Words that mean about the same where tools are concerned: what people say, and what tools are called.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use super::families::stem;
@@ -12,7 +12,7 @@ const MEANINGS: &[&[&str]] = &[
     &["delete", "remove", "erase", "clear", "drop", "discard"],
     &["get", "fetch", "retrieve", "obtain", "read", "show", "view", "display", "return"],
     &["list", "enumerate", "browse"],
-    &["search", "find", "lookup", "query", "locate", "discover"],
+    &["search", "find", "lookup", "query", "discover"],
     &["update", "edit", "modify", "change", "alter", "set", "adjust"],
     &["send", "post", "submit", "deliver"],
     &["start", "begin", "launch", "open", "run", "execute"],
@@ -24,7 +24,7 @@ const MEANINGS: &[&[&str]] = &[
     &["analyze", "analyse", "analysis", "examine", "inspect"],
     &["summarize", "summary", "overview", "digest"],
     &["recommend", "suggest", "recommendation", "suggestion", "advice", "tip"],
-    &["schedule", "plan", "arrange", "organize"],
+    &["schedule", "plan", "arrange"],
     &["save", "store", "write", "persist", "record"],
     &["download", "export"],
     &["upload", "import"],
@@ -49,9 +49,9 @@ const MEANINGS: &[&[&str]] = &[
     &["job", "career", "vacancy", "employment"],
     &["site", "website", "webpage", "page", "url", "link", "web"],
     &["place", "location", "position"],
-    &["article", "news", "publication"],
+    &["article", "news"],
     &["popular", "trend", "trending", "top"],
-    &["ticket", "issue", "task", "todo"],
+    &["ticket", "task", "todo"],
     &["repository", "repo"],
     &["database", "db", "sql"],
     &["event", "meeting", "appointment", "calendar"],
@@ -62,13 +62,13 @@ const MEANINGS: &[&[&str]] = &[
     &["comment", "note", "remark", "reply"],
     &["size", "dimension", "width", "height"],
     &["delay", "wait", "sleep"],
-    &["command", "shell", "terminal", "console"],
+    &["command", "shell", "console"],
 ];
 
 static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     let mut by_stem: HashMap<String, Vec<String>> = HashMap::new();
     for meaning in MEANINGS {
-        let stems: Vec<String> = meaning.iter().map(|word| stem(word).into_owned()).collect();
+        let stems: BTreeSet<String> = meaning.iter().map(|word| stem(word).into_owned()).collect();
         for stem in &stems {
             let others = stems.iter().filter(|other| *other != stem).cloned();
             by_stem.entry(stem.clone()).or_default().extend(others);
@@ -80,4 +80,24 @@ static BY_STEM: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
 /// Other words for a stem, as stems.
 pub(super) fn synonyms(stem: &str) -> &'static [String] {
     BY_STEM.get(stem).map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_stem_has_two_meanings_and_none_stands_twice_for_another() {
+        let mut seen: HashMap<String, usize> = HashMap::new();
+        for (line, meaning) in MEANINGS.iter().enumerate() {
+            for word in *meaning {
+                let other = seen.insert(stem(word).into_owned(), line);
+                assert!(other.is_none_or(|other| other == line), "{word} is in {other:?} too");
+            }
+        }
+        for (stem, others) in BY_STEM.iter() {
+            let once: BTreeSet<&String> = others.iter().collect();
+            assert_eq!(once.len(), others.len(), "{stem}");
+        }
+    }
 }

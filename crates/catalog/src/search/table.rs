@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::Part;
+use memchr::memmem::Finder;
+
 use super::lexicon::{Lexicon, TextId};
 use super::query::Query;
 use super::words::squashed;
+use super::{Part, SearchIndex};
 use crate::tool_set::Slot;
 
 const NAME: f32 = 1.0;
@@ -27,58 +29,138 @@ pub(super) type Ranked = HashMap<Slot, f32>;
 
 /// What the table says of a query, if it says anything.
 pub(super) fn look_up(part: &Part<'_>, query: &Query, limit: usize, found: &mut Ranked) {
-    same_name(part, query, found);
+    let whole = squashed(&query.text);
+    same_name(part, &whole, found);
     if query.is_one_word() {
-        one_word(part, &query.text, limit, found);
+        let word = Asked::new(&query.text);
+        match part.within.few() {
+            Some(few) => few.iter().for_each(|slot| own_texts(part.index, *slot, &word, found)),
+            None => all_texts(part, &word, limit, found),
+        }
     }
+    // Last: they are worth less than what is left out where there is enough.
+    let worth = if query.is_plain_word() { NEARLY } else { NEARLY_WHOLE };
+    nearly_same_name(part, &whole, worth, found);
 }
 
-/// What a whole query is worth that is a name, however written, or nearly is.
-fn same_name(part: &Part<'_>, query: &Query, found: &mut Ranked) {
-    let (whole, wholes) = (squashed(&query.text), &part.index.wholes);
-    if whole.is_empty() {
-        return;
-    }
-    if let Some(id) = wholes.find(&whole) {
+/// What a whole query is worth that is a name, however written.
+fn same_name(part: &Part<'_>, whole: &str, found: &mut Ranked) {
+    let wholes = &part.index.wholes;
+    if let Some(id) = wholes.find(whole).filter(|_| !whole.is_empty()) {
         raise_all(part, wholes, id, SAME_NAME, found);
     }
-    let alike = 1.0 - 1.0 / whole.chars().count() as f32;
-    let worth = if query.is_plain_word() { NEARLY } else { NEARLY_WHOLE };
-    for id in part.index.wholes_near(&whole) {
-        raise_all(part, wholes, id, worth * alike, found);
+}
+
+/// And that nearly is.
+fn nearly_same_name(part: &Part<'_>, whole: &str, worth: f32, found: &mut Ranked) {
+    let alike = 1.0 - 1.0 / whole.chars().count().max(1) as f32;
+    for id in part.index.wholes_near(whole) {
+        raise_all(part, &part.index.wholes, id, worth * alike, found);
     }
 }
 
-/// What a query of one word is worth, by the table.
-fn one_word(part: &Part<'_>, text: &str, limit: usize, found: &mut Ranked) {
-    let index = part.index;
-    for id in index.names.containing(text) {
-        let name = index.names.text(id);
-        let worth = match name.strip_prefix(text) {
-            Some("") => NAME,
-            Some(_) => NAME_BEGINS,
-            None => NAME_CONTAINS,
-        };
-        raise_all(part, &index.names, id, worth, found);
+/// A query of one word, and what it is worth in a text.
+struct Asked<'a> {
+    text: &'a str,
+    finder: Finder<'a>,
+    /// One or two letters are part of nearly everything: they only count where a text begins with them.
+    is_short: bool,
+}
+
+/// Texts with fewer bytes are short. A word of Chinese has more.
+const SHORT: usize = 3;
+
+impl<'a> Asked<'a> {
+    fn new(text: &'a str) -> Self {
+        let is_short = text.len() < SHORT && text.chars().all(char::is_alphanumeric);
+        Self { text, finder: Finder::new(text), is_short }
     }
-    for id in index.keywords.containing(text) {
-        let is_exact = index.keywords.text(id) == text;
-        let worth = if is_exact { KEYWORD } else { KEYWORD_CONTAINS };
-        raise_all(part, &index.keywords, id, worth, found);
+
+    fn is_in(&self, text: &str) -> bool {
+        !self.is_short && self.finder.find(text.as_bytes()).is_some()
+    }
+
+    fn in_name(&self, name: &str) -> Option<f32> {
+        match name.strip_prefix(self.text) {
+            Some("") => Some(NAME),
+            Some(_) => Some(NAME_BEGINS),
+            None => self.is_in(name).then_some(NAME_CONTAINS),
+        }
+    }
+
+    fn in_keyword(&self, keyword: &str) -> Option<f32> {
+        match keyword.strip_prefix(self.text) {
+            Some("") => Some(KEYWORD),
+            Some(_) => Some(KEYWORD_CONTAINS),
+            None => self.is_in(keyword).then_some(KEYWORD_CONTAINS),
+        }
+    }
+
+    fn in_description(&self, word: &str) -> Option<f32> {
+        match word == self.text {
+            true => Some(DESCRIPTION_WORD),
+            false => self.is_in(word).then_some(DESCRIPTION_CONTAINS),
+        }
+    }
+
+    /// The texts of names or keywords that may be worth something.
+    fn candidates(&self, lexicon: &Lexicon) -> Vec<TextId> {
+        match self.is_short {
+            true => lexicon.beginning_with(self.text),
+            false => lexicon.containing(&self.finder),
+        }
+    }
+
+    /// The same of words.
+    fn words(&self, lexicon: &Lexicon) -> Vec<TextId> {
+        match self.is_short {
+            true => lexicon.find(self.text).into_iter().collect(),
+            false => lexicon.containing(&self.finder),
+        }
+    }
+}
+
+/// Looks through what one tool has: so where few are searched, it takes no longer because there are others.
+fn own_texts(index: &SearchIndex, slot: Slot, word: &Asked<'_>, found: &mut Ranked) {
+    let of_name = index.name_at(slot).and_then(|name| word.in_name(name));
+    let of_keywords = index.keywords_at(slot).filter_map(|keyword| word.in_keyword(keyword));
+    let best = of_name.into_iter().chain(of_keywords).reduce(f32::max);
+    let of_words = || index.described_at(slot).filter_map(|it| word.in_description(it));
+    if let Some(worth) = best.or_else(|| of_words().reduce(f32::max)) {
+        raise(found, slot, worth);
+    }
+}
+
+/// Looks through what all tools have, once, and then for who has it.
+fn all_texts(part: &Part<'_>, word: &Asked<'_>, limit: usize, found: &mut Ranked) {
+    let index = part.index;
+    for id in word.candidates(&index.names) {
+        if let Some(worth) = word.in_name(index.names.text(id)) {
+            raise_all(part, &index.names, id, worth, found);
+        }
+    }
+    for id in word.candidates(&index.keywords) {
+        if let Some(worth) = word.in_keyword(index.keywords.text(id)) {
+            raise_all(part, &index.keywords, id, worth, found);
+        }
     }
     // What is worth less is not looked for if there is enough of what is worth more.
     if limit <= found.len() {
         return;
     }
-    for id in index.words.containing(text) {
-        let is_exact = index.words.text(id) == text;
-        let worth = if is_exact { DESCRIPTION_WORD } else { DESCRIPTION_CONTAINS };
+    for id in word.words(&index.words) {
+        let worth = word.in_description(index.words.text(id)).unwrap_or_default();
         if let Some(postings) = index.words.postings(id) {
             postings.each_within(&part.within, |posting| {
                 if posting.described {
                     raise(found, posting.slot, worth);
                 }
             });
+        }
+    }
+    for id in word.words(&index.asides) {
+        if let Some(worth) = word.in_description(index.asides.text(id)) {
+            raise_all(part, &index.asides, id, worth, found);
         }
     }
 }

@@ -21,8 +21,29 @@ pub(super) fn each_word(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
+/// Calls `each` with what stands between spaces and has signs in it, in lower case: `e-mail`, `node.js`, `c++`.
+pub(super) fn each_signed(text: &str, mut each: impl FnMut(&str)) {
+    for run in text.split_whitespace() {
+        let run = run.trim_start_matches(['(', '[', '{', '<', '"', '\'', '`', '*', '“', '‘']);
+        let run = run.trim_end_matches([
+            ')', ']', '}', '>', '"', '\'', '`', '*', '”', '’', '.', ',', ';', ':', '!', '?', '…',
+        ]);
+        let has_letters = run.chars().any(char::is_alphanumeric);
+        let has_signs = !run.chars().all(char::is_alphanumeric);
+        if has_letters && has_signs && run.chars().nth(LONGEST).is_none() {
+            each(&run.to_lowercase());
+        }
+    }
+}
+
 /// A text in lower case without anything between its words: the same for `read_file`, `readFile` and `Read file`.
 pub(super) fn squashed(text: &str) -> String {
+    let kept = text.chars().filter(|character| character.is_alphanumeric());
+    kept.flat_map(char::to_lowercase).collect()
+}
+
+/// The same as far as it can be one of [`each_word`].
+pub(super) fn squashed_word(text: &str) -> String {
     let kept = text.chars().filter(|character| character.is_alphanumeric()).take(LONGEST);
     kept.flat_map(char::to_lowercase).collect()
 }
@@ -87,6 +108,15 @@ mod tests {
         assert_eq!(words("base64"), ["base", "64", "base64"]);
         assert_eq!(words("What's up?"), ["what", "s", "up"]);
         assert!(words(" \u{0}\n.*[](){}^$ ").is_empty());
+    }
+
+    #[test]
+    fn words_with_signs_are_kept_as_they_are_written() {
+        let mut signed = Vec::new();
+        each_signed("Sends an E-Mail (node.js, `C++`). Don't -- ask: \"x\"", |it| {
+            signed.push(it.to_owned());
+        });
+        assert_eq!(signed, ["e-mail", "node.js", "c++", "don't"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::search::{Document, Field};
+use catalog::search::{Document, Field, text_of};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -39,6 +39,18 @@ impl Tool {
         self.keywords.iter().chain(&self.tags).for_each(|keyword| document.keyword(keyword));
         document.arguments(&self.input_schema);
         document
+    }
+}
+
+impl Tool {
+    /// For a model.
+    pub(super) fn text(&self) -> String {
+        let name = self.tool.as_deref().unwrap_or(&self.name);
+        text_of(
+            if self.title.is_empty() { name } else { &self.title },
+            &self.server,
+            &self.description,
+        )
     }
 }
 

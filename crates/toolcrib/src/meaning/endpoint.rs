@@ -26,17 +26,26 @@ pub(super) struct Endpoint {
 
 /// Why there are no vectors.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoVectors {
+pub enum NoVectors {
+    /// The endpoint cannot be reached, or may not be.
     #[error(transparent)]
     Http(#[from] HttpError),
+    /// It refused.
     #[error("the endpoint for embeddings answered with status {status}")]
-    Status { status: u16 },
+    Status {
+        /// Its status.
+        status: u16,
+    },
+    /// It said something else.
     #[error("the answer of the endpoint for embeddings has not one vector for each text")]
     Answer,
+    /// There is no key where it should be.
     #[error("the key for embeddings cannot be read")]
     Key(#[from] SecretError),
+    /// The key is none.
     #[error("the key for embeddings cannot be sent: it has characters that no header may have")]
     NoHeader,
+    /// Nobody reads secrets here.
     #[error("the key for embeddings cannot be read: there are no secrets here")]
     NoSecrets,
 }

@@ -53,9 +53,11 @@ impl AgentView {
     /// The most used of the listed tools, as many as have room together; `size` says what one takes.
     pub fn most_used(&self, room: u64, size: impl Fn(&ViewedTool) -> u64) -> Arc<Beside> {
         let (ranking, mut left, mut slots) = (self.crib.most_used(), room, ToolSet::default());
-        let mine = ranking.ids.iter().filter_map(|id| self.snapshot.tool(id));
-        let mine = mine.filter(|entry| self.toolset.listed().contains(entry.slot)).take(TRIED);
-        for entry in mine {
+        let mine = self.toolset.listed().iter().filter_map(|slot| self.snapshot.tool_at(slot));
+        let mut mine: Vec<_> =
+            mine.filter_map(|entry| Some((*ranking.places.get(&entry.tool.id)?, entry))).collect();
+        mine.sort_unstable_by_key(|(place, _)| *place);
+        for (_, entry) in mine.into_iter().take(TRIED) {
             let size = size(&self.viewed(entry));
             if size <= left {
                 left -= size;

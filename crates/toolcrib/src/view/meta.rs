@@ -54,8 +54,8 @@ impl MetaTool {
                 "properties": {
                     "query": {"type": "string", "description": "What the tool is to do; empty lists all"},
                     "max_results": {
-                        "type": "integer", "minimum": 1, "maximum": MOST, "default": USUAL,
-                        "description": "How many tools at most",
+                        "type": "integer", "minimum": 1, "default": USUAL,
+                        "description": "How many tools at most; never more than 100",
                     },
                     "detail": {
                         "type": "string", "enum": ["names", "summary", "full"], "default": "full",

@@ -5,6 +5,7 @@
 
 mod offers;
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use catalog::search::{Document, Field, Found, SearchIndex, fused, search};
@@ -16,6 +17,8 @@ pub use offers::OfferHit;
 
 /// The most that is found at once.
 const MOST: usize = 100;
+/// So many tools are searched in less than a millisecond.
+const QUICK: usize = 512;
 
 /// A tool that was found.
 #[derive(Clone)]
@@ -63,23 +66,32 @@ impl AgentView {
                 0 => self.viewed(self.snapshot.tool_at(slot)?),
                 _ => provided.get(slot as usize)?.clone(),
             };
-            Some(Hit { tool, score: rounded(score) })
+            Some(Hit { tool, score: rounded(score.into()) })
         });
         self.called(query, &mine, hits.collect(), limit)
     }
 
-    /// The best of some that the catalog has, and of others.
+    /// The best of some that the catalog has, and of others; aside, where that may take more than a moment.
     async fn ranked(
         &self,
         mine: &ToolSet,
-        others: Option<&(SearchIndex, ToolSet)>,
+        others: Option<&Arc<(SearchIndex, ToolSet)>>,
         query: &str,
         limit: usize,
     ) -> Vec<Found> {
         let indexed = self.crib.finder().at(&self.snapshot).await;
-        let others = others.map(|(index, slots)| (index, slots));
-        let parts: Vec<_> = [(&indexed.index, mine)].into_iter().chain(others).collect();
-        search(&parts, query, limit)
+        let (mine, others, query) = (mine.clone(), others.cloned(), query.to_owned());
+        let all = mine.len() + others.as_ref().map_or(0, |it| it.1.len());
+        let work = move || {
+            let others = others.as_deref().map(|(index, slots)| (index, slots));
+            let parts: Vec<_> = [(&indexed.index, &mine)].into_iter().chain(others).collect();
+            search(&parts, &query, limit)
+        };
+        if all <= QUICK {
+            return work();
+        }
+        let found = tokio::task::spawn_blocking(work).await;
+        found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
     }
 
     /// A tool that goes by exactly this name, in any of its forms, comes first.
@@ -106,7 +118,7 @@ impl AgentView {
 }
 
 /// Providers have few tools, and may have others for every request.
-fn index(tools: &[ViewedTool]) -> (SearchIndex, ToolSet) {
+fn index(tools: &[ViewedTool]) -> Arc<(SearchIndex, ToolSet)> {
     let mut index = SearchIndex::default();
     for (slot, tool) in (0..).zip(tools) {
         let mut document = Document::new(tool.name(), tool.name());
@@ -115,10 +127,10 @@ fn index(tools: &[ViewedTool]) -> (SearchIndex, ToolSet) {
         document.arguments(&tool.input_schema());
         index.put(slot, &document);
     }
-    (index, (0..tools.len() as Slot).collect())
+    Arc::new((index, (0..tools.len() as Slot).collect()))
 }
 
 /// Four digits are enough to compare, and 0.9 is written as it is.
-fn rounded(score: f32) -> f64 {
-    (f64::from(score) * 1e4).round() / 1e4
+pub(crate) fn rounded(score: f64) -> f64 {
+    (score * 1e4).round() / 1e4
 }

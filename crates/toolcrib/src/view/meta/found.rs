@@ -1,6 +1,6 @@
 //! What `tool_search` answers: as much of each hit as is wanted, and as many as fit.
 
-use catalog::search::are_similar;
+use catalog::search::NameStems;
 use model::{Content, Primitive, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -107,20 +107,20 @@ fn each(hits: Vec<Hit>) -> Vec<Found> {
 
 /// Of similar tools of one source, the best tells of the others.
 fn folded(hits: Vec<Hit>) -> Vec<Found> {
-    let source = |hit: &Hit| hit.tool.entry().map(|entry| entry.tool.source.clone());
-    let mut best: Vec<(Hit, Vec<String>)> = Vec::new();
+    let mut best: Vec<(Hit, NameStems, Vec<String>)> = Vec::new();
     for hit in hits {
-        let like = best.iter_mut().find(|(other, _)| {
-            source(&hit).is_some()
-                && source(&hit) == source(other)
-                && are_similar(hit.tool.name(), other.tool.name())
+        let stems = NameStems::of(hit.tool.name());
+        let source = |hit: &Hit| hit.tool.entry().map(|entry| entry.tool.source.clone());
+        let own = source(&hit);
+        let like = best.iter_mut().find(|(other, others, _)| {
+            own.is_some() && stems.are_similar(others) && own == source(other)
         });
         match like {
-            Some((_, similar)) => similar.push(hit.tool.name().to_owned()),
-            None => best.push((hit, Vec::new())),
+            Some((.., similar)) => similar.push(hit.tool.name().to_owned()),
+            None => best.push((hit, stems, Vec::new())),
         }
     }
-    best.into_iter().map(|(hit, similar)| Found::Tool(hit, similar)).collect()
+    best.into_iter().map(|(hit, _, similar)| Found::Tool(hit, similar)).collect()
 }
 
 /// How much may still be said, in bytes, and how much of the next.

@@ -45,14 +45,14 @@ impl AgentView {
                 0 => mine.get(&slot)?,
                 _ => provided.get(slot as usize)?,
             };
-            Some(OfferHit { offer: Arc::clone(offer), score: rounded(score) })
+            Some(OfferHit { offer: Arc::clone(offer), score: rounded(score.into()) })
         });
         hits.collect()
     }
 }
 
 /// As [`super::index`] for tools.
-fn index(offers: &[Arc<Listed>]) -> (SearchIndex, ToolSet) {
+fn index(offers: &[Arc<Listed>]) -> Arc<(SearchIndex, ToolSet)> {
     let mut index = SearchIndex::default();
     for (slot, offer) in (0..).zip(offers) {
         let text = |member: &str| offer.shown.get(member).and_then(Value::as_str);
@@ -62,5 +62,5 @@ fn index(offers: &[Arc<Listed>]) -> (SearchIndex, ToolSet) {
         document.text(Field::Keyword, &offer.key);
         index.put(slot, &document);
     }
-    (index, (0..offers.len() as Slot).collect())
+    Arc::new((index, (0..offers.len() as Slot).collect()))
 }

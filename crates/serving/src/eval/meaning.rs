@@ -1,0 +1,55 @@
+//! The vectors of all tools and queries, from an endpoint.
+
+use std::sync::Arc;
+
+use catalog::search::{Vector, nearest};
+use catalog::tool_set::{Slot, ToolSet};
+use model::SecretRef;
+use toolcrib::{Embeddings, JournalPlace, Secrets, SystemClock, vectors};
+use upstream::egress::Egress;
+use upstream::http::HttpClient;
+
+use super::World;
+use crate::cli;
+use crate::config;
+use crate::failure::Failure;
+
+pub(super) struct Meaning {
+    tools: Vec<Vector>,
+    queries: Vec<Vector>,
+}
+
+impl Meaning {
+    /// None if nobody is to be asked.
+    pub(super) async fn of(
+        world: &World,
+        arguments: &cli::EvalSearch,
+    ) -> Result<Option<Self>, Failure> {
+        let Some((url, model)) = arguments.embeddings.clone().zip(arguments.model.clone()) else {
+            return Ok(None);
+        };
+        if matches!(arguments.key, Some(SecretRef::Sealed(_))) {
+            return Err(Failure::CredentialOption);
+        }
+        let journal = JournalPlace::Memory.open(SystemClock).await?;
+        let secrets = Some(Arc::new(Secrets::new(journal, None, config::variable_of_user)));
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let key = arguments.key.clone();
+        let embeddings = Embeddings { url, model: model.into(), key, file: None };
+        let tools = world.tools.iter().map(super::example::Tool::text);
+        let queries = world.queries.iter().map(|query| query.query.clone());
+        let texts: Vec<String> = tools.chain(queries).collect();
+        let mut tools = vectors(embeddings, &client, secrets, &texts).await?;
+        let queries = tools.split_off(world.tools.len());
+        Ok(Some(Self { tools, queries }))
+    }
+
+    /// The tools of a set that are nearest to a query.
+    pub(super) fn near(&self, query: usize, among: &ToolSet, limit: usize) -> Vec<(Slot, f32)> {
+        let Some(query) = self.queries.get(query) else { return Vec::new() };
+        let near = among
+            .iter()
+            .filter_map(|slot| Some((slot, self.tools.get(slot as usize)?.nearness(query))));
+        nearest(near.collect(), limit)
+    }
+}
