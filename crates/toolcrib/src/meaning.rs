@@ -31,6 +31,8 @@ const QUICK: usize = 512;
 const SOON: Duration = Duration::from_millis(500);
 /// The same where nobody waits.
 const LATER: Duration = Duration::from_secs(60);
+/// How much of a question is sent, in characters.
+const LONGEST: usize = 2_000;
 /// How long searches leave an endpoint alone that did not answer one of them; and the background, at first and at most.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
@@ -109,7 +111,9 @@ impl Meaning {
         if known.slots.is_empty() || self.is_left_alone() {
             return Vec::new();
         }
-        let query = match self.endpoint.vectors(&[query.to_owned()], SOON).await {
+        // One long question must not make the endpoint refuse, and all others go without it.
+        let query: String = query.chars().take(LONGEST).collect();
+        let query = match self.endpoint.vectors(&[query], SOON).await {
             Ok(mut vectors) => vectors.pop(),
             Err(error) => {
                 self.leave_alone();
