@@ -59,7 +59,7 @@ pub(super) struct Relevance<'a> {
 }
 
 /// How many words of a query count: the rarest. As many pairs of neighbours may count beside them.
-const MOST_WORDS: usize = 16;
+const MOST_WORDS: usize = 32;
 /// Words that so many have are read from end to end only if they can still make a difference.
 const MANY: usize = if cfg!(test) { 3 } else { 512 };
 

@@ -111,7 +111,7 @@ fn long_names_are_the_same_only_if_all_of_them_is() {
 #[test]
 fn of_a_long_query_the_rarest_words_count() {
     let several = |word: &str| -> String {
-        (b'a'..b'u').map(|letter| format!("{word}{0}{0} ", char::from(letter))).collect()
+        (b'a'..b'u').map(char::from).map(|it| format!("{word}{it}{it} {word}x{it}{it} ")).collect()
     };
     let (common, unknown) = (several("common"), several("unknowable"));
     let index = index(&[("a", &[], &common), ("b", &[], &common), ("c", &[], "Something rare")]);
