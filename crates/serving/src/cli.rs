@@ -237,10 +237,11 @@ pub(crate) enum EvalVerb {
     /// Search tools of a file for queries of another, and say how often the right ones are found
     #[command(after_help = "\
 Both files have one JSON object in a line. A tool has a `name`, and may have `tool` (its name within
-its `server`), `title`, `description`, `keywords`, `tags`, `input_schema` and a `subset`. A query has
-a `query_id`, a `query` and the `relevant` names; it may have a `subset`, whose tools alone are then
-searched, a `kind`, `groups` of names of which one is enough, and `grades` of names. The figures are
-means over subsets of all queries but those of the kinds `name` and `typo`, which are told apart.
+its `server`), `title`, `description`, `keywords`, `tags`, `input_schema` and a `subset`. A query
+has a `query_id`, a `query` and the `relevant` names; it may have a `subset`, whose tools alone are
+then searched, a `kind`, `groups` of names of which one is enough, and `grades` of names. The
+figures are means over subsets of all queries but those of the kinds `name` and `typo`, which are
+told apart.
 
 Examples:
   toolcrib eval search --tools tools.jsonl --queries queries.jsonl
@@ -257,7 +258,7 @@ pub(crate) struct EvalSearch {
     /// The queries, one in a line
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
-    /// An endpoint like `/v1/embeddings` of `OpenAI`, to search by what is meant too
+    /// Search by what is meant too: an endpoint with `/v1/embeddings`
     #[arg(long, value_name = "URL", requires = "model", conflicts_with = "cross_validate")]
     pub(crate) embeddings: Option<Url>,
     /// Which of its models

@@ -1,5 +1,10 @@
 //! The texts of `--help`, as a newcomer reads them.
 
+mod journal;
+mod record;
+mod secret;
+mod workflow;
+
 use crate::support::Folder;
 
 fn help(verb: &str) -> String {
@@ -271,336 +276,6 @@ fn stdio() {
 }
 
 #[test]
-fn journal() {
-    insta::assert_snapshot!(help("journal"), @"
-    Look into the journal, check it, move it
-
-    Usage: toolcrib journal [OPTIONS] <COMMAND>
-
-    Commands:
-      show     Show what the catalog knows, now or at an earlier moment
-      tail     Print the last events, one per line
-      verify   Check every event, and that a server would serve what they say
-      export   Write the whole journal as JSON Lines
-      import   Take in an export
-      collect  Remove documents that no event refers to
-      help     Print this message or the help of the given subcommand(s)
-
-    Options:
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-    ");
-}
-
-#[test]
-fn record() {
-    insta::assert_snapshot!(help("record"), @r##"
-    Look at the record of calls, check it, write it out
-
-    Usage: toolcrib record [OPTIONS] <COMMAND>
-
-    Commands:
-      list    Print the last calls
-      verify  Check that every recorded call is there, and as it was recorded
-      export  Write all recorded calls as JSON Lines, the oldest first
-      help    Print this message or the help of the given subcommand(s)
-
-    Options:
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    Calls are recorded beside the journal: in FILE.record, or in the same PostgreSQL database. A server
-    may be running.
-    "##);
-}
-
-#[test]
-fn record_list() {
-    insta::assert_snapshot!(help("record list"), @r##"
-    Print the last calls
-
-    Usage: toolcrib record list [OPTIONS]
-
-    Options:
-      -n, --lines <N>          How many [default: 20]
-          --tool <TOOL>        Only calls of the tool with this id
-          --subject <SUBJECT>  Only calls of this caller
-          --json               Print one JSON object per line
-          --journal <PLACE>    Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...         Say more on stderr; twice for even more
-      -h, --help               Print help
-
-    Examples:
-      toolcrib record list
-      toolcrib record list -n 100 --tool pets:get_pet
-      toolcrib record list --subject key:ada --json | jq .status
-    "##);
-}
-
-#[test]
-fn record_verify() {
-    insta::assert_snapshot!(help("record verify"), @r##"
-    Check that every recorded call is there, and as it was recorded
-
-    Usage: toolcrib record verify [OPTIONS]
-
-    Options:
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    Each row holds the hash of the row before. Whoever can write the whole database can also make up
-    another chain: keep the head that is printed somewhere else, and look later whether that row still
-    has that hash. The exit code is 0 if all is well and 3 if there are problems.
-
-    Examples:
-      toolcrib record verify
-      toolcrib record verify --json | jq -r '.head.hash'
-    "##);
-}
-
-#[test]
-fn record_export() {
-    insta::assert_snapshot!(help("record export"), @r##"
-    Write all recorded calls as JSON Lines, the oldest first
-
-    Usage: toolcrib record export [OPTIONS]
-
-    Options:
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    The hash of a line is the SHA-256 of the line without its last member.
-
-    Examples:
-      toolcrib record export | gzip > calls.jsonl.gz
-    "##);
-}
-
-#[test]
-fn journal_show() {
-    insta::assert_snapshot!(help("journal show"), @"
-    Show what the catalog knows, now or at an earlier moment
-
-    Usage: toolcrib journal show [OPTIONS]
-
-    Options:
-          --at <MOMENT>      A position, a time or a date instead of now
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    Examples:
-      toolcrib journal show
-      toolcrib journal show --at 120                     # right after event 120
-      toolcrib journal show --at 2026-05-01T12:00:00Z
-      toolcrib journal show --at 2026-05-01              # when that day began (UTC)
-      toolcrib journal show --json | jq '.groups[].id'
-    ");
-}
-
-#[test]
-fn journal_tail() {
-    insta::assert_snapshot!(help("journal tail"), @"
-    Print the last events, one per line
-
-    Usage: toolcrib journal tail [OPTIONS]
-
-    Options:
-      -n, --lines <N>        How many events [default: 20]
-      -f, --follow           Go on with new events until Ctrl-C
-          --stream <STREAM>  Only events of this stream
-          --json             Print one JSON object per line, with the data of the event
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    Examples:
-      toolcrib journal tail
-      toolcrib journal tail -n 100 --stream tool_group-billing
-      toolcrib journal tail --follow --json | jq .type
-    ");
-}
-
-#[test]
-fn journal_verify() {
-    insta::assert_snapshot!(help("journal verify"), @"
-    Check every event, and that a server would serve what they say
-
-    Usage: toolcrib journal verify [OPTIONS]
-
-    Options:
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    Reads the journal from the first event on: the numbering, the documents, the storage. Then compares
-    the result with what a server serves after a start. Changes nothing; a server may be running.
-    The exit code is 0 if all is well and 3 if there are problems.
-
-    Examples:
-      toolcrib journal verify
-      toolcrib journal verify --json | jq -r '.problems[]'
-    ");
-}
-
-#[test]
-fn journal_export() {
-    insta::assert_snapshot!(help("journal export"), @"
-    Write the whole journal as JSON Lines
-
-    Usage: toolcrib journal export [OPTIONS] [FILE]
-
-    Arguments:
-      [FILE]  Where to; `-` is standard output [default: -]
-
-    Options:
-          --force            Replace the file if it is there already
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    The file appears when it is complete, and only you can read it. Sealed secrets are not part of it.
-    A server may be running.
-
-    Examples:
-      toolcrib journal export backup.jsonl
-      toolcrib journal export | gzip > backup.jsonl.gz
-    ");
-}
-
-#[test]
-fn journal_import() {
-    insta::assert_snapshot!(help("journal import"), @"
-    Take in an export
-
-    Usage: toolcrib journal import [OPTIONS] <FILE>
-
-    Arguments:
-      <FILE>  Where from; `-` is standard input
-
-    Options:
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    The journal is new, or holds the beginning of the same export: an import that was interrupted goes
-    on when it is started again.
-
-    Examples:
-      toolcrib journal import backup.jsonl
-      gunzip -c backup.jsonl.gz | toolcrib journal import -
-      toolcrib journal export | toolcrib --journal postgres://db.example/crib journal import -
-    ");
-}
-
-#[test]
-fn journal_collect() {
-    insta::assert_snapshot!(help("journal collect"), @"
-    Remove documents that no event refers to
-
-    Usage: toolcrib journal collect [OPTIONS]
-
-    Options:
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    Documents are the large parts of tools, such as schemas; they are stored beside the events. Events
-    are never removed.
-    ");
-}
-
-#[test]
-fn secret() {
-    insta::assert_snapshot!(help("secret"), @"
-    Keep the secrets that sources need
-
-    Usage: toolcrib secret [OPTIONS] <COMMAND>
-
-    Commands:
-      set     Seal a value, read from standard input, under a name
-      list    List the names of the sealed secrets
-      remove  Remove a sealed secret
-      help    Print this message or the help of the given subcommand(s)
-
-    Options:
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    A source refers to a secret as `sealed:NAME`. The value is encrypted and lies beside the journal,
-    never in it: it has no history and is not part of an export.
-    ");
-}
-
-#[test]
-fn secret_set() {
-    insta::assert_snapshot!(help("secret set"), @"
-    Seal a value, read from standard input, under a name
-
-    Usage: toolcrib secret set [OPTIONS] <NAME>
-
-    Arguments:
-      <NAME>  Its name: `billing-token` is referred to as `sealed:billing-token`
-
-    Options:
-          --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
-          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...               Say more on stderr; twice for even more
-      -h, --help                     Print help
-
-    The key that seals is a long random text, the same one the server gets. A value that is already
-    there is replaced.
-
-    Examples:
-      openssl rand -base64 32 > sealing.key
-      toolcrib secret set billing-token --sealing-key-file sealing.key < token.txt
-      toolcrib secret set billing-token --sealing-key-file sealing.key    # asks for the value
-    ");
-}
-
-#[test]
-fn secret_list() {
-    insta::assert_snapshot!(help("secret list"), @"
-    List the names of the sealed secrets
-
-    Usage: toolcrib secret list [OPTIONS]
-
-    Options:
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-    ");
-}
-
-#[test]
-fn secret_remove() {
-    insta::assert_snapshot!(help("secret remove"), @"
-    Remove a sealed secret
-
-    Usage: toolcrib secret remove [OPTIONS] <NAME>
-
-    Arguments:
-      <NAME>  Its name
-
-    Options:
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-    ");
-}
-
-#[test]
 fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
     let run = Folder::empty().run("");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
@@ -609,78 +284,34 @@ fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
 
 #[test]
 fn eval_search() {
-    let text = help("eval search");
-    assert!(text.contains("--tools <FILE>") && text.contains("--queries <FILE>"), "{text}");
-    assert!(text.contains("--cross-validate") && text.contains("--json"), "{text}");
-}
+    insta::assert_snapshot!(help("eval search"), @r##"
+    Search tools of a file for queries of another, and say how often the right ones are found
 
-#[test]
-fn workflow() {
-    insta::assert_snapshot!(help("workflow"), @r##"
-    Look at a tool of several steps, and check it
-
-    Usage: toolcrib workflow [OPTIONS] <COMMAND>
-
-    Commands:
-      show   Say what a workflow would do, step by step, and draw it
-      check  Say all that is wrong with documents
-      help   Print this message or the help of the given subcommand(s)
+    Usage: toolcrib eval search [OPTIONS] --tools <FILE> --queries <FILE>
 
     Options:
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
+          --tools <FILE>      The tools, one in a line
+          --queries <FILE>    The queries, one in a line
+          --embeddings <URL>  Search by what is meant too: an endpoint with `/v1/embeddings`
+          --model <NAME>      Which of its models
+          --key <REF>         What it is shown: `env:NAME` or `file:PATH`
+          --cross-validate    Try other weights too, each chosen by four fifths of the queries and
+                              measured on the rest
+          --json              Print JSON instead of text
+          --journal <PLACE>   Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...        Say more on stderr; twice for even more
+      -h, --help              Print help
 
-    A workflow is a document of the CNCF Serverless Workflow DSL 1.0 whose steps call tools; which part
-    of the DSL is supported is in docs/workflows.md. Nothing is called.
-    "##);
-}
-
-#[test]
-fn workflow_show() {
-    insta::assert_snapshot!(help("workflow show"), @r##"
-    Say what a workflow would do, step by step, and draw it
-
-    Usage: toolcrib workflow show [OPTIONS] <FILE>
-
-    Arguments:
-      <FILE>  The document in YAML or JSON, or `-` for standard input
-
-    Options:
-          --mermaid          Print only the picture, as Mermaid draws it
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    The exit code is 3 if the document cannot be run.
+    Both files have one JSON object in a line. A tool has a `name`, and may have `tool` (its name within
+    its `server`), `title`, `description`, `keywords`, `tags`, `input_schema` and a `subset`. A query
+    has a `query_id`, a `query` and the `relevant` names; it may have a `subset`, whose tools alone are
+    then searched, a `kind`, `groups` of names of which one is enough, and `grades` of names. The
+    figures are means over subsets of all queries but those of the kinds `name` and `typo`, which are
+    told apart.
 
     Examples:
-      toolcrib workflow show order.yaml
-      toolcrib workflow show order.yaml --mermaid > order.mmd
-      toolcrib workflow show order.yaml --json | jq -r '.tools[]'
-    "##);
-}
-
-#[test]
-fn workflow_check() {
-    insta::assert_snapshot!(help("workflow check"), @r##"
-    Say all that is wrong with documents
-
-    Usage: toolcrib workflow check [OPTIONS] <FILE>...
-
-    Arguments:
-      <FILE>...  Documents in YAML or JSON; `-` is standard input
-
-    Options:
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
-
-    Prints one line for each problem, with its place as a JSON pointer. The exit code is 0 if all is
-    well and 3 if there are problems.
-
-    Examples:
-      toolcrib workflow check *.yaml
+      toolcrib eval search --tools tools.jsonl --queries queries.jsonl
+      toolcrib eval search --tools tools.jsonl --queries queries.jsonl --json | jq '."ndcg@10"'
+      toolcrib eval search --tools tools.jsonl --queries queries.jsonl --cross-validate
     "##);
 }
