@@ -47,6 +47,10 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
         (Some(Manner::FloodsNotifications), "tools/call" | "tools/list") => {
             Reply::Flood(FLOOD, good())
         }
+        // Whoever lies about its tools says at every turn that there are others.
+        (Some(Manner::RepeatsNames | Manner::EndlessCursor | Manner::ManyTools), "tools/call") => {
+            Reply::Flood(1, good())
+        }
         (Some(Manner::RepeatsNames), "tools/list") => {
             listed(id, (0..REPEATED).map(|_| tool("again")), None)
         }
