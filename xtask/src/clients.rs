@@ -1,14 +1,13 @@
 //! Foreign programs that speak MCP: installed below `target/clients` exactly as `rig/clients` pins them.
 //!
-//! Every package is known by its hash, and no script of a package runs. A stamp beside each folder repeats what the
-//! folder was made from: other pins are installed anew, and what was interrupted starts over.
+//! No script of a package runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use crate::failure::Failure;
-use crate::{program, rig, setup, workspace};
+use crate::{installed, program, rig, setup, workspace};
 
 /// `cargo xtask clients`: installs all of them, and tries them if asked to.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
@@ -58,7 +57,7 @@ impl NodeClients {
         let architecture = architecture()?;
         setup::make_sure_of_npm()?;
         let pins = ["package.json", "package-lock.json"];
-        let folder = install("node", &pins, |folder| {
+        let folder = installed::install("clients/node", &pins.map(pinned), |folder| {
             for pin in pins {
                 fs::copy(pinned(pin), folder.join(pin))?;
             }
@@ -101,89 +100,9 @@ pub(crate) fn install_older_python() -> Result<PathBuf, Failure> {
 }
 
 fn environment(name: &str, pins: &str) -> Result<PathBuf, Failure> {
-    setup::make_sure_of_python()?;
-    install(name, &[pins], |folder| {
-        program::run(program::command("python3").args(["-m", "venv"]).arg(folder))?;
-        let mut pip = program::command(folder.join("bin/pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
-        pip.args(["--require-hashes", "--requirement"]).arg(pinned(pins));
-        program::run(pip.stdout(std::io::stderr()))
-    })
-}
-
-fn install(
-    name: &str,
-    pins: &[&str],
-    fill: impl FnOnce(&Path) -> Result<(), Failure>,
-) -> Result<PathBuf, Failure> {
-    let folder = workspace::root().join("target/clients").join(name);
-    let stamp = folder.with_extension("installed");
-    let wanted = stamp_for(&folder, pins)?;
-    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
-        return Ok(folder);
-    }
-    eprintln!("installing {}", workspace::shown(&folder));
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
-    fill(&folder)?;
-    fs::write(&stamp, wanted)?;
-    Ok(folder)
-}
-
-/// The folder is part of it, for a virtual environment that was moved does not work.
-fn stamp_for(folder: &Path, pins: &[&str]) -> Result<String, Failure> {
-    let mut stamp = format!("{}\n", folder.display());
-    for pin in pins {
-        stamp.push_str(&workspace::read(&pinned(pin))?);
-    }
-    Ok(stamp)
+    installed::python(&format!("clients/{name}"), &pinned(pins))
 }
 
 fn pinned(file: &str) -> PathBuf {
     workspace::root().join("rig/clients").join(file)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PINS: [&str; 6] = [
-        "package.json",
-        "package-lock.json",
-        "requirements.in",
-        "requirements.txt",
-        "requirements-sqlite.in",
-        "requirements-sqlite.txt",
-    ];
-
-    #[test]
-    fn pins_say_what_is_installed_and_not_from_where() {
-        for pin in PINS {
-            let text = workspace::read(&pinned(pin)).unwrap();
-            for word in ["\"resolved\"", "--index-url", "--extra-index-url", "--trusted-host"] {
-                assert!(!text.contains(word), "`{pin}` has `{word}`");
-            }
-        }
-    }
-
-    #[test]
-    fn every_pinned_package_has_a_hash() {
-        let lock = workspace::read(&pinned("package-lock.json")).unwrap();
-        let packages = lock.matches("    \"node_modules/").count();
-        assert!(packages > 0);
-        assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), packages);
-
-        for pins in ["requirements.txt", "requirements-sqlite.txt"] {
-            let requirements = workspace::read(&pinned(pins)).unwrap();
-            let lines = requirements.lines().filter(|line| !line.starts_with([' ', '#']));
-            for line in lines {
-                assert!(
-                    line.contains("==") && line.ends_with(" \\"),
-                    "no version or hash: `{line}`"
-                );
-            }
-        }
-    }
 }

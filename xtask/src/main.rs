@@ -13,6 +13,8 @@ mod checks;
 mod clients;
 mod conformance;
 mod failure;
+mod installed;
+mod packaging;
 mod postgres;
 mod program;
 mod rig;
@@ -37,8 +39,8 @@ Commands:
         and stops at the first failing step.
         --fast        only setup, format, lint and tests
         --only STEP   only this step (and setup); may be repeated. Steps, in order: setup, format, lint,
-                      features, documentation, licences, unused-dependencies, tests, golden-files,
-                      conformance, clients, servers, short-crash-run
+                      features, documentation, packaging, licences, unused-dependencies, tests,
+                      golden-files, conformance, clients, servers, short-crash-run
         FILTER        only the tests whose name contains it; leaves out what needs all tests: documentation
                       tests, and the search for golden files that no test refers to
         -- OPTION…    handed to `cargo nextest run`, or without nextest to the test programs
@@ -81,6 +83,8 @@ Commands:
   fixture [--port PORT]
         Serves tools, prompts and resources of its own on 127.0.0.1 and prints where, for suites that try a
         server of MCP. Ends at Ctrl-C, or when a pipe that is its standard input ends.
+  package
+        Builds target/dist/toolcrib, the program as it is given to others, and says how large it is.
   servers [--try [--only NAME]]
         Installs the same as `clients`: the MCP servers that others wrote are among it.
         --try         registers each of them with a server, has agents of both eras call their tools, compares what
@@ -119,6 +123,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         | "wycheproof" => rig::run(command, rest),
         "clients" => clients::run(rest),
         "conformance" => conformance::run(rest),
+        "package" => packaging::run(),
         "servers" => servers::run(rest),
         "postgres" => lend_postgres(),
         "help" | "--help" | "-h" => help(),

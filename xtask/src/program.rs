@@ -45,6 +45,17 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     Err(Failure::new(format!("`{}` failed:\n{stdout}{stderr}", shown(command))))
 }
 
+/// For programs that only warn of what is a mistake here: whatever they say is a failure.
+pub(crate) fn silent(command: &mut Command) -> Result<(), Failure> {
+    let output = command.output().map_err(|error| cannot_start(command, &error))?;
+    let said = [output.stdout, output.stderr].concat();
+    if output.status.success() && said.is_empty() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&said);
+    Err(Failure::new(format!("`{}` is not content:\n{said}", shown(command))))
+}
+
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }

@@ -22,6 +22,10 @@ pub(crate) fn make_sure_of_git() -> Result<(), Failure> {
     make_sure_of(|| if program::is_in_path("git") { vec![] } else { vec!["git"] })
 }
 
+pub(crate) fn make_sure_of_systemd() -> Result<(), Failure> {
+    make_sure_of(|| if program::is_in_path("systemd-analyze") { vec![] } else { vec!["systemd"] })
+}
+
 /// Debian's `python3` comes without what makes a virtual environment.
 pub(crate) fn make_sure_of_python() -> Result<(), Failure> {
     make_sure_of(|| {

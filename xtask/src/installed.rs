@@ -1,0 +1,104 @@
+//! Programs of others, installed below `target/` exactly as files of the workspace pin them.
+//!
+//! Every package is known by its hash. A stamp beside each folder repeats what the folder was made from: other pins are
+//! installed anew, and what was interrupted starts over.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::{program, setup, workspace};
+
+/// A folder below `target/` that `fill` filled from these pins.
+pub(crate) fn install(
+    name: &str,
+    pins: &[PathBuf],
+    fill: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<PathBuf, Failure> {
+    let folder = workspace::root().join("target").join(name);
+    let stamp = folder.with_extension("installed");
+    let wanted = stamp_for(&folder, pins)?;
+    if fs::read_to_string(&stamp).is_ok_and(|found| found == wanted) {
+        return Ok(folder);
+    }
+    eprintln!("installing {}", workspace::shown(&folder));
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    fill(&folder)?;
+    fs::write(&stamp, wanted)?;
+    Ok(folder)
+}
+
+/// A virtual environment of Python with what `requirements` pins.
+pub(crate) fn python(name: &str, requirements: &Path) -> Result<PathBuf, Failure> {
+    setup::make_sure_of_python()?;
+    install(name, &[requirements.to_owned()], |folder| {
+        program::run(program::command("python3").args(["-m", "venv"]).arg(folder))?;
+        let mut pip = program::command(folder.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
+        pip.args(["--require-hashes", "--requirement"]).arg(requirements);
+        program::run(pip.stdout(std::io::stderr()))
+    })
+}
+
+/// The folder is part of it, for a virtual environment that was moved does not work.
+fn stamp_for(folder: &Path, pins: &[PathBuf]) -> Result<String, Failure> {
+    let mut stamp = format!("{}\n", folder.display());
+    for pin in pins {
+        stamp.push_str(&workspace::read(pin)?);
+    }
+    Ok(stamp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pins(wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+        let folders = ["docs", "packaging", "rig/clients"];
+        let files =
+            folders.map(|name| workspace::files_below(&workspace::root().join(name)).unwrap());
+        let name_of = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
+        files.into_iter().flatten().filter(|file| wanted(&name_of(file))).collect()
+    }
+
+    #[test]
+    fn pins_say_what_is_installed_and_not_from_where() {
+        let pins = pins(|name| name.starts_with("requirements") || name.starts_with("package"));
+        assert_eq!(pins.len(), 8);
+        for pin in pins {
+            let text = workspace::read(&pin).unwrap();
+            for word in [
+                "\"resolved\"",
+                "--index-url",
+                "--extra-index-url",
+                "--trusted-host",
+                "--find-links",
+            ] {
+                assert!(!text.contains(word), "`{}` has `{word}`", pin.display());
+            }
+        }
+    }
+
+    #[test]
+    fn every_pinned_package_has_a_hash() {
+        for pin in pins(|name| name == "package-lock.json") {
+            let lock = workspace::read(&pin).unwrap();
+            let packages = lock.matches("    \"node_modules/").count();
+            assert!(packages > 0);
+            assert_eq!(lock.matches("\"integrity\": \"sha512-").count(), packages);
+        }
+        for pin in pins(|name| name.starts_with("requirements") && name.ends_with(".txt")) {
+            let requirements = workspace::read(&pin).unwrap();
+            let lines = requirements.lines().filter(|line| !line.starts_with([' ', '#']));
+            for line in lines {
+                assert!(
+                    line.contains("==") && line.ends_with(" \\"),
+                    "no version or hash: `{line}`"
+                );
+            }
+        }
+    }
+}
