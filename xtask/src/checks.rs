@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(crate) use crate::checks::selection::Selection;
 use crate::failure::Failure;
 use crate::program::{self, cargo};
-use crate::{clients, conformance, packaging, rig, servers, setup};
+use crate::{book, clients, conformance, packaging, rig, servers, setup};
 
 /// One thing that is checked. Their order is the order they run in.
 struct Step {
@@ -24,12 +24,13 @@ struct Step {
     check: fn(&mut Progress) -> Result<(), Failure>,
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step { name: "setup", check: |progress| set_up(&progress.selection) },
     Step { name: "format", check: |_| program::run(&mut cargo(&["fmt", "--all", "--check"])) },
     Step { name: "lint", check: |_| lint() },
     Step { name: "features", check: |_| features::check() },
     Step { name: "documentation", check: |_| documentation() },
+    Step { name: "book", check: |_| book::check() },
     Step { name: "packaging", check: |_| packaging::check() },
     Step { name: "licences", check: |_| licences::check() },
     Step { name: "unused dependencies", check: |_| unused_dependencies::check() },
@@ -87,7 +88,7 @@ fn set_up(selection: &Selection) -> Result<(), Failure> {
     if includes_any(&["conformance", "clients", "servers"]) {
         setup::make_sure_of_npm()?;
     }
-    if includes_any(&["packaging", "clients", "servers"]) {
+    if includes_any(&["book", "packaging", "clients", "servers"]) {
         setup::make_sure_of_python()?;
     }
     if selection.includes("packaging") {

@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn pins_say_what_is_installed_and_not_from_where() {
         let pins = pins(|name| name.starts_with("requirements") || name.starts_with("package"));
-        assert_eq!(pins.len(), 8);
+        assert_eq!(pins.len(), 10);
         for pin in pins {
             let text = workspace::read(&pin).unwrap();
             for word in [

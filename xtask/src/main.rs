@@ -9,6 +9,7 @@
 )]
 
 mod account;
+mod book;
 mod checks;
 mod clients;
 mod conformance;
@@ -39,7 +40,7 @@ Commands:
         and stops at the first failing step.
         --fast        only setup, format, lint and tests
         --only STEP   only this step (and setup); may be repeated. Steps, in order: setup, format, lint,
-                      features, documentation, packaging, licences, unused-dependencies, tests,
+                      features, documentation, book, packaging, licences, unused-dependencies, tests,
                       golden-files, conformance, clients, servers, short-crash-run
         FILTER        only the tests whose name contains it; leaves out what needs all tests: documentation
                       tests, and the search for golden files that no test refers to
@@ -52,6 +53,8 @@ Commands:
         has a PostgreSQL of its own, `library`, `openapi`, `overload`, `record`, `search` or `upstreams`; without one,
         all. DIR has the specifications that `openapi` measures; without it, `openapi` makes two of its own and writes
         nothing.
+  book
+        Builds the documentation as a book into target/book. Exit code 1 if a link leads nowhere.
   clients [--try [--only NAME]]
         Installs the foreign MCP clients that `rig/clients` pins, and prints where they are: Node.js, its packages,
         and a Python environment.
@@ -121,6 +124,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "test" => checks::run(Selection::parse(rest)?),
         "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "fixture"
         | "wycheproof" => rig::run(command, rest),
+        "book" => book::run(),
         "clients" => clients::run(rest),
         "conformance" => conformance::run(rest),
         "package" => packaging::run(),
