@@ -10,7 +10,7 @@ use super::report::{Bound, Report};
 use crate::upstreams::hostile;
 
 /// Looks at each way to do harm, whose calls count together.
-const LOOKS: usize = 3;
+const LOOKS: usize = 2;
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
     let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
@@ -24,7 +24,7 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
 }
 
 async fn harm(report: &mut Report, is_quick: bool) -> anyhow::Result<()> {
-    let time = Duration::from_millis(if is_quick { 500 } else { 10_000 });
+    let time = Duration::from_millis(if is_quick { 500 } else { 20_000 });
     for (over, manner) in hostile::all() {
         let name = hostile::name(over, manner);
         let (mut calm, mut noticed, mut errors, mut memory) = (Vec::new(), Vec::new(), 0, 0.0_f64);

@@ -9,20 +9,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use super::caller::{Caller, Came};
 use super::crib::{self, AGENTS};
 use super::server::Manner;
 use crate::bench::doors::process::Server;
 use crate::bench::doors::wire::{self, Connection};
+use crate::random::Random;
 
 /// Those that are good; the first ones are programs, the others speak HTTP.
 const GOOD: usize = 9;
 const GOOD_PROGRAMS: usize = 5;
 /// Of the tenth source, all at once.
 const CALLERS: usize = 4;
-/// A good one is called so often, whatever it does.
+/// A good one is called so often on average, whatever it does.
 const PACE: Duration = Duration::from_millis(10);
 /// A refresh has a deadline of a minute.
 const LONGEST: Duration = Duration::from_secs(90);
@@ -199,7 +200,7 @@ async fn load(
     for number in 0..GOOD {
         let agent = AGENTS[number % AGENTS.len()];
         let caller = caller(crib, agent, &format!("good{number}"), number);
-        good.spawn(call_until(caller, Arc::clone(&is_over)));
+        good.spawn(call_until(caller, Random::new(number as u64), Arc::clone(&is_over)));
     }
     let start = Instant::now();
     sleep(time).await;
@@ -223,12 +224,12 @@ fn caller(crib: &Server, agent: &str, source: &str, number: usize) -> Caller {
     Caller::new(crib.address, crib.key(agent), &tool, &name)
 }
 
-async fn call_until(mut caller: Caller, is_over: Arc<AtomicBool>) -> Noticed {
+async fn call_until(mut caller: Caller, mut random: Random, is_over: Arc<AtomicBool>) -> Noticed {
     let mut noticed = Noticed::default();
-    let mut pace = interval(PACE);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !is_over.load(Ordering::Relaxed) {
-        pace.tick().await;
+        // If all came at the same moment, again and again, they would mostly wait for one another.
+        let wait = PACE / 2 + Duration::from_micros(random.below(PACE.as_micros() as u64));
+        sleep(wait).await;
         let start = Instant::now();
         let came = caller.call().await;
         noticed.times.push(start.elapsed());
