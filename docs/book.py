@@ -14,6 +14,8 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#|/)([^)#\s]+)(#[^)\s]*)?(?=\))")
+# What `rustdoc` reads after the language, and MkDocs does not.
+RUSTDOC = re.compile(r"(?m)(?<=^```rust),.*$")
 log = logging.getLogger("mkdocs.hooks.book")
 
 
@@ -52,7 +54,7 @@ def on_page_markdown(markdown, page, config, files):
         path = posixpath.normpath(posixpath.join(origin, link[1]))
         return posixpath.relpath(in_book(path), posixpath.dirname(here) or ".") + (link[2] or "")
 
-    return LINK.sub(leads, markdown)
+    return RUSTDOC.sub("", LINK.sub(leads, markdown))
 
 
 def decisions():
