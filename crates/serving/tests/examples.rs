@@ -1,6 +1,11 @@
 //! The programs of `examples/`, as an agent meets them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../../examples/agent/main.rs"]
+#[expect(dead_code, reason = "its main function is for people")]
+mod agent;
+#[path = "examples/agent.rs"]
+mod agent_program;
 #[path = "../../../examples/openapi_and_custom.rs"]
 #[expect(dead_code, reason = "its main function is for people")]
 mod openapi_and_custom;
@@ -11,6 +16,8 @@ mod openapi_and_custom_program;
 mod tool_discovery;
 #[path = "examples/tool_discovery.rs"]
 mod tool_discovery_program;
+#[path = "examples/world.rs"]
+mod world;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
