@@ -20,7 +20,8 @@ const TOLD: usize = 64 * 1024;
 /// Which tools there are now.
 pub(crate) struct Toolbox {
     server: Remote,
-    tools: watch::Sender<Arc<Tools>>,
+    /// Whoever subscribes is told when they are others.
+    pub(crate) tools: watch::Sender<Arc<Tools>>,
     /// A call was answered as if the tool were gone.
     stale: Notify,
 }
@@ -38,11 +39,6 @@ impl Toolbox {
     /// Those that are known now.
     pub(crate) fn tools(&self) -> Arc<Tools> {
         self.tools.borrow().clone()
-    }
-
-    /// Tells whoever waits that they are others.
-    pub(crate) fn changes(&self) -> watch::Receiver<Arc<Tools>> {
-        self.tools.subscribe()
     }
 
     /// Asks again and again, for as long as it is polled: now and then while all is well, sooner after a failure and then

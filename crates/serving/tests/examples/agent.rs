@@ -55,7 +55,7 @@ impl Talking {
 
     /// Waits until the agent knows this tool, or no longer does.
     async fn wait_until(&self, name: &str, is_there: bool) {
-        let mut changes = self.toolbox.changes();
+        let mut changes = self.toolbox.tools.subscribe();
         let known = changes.wait_for(|tools| tools.route(name).is_some() == is_there);
         drop(tokio::time::timeout(Duration::from_secs(20), known).await.unwrap().unwrap());
     }
