@@ -2,7 +2,7 @@
 //! choose, and calls what was chosen.
 //!
 //! ```console
-//! $ export TOOLCRIB_KEY=tcrib_… OPENAI_API_KEY=…        # either may be left out
+//! $ export TOOLCRIB_AGENT_KEY=tcrib_… OPENAI_API_KEY=…  # either may be left out
 //! $ cargo run -p toolcrib-serving --example agent -- http://127.0.0.1:8080 https://api.openai.com/v1 gpt-5
 //! What is 17 % of 2,340?
 //! 17 % of 2,340 is 397.8.
@@ -54,7 +54,7 @@ async fn main() -> Result<(), BoxError> {
     };
     // Whoever starts this names both addresses, so they may be anywhere.
     let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-    let tools_at = Remote::new(&client, tools_at, key("TOOLCRIB_KEY").as_deref())?;
+    let tools_at = Remote::new(&client, tools_at, key("TOOLCRIB_AGENT_KEY").as_deref())?;
     let model_at = Remote::new(&client, model_at, key("OPENAI_API_KEY").as_deref())?;
     let toolbox = Arc::new(Toolbox::open(tools_at).await);
     let kept = Arc::clone(&toolbox);
