@@ -109,7 +109,15 @@ impl ToolResult {
         let content = vec![Content::Text { text: failure.message }];
         Self { content, structured_content: None, is_error: true, meta }
     }
+
+    /// Why it failed, if it says so in a word of ours.
+    pub fn code(&self) -> Option<ErrorCode> {
+        self.meta.get(CODE).and_then(|code| ErrorCode::deserialize(code).ok())
+    }
 }
+
+/// Where a result has the code of its failure.
+const CODE: &str = "toolcrib/code";
 
 /// How a call went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -144,7 +152,7 @@ impl Failure {
     /// What MCP has no place of its own for, under names of ours: `toolcrib/code` and, where it is known,
     /// `toolcrib/retry_after`.
     pub fn for_programs(&self) -> Map<String, Value> {
-        let code = ("toolcrib/code".to_owned(), Value::from(self.code.as_str()));
+        let code = (CODE.to_owned(), Value::from(self.code.as_str()));
         let seconds = self.retry_after.map(Value::from);
         let after = seconds.map(|seconds| ("toolcrib/retry_after".to_owned(), seconds));
         [code].into_iter().chain(after).collect()
@@ -224,6 +232,15 @@ mod tests {
         for (place, code) in ErrorCode::ALL.into_iter().enumerate() {
             assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
             assert_eq!(code as usize, place);
+        }
+    }
+
+    #[test]
+    fn a_result_says_the_code_of_its_failure() {
+        for code in ErrorCode::ALL {
+            let failed = ToolResult::failed(Failure::new(code, "", false));
+            assert_eq!(failed.code(), Some(code));
+            assert_eq!(ToolResult { meta: Map::new(), ..failed }.code(), None);
         }
     }
 

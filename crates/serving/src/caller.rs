@@ -12,6 +12,7 @@ use axum::http::request::Parts;
 use toolcrib::{Identity, Means, RequestProviders};
 
 use crate::app::App;
+use crate::embedded::RequestUser;
 use crate::names::{Host, Names, Origin};
 use crate::problem::{Code, Problem};
 
@@ -50,8 +51,12 @@ impl Caller {
         if identity.means == Means::Nothing && app.options.anonymous_is_local {
             refuse_strangers(parts, &app.options.names)?;
         }
-        Ok(Self(match parts.extensions.get::<RequestProviders>() {
+        let identity = match parts.extensions.get::<RequestProviders>() {
             Some(providers) => identity.with_providers(providers.clone()),
+            None => identity,
+        };
+        Ok(Self(match parts.extensions.get::<RequestUser>() {
+            Some(RequestUser(user)) => identity.with_user(Arc::clone(user)),
             None => identity,
         }))
     }

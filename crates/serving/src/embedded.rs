@@ -84,35 +84,70 @@ pub async fn speak(
 /// let app = axum::Router::<()>::new().layer(layer);
 /// # drop(app);
 /// ```
-pub fn providers_per_request<F>(provides: F) -> PerRequest<F>
+pub fn providers_per_request<F>(provides: F) -> PerRequest<impl Fn(&mut Parts) + Clone>
 where
     F: Fn(&Parts) -> Vec<Arc<dyn ToolProvider>> + Clone,
 {
-    PerRequest(provides)
+    PerRequest(move |parts: &mut Parts| {
+        let earlier = parts.extensions.remove::<RequestProviders>().unwrap_or_default();
+        let all = earlier.iter().cloned().chain(provides(parts)).collect::<Vec<_>>();
+        if !all.is_empty() {
+            parts.extensions.insert(RequestProviders::new(all));
+        }
+    })
 }
 
-/// See [`providers_per_request`].
+/// A layer of tower that says which of your users a request comes from. What goes on after a request, its session,
+/// streams, tasks and questions, is then that user's alone, also where all of them show the same credential or none. It
+/// grants nothing. Of several layers, the outermost that names somebody counts.
+///
+/// ```
+/// let layer = serving::user_per_request(|request| {
+///     let user = request.headers.get("x-user").and_then(|user| user.to_str().ok());
+///     user.map(str::to_owned)
+/// });
+/// let app = axum::Router::<()>::new().layer(layer);
+/// # drop(app);
+/// ```
+pub fn user_per_request<F>(names: F) -> PerRequest<impl Fn(&mut Parts) + Clone>
+where
+    F: Fn(&Parts) -> Option<String> + Clone,
+{
+    PerRequest(move |parts: &mut Parts| {
+        if parts.extensions.get::<RequestUser>().is_none()
+            && let Some(name) = names(parts)
+        {
+            parts.extensions.insert(RequestUser(name.into()));
+        }
+    })
+}
+
+/// Whom the program around us names as the user of a request.
+#[derive(Clone)]
+pub(crate) struct RequestUser(pub(crate) Arc<str>);
+
+/// See [`providers_per_request`] and [`user_per_request`].
 #[derive(Clone, Copy, Debug)]
 pub struct PerRequest<F>(F);
 
-/// A service whose requests have providers of their own.
+/// A service whose requests have something of their own.
 #[derive(Clone, Copy, Debug)]
-pub struct ProvidesPerRequest<F, S> {
-    provides: F,
+pub struct EachRequest<F, S> {
+    mark: F,
     inner: S,
 }
 
 impl<F: Clone, S> Layer<S> for PerRequest<F> {
-    type Service = ProvidesPerRequest<F, S>;
+    type Service = EachRequest<F, S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        ProvidesPerRequest { provides: self.0.clone(), inner }
+        EachRequest { mark: self.0.clone(), inner }
     }
 }
 
-impl<F, S, B> Service<Request<B>> for ProvidesPerRequest<F, S>
+impl<F, S, B> Service<Request<B>> for EachRequest<F, S>
 where
-    F: Fn(&Parts) -> Vec<Arc<dyn ToolProvider>>,
+    F: Fn(&mut Parts),
     S: Service<Request<B>>,
 {
     type Response = S::Response;
@@ -125,11 +160,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> S::Future {
         let (mut parts, body) = request.into_parts();
-        let earlier = parts.extensions.remove::<RequestProviders>().unwrap_or_default();
-        let all = earlier.iter().cloned().chain((self.provides)(&parts)).collect::<Vec<_>>();
-        if !all.is_empty() {
-            parts.extensions.insert(RequestProviders::new(all));
-        }
+        (self.mark)(&mut parts);
         self.inner.call(Request::from_parts(parts, body))
     }
 }

@@ -70,7 +70,7 @@ mod guide {}
 pub use app::{App, Options};
 pub use doors::Doors;
 pub use embedded::{
-    PerRequest, ProvidesPerRequest, mcp_router, providers_per_request, speak, stdio,
+    EachRequest, PerRequest, mcp_router, providers_per_request, speak, stdio, user_per_request,
 };
 pub use metrics::metrics;
 pub use names::{HostName, Names, Origin, PublicUrl};

@@ -31,13 +31,17 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
 pub(crate) fn principal(identity: &Identity) -> String {
-    let Identity { agent, means, came_with: _, providers: _ } = identity;
+    let Identity { agent, means, came_with: _, providers: _, user } = identity;
     let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
     let issuer = agent.claims.get("iss");
-    match means {
-        // As JSON, so that no two can be written alike.
+    // As JSON, so that no two can be written alike.
+    let shown = match means {
         Means::Token => json!([issuer, agent.subject, client]).to_string(),
         Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
+    };
+    match user {
+        Some(user) => json!([shown, user]).to_string(),
+        None => shown,
     }
 }
 
@@ -93,8 +97,7 @@ impl Standing {
         };
         let identified = app.crib.identify(bearer.map(|bearer| bearer.expose_secret())).await;
         // What came with the request stays with what was begun by it.
-        let identified =
-            identified.map(|identity| identity.with_providers(self.identity.providers.clone()));
+        let identified = identified.map(|identity| identity.going_on_from(&self.identity));
         identified.map_err(|error| match error {
             NotIdentified::Token(TokenError::KeysUnavailable) => Gone::KeysUnavailable,
             NotIdentified::NoCredential

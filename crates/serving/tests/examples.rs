@@ -1,9 +1,23 @@
 //! The programs of `examples/`, as an agent meets them.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../../examples/agent/main.rs"]
+#[expect(dead_code, reason = "its main function is for people")]
+mod agent;
+#[path = "examples/agent.rs"]
+mod agent_program;
+#[path = "../../../examples/openapi_and_custom.rs"]
+#[expect(dead_code, reason = "its main function is for people")]
+mod openapi_and_custom;
+#[path = "examples/openapi_and_custom.rs"]
+mod openapi_and_custom_program;
 #[path = "../../../examples/tool_discovery.rs"]
 #[expect(dead_code, reason = "its main function is for people")]
 mod tool_discovery;
+#[path = "examples/tool_discovery.rs"]
+mod tool_discovery_program;
+#[path = "examples/world.rs"]
+mod world;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -26,13 +40,14 @@ impl Agent<'_> {
             "io.modelcontextprotocol/clientCapabilities": {},
         });
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default();
         let request = Request::post("/mcp")
             .header("host", "127.0.0.1:8080")
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", VERSION)
             .header("mcp-method", method)
-            .header("mcp-name", params["name"].as_str().unwrap_or_default())
+            .header("mcp-name", name)
             .header("x-user", self.user)
             .body(Body::from(message.to_string()))
             .unwrap();
@@ -63,42 +78,4 @@ fn names(tools: &Value) -> Vec<String> {
 
 fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap()
-}
-
-#[tokio::test]
-async fn tool_discovery_shows_two_tools_and_finds_those_of_three_domains() {
-    let app = tool_discovery::app().await.unwrap();
-    let agent = Agent { app: &app, user: "" };
-    assert_eq!(agent.list().await, ["tool_search", "execute_tool"]);
-    let found = agent.search("database").await;
-    assert!(["list_tables", "sql_query"].iter().all(|name| found.iter().any(|hit| hit == name)));
-    assert_eq!(agent.search("smtp").await, ["send_email"]);
-    assert_eq!(agent.search("document").await[0], "find_document");
-    let select = json!({"query": "select 1", "database": "shop"});
-    let result = agent.execute("sql_query", select).await;
-    assert_eq!(text(&result), "Executed on shop: select 1");
-    let result = agent.execute("sql_query", json!({"query": "drop table orders"})).await;
-    assert_eq!(
-        (text(&result), &result["isError"]),
-        ("Error: only SELECT is allowed", &json!(true))
-    );
-    let mail = json!({"to": "a@b.c", "subject": "Hi", "body": "Hello"});
-    let result = agent.execute("send_email", mail).await;
-    assert_eq!(text(&result), "Email sent to a@b.c: Hi (5 letters)");
-    let result = agent.execute("find_document", json!({"words": "rules"})).await;
-    assert_eq!(result["structuredContent"], json!({"titles": ["House rules"]}));
-}
-
-#[tokio::test]
-async fn tool_discovery_gives_each_user_tools_of_their_own() {
-    let app = tool_discovery::app().await.unwrap();
-    for (user, note) in [("ada", "Buy milk"), ("eve", "Call Ada")] {
-        let agent = Agent { app: &app, user };
-        assert_eq!(agent.search("notes").await, ["my_notes"]);
-        assert_eq!(text(&agent.execute("my_notes", json!({})).await), note);
-    }
-    let nobody = Agent { app: &app, user: "mallory" };
-    assert!(nobody.search("notes").await.is_empty());
-    let missing = nobody.execute("my_notes", json!({})).await;
-    assert_eq!(text(&missing), "Tool not found: my_notes");
 }

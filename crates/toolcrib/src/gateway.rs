@@ -14,6 +14,7 @@ pub use crate::gates::GateState;
 pub use crate::identity::{CameWith, Identity, Means, NotIdentified};
 pub use crate::kept_results::ResultPart;
 pub use crate::meaning::{Embeddings, NoVectors, vectors};
+pub use crate::openapi::{OpenApi, OpenApiError, OpenApiOptions};
 pub use crate::place::{InvalidPlace, JournalPlace};
 pub use crate::record::{RecordOptions, Recorder, Via};
 pub use crate::refresh::{
@@ -45,6 +46,10 @@ pub use catalog::{
     TransferError, Verification, collect_documents, export, snapshot_at, verify,
 };
 pub use catalog::{group, key, label, policy, source, tool};
+/// Why a document gave no tools.
+pub use discovery::DiscoveryError;
+/// What APIs are shown: what their operations ask for by name, and one credential for all of them.
+pub use execution::{Credentials, Own};
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
 /// A tool of several steps.

@@ -26,6 +26,9 @@ pub struct Identity {
     pub came_with: CameWith,
     /// Code whose tools are only for this request.
     pub providers: RequestProviders,
+    /// Which of its users the program around us names, if it does. No policy sees it; it keeps what goes on after a request
+    /// from others who show the same.
+    pub user: Option<Arc<str>>,
 }
 
 /// What came with a request that may matter to upstreams: the agent's own token, to be exchanged for others, and headers that
@@ -116,6 +119,7 @@ impl Identity {
             means: Means::Nothing,
             came_with: CameWith::default(),
             providers: RequestProviders::default(),
+            user: None,
         }
     }
 
@@ -126,6 +130,7 @@ impl Identity {
             means: Means::Token,
             came_with: CameWith::token_of(token),
             providers: RequestProviders::default(),
+            user: None,
         }
     }
 
@@ -139,6 +144,7 @@ impl Identity {
             means,
             came_with: CameWith { key: Some(key.id.clone()), ..CameWith::default() },
             providers: RequestProviders::default(),
+            user: None,
         }
     }
 
@@ -150,6 +156,16 @@ impl Identity {
     /// With code whose tools are only for this request.
     pub fn with_providers(self, providers: RequestProviders) -> Self {
         Self { providers, ..self }
+    }
+
+    /// With the user that the program around us names.
+    pub fn with_user(self, user: Arc<str>) -> Self {
+        Self { user: Some(user), ..self }
+    }
+
+    /// Whoever it is now, with what came along for a request of before.
+    pub fn going_on_from(self, request: &Self) -> Self {
+        Self { providers: request.providers.clone(), user: request.user.clone(), ..self }
     }
 
     /// The name under which the journal records what the caller changes.

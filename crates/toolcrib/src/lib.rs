@@ -64,6 +64,8 @@ mod meaning;
 #[cfg(feature = "gateway")]
 mod most_used;
 #[cfg(feature = "gateway")]
+mod openapi;
+#[cfg(feature = "gateway")]
 mod place;
 #[cfg(feature = "gateway")]
 mod provided;

@@ -8,12 +8,11 @@ use toolcrib::{ProvidedTool, Registry};
 
 const MODERN: &str = "2026-07-28";
 
-/// A message of the newest version of MCP.
+/// A message of the newest version of MCP, of a client that can be asked.
 fn modern(method: &str, mut params: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    let meta = &mut params["_meta"];
+    meta["io.modelcontextprotocol/protocolVersion"] = MODERN.into();
+    meta["io.modelcontextprotocol/clientCapabilities"] = json!({"elicitation": {}});
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 

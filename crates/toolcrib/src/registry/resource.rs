@@ -1,5 +1,8 @@
 //! Resources: a text, bytes, or a function that reads them; and templates for the addresses of many.
 
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -12,6 +15,9 @@ use super::result::BoxError;
 use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
 use crate::uri_template;
+
+/// How much of a file is a resource, in bytes: base64 makes a third more of it.
+const FILE_LIMIT: u64 = 16 << 20;
 
 /// What a resource holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +106,19 @@ impl Resource {
         Self { listed: listed("uri", uri, name, mime_type), mime_type: mime_type.into(), holds }
     }
 
+    /// One that a file holds, read each time somebody wants it: a text if it is UTF-8, else bytes; 16 MiB at most.
+    pub fn of_file(uri: &str, name: &str, mime_type: &str, path: impl Into<PathBuf>) -> Self {
+        let path: Arc<Path> = path.into().into();
+        Self::read_by(uri, name, mime_type, move |_, _| {
+            let path = Arc::clone(&path);
+            async move {
+                let read = tokio::task::spawn_blocking(move || read_file(&path)).await?;
+                // Where it lies is nothing for agents.
+                read.map_err(|why| BoxError::from(format!("the file cannot be read: {why}")))
+            }
+        })
+    }
+
     /// For models and people.
     pub fn description(self, description: &str) -> Self {
         Self { listed: described(self.listed, description), ..self }
@@ -122,6 +141,22 @@ impl Resource {
             }
         }
     }
+}
+
+fn read_file(path: &Path) -> io::Result<Contents> {
+    // A pipe would be waited for.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
+    if FILE_LIMIT < bytes.len() as u64 {
+        return Err(io::Error::other("it has more than 16 MiB"));
+    }
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => Contents::Text(text),
+        Err(other) => Contents::Bytes(other.into_bytes()),
+    })
 }
 
 impl ResourceTemplate {

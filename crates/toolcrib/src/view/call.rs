@@ -432,7 +432,7 @@ impl Done {
                     Content::Text { text } => Some(text.clone()),
                     _ => None,
                 });
-                let error = result.is_error.then(|| failure_of_tool(said(text)));
+                let error = code_of(&result).map(|code| Failure::new(code, said(text), false));
                 let structured = result.structured_content.map(Value::Object);
                 told(tool_id, start, structured, result.content, error)
             }
@@ -451,7 +451,7 @@ impl Done {
                 execution::tool_result(outcome, output)
             }
             DoneBy::Here(mut result) => {
-                if result.is_error {
+                if result.is_error && result.code().is_none() {
                     result.meta.extend(failure_of_tool(String::new()).for_programs());
                 }
                 result
@@ -534,6 +534,11 @@ fn told(
     let status = if error.is_some() { CallStatus::Failed } else { CallStatus::Completed };
     let execution_time_ms = elapsed(start);
     Outcome { tool_id, status, result, content, error, execution_time_ms, upstream_status: None }
+}
+
+/// Why a tool that was done here failed, if it did. Code that calls an API for it knows better than we do.
+fn code_of(result: &ToolResult) -> Option<ErrorCode> {
+    result.is_error.then(|| result.code().unwrap_or(ErrorCode::BuiltinError))
 }
 
 fn said(text: Option<String>) -> String {

@@ -9,11 +9,12 @@ use catalog::tool::ToolCommand;
 use model::{CallStatus, Content, ToolResult, Visibility};
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    CallContext, Calling, Command, NotFound, ProvidedTool, ProviderError, ToolProvider, ViewedTool,
+    CallContext, Calling, Command, NotFound, Options, ProvidedTool, ProviderError, Registry,
+    ToolProvider, ViewedTool,
 };
 
 use crate::server::{Upstream, answer};
-use crate::world::World;
+use crate::world::{World, agent};
 
 fn names(tools: &[ViewedTool]) -> Vec<&str> {
     tools.iter().map(ViewedTool::name).collect()
@@ -196,6 +197,28 @@ async fn a_provider_adds_tools_for_one_request_and_shadows_none() {
     let outcome = view.call("echo", arguments).await.unwrap();
     assert_eq!(outcome.content, [Content::Text { text: r#"{"a":1}"#.into() }]);
     assert_eq!(names(&world.view(json!({"role": "x"})).list()), ["get_pet"]);
+}
+
+#[tokio::test]
+async fn what_is_registered_is_listed_beside_the_tools_of_sources_which_come_first() {
+    let json = "content-type: application/json\r\n";
+    let upstream = Upstream::replying(move |_| answer("200 OK", json, br#"{"name":"Rex"}"#));
+    let world = World::with_tools_at(&upstream.url(""), &[("pets", &["get_pet"])]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let registry = Registry::new();
+    for name in ["get_pet", "feed_pet"] {
+        let tool = ProvidedTool::new(name, "Registered");
+        registry.register_tool(tool, || async { "registered" }, &[]).unwrap();
+    }
+    let crib = world.with_options(Options { registry, ..Options::default() });
+    let view = crib.view(&agent(json!({"role": "x"})));
+    assert_eq!(names(&view.list()), ["get_pet", "feed_pet"]);
+    let outcome = view.call("get_pet", Map::new()).await.unwrap();
+    assert_eq!(outcome.result, Some(json!({"name": "Rex"})));
+    // Who was not granted the tool of the source has the one that is registered.
+    let outcome = crib.view(&agent(json!({}))).call("get_pet", Map::new()).await.unwrap();
+    assert_eq!(outcome.content, [Content::Text { text: "registered".into() }]);
 }
 
 #[tokio::test]

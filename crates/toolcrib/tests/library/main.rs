@@ -1,14 +1,17 @@
 //! The crate as people embed it: what is registered in code, and what agents get of it. Each test is a behaviour of the
-//! requirements L1 to L3, A6 to A8, B3 and B5.
+//! requirements L1 to L3, A6 to A8, B2, B3 and B5.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod concurrency;
 mod failures;
+mod openapi;
 mod prompts;
 mod providers;
 mod resources;
 mod running;
 mod searching;
+#[path = "../../../upstream/tests/support/upstream.rs"]
+mod server;
 mod tools;
 
 use model::{Content, ToolResult};

@@ -176,12 +176,26 @@ impl Write for Log {
     }
 }
 
-#[tokio::test]
-async fn a_tool_that_is_shadowed_is_logged_once() {
+/// What is logged from now on in this thread.
+fn log() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_writer(move || writer.clone())
+        .finish();
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+impl Log {
+    fn count(&self, words: &str) -> usize {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap().matches(words).count()
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_shadowed_is_logged_once() {
+    let (log, _guard) = log();
     let registry = Registry::new();
     with_registered(&registry, "a");
     registry.add_provider(Named::new("one", &["a"]));
@@ -189,6 +203,16 @@ async fn a_tool_that_is_shadowed_is_logged_once() {
     for _ in 0..3 {
         assert_eq!(crib.anyone().list().len(), 1);
     }
-    let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert_eq!(said.matches("a tool `a` is shadowed by another").count(), 1, "{said}");
+    assert_eq!(log.count("a tool `a` is shadowed by another"), 1);
+}
+
+#[tokio::test]
+async fn a_tool_of_one_request_that_is_shadowed_is_logged_too() {
+    let (log, _guard) = log();
+    let registry = Registry::new();
+    with_registered(&registry, "a");
+    let view = crib(&registry).await.anyone().with_provider(Named::new("mine", &["a", "b"]));
+    assert_eq!(view.list().len(), 2);
+    assert_eq!(log.count("a provider's tool `a` is shadowed by another"), 1);
+    assert_eq!(log.count("`b` is shadowed"), 0);
 }

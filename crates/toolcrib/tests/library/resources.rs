@@ -46,6 +46,31 @@ async fn a_resource_is_a_text_bytes_or_what_a_function_reads() {
 }
 
 #[tokio::test]
+async fn a_resource_is_a_file_as_it_is_when_somebody_reads_it_and_within_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("menu");
+    let registry = Registry::new();
+    registry
+        .register_resource(Resource::of_file("docs://menu", "menu", "text/plain", &path))
+        .unwrap();
+    let missing = read(&registry, "docs://menu").await.unwrap_err();
+    assert!(missing.contains("the file cannot be read: No such file"), "{missing}");
+    assert!(!missing.contains(folder.path().to_str().unwrap()), "{missing}");
+    for (bytes, member, expected) in
+        [(&b"Pizza"[..], "text", "Pizza"), (b"Pasta", "text", "Pasta"), (b"\xff", "blob", "/w==")]
+    {
+        std::fs::write(&path, bytes).unwrap();
+        assert_eq!(read(&registry, "docs://menu").await.unwrap()[member], expected);
+    }
+    std::fs::File::create(&path).unwrap().set_len((16 << 20) + 1).unwrap();
+    let large = read(&registry, "docs://menu").await.unwrap_err();
+    assert!(large.contains("it has more than 16 MiB"), "{large}");
+    std::fs::remove_file(&path).unwrap();
+    std::fs::create_dir(&path).unwrap();
+    assert!(read(&registry, "docs://menu").await.unwrap_err().contains("it is no file"));
+}
+
+#[tokio::test]
 async fn a_template_reads_every_address_that_is_like_it() {
     let registry = Registry::new();
     let user = |uri: String, _| async move {

@@ -59,3 +59,75 @@ async fn searchable_tools_of_one_request_bring_them_too() {
     assert_eq!(view.search("mine", 10).await[0].score, 1.0);
     assert!(crib.anyone().search("mine", 10).await.is_empty());
 }
+
+/// So many tools, all of them found by `page`.
+async fn pages(count: usize) -> AgentView {
+    let registry = Registry::new();
+    for number in 0..count {
+        let tool = ProvidedTool::new(format!("page_{number}"), "Turns a page").searchable();
+        registry.register_tool(tool, || async { "turned" }, &[]).unwrap();
+    }
+    crib(&registry).await.anyone()
+}
+
+async fn found(view: &AgentView, wanted: Value) -> Vec<Value> {
+    let outcome = view.call("tool_search", object(wanted)).await.unwrap();
+    outcome.result.unwrap()["tools"].as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn tool_search_finds_ten_unless_it_is_asked_for_more_and_never_more_than_a_hundred() {
+    let view = pages(120).await;
+    assert_eq!(found(&view, json!({"query": "page"})).await.len(), 10);
+    assert_eq!(found(&view, json!({"query": "page", "max_results": 3})).await.len(), 3);
+    assert_eq!(found(&view, json!({"query": "page", "max_results": 1_000})).await.len(), 100);
+}
+
+#[tokio::test]
+async fn an_empty_query_lists_what_there_is() {
+    let view = pages(5).await;
+    let mut names: Vec<_> = found(&view, json!({"query": ""})).await;
+    names.sort_unstable_by_key(|hit| hit["name"].to_string());
+    let names: Vec<_> = names.iter().map(|hit| hit["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["page_0", "page_1", "page_2", "page_3", "page_4"]);
+}
+
+#[tokio::test]
+async fn a_hit_has_name_description_score_and_schema_and_the_best_comes_first() {
+    let registry = Registry::new();
+    let described = |name: &str, description: &str| {
+        let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});
+        ProvidedTool::new(name, description).taking(schema).searchable()
+    };
+    for (name, description, keywords) in [
+        ("post_letter", "Brings an email to the post", &[][..]),
+        ("send", "Sends something", &["email"]),
+        ("email", "Sends it", &[]),
+        ("email_draft", "Writes it down", &[]),
+    ] {
+        let takes = |_: Map<String, Value>| async { "done" };
+        registry.register_tool(described(name, description), takes, keywords).unwrap();
+    }
+    let hits = found(&crib(&registry).await.anyone(), json!({"query": "email"})).await;
+    let rows: Vec<_> = hits
+        .iter()
+        .map(|hit| (hit["name"].as_str().unwrap(), hit["score"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(rows, [("email", 1.0), ("email_draft", 0.9), ("send", 0.85), ("post_letter", 0.6)]);
+    assert_eq!(hits[0]["description"], "Sends it");
+    assert_eq!(hits[0]["input_schema"]["properties"]["to"]["type"], "string");
+}
+
+#[tokio::test]
+async fn tools_of_one_request_are_found_and_executed_by_that_request_alone() {
+    let crib = crib(&Registry::new()).await;
+    let own = Registry::new();
+    let mine = ProvidedTool::new("mine", "Only mine").searchable();
+    own.register_tool(mine, || async { "mine" }, &[]).unwrap();
+    let view = crib.anyone().with_provider(std::sync::Arc::new(own));
+    let wanted = || object(json!({"name": "mine"}));
+    let outcome = view.call("execute_tool", wanted()).await.unwrap();
+    assert_eq!(json!(outcome.content[0])["text"], "mine");
+    let missing = crib.anyone().by_search().call("execute_tool", wanted()).await.unwrap();
+    assert_eq!(missing.error.unwrap().message, "Tool not found: mine");
+}

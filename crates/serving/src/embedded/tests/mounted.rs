@@ -11,7 +11,7 @@ use toolcrib::{Prompt, ProvidedTool, Registry, Resource, ToolProvider, Toolcrib}
 use tower::ServiceExt as _;
 
 use super::{MODERN, hello, modern, names};
-use crate::{Options, mcp_router, providers_per_request};
+use crate::{Options, mcp_router, providers_per_request, user_per_request};
 
 async fn mcp(registry: &Registry) -> Router {
     let crib = Toolcrib::of(registry.clone()).await.unwrap();
@@ -115,6 +115,72 @@ async fn of_several_layers_the_outer_ones_providers_come_first() {
     let list = ask(&app, "/mcp", "", "tools/list", json!({})).await;
     assert_eq!(names(&list), ["hello", "who"]);
     assert_eq!(list["result"]["tools"][1]["description"], "outer");
+}
+
+/// Posts a message of the older era, as this user; the status, and the session that began.
+async fn legacy(app: &Router, user: &str, session: &str, method: &str) -> (u16, String) {
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    });
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let mut request = Request::post("/mcp")
+        .header("host", "localhost")
+        .header("content-type", "application/json")
+        .header("accept", "application/json, text/event-stream")
+        .header("x-user", user);
+    if !session.is_empty() {
+        request = request.header("mcp-session-id", session);
+    }
+    let request = request.body(Body::from(message.to_string())).unwrap();
+    let response = app.clone().oneshot(request).await.unwrap();
+    let session = response.headers().get("mcp-session-id");
+    let session = session.map(|session| session.to_str().unwrap().to_owned());
+    (response.status().as_u16(), session.unwrap_or_default())
+}
+
+/// Names the user of a header.
+fn user(request: &axum::http::request::Parts) -> Option<String> {
+    Some(request.headers.get("x-user")?.to_str().ok()?.to_owned())
+}
+
+#[tokio::test]
+async fn a_layer_keeps_what_goes_on_after_a_request_from_other_users() {
+    let app = mcp(&hello()).await;
+    // All of them show nothing, so all of them are one.
+    let (_, session) = legacy(&app, "ada", "", "initialize").await;
+    assert_eq!(legacy(&app, "eve", &session, "ping").await.0, 200);
+    let app = app.layer(user_per_request(user));
+    assert_eq!(legacy(&app, "ada", &session, "ping").await.0, 404);
+    let (status, session) = legacy(&app, "ada", "", "initialize").await;
+    assert_eq!((status, session.is_empty()), (200, false));
+    assert_eq!(legacy(&app, "ada", &session, "ping").await.0, 200);
+    assert_eq!(legacy(&app, "eve", &session, "ping").await.0, 404);
+    // Whoever is named further out cannot be renamed further in.
+    let app = app.layer(user_per_request(|_| Some("mallory".to_owned())));
+    assert_eq!(legacy(&app, "ada", &session, "ping").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_connection_lists_searches_or_does_what_fits_the_budget() {
+    let registry = hello();
+    let app = mcp(&registry).await;
+    let listed = async |mode: &str| {
+        let path = format!("/mcp?mode={mode}");
+        let list = ask(&app, &path, "", "tools/list", json!({})).await;
+        names(&list).join(" ")
+    };
+    assert_eq!(listed("list").await, "hello");
+    assert_eq!(listed("search").await, "tool_search execute_tool");
+    assert_eq!(listed("auto").await, "hello");
+    // More than 20,000 tokens of four bytes.
+    let long = ProvidedTool::new("long", "x".repeat(80_000));
+    registry.register_tool(long, || async { "long" }, &[]).unwrap();
+    assert_eq!(listed("list").await, "hello long");
+    assert_eq!(listed("auto").await, "tool_search execute_tool");
+    let execute = json!({"name": "execute_tool", "arguments": {"name": "hello"}});
+    let called = ask(&app, "/mcp?mode=auto", "", "tools/call", execute).await;
+    assert_eq!(called["result"]["content"][0]["text"], "hello");
 }
 
 #[tokio::test]

@@ -1,46 +1,59 @@
 //! Over standard input and output, or any two ends.
 
+mod changes;
+mod running;
+
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex,
     split,
 };
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use toolcrib::{
-    CallContext, NoAnswer, Progress, Prompt, ProvidedTool, Question, Registry, Toolcrib,
-};
+use toolcrib::{ProvidedTool, Registry, Toolcrib};
 
 use super::{hello, modern, names};
 use crate::speak;
 
-#[derive(Deserialize, JsonSchema)]
-struct Nothing {}
+/// The two eras of MCP.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Era {
+    Legacy,
+    Modern,
+}
 
-/// A client of the older era, and what it speaks with.
+const ERAS: [Era; 2] = [Era::Legacy, Era::Modern];
+
+/// A client, and what it speaks with.
 struct Client {
+    era: Era,
     input: WriteHalf<DuplexStream>,
     output: BufReader<ReadHalf<DuplexStream>>,
     server: JoinHandle<std::io::Result<()>>,
 }
 
 impl Client {
+    /// One that says in every message what it can.
     async fn of(registry: &Registry) -> Self {
         let crib = Toolcrib::of(registry.clone()).await.unwrap();
         let (ours, theirs) = duplex(1 << 16);
         let (input, output) = split(theirs);
         let server = tokio::spawn(speak(crib, input, output));
         let (output, input) = split(ours);
-        Self { input, output: BufReader::new(output), server }
+        Self { era: Era::Modern, input, output: BufReader::new(output), server }
+    }
+
+    async fn in_era(era: Era, registry: &Registry) -> Self {
+        match era {
+            Era::Legacy => Self::introduced(registry).await,
+            Era::Modern => Self::of(registry).await,
+        }
     }
 
     /// One that has introduced itself, and can be asked.
     async fn introduced(registry: &Registry) -> Self {
-        let mut client = Self::of(registry).await;
+        let mut client = Self { era: Era::Legacy, ..Self::of(registry).await };
         let who = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {"elicitation": {}},
@@ -61,7 +74,11 @@ impl Client {
     }
 
     async fn begin(&mut self, method: &str, params: Value) {
-        self.send(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})).await;
+        let message = match self.era {
+            Era::Legacy => json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}),
+            Era::Modern => modern(method, params),
+        };
+        self.send(&message).await;
     }
 
     async fn ask(&mut self, method: &str, params: Value) -> Value {
@@ -84,30 +101,13 @@ impl Client {
 
 #[tokio::test]
 async fn both_eras_list_and_call_until_the_input_ends() {
-    let mut client = Client::of(&hello()).await;
-    client.send(&modern("tools/list", json!({}))).await;
-    assert_eq!(names(&client.hear().await), ["hello"]);
-    client.end().await;
-    let mut client = Client::introduced(&hello()).await;
-    let called = client.ask("tools/call", json!({"name": "hello"})).await;
-    assert_eq!(called["result"]["content"][0]["text"], "hello");
-    client.end().await;
-}
-
-#[tokio::test]
-async fn list_changed_is_sent_when_something_is_registered_and_only_then() {
-    let registry = hello();
-    let mut client = Client::introduced(&registry).await;
-    // Whoever is answered is listened to from then on.
-    client.ask("ping", json!({})).await;
-    let again = ProvidedTool::new("hello", "Again");
-    registry.register_tool(again, || async { "again" }, &[]).unwrap_err();
-    let other = ProvidedTool::new("other", "Another");
-    registry.register_tool(other, || async { "other" }, &[]).unwrap();
-    assert_eq!(client.hear().await["method"], "notifications/tools/list_changed");
-    registry.register_prompt(Prompt::new("hi", "Says hi").user("Hi!")).unwrap();
-    assert_eq!(client.hear().await["method"], "notifications/prompts/list_changed");
-    assert_eq!(names(&client.ask("tools/list", json!({})).await), ["hello", "other"]);
+    for era in ERAS {
+        let mut client = Client::in_era(era, &hello()).await;
+        assert_eq!(names(&client.ask("tools/list", json!({})).await), ["hello"]);
+        let called = client.ask("tools/call", json!({"name": "hello"})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "hello");
+        client.end().await;
+    }
 }
 
 #[tokio::test]
@@ -115,59 +115,36 @@ async fn a_handler_that_fails_gives_is_error_and_an_unknown_tool_is_not_found() 
     let registry = hello();
     let fails = || async { Err::<(), _>("the disk is full") };
     registry.register_tool(ProvidedTool::new("fails", "Fails"), fails, &[]).unwrap();
-    let mut client = Client::introduced(&registry).await;
-    let failed = client.ask("tools/call", json!({"name": "fails"})).await;
-    assert_eq!(failed["result"]["isError"], true);
-    assert_eq!(failed["result"]["content"][0]["text"], "Error: the disk is full");
-    let missing = client.ask("tools/call", json!({"name": "nothing"})).await;
-    assert!(missing.to_string().contains("Tool not found: nothing"), "{missing}");
-    let called = client.ask("tools/call", json!({"name": "hello"})).await;
-    assert_eq!(called["result"]["content"][0]["text"], "hello");
-}
-
-#[tokio::test]
-async fn a_handler_reports_progress_and_asks_the_user() {
-    async fn paints(_: Nothing, call: CallContext) -> Result<String, NoAnswer> {
-        call.progress(Progress { progress: 1.0, total: None, message: None });
-        let form = json!({"message": "Which colour?", "requestedSchema": {
-            "type": "object", "properties": {"colour": {"type": "string"}},
-        }});
-        let form = form.as_object().cloned().unwrap_or_default();
-        let answer = call.ask("colour", Question::Elicit(form)).await?;
-        Ok(answer["content"]["colour"].to_string())
+    for era in ERAS {
+        let mut client = Client::in_era(era, &registry).await;
+        let failed = client.ask("tools/call", json!({"name": "fails"})).await;
+        assert_eq!(failed["result"]["isError"], true);
+        assert_eq!(failed["result"]["content"][0]["text"], "Error: the disk is full");
+        let missing = client.ask("tools/call", json!({"name": "nothing"})).await;
+        assert_eq!(missing["error"]["message"], "Tool not found: nothing", "{missing}");
+        let called = client.ask("tools/call", json!({"name": "hello"})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "hello");
     }
-    let registry = Registry::new();
-    registry.register_tool(ProvidedTool::new("paint", "Paints"), paints, &[]).unwrap();
-    let mut client = Client::introduced(&registry).await;
-    let wanted = json!({"name": "paint", "_meta": {"progressToken": 7}});
-    client.begin("tools/call", wanted).await;
-    let progress = client.hear().await;
-    assert_eq!(progress["params"], json!({"progressToken": 7, "progress": 1}));
-    let asked = client.hear().await;
-    assert_eq!(asked["method"], "elicitation/create");
-    let answer = json!({"action": "accept", "content": {"colour": "red"}});
-    client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer})).await;
-    assert_eq!(client.hear().await["result"]["content"][0]["text"], r#""red""#);
 }
 
 #[tokio::test]
-async fn a_handler_sees_that_its_call_is_cancelled() {
-    let registry = Registry::new();
-    let (say, mut heard) = mpsc::channel(1);
-    let waits = move |_: Nothing, call: CallContext| {
-        let (say, watched) = (say.clone(), call);
-        tokio::spawn(async move {
-            say.send("begun").await.unwrap();
-            watched.over().await;
-            say.send("over").await.unwrap();
-        });
-        std::future::pending::<()>()
-    };
-    registry.register_tool(ProvidedTool::new("wait", "Waits"), waits, &[]).unwrap();
-    let mut client = Client::introduced(&registry).await;
-    client.begin("tools/call", json!({"name": "wait"})).await;
-    assert_eq!(heard.recv().await, Some("begun"));
-    client.tell("notifications/cancelled", json!({"requestId": 1})).await;
-    let over = tokio::time::timeout(Duration::from_secs(20), heard.recv()).await;
-    assert_eq!(over.unwrap(), Some("over"));
+async fn errors_of_execute_tool_are_results_and_none_of_the_protocol() {
+    let registry = hello();
+    let fails = || async { Err::<(), _>("the disk is full") };
+    let tool = ProvidedTool::new("fails", "Fails").searchable();
+    registry.register_tool(tool, fails, &[]).unwrap();
+    for era in ERAS {
+        let mut client = Client::in_era(era, &registry).await;
+        for (name, text) in
+            [("fails", "Error: the disk is full"), ("nothing", "Tool not found: nothing")]
+        {
+            let wanted = json!({"name": "execute_tool", "arguments": {"name": name}});
+            let failed = client.ask("tools/call", wanted).await;
+            assert_eq!(failed["result"]["isError"], true, "{failed}");
+            assert_eq!(failed["result"]["content"][0]["text"], text);
+        }
+        let wanted = json!({"name": "execute_tool", "arguments": {}});
+        let wrong = client.ask("tools/call", wanted).await;
+        assert_eq!(wrong["result"]["isError"], true, "{wrong}");
+    }
 }

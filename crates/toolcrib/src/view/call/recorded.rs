@@ -5,7 +5,7 @@ use execution::Mask;
 use model::{CallStatus, Content, ErrorCode, Failure, Primitive, SourceId, ToolResult};
 use serde_json::{Map, Value};
 
-use super::{Called, Done, DoneBy, said, source_of};
+use super::{Called, Done, DoneBy, code_of, said, source_of};
 use crate::call::NoAnswer;
 use crate::credentials::{Whose, forwarded};
 use crate::record::{Fate, Recording, Subject, size};
@@ -125,7 +125,7 @@ pub(super) fn outcome(called: &Called) -> CallOutcome {
             (None, CallStatus::Failed) => Some(ErrorCode::UpstreamError),
             (None, CallStatus::Completed) => None,
         },
-        DoneBy::Here(result) => result.is_error.then_some(ErrorCode::BuiltinError),
+        DoneBy::Here(result) => code_of(result),
         DoneBy::Mcp(result) => {
             let is_error = result.get("isError") == Some(&Value::Bool(true));
             is_error.then_some(ErrorCode::UpstreamError)
@@ -151,9 +151,9 @@ fn fate(done: &Done) -> Fate {
             Fate { upstream_status, result_bytes: result + content, ..fate }
         }
         DoneBy::Here(result) => {
-            let fate = match result.is_error {
-                true => Fate::failed(ErrorCode::BuiltinError, &text_of(result)),
-                false => Fate::completed(0),
+            let fate = match code_of(result) {
+                Some(code) => Fate::failed(code, &text_of(result)),
+                None => Fate::completed(0),
             };
             Fate { result_bytes: size(result), ..fate }
         }

@@ -1,0 +1,92 @@
+//! What clients are told when something is registered, added or removed (requirement B4).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use toolcrib::{Prompt, ProvidedTool, Registry, Resource, ResourceTemplate, ToolProvider};
+
+use super::{Client, ERAS, Era, hello, names};
+
+/// A client that hears of everything.
+async fn listening(era: Era, registry: &Registry) -> Client {
+    let mut client = Client::in_era(era, registry).await;
+    match era {
+        // Whoever is answered is listened to from then on.
+        Era::Legacy => drop(client.ask("ping", json!({})).await),
+        Era::Modern => {
+            let all = json!({
+                "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
+            });
+            client.begin("subscriptions/listen", json!({"notifications": all})).await;
+            let method = client.hear().await["method"].take();
+            assert_eq!(method, "notifications/subscriptions/acknowledged");
+        }
+    }
+    client
+}
+
+async fn told(client: &mut Client) -> Value {
+    client.hear().await["method"].take()
+}
+
+#[tokio::test]
+async fn list_changed_is_sent_when_a_list_changes_and_only_for_that_list() {
+    for era in ERAS {
+        let registry = hello();
+        let mut client = listening(era, &registry).await;
+        let again = ProvidedTool::new("hello", "Again");
+        registry.register_tool(again, || async { "again" }, &[]).unwrap_err();
+        let other = ProvidedTool::new("other", "Another");
+        registry.register_tool(other, || async { "other" }, &[]).unwrap();
+        assert_eq!(told(&mut client).await, "notifications/tools/list_changed");
+        registry.register_prompt(Prompt::new("hi", "Says hi").user("Hi!")).unwrap();
+        assert_eq!(told(&mut client).await, "notifications/prompts/list_changed");
+        registry.register_resource(Resource::new("a:b", "ab", "text/plain", "AB")).unwrap();
+        assert_eq!(told(&mut client).await, "notifications/resources/list_changed");
+        let reads = |_, _| async { Ok::<_, String>("cd") };
+        let template = ResourceTemplate::read_by("c:{d}", "cd", "text/plain", reads);
+        registry.register_resource_template(template).unwrap();
+        assert_eq!(told(&mut client).await, "notifications/resources/list_changed");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_comes_or_goes_changes_the_lists_it_has_something_in() {
+    for era in ERAS {
+        let registry = hello();
+        let mut client = listening(era, &registry).await;
+        let own = Registry::new();
+        own.register_tool(ProvidedTool::new("own", "Own"), || async { "own" }, &[]).unwrap();
+        let own: Arc<dyn ToolProvider> = Arc::new(own);
+        registry.add_provider(Arc::clone(&own));
+        assert_eq!(told(&mut client).await, "notifications/tools/list_changed");
+        assert!(registry.remove_provider(&own));
+        assert_eq!(told(&mut client).await, "notifications/tools/list_changed");
+        let mut other = Client::in_era(era, &registry).await;
+        assert_eq!(names(&other.ask("tools/list", json!({})).await), ["hello"]);
+    }
+}
+
+#[tokio::test]
+async fn the_older_era_is_told_the_same_capabilities_when_it_introduces_itself() {
+    let registry = Registry::new();
+    let capabilities = || async {
+        let mut client = Client::of(&registry).await;
+        let who = json!({
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        });
+        client.era = Era::Legacy;
+        let mut welcome = client.ask("initialize", who).await;
+        welcome["result"]["capabilities"].take()
+    };
+    let bare = json!({"tools": {"listChanged": true}, "logging": {}});
+    assert_eq!(capabilities().await, bare);
+    registry.register_prompt(Prompt::new("hi", "Says hi").user("Hi!")).unwrap();
+    registry.register_resource(Resource::new("a:b", "ab", "text/plain", "AB")).unwrap();
+    let mut all = bare;
+    all["prompts"] = json!({"listChanged": true});
+    all["resources"] = json!({"listChanged": true, "subscribe": true});
+    all["completions"] = json!({});
+    assert_eq!(capabilities().await, all);
+}

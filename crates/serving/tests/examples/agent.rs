@@ -1,0 +1,246 @@
+//! `examples/agent`: what it does with a toolcrib and a model, and what it does when one of them fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use toolcrib::ProvidedTool;
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+
+use crate::agent::conversation::Conversation;
+use crate::agent::model::Model;
+use crate::agent::pace::Pace;
+use crate::agent::remote::Remote;
+use crate::agent::toolbox::Toolbox;
+use crate::agent::tools::Tools;
+use crate::world::{ScriptedModel, Server, says, wants};
+
+/// In a hurry, as tests are.
+const PACE: Pace = Pace {
+    poll: Duration::from_millis(20),
+    first: Duration::from_millis(5),
+    longest: Duration::from_millis(20),
+    tries: 4,
+};
+/// Does not look by itself.
+const SLOW: Pace = Pace { poll: Duration::from_secs(3600), ..PACE };
+
+fn remote(url: &str) -> Remote {
+    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+    Remote::new(&client, url, None).unwrap()
+}
+
+/// An agent, and what looks after its tools.
+struct Talking {
+    conversation: Conversation,
+    toolbox: Arc<Toolbox>,
+    keeper: JoinHandle<()>,
+}
+
+impl Talking {
+    async fn to(server: &Server, model: &ScriptedModel, pace: Pace) -> Self {
+        let toolbox = Arc::new(Toolbox::open(remote(&server.url)).await);
+        let kept = Arc::clone(&toolbox);
+        let keeper = tokio::spawn(async move { kept.keep_fresh(pace).await });
+        let model = Model::new(remote(&model.url), "scripted", PACE);
+        let conversation = Conversation::new(model, Arc::clone(&toolbox));
+        Self { conversation, toolbox, keeper }
+    }
+
+    async fn ask(&mut self, question: &str) -> Result<String, String> {
+        self.conversation.ask(question).await.map_err(|error| error.to_string())
+    }
+
+    /// Waits until the agent knows this tool, or no longer does.
+    async fn wait_until(&self, name: &str, is_there: bool) {
+        let mut changes = self.toolbox.tools.subscribe();
+        let known = changes.wait_for(|tools| tools.route(name).is_some() == is_there);
+        drop(tokio::time::timeout(Duration::from_secs(20), known).await.unwrap().unwrap());
+    }
+}
+
+impl Drop for Talking {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+/// The names of the functions that a model was offered.
+fn offered(request: &Value) -> Vec<&str> {
+    let tools = request["tools"].as_array().into_iter().flatten();
+    tools.map(|tool| tool["function"]["name"].as_str().unwrap()).collect()
+}
+
+/// What a model was told of its calls last.
+fn told(request: &Value) -> Vec<&str> {
+    let messages = request["messages"].as_array().unwrap().iter();
+    let results = messages.filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_model_is_offered_the_tools_and_told_what_they_answered() {
+    let (server, _crib) = Server::up().await;
+    let sum = ("calculate", json!({"expression": "0.1 + 0.2"}));
+    let abc = ("hash", json!({"text": "abc"}));
+    let model = ScriptedModel::saying(vec![wants(&[sum, abc]), says("It is 0.3.")]).await;
+    let mut agent = Talking::to(&server, &model, SLOW).await;
+    assert_eq!(agent.ask("What is 0.1 + 0.2?").await.unwrap(), "It is 0.3.");
+
+    let heard = model.heard();
+    assert_eq!(heard.len(), 2);
+    let calculate = heard[0]["tools"].as_array().unwrap().iter();
+    let calculate = calculate.into_iter().find(|it| it["function"]["name"] == "calculate").unwrap();
+    assert_eq!(calculate["type"], "function");
+    assert_eq!(calculate["function"]["parameters"]["required"], json!(["expression"]));
+    let roles = heard[1]["messages"].as_array().unwrap().iter();
+    let roles: Vec<&str> = roles.map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "tool"]);
+    assert_eq!(heard[1]["messages"][1]["tool_calls"][0]["id"], "call_0");
+    assert_eq!(heard[1]["messages"][2]["tool_call_id"], "call_0");
+    let told = told(&heard[1]);
+    assert!(told[0].contains(r#""result":"0.3""#), "{told:?}");
+    assert!(told[1].contains("ba7816bf"), "{told:?}");
+}
+
+#[tokio::test]
+async fn it_answers_without_tools_while_discovery_is_down_and_has_them_once_it_is_up() {
+    let server = Server::down().await;
+    let model = ScriptedModel::saying(vec![says("Without tools."), says("With tools.")]).await;
+    let mut agent = Talking::to(&server, &model, PACE).await;
+    assert_eq!(agent.ask("Hello?").await.unwrap(), "Without tools.");
+    assert_eq!(model.heard()[0].get("tools"), None, "an empty list is refused by models");
+    let _crib = server.start().await;
+    agent.wait_until("calculate", true).await;
+    assert_eq!(agent.ask("And now?").await.unwrap(), "With tools.");
+    assert!(offered(&model.heard()[1]).contains(&"calculate"));
+    assert!(1 < server.count("/tools", 503), "it kept looking");
+}
+
+#[tokio::test]
+async fn a_changed_list_is_noticed_and_an_unchanged_one_is_not_sent_again() {
+    let (server, crib) = Server::up().await;
+    let model = ScriptedModel::saying(vec![says("Yes.")]).await;
+    let mut agent = Talking::to(&server, &model, PACE).await;
+    let looked = async {
+        while server.count("/tools", 304) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), looked).await.unwrap();
+    assert_eq!(server.count("/tools", 200), 1);
+    let tool = ProvidedTool::new("bake", "Bakes bread");
+    crib.registry().register_tool(tool, || async { "baked" }, &[]).unwrap();
+    agent.wait_until("bake", true).await;
+    agent.ask("Can you bake?").await.unwrap();
+    assert!(offered(&model.heard()[0]).contains(&"bake"));
+}
+
+#[tokio::test]
+async fn a_tool_that_is_gone_is_told_and_makes_it_look_at_once() {
+    let (server, crib) = Server::up().await;
+    let own = toolcrib::Registry::new();
+    let tool = ProvidedTool::new("bake", "Bakes bread");
+    own.register_tool(tool, || async { "baked" }, &[]).unwrap();
+    let own: Arc<dyn toolcrib::ToolProvider> = Arc::new(own);
+    crib.registry().add_provider(Arc::clone(&own));
+    let script = vec![wants(&[("bake", json!({}))]), says("I cannot."), says("I cannot.")];
+    let model = ScriptedModel::saying(script).await;
+    let mut agent = Talking::to(&server, &model, SLOW).await;
+    agent.wait_until("bake", true).await;
+    crib.registry().remove_provider(&own);
+    agent.ask("Bake!").await.unwrap();
+    let heard = model.heard();
+    assert!(told(&heard[1])[0].starts_with("Error: "), "{:?}", told(&heard[1]));
+    assert!(told(&heard[1])[0].contains("Tool not found: bake"), "{:?}", told(&heard[1]));
+    agent.wait_until("bake", false).await;
+}
+
+#[tokio::test]
+async fn a_model_that_fails_twice_is_asked_again_and_one_that_refuses_is_not() {
+    let (server, _crib) = Server::up().await;
+    let busy = |status| (status, json!({"error": {"message": "busy"}}));
+    let script = vec![busy(503), busy(429), says("At last."), busy(400)];
+    let model = ScriptedModel::saying(script).await;
+    let mut agent = Talking::to(&server, &model, SLOW).await;
+    assert_eq!(agent.ask("Hello?").await.unwrap(), "At last.");
+    assert_eq!(model.heard().len(), 3);
+    let refused = agent.ask("And?").await.unwrap_err();
+    assert!(refused.starts_with("the model answered with status 400, asked 1 times"), "{refused}");
+    assert_eq!(model.heard().len(), 4);
+}
+
+#[tokio::test]
+async fn a_model_that_never_answers_is_asked_as_often_as_is_allowed() {
+    let (server, _crib) = Server::up().await;
+    let model = ScriptedModel::saying(vec![(500, json!({}))]).await;
+    let mut agent = Talking::to(&server, &model, SLOW).await;
+    let failed = agent.ask("Hello?").await.unwrap_err();
+    assert!(failed.contains("status 500, asked 4 times"), "{failed}");
+    assert_eq!(model.heard().len(), 4);
+}
+
+#[tokio::test]
+async fn what_a_tool_cannot_do_and_what_is_no_tool_is_told_to_the_model() {
+    let (server, _crib) = Server::up().await;
+    let script = vec![
+        wants(&[
+            ("calculate", json!({"expression": "1 / 0"})),
+            ("calculate", json!({"expressions": "1"})),
+            ("launch_rocket", json!({})),
+            ("calculate", json!("{not json")),
+        ]),
+        says("That does not work."),
+    ];
+    let model = ScriptedModel::saying(script).await;
+    let mut agent = Talking::to(&server, &model, SLOW).await;
+    assert_eq!(agent.ask("Divide by zero").await.unwrap(), "That does not work.");
+    let heard = model.heard();
+    let told = told(&heard[1]);
+    assert_eq!(told[0], "Error: this divides by zero");
+    assert!(told[1].starts_with("Error: ") && told[1].contains("expression"), "{told:?}");
+    assert_eq!(told[2], "Error: Tool not found: launch_rocket");
+    assert!(told[3].starts_with("Error: the arguments are no JSON object"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_model_that_wants_calls_without_end_is_stopped_and_the_next_question_begins_anew() {
+    let (server, _crib) = Server::up().await;
+    let model = ScriptedModel::saying(vec![wants(&[("uuid", json!({}))])]).await;
+    let mut agent = Talking::to(&server, &model, SLOW).await;
+    let endless = agent.ask("Go on").await.unwrap_err();
+    assert_eq!(endless, "the model wanted calls 10 times and did not answer");
+    assert_eq!((model.heard().len(), server.count("/tools/uuid", 200)), (10, 10));
+    agent.ask("Again").await.unwrap_err();
+    assert_eq!(model.heard()[10]["messages"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_list_of_any_server_of_the_convention_is_read() {
+    let server = remote("https://travel.example/api");
+    let list = json!([
+        {"name": "get_weather_forecast", "description": "Weather"},
+        {"name": "time", "endpoint": "/clock?zone=utc", "method": "get"},
+        {"name": "odd.name/x", "endpoint": "/odd", "inputSchema": {"type": "object"}},
+        {"name": "evil", "endpoint": "//elsewhere.example/x"},
+        {"name": "time", "endpoint": "/other"},
+        {"description": "it has no name"},
+    ]);
+    for body in [list.clone(), json!({"tools": list})] {
+        let tools = Tools::read(body.to_string().as_bytes(), None, &server).unwrap();
+        let route =
+            |name: &str| tools.route(name).map(|route| format!("{} {}", route.method, route.url));
+        let weather = "POST https://travel.example/api/weather-forecast";
+        assert_eq!(route("get_weather_forecast").unwrap(), weather);
+        assert_eq!(route("time").unwrap(), "GET https://travel.example/api/clock?zone=utc");
+        assert_eq!(route("odd_name_x").unwrap(), "POST https://travel.example/api/odd");
+        // Whatever an endpoint says, it stays on the server that published it.
+        assert!(route("evil").unwrap().starts_with("POST https://travel.example/api/"));
+        assert_eq!(tools.functions.len(), 4);
+        let parameters = &tools.functions[0]["function"]["parameters"];
+        assert_eq!(*parameters, json!({"type": "object", "properties": {}}));
+    }
+    assert!(Tools::read(b"<html>", None, &server).is_err());
+}

@@ -1,0 +1,164 @@
+//! What an agent meets: a toolcrib with its built-in tools, which may be down, and a model that says what it is told to.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use serving::Doors;
+use tokio::net::TcpListener;
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+use toolcrib::{
+    Catalog, Command, Context, JournalPlace, Options, SystemClock, Toolcrib, group, policy, source,
+};
+use tower::ServiceExt as _;
+
+/// A toolcrib on a port of its own. Until it is up, it answers 503.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    up: Arc<OnceLock<Doors>>,
+    answered: Arc<Mutex<Vec<(String, u16)>>>,
+}
+
+fn from_json<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_str(&value.to_string()).unwrap()
+}
+
+/// Everybody has the built-in tools.
+async fn crib() -> Toolcrib {
+    let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+    let catalog = Arc::new(Catalog::open(journal).await.unwrap());
+    let options = Options { anonymous: true, ..Options::default() };
+    let crib = Toolcrib::new(catalog, HttpClient::new(Egress::default()), SystemClock, options);
+    let admin = || Context::by("admin");
+    let own: model::SourceId = "own".parse().unwrap();
+    let profile = from_json(json!({"name": "own", "settings": {"kind": "builtin"}}));
+    let register = Command::Source(own.clone(), source::SourceCommand::Register(profile));
+    let group = json!({"id": "own", "profile": {"name": "own"}, "selectors": [{"source": "own"}]});
+    let create = group::GroupCommand::Create(Box::new(from_json(group)));
+    let matcher = json!({"claim": "anonymous", "operator": "equals", "value": true});
+    let rules = json!({"name": "all", "matchers": [matcher], "groups": ["own"]});
+    let define = policy::PolicyCommand::Define(from_json(rules));
+    for command in [
+        register,
+        Command::Group("own".parse().unwrap(), create),
+        Command::Policy("all".parse().unwrap(), define),
+    ] {
+        crib.catalog().execute(command, admin(), None).await.unwrap();
+    }
+    crib.refresher().refresh(&own, false, &admin()).await.unwrap();
+    crib
+}
+
+impl Server {
+    /// One that is not up yet.
+    pub(crate) async fn down() -> Self {
+        let (up, answered) = (Arc::new(OnceLock::<Doors>::new()), Arc::default());
+        let (doors, record) = (Arc::clone(&up), Arc::clone(&answered));
+        let app = Router::new().fallback(move |request: Request| {
+            let (doors, record) = (Arc::clone(&doors), Arc::clone(&record));
+            async move {
+                let path = request.uri().path().to_owned();
+                let response = match doors.get().cloned() {
+                    Some(doors) => doors.oneshot(request).await.unwrap(),
+                    None => status(StatusCode::SERVICE_UNAVAILABLE),
+                };
+                let record: &Mutex<Vec<(String, u16)>> = &record;
+                record.lock().unwrap().push((path, response.status().as_u16()));
+                response
+            }
+        });
+        Self { url: listen(app).await, up, answered }
+    }
+
+    pub(crate) async fn up() -> (Self, Toolcrib) {
+        let server = Self::down().await;
+        let crib = server.start().await;
+        (server, crib)
+    }
+
+    /// Starts to answer.
+    pub(crate) async fn start(&self) -> Toolcrib {
+        let crib = crib().await;
+        let (doors, _) = serving::doors(crib.clone(), serving::Options::local());
+        assert!(self.up.set(doors).is_ok(), "it is up already");
+        crib
+    }
+
+    /// How often a path was answered with this status.
+    pub(crate) fn count(&self, path: &str, status: u16) -> usize {
+        let answered = self.answered.lock().unwrap();
+        answered.iter().filter(|it| **it == (path.to_owned(), status)).count()
+    }
+}
+
+/// A model that says what it is told to, the last again and again; and what it heard.
+pub(crate) struct ScriptedModel {
+    pub(crate) url: String,
+    heard: Arc<Mutex<Vec<Value>>>,
+}
+
+impl ScriptedModel {
+    pub(crate) async fn saying(script: Vec<(u16, Value)>) -> Self {
+        let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let (script, hears) = (Arc::new(Mutex::new(VecDeque::from(script))), Arc::clone(&heard));
+        let app = Router::new().route(
+            "/v1/chat/completions",
+            axum::routing::post(move |request: Request| {
+                let (script, hears) = (Arc::clone(&script), Arc::clone(&hears));
+                async move {
+                    let body = to_bytes(request.into_body(), 1 << 20).await.unwrap();
+                    hears.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
+                    let mut script = script.lock().unwrap();
+                    let (code, said) = match script.len() {
+                        1 => script[0].clone(),
+                        _ => script.pop_front().unwrap(),
+                    };
+                    let response = Response::builder().status(code);
+                    response.body(Body::from(said.to_string())).unwrap()
+                }
+            }),
+        );
+        Self { url: format!("{}/v1", listen(app).await), heard }
+    }
+
+    /// The requests so far.
+    pub(crate) fn heard(&self) -> Vec<Value> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+/// A model answers.
+pub(crate) fn says(content: &str) -> (u16, Value) {
+    let message = json!({"role": "assistant", "content": content});
+    (200, json!({"choices": [{"message": message}]}))
+}
+
+/// A model wants calls.
+pub(crate) fn wants(calls: &[(&str, Value)]) -> (u16, Value) {
+    let calls = calls.iter().enumerate().map(|(number, (name, arguments))| {
+        let arguments = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
+        let function = json!({"name": name, "arguments": arguments});
+        json!({"id": format!("call_{number}"), "type": "function", "function": function})
+    });
+    let calls: Vec<Value> = calls.collect();
+    let message = json!({"role": "assistant", "content": null, "tool_calls": calls});
+    (200, json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]}))
+}
+
+fn status(status: StatusCode) -> Response {
+    Response::builder().status(status).body(Body::empty()).unwrap()
+}
+
+async fn listen(app: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(axum::serve(listener, app).into_future());
+    url
+}

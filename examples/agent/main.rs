@@ -1,0 +1,76 @@
+//! An agent that knows no tool by name: it asks a toolcrib, or any server of the same convention, what there is, lets a model
+//! choose, and calls what was chosen.
+//!
+//! ```console
+//! $ export TOOLCRIB_AGENT_KEY=tcrib_… OPENAI_API_KEY=…  # either may be left out
+//! $ cargo run -p toolcrib-serving --example agent -- http://127.0.0.1:8080 https://api.openai.com/v1 gpt-5
+//! What is 17 % of 2,340?
+//! 17 % of 2,340 is 397.8.
+//! ```
+//!
+//! - `remote`: a server, asked within limits.
+//! - `tools`: `GET /tools` becomes functions for a model; calls go to the `endpoint` of each tool.
+//! - `toolbox`: which tools there are now. It begins without any if nobody answers, and keeps looking.
+//! - `model`: any that answers `POST /v1/chat/completions`, asked again if it fails.
+//! - `conversation`: question, calls, answer, in a bounded number of rounds.
+
+pub(crate) mod conversation;
+pub(crate) mod model;
+pub(crate) mod pace;
+pub(crate) mod remote;
+pub(crate) mod toolbox;
+pub(crate) mod tools;
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use toolcrib::BoxError;
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::HttpClient;
+
+use self::conversation::Conversation;
+use self::model::Model;
+use self::pace::Pace;
+use self::remote::Remote;
+use self::toolbox::Toolbox;
+
+/// The longest question, in bytes.
+const QUESTION: u64 = 64 * 1024;
+
+#[expect(clippy::disallowed_methods, reason = "it is a program of its own")]
+fn key(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|key| !key.is_empty())
+}
+
+#[tokio::main]
+#[expect(clippy::print_stdout, reason = "an agent answers")]
+async fn main() -> Result<(), BoxError> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [tools_at, model_at, name] = words.as_slice() else {
+        return Err("say where tools are, where the model is and what it is called: \
+                    agent http://127.0.0.1:8080 https://api.openai.com/v1 gpt-5"
+            .into());
+    };
+    // Whoever starts this names both addresses, so they may be anywhere.
+    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+    let tools_at = Remote::new(&client, tools_at, key("TOOLCRIB_AGENT_KEY").as_deref())?;
+    let model_at = Remote::new(&client, model_at, key("OPENAI_API_KEY").as_deref())?;
+    let toolbox = Arc::new(Toolbox::open(tools_at).await);
+    let kept = Arc::clone(&toolbox);
+    tokio::spawn(async move { kept.keep_fresh(Pace::default()).await });
+
+    let model = Model::new(model_at, name, Pace::default());
+    let mut conversation = Conversation::new(model, toolbox);
+    let mut input = BufReader::new(tokio::io::stdin());
+    loop {
+        let mut question = String::new();
+        if (&mut input).take(QUESTION).read_line(&mut question).await? == 0 {
+            return Ok(());
+        }
+        match conversation.ask(question.trim()).await {
+            Ok(answer) => println!("{answer}"),
+            Err(error) => println!("There is no answer: {error}"),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A list of tools as servers publish it at `GET /tools`, and as models take it.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use toolcrib::upstream::http::header::HeaderValue;
+use toolcrib::upstream::http::{Method, Url};
+
+use super::remote::Remote;
+
+/// How long the name of a function may be.
+const NAME: usize = 64;
+
+/// What one list has.
+#[derive(Default)]
+pub(crate) struct Tools {
+    /// For the model, in the format of function calling.
+    pub(crate) functions: Vec<Value>,
+    /// Where each function is called.
+    routes: HashMap<String, Route>,
+    /// What the server calls this list.
+    pub(crate) etag: Option<HeaderValue>,
+    /// Whether a server has said so; otherwise nobody has answered yet.
+    pub(crate) is_read: bool,
+}
+
+/// Where a tool is called.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) url: Url,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Manifest {
+    Object { tools: Vec<Value> },
+    Bare(Vec<Value>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    name: String,
+    #[serde(default)]
+    description: String,
+    input_schema: Option<Map<String, Value>>,
+    endpoint: Option<String>,
+    method: Option<String>,
+}
+
+impl Tools {
+    /// Reads a list. What cannot be used is told and left out; the others are as good as before.
+    pub(crate) fn read(
+        body: &[u8],
+        etag: Option<HeaderValue>,
+        server: &Remote,
+    ) -> Result<Self, serde_json::Error> {
+        let entries = match serde_json::from_slice(body)? {
+            Manifest::Object { tools } | Manifest::Bare(tools) => tools,
+        };
+        let mut tools = Self { etag, is_read: true, ..Self::default() };
+        for entry in entries {
+            let said = entry.get("name").cloned().unwrap_or_default();
+            if let Err(why) = tools.add(entry, server) {
+                tracing::warn!("the tool {said} is left out: {why}");
+            }
+        }
+        Ok(tools)
+    }
+
+    fn add(&mut self, entry: Value, server: &Remote) -> Result<(), String> {
+        let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
+        let name = function_name(&entry.name);
+        if name.is_empty() || self.routes.contains_key(&name) {
+            return Err(format!("a function cannot be called `{name}`, or another one is"));
+        }
+        let (endpoint, method) = match entry.endpoint {
+            Some(endpoint) => (endpoint, entry.method.as_deref().unwrap_or("POST")),
+            // Servers that name no endpoint follow this rule.
+            None => {
+                let path = entry.name.strip_prefix("get_").unwrap_or(&entry.name);
+                (path.replace('_', "-"), "POST")
+            }
+        };
+        let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
+            .map_err(|_| format!("`{method}` is no method"))?;
+        let url = server.at(&endpoint);
+        let mut parameters = entry.input_schema.unwrap_or_default();
+        // Some models refuse an object that does not say which members it has.
+        parameters.entry("type").or_insert_with(|| "object".into());
+        parameters.entry("properties").or_insert_with(|| json!({}));
+        self.functions.push(json!({
+            "type": "function",
+            "function": {"name": name, "description": entry.description, "parameters": parameters},
+        }));
+        self.routes.insert(name, Route { method, url });
+        Ok(())
+    }
+
+    pub(crate) fn route(&self, function: &str) -> Option<Route> {
+        self.routes.get(function).cloned()
+    }
+}
+
+/// Models take ASCII letters, digits, `_` and `-`.
+fn function_name(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if allowed(c) { c } else { '_' }).take(NAME).collect()
+}
