@@ -6,11 +6,14 @@ use url::Url;
 
 use super::Json;
 
+const SERVER_HELP: &str = "A running server, asked with the admin key in TOOLCRIB_KEY; without it, the journal \
+    itself is opened";
+
 /// Where it is done.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct At {
-    /// A running server, asked with the admin key in TOOLCRIB_KEY; without it, the journal itself is opened
-    #[arg(long, global = true, value_name = "URL", display_order = 99)]
+    /// A running server
+    #[arg(long, global = true, value_name = "URL", help = SERVER_HELP, display_order = 99)]
     pub(crate) server: Option<Url>,
 }
 

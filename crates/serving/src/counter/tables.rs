@@ -100,8 +100,8 @@ fn cell(row: &Value, path: &str) -> String {
         }
         other => other.to_string(),
     };
-    match text.char_indices().nth(CELL) {
-        Some((end, _)) => format!("{}…", &text[..end]),
+    match text.chars().nth(CELL) {
+        Some(_) => text.chars().take(CELL).chain(['…']).collect(),
         None => text,
     }
 }
