@@ -172,4 +172,6 @@ impl de::Error for NotUnderstood {
 }
 
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod tests;

@@ -19,6 +19,9 @@ pub mod label;
 mod names;
 pub mod policy;
 pub mod record;
+#[cfg(test)]
+#[path = "../tests/support/reference_page.rs"]
+mod reference_page;
 mod refusal;
 #[cfg(test)]
 mod samples;

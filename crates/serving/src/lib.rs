@@ -45,6 +45,9 @@ mod progress;
 mod protected_resource;
 mod query;
 mod record;
+#[cfg(test)]
+#[path = "../../catalog/tests/support/reference_page.rs"]
+mod reference_page;
 mod room;
 mod route;
 mod router;

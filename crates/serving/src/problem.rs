@@ -309,4 +309,6 @@ impl From<RefreshResult> for Problem {
 }
 
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod tests;

@@ -24,6 +24,7 @@ mod names;
 mod nodes;
 mod otlp;
 mod policies;
+mod reference;
 mod requests;
 mod resource;
 mod roles;

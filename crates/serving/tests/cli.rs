@@ -13,6 +13,8 @@ mod import;
 mod look;
 #[path = "../../upstream/tests/support/mcp_server.rs"]
 mod mcp_server;
+#[path = "../../catalog/tests/support/reference_page.rs"]
+mod reference_page;
 mod secret;
 #[path = "../../access/tests/support/signer.rs"]
 mod signer;

@@ -1,6 +1,7 @@
 //! The texts of `--help`, as a newcomer reads them.
 
 mod journal;
+mod page;
 mod record;
 mod secret;
 mod things;

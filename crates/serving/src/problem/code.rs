@@ -7,6 +7,7 @@ use serde::Serialize;
 
 /// The kind of a problem in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "ProblemCode")]
 pub(crate) enum Code {

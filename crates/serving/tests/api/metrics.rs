@@ -64,6 +64,18 @@ fn the_table_of_the_documentation_is_that_of_the_code() {
 }
 
 #[test]
+fn operators_are_told_to_watch_metrics_that_are_there() {
+    let documentation = include_str!("../../../../docs/operations.md");
+    let names: BTreeSet<&str> = serving::metrics().map(|metric| metric.name).collect();
+    let rows = documentation.lines().skip_while(|line| !line.starts_with("| Metric "));
+    let watched = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let watched: Vec<&str> = watched.filter_map(|row| row.split(['`', '{']).nth(1)).collect();
+    assert!(!watched.is_empty());
+    let unknown: Vec<&&str> = watched.iter().filter(|name| !names.contains(**name)).collect();
+    assert_eq!(unknown, [&""; 0], "docs/operations.md");
+}
+
+#[test]
 fn a_scrape_has_every_metric_with_its_type_and_labels() {
     let shop = Shop::open();
     shop.post("/api/agents/tools/call", &json!({"name": "get_pet", "arguments": {"id": 7}})).ok();

@@ -1,0 +1,49 @@
+//! `docs/reference/events.md`: every event as it is stored.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::write;
+use crate::journal::{NewEvent, StreamName};
+use crate::reference_page::assert_page;
+use crate::samples::{
+    group_events, key_events, label_events, policy_events, source_events, tool_events,
+};
+
+const OPENING: &str = r##"# Events
+
+<!-- Made from the code by a test; change it there. -->
+
+Every change of the catalog is an event. `toolcrib journal tail --json` prints them, one JSON object in a line: `position` (its
+place among all events, without gaps), `stream` (of whom it tells), `version` (its place in the stream), `type`, `time`, `actor`,
+and `data`, for which there are examples below. In what `toolcrib journal export` writes, each is `{"event": …}`; the
+schemas that they refer to come first, each as `{"document": …}`. Events are for ever: types and members are added, and none is
+renamed or taken away. What a program does not know it leaves alone.
+"##;
+
+#[test]
+fn the_page_of_events_is_what_is_stored() {
+    let mut page = OPENING.to_owned();
+    page += &section("Sources", StreamName::SOURCE, &source_events());
+    page += &section("Tools", StreamName::TOOL, &tool_events());
+    page += &section("Groups", StreamName::GROUP, &group_events());
+    page += &section("Policies", StreamName::POLICY, &policy_events());
+    page += &section("Labels", StreamName::LABEL, &label_events());
+    page += &section("API keys", StreamName::KEY, &key_events());
+    assert_page("events.md", &page);
+}
+
+fn section(title: &str, stream: &str, events: &[impl Serialize]) -> String {
+    let mut text = format!("\n## {title}\n\nIn the streams `{stream}ID`.\n");
+    let mut last = String::new();
+    for event in events {
+        let NewEvent { kind, data } = write(event);
+        let data: Value = serde_json::from_str(&data).unwrap();
+        if last != *kind {
+            text += &format!("\n### {kind}\n");
+            last = kind.to_string();
+        }
+        text += &format!("\n```json\n{data:#}\n```\n");
+    }
+    text
+}
