@@ -125,7 +125,7 @@ impl World {
         let Some(among) = self.among(query) else { return Vec::new() };
         let by_words = find(&[(&self.index, among)], &query.query, NEAREST);
         let near = meaning.near(number, among, NEAREST);
-        self.names(&fused(by_words, &near, &query.query, FOUND))
+        self.names(&fused(by_words, &near, &query.query, FOUND, &Weights::default()))
     }
 
     fn names(&self, found: &[Found]) -> Vec<&str> {

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use discovery::DiscoveryError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
-use toolcrib::NoVectors;
 use toolcrib::{
-    CommandError, InvalidPlace, JournalError, NotIdentified, SecretError, TransferError,
+    CommandError, InvalidModel, InvalidPlace, JournalError, NoVectors, NotIdentified, SecretError,
+    TransferError,
 };
 use upstream::mcp::McpError;
 
@@ -67,6 +67,10 @@ pub(crate) enum Failure {
     Line { path: PathBuf, line: usize, source: serde_json::Error },
     #[error("texts have no vectors")]
     Vectors(#[from] NoVectors),
+    #[error(
+        "texts have no vectors: name another folder, or leave it away to search by words alone"
+    )]
+    Model(#[from] InvalidModel),
     #[error("`{}` cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("the output cannot be written")]

@@ -13,7 +13,7 @@ pub use crate::findings::findings;
 pub use crate::gates::GateState;
 pub use crate::identity::{CameWith, Identity, Means, NotIdentified};
 pub use crate::kept_results::ResultPart;
-pub use crate::meaning::{Embeddings, NoVectors, vectors};
+pub use crate::meaning::{Embeddings, NoVectors, VectorMaker, vectors};
 pub use crate::place::{InvalidPlace, JournalPlace};
 pub use crate::record::{RecordOptions, Recorder, Via};
 pub use crate::refresh::{
@@ -45,6 +45,7 @@ pub use catalog::{
     TransferError, Verification, collect_documents, export, snapshot_at, verify,
 };
 pub use catalog::{group, key, label, policy, source, tool};
+pub use embedding::{InvalidModel, SentenceModel};
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
 /// A tool of several steps.

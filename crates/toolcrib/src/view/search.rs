@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use catalog::search::{Document, Field, Found, SearchIndex, fused, search};
+use catalog::search::{Document, Field, Found, SearchIndex, Weights, fused, search};
 use catalog::tool_set::{Slot, ToolSet};
 
 use super::{AgentView, ViewedTool};
@@ -59,7 +59,7 @@ impl AgentView {
             Some(meaning) => {
                 let by_words = self.ranked(&mine, others.as_ref(), query, MOST).await;
                 let near = meaning.near(query, &self.snapshot, &mine, MOST).await;
-                fused(by_words, &near, query, limit)
+                fused(by_words, &near, query, limit, &Weights::default())
             }
         };
         let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
