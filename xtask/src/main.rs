@@ -13,6 +13,7 @@ mod checks;
 mod clients;
 mod conformance;
 mod failure;
+mod fuzz;
 mod postgres;
 mod program;
 mod rig;
@@ -81,6 +82,9 @@ Commands:
   fixture [--port PORT]
         Serves tools, prompts and resources of its own on 127.0.0.1 and prints where, for suites that try a
         server of MCP. Ends at Ctrl-C, or when a pipe that is its standard input ends.
+  fuzz TARGET [--seconds N]
+        Makes up input for N seconds (60 unless given) and watches which code it reaches. TARGET is `search`. Needs a C++
+        compiler. Exit code other than 0 if something panics or takes too long; the input is in `target/fuzz/found`.
   servers [--try [--only NAME]]
         Installs the same as `clients`: the MCP servers that others wrote are among it.
         --try         registers each of them with a server, has agents of both eras call their tools, compares what
@@ -118,6 +122,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "agreement" | "bench" | "collisions" | "corpus" | "crash" | "durability" | "fixture"
         | "wycheproof" => rig::run(command, rest),
         "clients" => clients::run(rest),
+        "fuzz" => fuzz::run(rest),
         "conformance" => conformance::run(rest),
         "servers" => servers::run(rest),
         "postgres" => lend_postgres(),

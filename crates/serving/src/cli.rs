@@ -272,7 +272,7 @@ pub(crate) struct EvalSearch {
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
     /// Search by what is meant too: an endpoint with `/v1/embeddings`
-    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "cross_validate")]
+    #[arg(long, value_name = "URL", requires = "model")]
     pub(crate) embeddings: Option<Url>,
     /// Which of its models
     #[arg(long, value_name = "NAME", requires = "embeddings")]
@@ -280,7 +280,11 @@ pub(crate) struct EvalSearch {
     /// What it is shown: `env:NAME` or `file:PATH`
     #[arg(long, value_name = "REF", requires = "embeddings")]
     pub(crate) key: Option<SecretRef>,
-    /// Try other weights too, each chosen by four fifths of the queries and measured on the rest
+    /// Search by what is meant too: a folder with a sentence model, which is run here
+    #[arg(long, value_name = "DIR", conflicts_with = "embeddings")]
+    pub(crate) embeddings_folder: Option<PathBuf>,
+    /// Try other weights too, each chosen by four fifths of the queries and measured on the rest: those
+    /// of words, or with embeddings that of meaning
     #[arg(long)]
     pub(crate) cross_validate: bool,
     #[command(flatten)]

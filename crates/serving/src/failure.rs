@@ -8,9 +8,9 @@ use discovery::DiscoveryError;
 use discovery::text::TextError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
-use toolcrib::NoVectors;
 use toolcrib::{
-    CommandError, InvalidPlace, JournalError, NotIdentified, SecretError, TransferError,
+    CommandError, InvalidModel, InvalidPlace, JournalError, NoVectors, NotIdentified, SecretError,
+    TransferError,
 };
 use upstream::http::HttpError;
 use upstream::mcp::McpError;
@@ -69,6 +69,10 @@ pub(crate) enum Failure {
     Line { path: PathBuf, line: usize, source: serde_json::Error },
     #[error("texts have no vectors")]
     Vectors(#[from] NoVectors),
+    #[error(
+        "texts have no vectors: name another folder, or leave it away to search by words alone"
+    )]
+    Model(#[from] InvalidModel),
     #[error("`{}` cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("the output cannot be written")]

@@ -51,6 +51,7 @@ mod router;
 mod schemas;
 mod seats;
 mod secret;
+mod sentence_model;
 mod serve;
 mod sight;
 mod stdio;

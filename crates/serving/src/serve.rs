@@ -111,7 +111,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         registry: Registry::new(),
         recorder: recorder.clone(),
         learns: settings.search.learns,
-        embeddings: settings.search.embeddings(&config.journal),
+        embeddings: settings.search.embeddings(&config.journal).await?,
         tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);

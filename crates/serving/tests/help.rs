@@ -297,17 +297,20 @@ fn eval_search() {
     Usage: toolcrib eval search [OPTIONS] --tools <FILE> --queries <FILE>
 
     Options:
-          --tools <FILE>      The tools, one in a line
-          --queries <FILE>    The queries, one in a line
-          --embeddings <URL>  Search by what is meant too: an endpoint with `/v1/embeddings`
-          --model <NAME>      Which of its models
-          --key <REF>         What it is shown: `env:NAME` or `file:PATH`
-          --cross-validate    Try other weights too, each chosen by four fifths of the queries and
-                              measured on the rest
-          --json              Print JSON instead of text
-          --journal <PLACE>   Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...        Say more on stderr; twice for even more
-      -h, --help              Print help
+          --tools <FILE>             The tools, one in a line
+          --queries <FILE>           The queries, one in a line
+          --embeddings <URL>         Search by what is meant too: an endpoint with `/v1/embeddings`
+          --model <NAME>             Which of its models
+          --key <REF>                What it is shown: `env:NAME` or `file:PATH`
+          --embeddings-folder <DIR>  Search by what is meant too: a folder with a sentence model, which
+                                     is run here
+          --cross-validate           Try other weights too, each chosen by four fifths of the queries
+                                     and measured on the rest: those of words, or with embeddings that
+                                     of meaning
+          --json                     Print JSON instead of text
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
 
     Both files have one JSON object in a line. A tool has a `name`, and may have `tool` (its name within
     its `server`), `title`, `description`, `keywords`, `tags`, `input_schema` and a `subset`. A query

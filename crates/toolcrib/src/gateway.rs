@@ -13,7 +13,7 @@ pub use crate::findings::findings;
 pub use crate::gates::GateState;
 pub use crate::identity::{CameWith, Identity, Means, NotIdentified};
 pub use crate::kept_results::ResultPart;
-pub use crate::meaning::{Embeddings, NoVectors, vectors};
+pub use crate::meaning::{Embeddings, NoVectors, VectorMaker, vectors};
 pub use crate::openapi::{OpenApi, OpenApiError, OpenApiOptions};
 pub use crate::place::{InvalidPlace, JournalPlace};
 pub use crate::record::{RecordOptions, Recorder, Via};
@@ -48,6 +48,7 @@ pub use catalog::{
 pub use catalog::{group, key, label, policy, source, tool};
 /// Why a document gave no tools.
 pub use discovery::DiscoveryError;
+pub use embedding::{InvalidModel, SentenceModel};
 /// What APIs are shown: what their operations ask for by name, and one credential for all of them.
 pub use execution::{Credentials, Own};
 /// The way out: what may be reached, and the client that [`Refresher`] needs.

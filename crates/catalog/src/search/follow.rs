@@ -3,6 +3,7 @@
 //! It stands beside the fold and not in it: a tool takes longer to index than to fold, and nobody who starts or refreshes
 //! waits for that.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::{Execution, SourceId, shown_description, shown_text};
@@ -60,12 +61,11 @@ fn read_alike(one: &CataloguedTool, two: &CataloguedTool) -> bool {
 impl SearchIndex {
     /// Has at these slots what a snapshot has there.
     pub fn follow(&mut self, slots: impl IntoIterator<Item = Slot>, snapshot: &Snapshot) {
-        for slot in slots {
-            match snapshot.tool_at(slot) {
-                Some(entry) => self.put(slot, &document(snapshot, entry)),
-                None => self.remove(slot),
-            }
-        }
+        let (there, gone): (Vec<Slot>, Vec<Slot>) =
+            slots.into_iter().partition(|slot| snapshot.tool_at(*slot).is_some());
+        gone.into_iter().for_each(|slot| self.remove(slot));
+        let there = there.into_iter().filter_map(|slot| Some((slot, snapshot.tool_at(slot)?)));
+        self.put_all(there.map(|(slot, entry)| (slot, Cow::Owned(document(snapshot, entry)))));
     }
 }
 

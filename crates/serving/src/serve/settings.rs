@@ -8,7 +8,9 @@ use jiff::SignedDuration;
 use model::SecretRef;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolcrib::{CacheLimits, Embeddings, IssuerConfig, JournalPlace, RecordOptions};
+use toolcrib::{
+    CacheLimits, Embeddings, InvalidModel, IssuerConfig, JournalPlace, RecordOptions, VectorMaker,
+};
 use upstream::http::Url;
 
 use super::connections::Limits;
@@ -63,21 +65,63 @@ pub(super) struct Search {
     embeddings: Option<EmbeddingSettings>,
 }
 
-/// An endpoint that speaks like `/v1/embeddings` of `OpenAI`.
+/// An endpoint that speaks like `/v1/embeddings` of `OpenAI`, or a folder with a model.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "EmbeddingMembers")]
 struct EmbeddingSettings {
-    url: Url,
-    model: Box<str>,
+    maker: MakerSettings,
+    file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+enum MakerSettings {
+    Endpoint { url: Url, model: Box<str>, key: Option<SecretRef> },
+    Folder(PathBuf),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmbeddingMembers {
+    url: Option<Url>,
+    model: Option<Box<str>>,
     /// A reference to what it is shown.
     key: Option<SecretRef>,
+    /// A model to run here.
+    folder: Option<PathBuf>,
     /// Where vectors are kept; beside the journal if that is a file.
     file: Option<PathBuf>,
 }
 
+impl TryFrom<EmbeddingMembers> for EmbeddingSettings {
+    type Error = &'static str;
+
+    fn try_from(members: EmbeddingMembers) -> Result<Self, Self::Error> {
+        let EmbeddingMembers { url, model, key, folder, file } = members;
+        let maker = match (url, model, key, folder) {
+            (Some(url), Some(model), key, None) => MakerSettings::Endpoint { url, model, key },
+            (None, None, None, Some(folder)) => MakerSettings::Folder(folder),
+            _ => return Err("embeddings have either a `url` with a `model`, or a `folder` alone"),
+        };
+        Ok(Self { maker, file })
+    }
+}
+
+impl MakerSettings {
+    /// Reads the model, if there is one. That takes a moment, and is done aside.
+    async fn open(self) -> Result<VectorMaker, InvalidModel> {
+        match self {
+            Self::Endpoint { url, model, key } => Ok(VectorMaker::Endpoint { url, model, key }),
+            Self::Folder(folder) => crate::sentence_model::open(folder).await,
+        }
+    }
+}
+
 impl Search {
-    pub(super) fn embeddings(&self, journal: &JournalPlace) -> Option<Embeddings> {
-        let EmbeddingSettings { url, model, key, file } = self.embeddings.as_ref()?;
+    pub(super) async fn embeddings(
+        &self,
+        journal: &JournalPlace,
+    ) -> Result<Option<Embeddings>, InvalidModel> {
+        let Some(EmbeddingSettings { maker, file }) = &self.embeddings else { return Ok(None) };
         let beside = || match journal {
             JournalPlace::File(path) => {
                 let mut path = path.as_os_str().to_owned();
@@ -87,7 +131,7 @@ impl Search {
             JournalPlace::Memory | JournalPlace::Postgres(_) => None,
         };
         let file = file.clone().or_else(beside);
-        Some(Embeddings { url: url.clone(), model: model.clone(), key: key.clone(), file })
+        Ok(Some(Embeddings { maker: maker.clone().open().await?, file }))
     }
 }
 
@@ -254,18 +298,28 @@ mod tests {
         assert!(read("record: {mode: loose}").unwrap_err().contains("at `record.mode`"));
     }
 
-    #[test]
-    fn vectors_are_kept_beside_the_journal_unless_something_else_is_said() {
+    #[tokio::test]
+    async fn vectors_are_kept_beside_the_journal_unless_something_else_is_said() {
         let place = JournalPlace::File("crib.db".into());
-        let embeddings = |text: &str| read(text).unwrap().search.embeddings(&place);
-        assert!(embeddings("{}").is_none());
+        let embeddings = async |text: &str| read(text).unwrap().search.embeddings(&place).await;
+        assert!(embeddings("{}").await.unwrap().is_none());
         let usual =
             "search: {embeddings: {url: 'http://[::1]:8081/v1/embeddings', model: m, key: env:K}}";
-        let usual = embeddings(usual).unwrap();
+        let usual = embeddings(usual).await.unwrap().unwrap();
         assert_eq!(usual.file.as_deref(), Some(Path::new("crib.db.vectors")));
-        assert_eq!((&*usual.model, usual.key), ("m", Some(SecretRef::Env("K".into()))));
+        let VectorMaker::Endpoint { model, key, .. } = usual.maker else { panic!("no endpoint") };
+        assert_eq!((&*model, key), ("m", Some(SecretRef::Env("K".into()))));
         let other = "search: {embeddings: {url: 'https://a.example', model: m, file: v}}";
-        assert_eq!(embeddings(other).unwrap().file.as_deref(), Some(Path::new("v")));
+        let other = embeddings(other).await.unwrap().unwrap();
+        assert_eq!(other.file.as_deref(), Some(Path::new("v")));
+        let nowhere = embeddings("search: {embeddings: {folder: /nowhere}}").await.unwrap_err();
+        assert!(nowhere.to_string().contains("/nowhere/config.json"), "{nowhere}");
+        for neither in
+            ["{}", "{file: v}", "{model: m}", "{folder: a, model: m}", "{folder: a, key: env:K}"]
+        {
+            let error = read(&format!("search: {{embeddings: {neither}}}")).unwrap_err();
+            assert!(error.contains("either a `url`"), "{error}");
+        }
         assert!(read("search: {embeddings: {url: no, model: m}}").is_err());
         assert!(read("search: {embeddings: {url: 'https://a', model: m, key: hunter2}}").is_err());
     }
