@@ -1,31 +1,32 @@
-//! The configuration file of a server: whose tokens are taken, its names, and how much is taken and kept.
+//! What a configuration file says to a server: whose tokens are taken, its names, and how much is taken and kept.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use model::SecretRef;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolcrib::{CacheLimits, Embeddings, IssuerConfig, JournalPlace, RecordOptions};
 use upstream::http::Url;
 
 use super::connections::Limits;
+use crate::declared::Declared;
+use crate::declared::mistake::Mistake;
 use crate::failure::Failure;
 use crate::names::{HostName, Origin, PublicUrl};
 use crate::protected_resource::Scope;
-use crate::target;
 
-/// More than any configuration has.
-const LIMIT: u64 = 1 << 20;
 /// How long calls are kept in the record.
 const USUAL_DAYS: u32 = 90;
 
-/// What the file says; YAML or JSON.
-#[derive(Debug, Default, Deserialize)]
+/// What the file says.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Settings {
+#[schemars(rename = "ServerSettings")]
+pub(crate) struct Settings {
     /// Whose tokens are taken.
     #[serde(default)]
     pub(super) issuers: Vec<IssuerConfig>,
@@ -53,7 +54,7 @@ pub(super) struct Settings {
 }
 
 /// How tools are searched.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
     /// Whether an agent finds sooner what it executed after similar questions.
@@ -64,9 +65,10 @@ pub(super) struct Search {
 }
 
 /// An endpoint that speaks like `/v1/embeddings` of `OpenAI`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EmbeddingSettings {
+    #[schemars(with = "String")]
     url: Url,
     model: Box<str>,
     /// A reference to what it is shown.
@@ -92,7 +94,7 @@ impl Search {
 }
 
 /// How calls are recorded, and for how long.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Record {
     #[serde(default)]
@@ -104,7 +106,7 @@ struct Record {
     arguments: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RecordMode {
     /// Calls are stored a moment after they were answered.
@@ -117,7 +119,7 @@ enum RecordMode {
 }
 
 /// What connections may take; times are in seconds.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LimitSettings {
     connections: Option<NonZeroU32>,
@@ -128,7 +130,7 @@ struct LimitSettings {
 }
 
 /// How long, and how much, what was worked out is kept. It is never used after a change.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Cache {
     /// Seconds, of the tools of an agent.
@@ -138,40 +140,36 @@ struct Cache {
 }
 
 impl Settings {
-    /// What the file says. The public url is for those who start the server to say otherwise.
-    pub(super) fn read(
-        path: Option<&Path>,
+    /// What a file declares. The public url is for those who start the server to say otherwise.
+    pub(super) fn of(
+        declared: Option<&Declared>,
         public_url: Option<&PublicUrl>,
     ) -> Result<Self, Failure> {
-        let settings = match path {
-            Some(path) => Self::of_file(path, public_url)?,
+        let settings = match declared {
+            Some(declared) => Self::read(&declared.server, public_url)
+                .map_err(|mistake| declared.document.refuse(vec![mistake]))?,
             None => Self::default(),
         };
         Ok(Self { public_url: public_url.cloned().or(settings.public_url), ..settings })
     }
 
-    fn of_file(path: &Path, public_url: Option<&PublicUrl>) -> Result<Self, Failure> {
-        let unreadable =
-            |at: String, problem: String| Failure::Settings { path: path.to_owned(), at, problem };
-        let bytes = target::from_file(path, LIMIT)?;
-        let mut value = discovery::text::read(&bytes)
-            .map_err(|error| unreadable(String::new(), error.to_string()))?;
-        // A list would be taken for the members in their order.
-        if !value.is_object() {
-            let problem = "it is to be a mapping, such as `issuers: […]`".to_owned();
-            return Err(unreadable(String::new(), problem));
-        }
-        if let Some(url) =
-            public_url.cloned().or_else(|| value["public_url"].as_str()?.parse().ok())
-        {
+    /// What is wrong with what a file says to a server, wherever that will be.
+    pub(crate) fn mistake(server: &Value) -> Option<Mistake> {
+        let anywhere = PublicUrl::of(([127, 0, 0, 1], 80).into(), true);
+        let url = server.get("public_url").is_none().then_some(&anywhere);
+        Self::read(server, url).err()
+    }
+
+    fn read(server: &Value, public_url: Option<&PublicUrl>) -> Result<Self, Mistake> {
+        let mut value = server.clone();
+        let said = || value.get("public_url")?.as_str()?.parse().ok();
+        if let Some(url) = public_url.cloned().or_else(said) {
             add_audiences(&mut value, &url);
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
-            let at = match error.path().to_string().as_str() {
-                "." => String::new(),
-                place => format!(" at `{place}`"),
-            };
-            unreadable(at, error.into_inner().to_string())
+            let path = error.path().to_string();
+            let field = if path == "." { "" } else { path.as_str() };
+            Mistake::new(field, error.inner().to_string())
         })
     }
 
@@ -221,12 +219,15 @@ fn add_audiences(settings: &mut Value, url: &PublicUrl) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Settings::read(Some(file.path()), None).map_err(|failure| failure.sentence())
+        let declared = Declared::read(file.path()).map_err(|failure| failure.sentence())?;
+        Settings::of(Some(&declared), None).map_err(|failure| failure.sentence())
     }
 
     #[test]
@@ -251,7 +252,11 @@ mod tests {
         let strict = RecordOptions { strict: true, arguments: true, keep: days(7) };
         assert_eq!(record("record: {mode: strict, keep_days: 7, arguments: true}"), Some(strict));
         assert_eq!(record("record: {keep_days: 0}").unwrap().keep, None);
-        assert!(read("record: {mode: loose}").unwrap_err().contains("at `record.mode`"));
+        assert!(
+            read("record: {mode: loose}")
+                .unwrap_err()
+                .contains("`record.mode`: there is no `loose`")
+        );
     }
 
     #[test]
@@ -265,7 +270,8 @@ mod tests {
         assert_eq!(usual.file.as_deref(), Some(Path::new("crib.db.vectors")));
         assert_eq!((&*usual.model, usual.key), ("m", Some(SecretRef::Env("K".into()))));
         let other = "search: {embeddings: {url: 'https://a.example', model: m, file: v}}";
-        assert_eq!(embeddings(other).unwrap().file.as_deref(), Some(Path::new("v")));
+        let file = embeddings(other).unwrap().file.unwrap();
+        assert!(file.is_absolute() && file.ends_with("v"), "{file:?}");
         assert!(read("search: {embeddings: {url: no, model: m}}").is_err());
         assert!(read("search: {embeddings: {url: 'https://a', model: m, key: hunter2}}").is_err());
     }
@@ -281,7 +287,9 @@ mod tests {
     fn a_mistake_is_named_with_its_place() {
         let error =
             read("issuers:\n  - issuer: x\n    audience: y\n    algoritms: [RS256]\n").unwrap_err();
-        assert!(error.contains("at `issuers[0]") && error.contains("algoritms"), "{error}");
+        let expected =
+            ":4:5: `issuers[0].algoritms`: is not known here; did you mean `algorithms`?";
+        assert!(error.contains(expected), "{error}");
         assert!(read("isuers: []").unwrap_err().contains("isuers"));
         assert!(
             read("public_url: https://crib.example.com/mcp")
@@ -289,10 +297,10 @@ mod tests {
                 .contains("without a path")
         );
         assert!(read("allowed_hosts: ['a.example:80']").unwrap_err().contains("any port will do"));
-        assert!(read("limits: {streams: 0}").unwrap_err().contains("at `limits.streams`"));
+        assert!(read("limits: {streams: 0}").unwrap_err().contains("`limits.streams`"));
         assert!(read("a: [").is_err());
         for text in ["[]", "[[]]", "issuers"] {
-            assert!(read(text).unwrap_err().contains("a mapping, such as `issuers"), "{text}");
+            assert!(read(text).unwrap_err().contains("a mapping, such as `sources"), "{text}");
         }
     }
 }
