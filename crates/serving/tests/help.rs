@@ -4,6 +4,7 @@ mod config;
 mod journal;
 mod record;
 mod secret;
+mod things;
 mod workflow;
 
 use crate::support::Folder;
@@ -15,7 +16,7 @@ fn help(verb: &str) -> String {
 
 #[test]
 fn the_program() {
-    insta::assert_snapshot!(help(""), @r##"
+    insta::assert_snapshot!(help(""), @"
     One catalog for the tools of many sources; every agent gets exactly those it may use
 
     Usage: toolcrib [OPTIONS] <COMMAND>
@@ -31,6 +32,12 @@ fn the_program() {
       apply     Make the catalog as a configuration file declares it
       export    Write the catalog as a configuration file
       config    Look at what configuration files are
+      source    List, add, change, refresh and remove sources of tools
+      tool      List tools, switch them, say something else of them, and review their changes
+      group     List, add, change and remove groups of tools
+      policy    List, add, change and remove policies, which grant groups
+      label     List, add, change and remove labels of tools
+      key       List, make, change and revoke API keys
       eval      Measure how well something works on your own examples
       journal   Look into the journal, check it, move it
       record    Look at the record of calls, check it, write it out
@@ -56,7 +63,7 @@ fn the_program() {
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded
       toolcrib journal export backup.jsonl    # keep a copy
-    "##);
+    ");
 }
 
 #[test]
