@@ -147,8 +147,16 @@ pub(crate) enum Failure {
     StdinTwice,
     #[error("--args is not a JSON object")]
     ArgsNotAnObject(#[source] serde_json::Error),
-    #[error("`{}` cannot be used{at}: {problem}", path.display())]
-    Settings { path: PathBuf, at: String, problem: String },
+    #[error("the catalog holds a null, which TOML does not know: export it as YAML")]
+    NotToml,
+    #[error("the configuration is not applied")]
+    NotApplied(#[source] CommandError),
+    #[error(
+        "somebody has changed `{stream}` since the plan was made: nothing was applied; plan again"
+    )]
+    Overtaken { stream: String },
+    #[error("the configuration cannot be used\n{}", problems.join("\n"))]
+    Declared { problems: Vec<String> },
     #[error(transparent)]
     Issuer(#[from] toolcrib::IssuerError),
     #[error(
@@ -196,6 +204,16 @@ fn suggestion(near: &[String]) -> String {
 }
 
 impl Failure {
+    /// Why what was planned is not done.
+    pub(crate) fn not_applied(error: CommandError) -> Self {
+        match error {
+            CommandError::Journal(JournalError::Conflict { stream, .. }) => {
+                Self::Overtaken { stream: stream.to_string() }
+            }
+            other => Self::NotApplied(other),
+        }
+    }
+
     /// The message and its causes in one line; a cause that a message repeats is said once.
     pub(crate) fn sentence(&self) -> String {
         model::sentence(self)

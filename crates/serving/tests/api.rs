@@ -4,6 +4,7 @@ mod access;
 mod agents;
 mod builtin;
 mod calls;
+mod config;
 mod credentials;
 mod documents;
 mod drain;

@@ -1,5 +1,6 @@
 //! The texts of `--help`, as a newcomer reads them.
 
+mod config;
 mod journal;
 mod record;
 mod secret;
@@ -27,6 +28,10 @@ fn the_program() {
       call      Call a tool of an API, without a server
       import    Take over the MCP servers that other programs know
       explain   Say which tools an identity has, and why
+      plan      Say what a configuration file would change, and for whom
+      apply     Make the catalog as a configuration file declares it
+      export    Write the catalog as a configuration file
+      config    Look at what configuration files are
       source    List, add, change, refresh and remove sources of tools
       tool      List tools, switch them, say something else of them, and review their changes
       group     List, add, change and remove groups of tools
@@ -52,6 +57,8 @@ fn the_program() {
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib explain --claims token.json    # which tools an identity has, and why
+      toolcrib plan crib.yaml                 # what a configuration file would change, and for whom
+      toolcrib apply crib.yaml                # change it, all of it or nothing
       toolcrib journal show                   # what the catalog knows now
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded
@@ -61,7 +68,7 @@ fn the_program() {
 
 #[test]
 fn serve() {
-    insta::assert_snapshot!(help("serve"), @r##"
+    insta::assert_snapshot!(help("serve"), @r#"
     Serve the catalog
 
     Usage: toolcrib serve [OPTIONS]
@@ -79,7 +86,8 @@ fn serve() {
           --tls-key <FILE>           The private key of the certificate, in PEM
           --public-url <URL>         Where the server is for everybody else, such as
                                      `https://crib.example.com`
-          --config <FILE>            Issuers whose tokens are taken, names and limits, in YAML or JSON
+          --config <FILE>            The catalog as it is to be, issuers, names and limits; applied
+                                     again when it changes
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
           --new-admin-key            Make another key for an admin and print it, for whoever lost theirs
           --drain-delay <SECONDS>    How long to go on after SIGTERM while `/health/ready` says no, so
@@ -103,12 +111,13 @@ fn serve() {
       toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
       toolcrib serve --listen 0.0.0.0:8443 --tls-cert crib.pem --tls-key crib.key
 
-    A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
+    A configuration declares the catalog, which the server keeps to while it runs (see docs/config.md),
+    and names issuers; their keys are found by OpenID Connect Discovery, or say where:
       issuers:
         - issuer: https://id.example.com/realms/acme
           audience: https://crib.example.com
           keys: {jwks_url: https://id.example.com/realms/acme/certs}
-    "##);
+    "#);
 }
 
 #[test]

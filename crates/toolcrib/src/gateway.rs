@@ -42,8 +42,9 @@ pub use catalog::record::{
     Records, ShownBy, Usage, UsageOf, verify_records,
 };
 pub use catalog::{
-    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
-    TransferError, Verification, collect_documents, export, snapshot_at, verify,
+    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, RefusedAt,
+    Snapshot, Supposed, TransferError, Verification, collect_documents, export, snapshot_at,
+    verify,
 };
 pub use catalog::{group, key, label, policy, source, tool};
 /// Why a document gave no tools.

@@ -139,6 +139,12 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         let detail = "this server starts no child processes: start it with --allow-stdio for that";
         return Err(Problem::new(Code::StdioNotAllowed, detail));
     }
+    let errors = problems(profile);
+    if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
+}
+
+/// The same of every server, member by member.
+pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match &profile.settings {
         Settings::Mcp { command: Some(command), .. } => {
@@ -192,23 +198,31 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         let message = "is more than 100 per cent".to_owned();
         errors.push(FieldError { field: "shrink_limit".to_owned(), message });
     }
-    if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
+    errors
 }
 
 /// The same of workflows: read as a whole, where that keeps nobody waiting.
 async fn check_workflows(id: &SourceId, profile: &SourceProfile) -> Result<(), Problem> {
-    let Settings::Workflow { documents } = &profile.settings else { return Ok(()) };
-    let (id, documents) = (id.clone(), documents.clone());
-    let read = upstream::aside(move || read_workflows(&id, &documents).map(drop)).await;
-    read.map_err(|error| {
-        let (field, error) = match error {
-            InvalidDocument::Of { number, source } => {
-                (format!("settings.documents[{number}]"), *source)
-            }
-            other => ("settings.documents".to_owned(), other),
-        };
-        Problem::fields(vec![FieldError { field, message: model::sentence(&error) }])
-    })
+    if !matches!(profile.settings, Settings::Workflow { .. }) {
+        return Ok(());
+    }
+    let (id, profile) = (id.clone(), profile.clone());
+    match upstream::aside(move || workflow_problems(&id, &profile)).await {
+        None => Ok(()),
+        Some(error) => Err(Problem::fields(vec![error])),
+    }
+}
+
+/// What is wrong with the workflows of a source, if it has such.
+pub(crate) fn workflow_problems(id: &SourceId, profile: &SourceProfile) -> Option<FieldError> {
+    let Settings::Workflow { documents } = &profile.settings else { return None };
+    let (field, error) = match read_workflows(id, documents).err()? {
+        InvalidDocument::Of { number, source } => {
+            (format!("settings.documents[{number}]"), *source)
+        }
+        other => ("settings.documents".to_owned(), other),
+    };
+    Some(FieldError { field, message: model::sentence(&error) })
 }
 
 async fn list(

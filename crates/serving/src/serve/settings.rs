@@ -1,11 +1,12 @@
-//! The configuration file of a server: whose tokens are taken, its names, and how much is taken and kept.
+//! What a configuration file says to a server: whose tokens are taken, its names, and how much is taken and kept.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use model::SecretRef;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolcrib::{
@@ -14,20 +15,20 @@ use toolcrib::{
 use upstream::http::Url;
 
 use super::connections::Limits;
+use crate::declared::Declared;
+use crate::declared::mistake::Mistake;
 use crate::failure::Failure;
 use crate::names::{HostName, Origin, PublicUrl};
 use crate::protected_resource::Scope;
-use crate::target;
 
-/// More than any configuration has.
-const LIMIT: u64 = 1 << 20;
 /// How long calls are kept in the record.
 const USUAL_DAYS: u32 = 90;
 
-/// What the file says; YAML or JSON.
-#[derive(Debug, Default, Deserialize)]
+/// What the file says.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Settings {
+#[schemars(rename = "ServerSettings")]
+pub(crate) struct Settings {
     /// Whose tokens are taken.
     #[serde(default)]
     pub(super) issuers: Vec<IssuerConfig>,
@@ -55,7 +56,7 @@ pub(super) struct Settings {
 }
 
 /// How tools are searched.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
     /// Whether an agent finds sooner what it executed after similar questions.
@@ -66,8 +67,9 @@ pub(super) struct Search {
 }
 
 /// An endpoint that speaks like `/v1/embeddings` of `OpenAI`, or a folder with a model.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "EmbeddingMembers")]
+#[schemars(with = "EmbeddingMembers")]
 struct EmbeddingSettings {
     maker: MakerSettings,
     file: Option<PathBuf>,
@@ -79,9 +81,10 @@ enum MakerSettings {
     Folder(PathBuf),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct EmbeddingMembers {
+    #[schemars(with = "Option<String>")]
     url: Option<Url>,
     model: Option<Box<str>>,
     /// A reference to what it is shown.
@@ -136,7 +139,7 @@ impl Search {
 }
 
 /// How calls are recorded, and for how long.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Record {
     #[serde(default)]
@@ -148,7 +151,7 @@ struct Record {
     arguments: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RecordMode {
     /// Calls are stored a moment after they were answered.
@@ -161,7 +164,7 @@ enum RecordMode {
 }
 
 /// What connections may take; times are in seconds.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LimitSettings {
     connections: Option<NonZeroU32>,
@@ -172,7 +175,7 @@ struct LimitSettings {
 }
 
 /// How long, and how much, what was worked out is kept. It is never used after a change.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Cache {
     /// Seconds, of the tools of an agent.
@@ -182,40 +185,36 @@ struct Cache {
 }
 
 impl Settings {
-    /// What the file says. The public url is for those who start the server to say otherwise.
-    pub(super) fn read(
-        path: Option<&Path>,
+    /// What a file declares. The public url is for those who start the server to say otherwise.
+    pub(super) fn of(
+        declared: Option<&Declared>,
         public_url: Option<&PublicUrl>,
     ) -> Result<Self, Failure> {
-        let settings = match path {
-            Some(path) => Self::of_file(path, public_url)?,
+        let settings = match declared {
+            Some(declared) => Self::read(&declared.server, public_url)
+                .map_err(|mistake| declared.document.refuse(vec![mistake]))?,
             None => Self::default(),
         };
         Ok(Self { public_url: public_url.cloned().or(settings.public_url), ..settings })
     }
 
-    fn of_file(path: &Path, public_url: Option<&PublicUrl>) -> Result<Self, Failure> {
-        let unreadable =
-            |at: String, problem: String| Failure::Settings { path: path.to_owned(), at, problem };
-        let bytes = target::from_file(path, LIMIT)?;
-        let mut value = discovery::text::read(&bytes)
-            .map_err(|error| unreadable(String::new(), error.to_string()))?;
-        // A list would be taken for the members in their order.
-        if !value.is_object() {
-            let problem = "it is to be a mapping, such as `issuers: […]`".to_owned();
-            return Err(unreadable(String::new(), problem));
-        }
-        if let Some(url) =
-            public_url.cloned().or_else(|| value["public_url"].as_str()?.parse().ok())
-        {
+    /// What is wrong with what a file says to a server, wherever that will be.
+    pub(crate) fn mistake(server: &Value) -> Option<Mistake> {
+        let anywhere = PublicUrl::of(([127, 0, 0, 1], 80).into(), true);
+        let url = server.get("public_url").is_none().then_some(&anywhere);
+        Self::read(server, url).err()
+    }
+
+    fn read(server: &Value, public_url: Option<&PublicUrl>) -> Result<Self, Mistake> {
+        let mut value = server.clone();
+        let said = || value.get("public_url")?.as_str()?.parse().ok();
+        if let Some(url) = public_url.cloned().or_else(said) {
             add_audiences(&mut value, &url);
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
-            let at = match error.path().to_string().as_str() {
-                "." => String::new(),
-                place => format!(" at `{place}`"),
-            };
-            unreadable(at, error.into_inner().to_string())
+            let path = error.path().to_string();
+            let field = if path == "." { "" } else { path.as_str() };
+            Mistake::new(field, error.inner().to_string())
         })
     }
 
@@ -265,12 +264,15 @@ fn add_audiences(settings: &mut Value, url: &PublicUrl) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Settings::read(Some(file.path()), None).map_err(|failure| failure.sentence())
+        let declared = Declared::read(file.path()).map_err(|failure| failure.sentence())?;
+        Settings::of(Some(&declared), None).map_err(|failure| failure.sentence())
     }
 
     #[test]
@@ -295,7 +297,11 @@ mod tests {
         let strict = RecordOptions { strict: true, arguments: true, keep: days(7) };
         assert_eq!(record("record: {mode: strict, keep_days: 7, arguments: true}"), Some(strict));
         assert_eq!(record("record: {keep_days: 0}").unwrap().keep, None);
-        assert!(read("record: {mode: loose}").unwrap_err().contains("at `record.mode`"));
+        assert!(
+            read("record: {mode: loose}")
+                .unwrap_err()
+                .contains("`record.mode`: there is no `loose`")
+        );
     }
 
     #[tokio::test]
@@ -311,7 +317,8 @@ mod tests {
         assert_eq!((&*model, key), ("m", Some(SecretRef::Env("K".into()))));
         let other = "search: {embeddings: {url: 'https://a.example', model: m, file: v}}";
         let other = embeddings(other).await.unwrap().unwrap();
-        assert_eq!(other.file.as_deref(), Some(Path::new("v")));
+        let file = other.file.unwrap();
+        assert!(file.is_absolute() && file.ends_with("v"), "{file:?}");
         let nowhere = embeddings("search: {embeddings: {folder: /nowhere}}").await.unwrap_err();
         assert!(nowhere.to_string().contains("/nowhere/config.json"), "{nowhere}");
         for neither in
@@ -335,7 +342,9 @@ mod tests {
     fn a_mistake_is_named_with_its_place() {
         let error =
             read("issuers:\n  - issuer: x\n    audience: y\n    algoritms: [RS256]\n").unwrap_err();
-        assert!(error.contains("at `issuers[0]") && error.contains("algoritms"), "{error}");
+        let expected =
+            ":4:5: `issuers[0].algoritms`: is not known here; did you mean `algorithms`?";
+        assert!(error.contains(expected), "{error}");
         assert!(read("isuers: []").unwrap_err().contains("isuers"));
         assert!(
             read("public_url: https://crib.example.com/mcp")
@@ -343,10 +352,10 @@ mod tests {
                 .contains("without a path")
         );
         assert!(read("allowed_hosts: ['a.example:80']").unwrap_err().contains("any port will do"));
-        assert!(read("limits: {streams: 0}").unwrap_err().contains("at `limits.streams`"));
+        assert!(read("limits: {streams: 0}").unwrap_err().contains("`limits.streams`"));
         assert!(read("a: [").is_err());
         for text in ["[]", "[[]]", "issuers"] {
-            assert!(read(text).unwrap_err().contains("a mapping, such as `issuers"), "{text}");
+            assert!(read(text).unwrap_err().contains("a mapping, such as `sources"), "{text}");
         }
     }
 }
