@@ -5,6 +5,7 @@ pub use crate::authenticate::{
     Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
 };
 pub use crate::crib::{Options, Toolcrib};
+pub use crate::custom::{InvalidCustom, read_custom};
 pub use crate::explain::{
     Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
     ToolExplanation, explain,
@@ -45,6 +46,7 @@ pub use catalog::{
     TransferError, Verification, collect_documents, export, snapshot_at, verify,
 };
 pub use catalog::{group, key, label, policy, source, tool};
+pub use discovery::custom::CustomProblem;
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
 /// A tool of several steps.
