@@ -38,7 +38,7 @@ impl Reader<'_> {
         }
         let (path, url_template) = self.address(&format!("{at}.url"), request, is_name)?;
         let headers = request.headers.iter();
-        let headers = headers.map(|(name, text)| (name.clone(), plain(text, is_name).into()));
+        let headers = headers.map(|(name, text)| (name.clone(), line(text, is_name).into()));
         let body = request.body.as_ref().map(|body| written(body, is_name));
         let (body_template, body_encoding) = body.unzip();
         let request = HttpRequest {
@@ -60,24 +60,20 @@ impl Reader<'_> {
         if parts(fixed, is_name).iter().any(|part| matches!(part, Part::Name(_))) {
             self.say(at, "has a placeholder in its query: put the pair into `query`");
         }
-        let (base, path) = match (origin(url), self.base) {
-            (Some(at), _) => url.split_at(at),
+        let (mut template, path) = match (origin(url), self.base) {
+            (Some(end), _) => (plain(url, is_name), url.split_at(end).1),
+            (None, Some(below)) if url.starts_with('/') => {
+                (beginning(below) + &plain(url, is_name), url)
+            }
             (None, None) if url.starts_with('/') => {
                 self.say(at, "is a path, and the source has no `url` that it could be below");
                 return None;
             }
-            (None, Some(_)) if url.starts_with('/') => ("", url),
             (None, _) => {
                 self.say(at, "is to begin with `http://`, `https://` or `/`");
                 return None;
             }
         };
-        let base = match (base, self.base) {
-            ("", Some(below)) => beginning(below),
-            _ => base.to_owned(),
-        };
-        let mut template = base;
-        template.push_str(&plain(path, is_name));
         let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(quoted);
         let pairs = fixed.chain(forms(&request.query, is_name)).collect::<Vec<_>>();
         if !pairs.is_empty() {
@@ -156,11 +152,24 @@ fn origin(url: &str) -> Option<usize> {
 
 /// A template of text and plain values: its place says how they are encoded.
 fn plain(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    template(text, is_name, argument)
+}
+
+/// The same for a header, which is left out if a value of it is not there.
+fn line(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    template(text, is_name, |name| format!("header({})", argument(name)))
+}
+
+fn template(
+    text: &str,
+    is_name: &impl Fn(&str) -> bool,
+    expression: impl Fn(&str) -> String,
+) -> String {
     let mut template = String::new();
     for part in parts(text, is_name) {
         match part {
             Part::Text(text) => push_literal(&mut template, text),
-            Part::Name(name) => push_expression(&mut template, &argument(name)),
+            Part::Name(name) => push_expression(&mut template, &expression(name)),
         }
     }
     template

@@ -40,7 +40,7 @@ fn every_value_stands_in_a_template_of_its_place() {
     );
     let url = r#"https://api.test/v1/orders/{{ args["id"] }}{{ "/x\u007by" }}"#;
     assert_eq!(written["url_template"], format!("{url}{query}"));
-    assert_eq!(written["headers_template"], json!({"X-A": r#"v={{ args["id"] }}"#}));
+    assert_eq!(written["headers_template"], json!({"X-A": r#"v={{ header(args["id"]) }}"#}));
     let part = r#"(join("a", args["n"]) if args["n"] is defined)"#;
     let list = r#"[1, none, true, "x"]"#;
     let key = r#""\u007b\u007bk\u007d\u007d", "\"\u007d\u007d""#;
