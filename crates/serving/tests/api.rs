@@ -5,6 +5,7 @@ mod agents;
 mod builtin;
 mod calls;
 mod credentials;
+mod custom;
 mod documents;
 mod drain;
 mod executions;
