@@ -166,12 +166,12 @@ fn no_more_run_at_once_than_the_source_allows() {
 }
 
 #[test]
-fn a_program_may_not_see_the_files_of_the_server() {
+fn a_program_in_a_sandbox_sees_nothing_beside_it() {
     let server = open();
     let journal = server.folder.files().into_iter().find(|name| name.ends_with(".db")).unwrap();
     let journal = server.folder.path(&journal);
-    let tools = json!([{"name": "peek", "command": {"program": "cat", "arguments": [journal]}}]);
-    let own = Own::on(server, json!({"tools": tools}));
+    let command = json!({"program": "cat", "arguments": [journal], "sandbox": {}});
+    let own = Own::on(server, json!({"tools": [{"name": "peek", "command": command}]}));
     let why = own.failure("peek", json!({}));
     assert!(why.contains("ermission denied"), "{why}");
 }
