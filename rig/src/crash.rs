@@ -19,13 +19,13 @@ use crate::random::Random;
 #[derive(clap::Args)]
 pub(crate) struct Orders {
     /// sqlite or postgres
-    #[arg(long, required_unless_present_any = ["children", "record"])]
-    store: Option<Store>,
+    #[arg(long, default_value = "sqlite")]
+    store: Store,
     /// Kills the program behind a source instead, while agents call its tools.
     #[arg(long, conflicts_with = "store")]
     children: bool,
     /// Kills and stops a server instead, while agents call a tool, and looks for the calls in its record.
-    #[arg(long, conflicts_with_all = ["store", "children"])]
+    #[arg(long, conflicts_with = "children")]
     record: bool,
     /// How often to kill.
     #[arg(long, default_value_t = 200)]
@@ -54,10 +54,10 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let seed = orders.seed.unwrap_or_else(|| u64::from(std::process::id()));
     eprintln!("seed {seed}");
     let random = Random::new(seed);
-    match orders.store {
-        Some(store) => writers(store, orders.kills, random).await,
-        None if orders.record => record::run(orders.kills, random).await,
-        None => children::run(orders.kills, random).await,
+    match orders {
+        Orders { children: true, kills, .. } => children::run(kills, random).await,
+        Orders { record: true, store, kills, .. } => record::run(store, kills, random).await,
+        Orders { store, kills, .. } => writers(store, kills, random).await,
     }
 }
 

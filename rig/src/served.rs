@@ -22,7 +22,8 @@ pub(crate) struct Served {
     /// Where MCP is spoken.
     pub(crate) url: String,
     pub(crate) program: PathBuf,
-    pub(crate) journal: PathBuf,
+    /// A path or a URL.
+    pub(crate) journal: String,
     pub(crate) admin: Admin,
     _folder: TempDir,
 }
@@ -35,10 +36,16 @@ pub(crate) struct Admin {
 
 impl Served {
     pub(crate) async fn open(options: &[&str]) -> anyhow::Result<Self> {
+        Self::open_on(None, options).await
+    }
+
+    /// On this journal; without one, on one in a file of its own.
+    pub(crate) async fn open_on(journal: Option<String>, options: &[&str]) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
         // Built together with us, it lies beside us.
         let program = std::env::current_exe()?.with_file_name("toolcrib");
-        let journal = folder.path().join("toolcrib.db");
+        let file = || folder.path().join("toolcrib.db").display().to_string();
+        let journal = journal.unwrap_or_else(file);
         let (server, (url, key)) =
             Started::start(&serve(&program, &journal, options), greeting).await?;
         let admin = Admin::new(&url, &key)?;
@@ -56,9 +63,9 @@ impl Served {
     }
 }
 
-fn serve(program: &Path, journal: &Path, options: &[&str]) -> Command {
+fn serve(program: &Path, journal: &str, options: &[&str]) -> Command {
     let mut serve = Command::new(program);
-    serve.args(["serve", "--listen", "127.0.0.1:0", "--journal"]).arg(journal).args(options);
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--journal", journal]).args(options);
     serve
 }
 

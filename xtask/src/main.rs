@@ -73,7 +73,7 @@ Commands:
   crash --children --kills K [OPTION…]
         Kills the program behind a source K times while agents call its tools, then a node with 50 programs. Exit
         code 1 if anybody waited, was told what was not meant for them, or if anything of the programs is left.
-  crash --record --kills K [OPTION…]
+  crash --record [--store sqlite|postgres] --kills K [OPTION…]
         Kills a server with a strict record K times while agents call a tool, and stops one with the usual record a
         quarter as often. Exit code 1 if a call that was answered is not in the record.
   durability [OPTION…]

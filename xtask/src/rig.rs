@@ -101,6 +101,7 @@ mod tests {
         assert!(!needs("crash --store sqlite --kills 200"));
         assert!(!needs("crash --children --kills 200"));
         assert!(!needs("crash --record --kills 200"));
+        assert!(needs("crash --record --store postgres"));
         assert!(!needs("durability"));
         assert!(!needs("corpus folder"));
         assert!(!needs("agreement --worlds 10"));

@@ -1,6 +1,7 @@
 //! The command line: every verb and option, and the texts of `--help`.
 
 pub(crate) mod target;
+pub(crate) mod things;
 
 use std::path::PathBuf;
 
@@ -15,7 +16,7 @@ use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
 use crate::sight;
 use crate::{
-    call, discover, eval, explain, import, journal, record, secret, serve, stdio, workflow,
+    call, counter, discover, eval, explain, import, journal, record, secret, serve, stdio, workflow,
 };
 
 /// How a verb ended when it did not fail.
@@ -166,6 +167,18 @@ Examples:
   toolcrib explain --claims token.json --tool get_pet
   toolcrib explain --claims token.json --tool pets:get_pet --at 2026-05-01T12:00:00Z")]
     Explain(Explain),
+    /// List, add, change, refresh and remove sources of tools
+    Source(things::Done<things::SourceVerb>),
+    /// List tools, switch them, say something else of them, and review their changes
+    Tool(things::Done<things::ToolVerb>),
+    /// List, add, change and remove groups of tools
+    Group(things::Done<things::GroupVerb>),
+    /// List, add, change and remove policies, which grant groups
+    Policy(things::Done<things::PolicyVerb>),
+    /// List, add, change and remove labels of tools
+    Label(things::Done<things::LabelVerb>),
+    /// List, make, change and revoke API keys
+    Key(things::Done<things::KeyVerb>),
     /// Measure how well something works on your own examples
     #[command(subcommand)]
     Eval(EvalVerb),
@@ -559,6 +572,12 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Call(arguments) => call::call(&arguments.in_place()).await,
         Verb::Import(arguments) => import::import(&config, &arguments).await,
         Verb::Explain(arguments) => explain::explain(place, &arguments).await,
+        Verb::Source(done) => counter::source(&config, &done).await,
+        Verb::Tool(done) => counter::tool(&config, &done).await,
+        Verb::Group(done) => counter::group(&config, &done).await,
+        Verb::Policy(done) => counter::policy(&config, &done).await,
+        Verb::Label(done) => counter::label(&config, &done).await,
+        Verb::Key(done) => counter::key(&config, &done).await,
         Verb::Eval(EvalVerb::Search(arguments)) => eval::search(&arguments).await,
         Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
         Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,

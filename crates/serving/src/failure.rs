@@ -5,12 +5,14 @@ use std::io;
 use std::path::PathBuf;
 
 use discovery::DiscoveryError;
+use discovery::text::TextError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
 use toolcrib::NoVectors;
 use toolcrib::{
     CommandError, InvalidPlace, JournalError, NotIdentified, SecretError, TransferError,
 };
+use upstream::http::HttpError;
 use upstream::mcp::McpError;
 
 use crate::serve::listen::Listen;
@@ -164,6 +166,22 @@ pub(crate) enum Failure {
     OtherOrigin { to: String, from: String },
     #[error("{message}")]
     Called { message: String },
+    #[error("`{given}` says nothing of it: give KEY=VALUE, such as `description='For the staff'`")]
+    PairExpected { given: String },
+    #[error("`{file}` cannot be used")]
+    BodyFile { file: String, source: TextError },
+    #[error("--server is the address of a server, such as `http://127.0.0.1:8080`")]
+    ServerUrl,
+    #[error("the key in TOOLCRIB_KEY is no key")]
+    KeyNotText,
+    #[error("the server cannot be asked")]
+    Server(#[source] HttpError),
+    #[error(
+        "a server runs on the journal `{place}`: give --server with its address, and TOOLCRIB_KEY with an admin's key"
+    )]
+    ServerRuns { place: String },
+    #[error("{sentence}")]
+    Refused { status: u16, sentence: String },
 }
 
 fn suggestion(near: &[String]) -> String {
@@ -192,6 +210,16 @@ impl Failure {
                     | DiscoveryError::NotAnHttpManifest { .. }
             ),
             _ => false,
+        }
+    }
+
+    /// By its kind, for scripts.
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Refused { status: 404, .. } => 4,
+            Self::Refused { status: 401 | 403, .. } => 5,
+            Self::Refused { status: 409 | 412, .. } | Self::ServerRuns { .. } => 6,
+            _ => 1,
         }
     }
 

@@ -15,6 +15,7 @@ mod change;
 mod cli;
 mod coming;
 mod config;
+mod counter;
 mod deadline;
 mod discover;
 mod docs_page;

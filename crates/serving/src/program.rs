@@ -1,7 +1,7 @@
 //! The program `toolcrib`.
 //!
 //! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 fine, 1 failed, 2 wrong usage,
-//! 3 problems found, 130 interrupted.
+//! 3 problems found, 4 not there, 5 not allowed, 6 in the way of something else, 130 interrupted.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub fn program() -> ExitCode {
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
             out::notes(&format!("error: {}", failure.sentence()));
-            ExitCode::FAILURE
+            ExitCode::from(failure.exit_code())
         }
     }
 }

@@ -28,7 +28,7 @@ mod policies;
 mod requests;
 mod resource;
 mod roles;
-mod server;
+pub(crate) mod server;
 mod shaping;
 mod socket;
 mod sources;

@@ -3,6 +3,7 @@
 mod journal;
 mod record;
 mod secret;
+mod things;
 mod workflow;
 
 use crate::support::Folder;
@@ -14,7 +15,7 @@ fn help(verb: &str) -> String {
 
 #[test]
 fn the_program() {
-    insta::assert_snapshot!(help(""), @r##"
+    insta::assert_snapshot!(help(""), @"
     One catalog for the tools of many sources; every agent gets exactly those it may use
 
     Usage: toolcrib [OPTIONS] <COMMAND>
@@ -26,6 +27,12 @@ fn the_program() {
       call      Call a tool of an API, without a server
       import    Take over the MCP servers that other programs know
       explain   Say which tools an identity has, and why
+      source    List, add, change, refresh and remove sources of tools
+      tool      List tools, switch them, say something else of them, and review their changes
+      group     List, add, change and remove groups of tools
+      policy    List, add, change and remove policies, which grant groups
+      label     List, add, change and remove labels of tools
+      key       List, make, change and revoke API keys
       eval      Measure how well something works on your own examples
       journal   Look into the journal, check it, move it
       record    Look at the record of calls, check it, write it out
@@ -49,7 +56,7 @@ fn the_program() {
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded
       toolcrib journal export backup.jsonl    # keep a copy
-    "##);
+    ");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! what takes milliseconds: all upstreams share it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
@@ -58,6 +59,13 @@ impl From<Vec<u8>> for Text<'_> {
 
 type Work = Box<dyn FnOnce() + Send>;
 
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
+
+/// How much is waiting to be done aside, or being done.
+pub fn aside_under_way() -> usize {
+    UNDER_WAY.load(Ordering::Relaxed)
+}
+
 /// Does the work on one of the threads. What nobody waits for any more is not begun.
 pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = oneshot::channel();
@@ -66,7 +74,9 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
             // Whoever gives up meanwhile does not need it.
             drop(done.send(catch_unwind(AssertUnwindSafe(work))));
         }
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     });
+    UNDER_WAY.fetch_add(1, Ordering::Relaxed);
     static THREADS: OnceLock<Sender<Work>> = OnceLock::new();
     THREADS.get_or_init(threads).send(work).expect("the threads never end");
     match result.await.expect("work is always done") {

@@ -9,4 +9,4 @@ pub mod mcp;
 mod resolver;
 pub mod stdio;
 
-pub use aside::aside;
+pub use aside::{aside, aside_under_way};

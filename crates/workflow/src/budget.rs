@@ -8,8 +8,8 @@ use serde_json::Value;
 pub const STEPS: u64 = 10_000;
 /// The most iterations of all its loops.
 pub const ITERATIONS: u64 = 5_000;
-/// The most bytes that all its steps may make, as JSON.
-pub const DATA: u64 = 64 << 20;
+/// The most bytes of memory that its input and all that its steps make may take.
+pub const DATA: u64 = 128 << 20;
 /// The most work of all its expressions.
 pub const WORK: u64 = 20_000_000;
 /// The most work of one of them.
@@ -71,14 +71,34 @@ impl Budget {
     }
 }
 
-/// About how many bytes it has as JSON.
+/// About how many bytes of memory it takes.
 fn size(value: &Value) -> u64 {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-        Value::String(text) => 2 + text.len() as u64,
-        Value::Array(items) => items.iter().map(|item| 1 + size(item)).sum::<u64>() + 2,
+    // A member lies in a list, and a table says where.
+    const MEMBER: usize = size_of::<String>() + 3 * size_of::<usize>();
+    let inside = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(size).sum(),
         Value::Object(members) => {
-            members.iter().map(|(name, it)| 4 + name.len() as u64 + size(it)).sum::<u64>() + 2
+            members.iter().map(|(name, it)| (MEMBER + name.len()) as u64 + size(it)).sum()
         }
+    };
+    size_of::<Value>() as u64 + inside
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_list_of_small_things_counts_as_what_it_takes() {
+        let zeros = json!(vec![0; 1_000]);
+        assert!(1_000 * size_of::<Value>() as u64 <= size(&zeros));
+        let objects = json!(vec![json!({"a": 0}); 1_000]);
+        // A list of one member, its table of at least four, and both have a head of their own.
+        assert!(100_000 <= size(&objects), "{}", size(&objects));
+        assert!(size(&json!("a".repeat(10_000))) < 11_000);
     }
 }

@@ -113,6 +113,7 @@ impl Workflow {
 impl Run<'_> {
     async fn whole(&self, time: Duration) -> Result<Value, Fault> {
         let raw = Arc::clone(&self.input);
+        self.around.budget.keep(&raw).map_err(|what| Fault::bound(what, "/input"))?;
         let mut frame = Frame { context: Arc::default(), variables: Vec::new(), until: time };
         let scope = frame.outermost();
         let input = self.made(self.workflow.input.as_ref(), raw, &scope, "/input/from").await?;

@@ -64,8 +64,8 @@ fn overload(
 
     let name = format!("{what}: asked for, against three times as much");
     let asked = seen.overload.len() as f64 / time.as_secs_f64();
-    report.add(name, asked, seen.most * TIMES, "calls/s", Bound::AtLeast(0.95));
-    let done = rate(&seen.overload, time, Came::Done);
+    report.add(name, asked, seen.most * TIMES, "calls/s", Bound::None);
+    let done = load::done_in_a_second(&seen.overload, time);
     let name = format!("{what}: done of three times as much");
     report.add(name, done, seen.most, "calls/s", Bound::AtLeast(0.9));
     let refused = at(&seen.overload, Came::Refused, 0.99);
@@ -92,12 +92,6 @@ fn cores() -> anyhow::Result<(CpuSet, CpuSet, CpuSet)> {
     others.unset(first);
     anyhow::ensure!(others.count() != 0, "this takes two cores: one is the server's own");
     Ok((all, one, others))
-}
-
-/// Of those that came to this, in a second.
-fn rate(answered: &[Answered], time: Duration, came: Came) -> f64 {
-    let count = answered.iter().filter(|answered| answered.came == came).count();
-    count as f64 / time.as_secs_f64()
 }
 
 /// How long this share of them took, in ms.

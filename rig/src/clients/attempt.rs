@@ -74,7 +74,7 @@ pub(super) struct Surroundings {
     pub(super) url: String,
     /// `toolcrib`, and the journal that it is to read, for clients that start it.
     pub(super) program: PathBuf,
-    pub(super) journal: PathBuf,
+    pub(super) journal: String,
     pub(super) key: String,
     pub(super) fixture_url: String,
 }

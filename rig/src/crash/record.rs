@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::ensure;
-use catalog::record::{CallFilter, Records, SqliteRecords, verify_records};
+use catalog::record::{CallFilter, Records, verify_records};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use toolcrib::JournalPlace;
 
+use super::Store;
 use crate::bench::doors::wire::{self, Connection};
+use crate::postgres;
 use crate::random::Random;
 use crate::served::Served;
 
@@ -32,10 +35,10 @@ struct Seen {
     problems: usize,
 }
 
-pub(super) async fn run(kills: u32, mut random: Random) -> anyhow::Result<()> {
+pub(super) async fn run(store: Store, kills: u32, mut random: Random) -> anyhow::Result<()> {
     // Killed, an answer has to wait for the disk; told to stop, it need not.
-    let killed = rounds(kills, "strict", Signal::KILL, &mut random).await?;
-    let stopped = rounds(kills.div_ceil(4), "default", Signal::TERM, &mut random).await?;
+    let killed = rounds(store, kills, "strict", Signal::KILL, &mut random).await?;
+    let stopped = rounds(store, kills.div_ceil(4), "default", Signal::TERM, &mut random).await?;
     for (what, seen) in [("killed, strict", &killed), ("stopped, default", &stopped)] {
         let Seen { answered, recorded, lost, problems } = seen;
         println!("{what}: answered {answered} recorded {recorded} lost {lost} problems {problems}");
@@ -48,6 +51,7 @@ pub(super) async fn run(kills: u32, mut random: Random) -> anyhow::Result<()> {
 }
 
 async fn rounds(
+    store: Store,
     kills: u32,
     mode: &str,
     signal: Signal,
@@ -58,7 +62,12 @@ async fn rounds(
     std::fs::write(&config, format!("record: {{mode: {mode}}}"))?;
     let config = config.display().to_string();
     let options = ["--config", config.as_str()];
-    let mut served = Served::open(&options).await?;
+    let journal = match store {
+        Store::Sqlite => None,
+        Store::Postgres => Some(postgres::fresh_database("toolcrib_record").await?),
+    };
+    let mut served = Served::open_on(journal, &options).await?;
+    let place: JournalPlace = served.journal.parse()?;
     let key = prepared(&served).await?;
     let mut seen = Seen::default();
     for number in 1..=kills {
@@ -70,9 +79,9 @@ async fn rounds(
         timeout(Duration::from_secs(30), callers.join_all()).await?;
         let answered =
             std::mem::take(&mut *answered.lock().unwrap_or_else(PoisonError::into_inner));
-        let records = SqliteRecords::open(&SqliteRecords::beside(&served.journal))?;
-        let verified = verify_records(&records, |_| {}).await?;
-        let recorded = recorded(&records, seen.recorded).await?;
+        let records = place.open_record().await?;
+        let verified = verify_records(&*records, |_| {}).await?;
+        let recorded = recorded(&*records, seen.recorded).await?;
         seen.answered += answered.len() as u64;
         seen.lost += answered.iter().filter(|id| !recorded.contains(*id)).count() as u64;
         seen.recorded = verified.head.id;

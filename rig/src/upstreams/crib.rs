@@ -58,6 +58,9 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let (crib, keys) = make(&orders.sources).await?;
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
+    let keeps = crib.clone();
+    // As a server does that is not on a bench.
+    tokio::spawn(async move { tokio::join!(keeps.keep_fresh(), keeps.keep_searchable()) });
     let (doors, _) = serving::doors(crib, serving::Options::default());
     println!("{}", serde_json::to_string(&Ready { address, keys })?);
     serving::serve(listener, doors, Limits::default(), std::future::pending()).await;

@@ -9,20 +9,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 
 use super::caller::{Caller, Came};
 use super::crib::{self, AGENTS};
 use super::server::Manner;
 use crate::bench::doors::process::Server;
 use crate::bench::doors::wire::{self, Connection};
+use crate::random::Random;
 
 /// Those that are good; the first ones are programs, the others speak HTTP.
 const GOOD: usize = 9;
 const GOOD_PROGRAMS: usize = 5;
 /// Of the tenth source, all at once.
 const CALLERS: usize = 4;
-/// A good one is called so often, whatever it does.
+/// A good one is called so often on average, whatever it does.
 const PACE: Duration = Duration::from_millis(10);
 /// A refresh has a deadline of a minute.
 const LONGEST: Duration = Duration::from_secs(90);
@@ -51,11 +52,10 @@ pub(crate) enum Over {
 
 /// What was seen of one way to do harm.
 pub(crate) struct Look {
-    pub(crate) calls: usize,
     pub(crate) errors: usize,
-    /// Of the nine, in µs: while the tenth was good, and while it was not.
-    pub(crate) calm_p99: f64,
-    pub(crate) p99: f64,
+    /// What calls of the nine took: while the tenth was good, and while it was not.
+    pub(crate) calm: Vec<Duration>,
+    pub(crate) noticed: Vec<Duration>,
     /// What more it took, in MiB.
     pub(crate) memory: f64,
     /// What was asked of the tenth and failed, or was not as it should be.
@@ -73,9 +73,11 @@ pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
         }
         let name = name(over, manner);
         let look = look(over, manner, time).await.with_context(|| name.clone())?;
-        let Look { calls, errors, calm_p99, p99, memory, harmed } = look;
+        let Look { errors, calm, noticed, memory, harmed } = look;
+        let calls = noticed.len();
         println!("{name}: calls {calls} errors {errors} memory +{memory:.1} MiB");
-        eprintln!("  p99 {p99:.0} µs, before {calm_p99:.0} µs; {harmed} of the tenth failed");
+        let (p99, before) = (p99(noticed), p99(calm));
+        eprintln!("  p99 {p99:.0} µs, before {before:.0} µs; {harmed} of the tenth failed");
         ensure!(0 < calls, "nothing was called, so nothing was shown");
         is_good &= errors == 0 && memory <= MEMORY;
     }
@@ -131,13 +133,19 @@ pub(crate) async fn look(over: Over, manner: Manner, time: Duration) -> anyhow::
     ensure!(0 < harmed || is_slower, "the tenth did no harm, so nothing was shown");
     let memory = (peak(&crib)? - before) / 1024.0 / 1024.0;
     Ok(Look {
-        calls: noticed.times.len(),
         errors: calm.errors + noticed.errors,
-        calm_p99: calm.p99(),
-        p99: noticed.p99(),
+        calm: calm.times,
+        noticed: noticed.times,
         memory,
         harmed,
     })
+}
+
+/// In µs.
+pub(crate) fn p99(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    let at = times.len().saturating_sub(1) * 99 / 100;
+    times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
 
 fn source(
@@ -163,15 +171,6 @@ struct Noticed {
     errors: usize,
 }
 
-impl Noticed {
-    fn p99(&self) -> f64 {
-        let mut times = self.times.clone();
-        times.sort_unstable();
-        let at = times.len().saturating_sub(1) * 99 / 100;
-        times.get(at).map_or(0.0, |time| time.as_secs_f64() * 1e6)
-    }
-}
-
 /// What is known of the tenth, whose callers never end by themselves.
 #[derive(Default)]
 struct Tenth {
@@ -180,8 +179,8 @@ struct Tenth {
     refreshed: AtomicUsize,
 }
 
-/// Calls all ten, and has the tenth refreshed over and over, at least once to the end if it lets us. Says what came of
-/// the tenth, too.
+/// Calls all ten. An admin has the tenth refreshed once, which is waited for if it lets us; after that it is asked as often
+/// as it can have itself asked, by saying at every turn that its tools have changed. Says what came of the tenth, too.
 async fn load(
     crib: &Server,
     time: Duration,
@@ -196,12 +195,12 @@ async fn load(
         tenth.spawn(call_until_dropped(caller, Arc::clone(&seen)));
     }
     let refresh = wire::admin(crib.key("admin"), "/api/sources/tenth/refresh");
-    tenth.spawn(refresh_until_dropped(crib.address, refresh, Arc::clone(&seen)));
+    tenth.spawn(refresh_once(crib.address, refresh, Arc::clone(&seen)));
     let mut good = JoinSet::new();
     for number in 0..GOOD {
         let agent = AGENTS[number % AGENTS.len()];
         let caller = caller(crib, agent, &format!("good{number}"), number);
-        good.spawn(call_until(caller, Arc::clone(&is_over)));
+        good.spawn(call_until(caller, Random::new(number as u64), Arc::clone(&is_over)));
     }
     let start = Instant::now();
     sleep(time).await;
@@ -225,12 +224,12 @@ fn caller(crib: &Server, agent: &str, source: &str, number: usize) -> Caller {
     Caller::new(crib.address, crib.key(agent), &tool, &name)
 }
 
-async fn call_until(mut caller: Caller, is_over: Arc<AtomicBool>) -> Noticed {
+async fn call_until(mut caller: Caller, mut random: Random, is_over: Arc<AtomicBool>) -> Noticed {
     let mut noticed = Noticed::default();
-    let mut pace = interval(PACE);
-    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !is_over.load(Ordering::Relaxed) {
-        pace.tick().await;
+        // If all came at the same moment, again and again, they would mostly wait for one another.
+        let wait = PACE / 2 + Duration::from_micros(random.below(PACE.as_micros() as u64));
+        sleep(wait).await;
         let start = Instant::now();
         let came = caller.call().await;
         noticed.times.push(start.elapsed());
@@ -250,18 +249,17 @@ async fn call_until_dropped(mut caller: Caller, seen: Arc<Tenth>) {
     }
 }
 
-async fn refresh_until_dropped(address: SocketAddr, refresh: Vec<u8>, seen: Arc<Tenth>) {
-    loop {
-        if let Ok(mut connection) = Connection::open(address).await {
-            // One that failed was refreshed too. What is odd about a list is told as a warning.
+async fn refresh_once(address: SocketAddr, refresh: Vec<u8>, seen: Arc<Tenth>) {
+    // One that failed was refreshed too. What is odd about a list is told as a warning.
+    let failed = match Connection::open(address).await {
+        Ok(mut connection) => {
             let answer = connection.ask(&refresh).await;
-            if answer.map_or(true, |answer| contains(answer, b"\"code\"")) {
-                seen.failed.fetch_add(1, Ordering::Relaxed);
-            }
-            seen.refreshed.fetch_add(1, Ordering::Relaxed);
+            answer.map_or(true, |answer| contains(answer, b"\"code\""))
         }
-        sleep(PACE).await;
-    }
+        Err(_) => true,
+    };
+    seen.failed.fetch_add(usize::from(failed), Ordering::Relaxed);
+    seen.refreshed.fetch_add(1, Ordering::Relaxed);
 }
 
 fn contains(text: &[u8], wanted: &[u8]) -> bool {

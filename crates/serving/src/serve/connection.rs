@@ -22,7 +22,7 @@ use tower::{Service, ServiceExt as _};
 
 use super::connections::Limits;
 use super::listener::Accepted;
-use super::pressure::{Entered, Pressure, refusal};
+use super::pressure::{Pressure, Turn, is_call, refusal};
 use super::pulse::{Felt, Pulse};
 use super::spoken::Spoken;
 
@@ -168,13 +168,18 @@ async fn answer<B>(
     pulse: Arc<Pulse>,
 ) -> Result<http::Response<Spoken>, Infallible>
 where
-    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
 {
     let has_streams = request.version() == Version::HTTP_2;
     let at_work = pulse.start(has_streams);
-    let mut response = match pressure.enter(&request).await {
-        Entered::Refused => refusal(),
-        Entered::In(_under_way) => doors.oneshot(request.map(Body::new)).await?,
+    let mut response = match is_call(&request) {
+        false => doors.oneshot(request.map(Body::new)).await?,
+        true => {
+            let turn = Turn::default();
+            let request = request.map(|body| Body::new(turn.after(body, pressure)));
+            let response = doors.oneshot(request).await?;
+            if turn.is_refused() { refusal() } else { response }
+        }
     };
     if pulse.leaves() && !has_streams {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

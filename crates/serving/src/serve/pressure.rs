@@ -4,7 +4,9 @@
 //! waits asks for nothing else meanwhile.
 //!
 //! What tells is that the threads of the runtime are never idle. Then fewer calls at a time do no harm; and when there is
-//! time, there are more.
+//! time, there are more. A call takes its place when the whole of it is there (`turn.rs`).
+
+mod turn;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,6 +19,8 @@ use axum::response::Response;
 use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
+
+pub(super) use self::turn::Turn;
 
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(10);
@@ -47,16 +51,8 @@ pub(super) struct Pressure {
     waiting: AtomicUsize,
 }
 
-/// What becomes of a request.
-pub(super) enum Entered {
-    /// It is let in, and counted if it is a call.
-    In(Option<UnderWay>),
-    /// It is to be answered with [`refusal`].
-    Refused,
-}
-
 /// A call under way, for as long as this lives.
-pub(super) struct UnderWay {
+struct UnderWay {
     place: Option<OwnedSemaphorePermit>,
     pressure: Arc<Pressure>,
 }
@@ -104,29 +100,23 @@ impl Pressure {
         }
     }
 
-    /// Lets a request in, when it is its turn.
-    pub(super) async fn enter<B>(self: &Arc<Self>, request: &Request<B>) -> Entered {
-        if !is_call(request) {
-            return Entered::In(None);
-        }
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return self.under_way_at(place);
-        }
+    /// A place for a call, if there is one now.
+    fn try_enter(self: &Arc<Self>) -> Option<UnderWay> {
+        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
+        Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
+    }
+
+    /// A place for a call, when it is its turn. None if it is to be answered with [`refusal`].
+    async fn enter(self: Arc<Self>) -> Option<UnderWay> {
         let waits = Waits::new(&self.waiting);
         if MAY_WAIT < self.waiting.load(Relaxed) {
-            return Entered::Refused;
+            return None;
         }
         let place = timeout(LONGEST, Arc::clone(&self.places).acquire_owned()).await;
         drop(waits);
-        match place {
-            Ok(Ok(place)) => self.under_way_at(place),
-            // It took too long; the places are never closed.
-            Err(_) | Ok(Err(_)) => Entered::Refused,
-        }
-    }
-
-    fn under_way_at(self: &Arc<Self>, place: OwnedSemaphorePermit) -> Entered {
-        Entered::In(Some(UnderWay { place: Some(place), pressure: Arc::clone(self) }))
+        // An error if it took too long; the places are never closed.
+        let place = place.ok()?.ok()?;
+        Some(UnderWay { place: Some(place), pressure: self })
     }
 
     fn under_way(&self) -> usize {
@@ -216,7 +206,7 @@ impl Drop for Waits<'_> {
 }
 
 /// What is asked of tools, and not of the server: whoever wants to know how it is doing is told.
-fn is_call<B>(request: &Request<B>) -> bool {
+pub(super) fn is_call<B>(request: &Request<B>) -> bool {
     let path = request.uri().path();
     request.method() == Method::POST
         && (path.starts_with("/mcp")
@@ -247,37 +237,32 @@ mod tests {
         Request::builder().method(method).uri(path).body(()).unwrap()
     }
 
-    /// What becomes of it at once; nothing if it has to wait.
-    fn at_once(pressure: &Arc<Pressure>, request: &Request<()>) -> Option<Entered> {
-        pressure.enter(request).now_or_never()
-    }
-
-    fn is_in(entered: &Option<Entered>) -> bool {
-        matches!(entered, Some(Entered::In(_)))
+    #[test]
+    fn only_what_is_asked_of_tools_has_to_wait() {
+        for path in
+            ["/mcp", "/api/tools/a:b/execute", "/api/agents/tools/call", "/tools/a", "/mcp/a"]
+        {
+            assert!(is_call(&request(Method::POST, path)), "{path}");
+        }
+        assert!(!is_call(&request(Method::GET, "/health")));
+        assert!(!is_call(&request(Method::POST, "/api/sources/a/reset")));
     }
 
     #[tokio::test]
     async fn calls_wait_when_there_are_many_and_go_on_one_after_the_other() {
         let pressure = Arc::new(Pressure::default());
-        let call = request(Method::POST, "/mcp");
-        let mut under_way: Vec<_> = (0..2 * FEW).map(|_| at_once(&pressure, &call)).collect();
-        assert!(under_way.iter().all(is_in), "nobody has said that they are too many");
+        let mut under_way: Vec<_> = (0..2 * FEW).map(|_| pressure.try_enter()).collect();
+        assert!(under_way.iter().all(Option::is_some), "nobody has said that they are too many");
         pressure.limit(FEW);
-        for path in
-            ["/mcp", "/api/tools/a:b/execute", "/api/agents/tools/call", "/tools/a", "/mcp/a"]
-        {
-            assert!(at_once(&pressure, &request(Method::POST, path)).is_none(), "{path}");
-        }
-        assert!(is_in(&at_once(&pressure, &request(Method::GET, "/health"))));
-        assert!(is_in(&at_once(&pressure, &request(Method::POST, "/api/sources/a/reset"))));
+        assert!(pressure.try_enter().is_none());
 
         under_way.truncate(FEW);
-        let mut waits = pin!(pressure.enter(&call));
+        let mut waits = pin!(Arc::clone(&pressure).enter());
         assert!(waits.as_mut().now_or_never().is_none(), "those that were too many are gone");
         under_way.pop();
-        assert!(waits.now_or_never().is_some(), "one in for one out");
+        assert!(waits.now_or_never().flatten().is_some(), "one in for one out");
         pressure.limit(ALL);
-        assert!(is_in(&at_once(&pressure, &call)));
+        assert!(pressure.try_enter().is_some());
         drop(under_way);
         assert_eq!(pressure.places.available_permits(), ALL, "no place is lost");
         assert_eq!(pressure.waiting.load(Relaxed), 0);
@@ -286,26 +271,25 @@ mod tests {
     #[tokio::test]
     async fn when_very_many_wait_others_are_refused_at_once() {
         let pressure = Arc::new(Pressure::default());
-        let call = request(Method::POST, "/mcp");
         pressure.limit(FEW);
-        let under_way: Vec<_> = (0..FEW).map(|_| at_once(&pressure, &call)).collect();
-        let mut waiting: Vec<_> = (0..MAY_WAIT).map(|_| Box::pin(pressure.enter(&call))).collect();
+        let under_way: Vec<_> = (0..FEW).map(|_| pressure.try_enter()).collect();
+        let enter = || Box::pin(Arc::clone(&pressure).enter());
+        let mut waiting: Vec<_> = (0..MAY_WAIT).map(|_| enter()).collect();
         for waits in &mut waiting {
             assert!(waits.as_mut().now_or_never().is_none());
         }
-        assert!(matches!(at_once(&pressure, &call), Some(Entered::Refused)));
+        assert!(matches!(enter().now_or_never(), Some(None)));
         waiting.pop();
-        assert!(at_once(&pressure, &call).is_none(), "somebody did not wait any longer");
+        assert!(enter().now_or_never().is_none(), "somebody did not wait any longer");
         drop(under_way);
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_ever() {
         let pressure = Arc::new(Pressure::default());
-        let call = request(Method::POST, "/mcp");
         pressure.limit(FEW);
-        let under_way: Vec<_> = (0..FEW).map(|_| at_once(&pressure, &call)).collect();
-        assert!(matches!(pressure.enter(&call).await, Entered::Refused));
+        let under_way: Vec<_> = (0..FEW).map(|_| pressure.try_enter()).collect();
+        assert!(Arc::clone(&pressure).enter().await.is_none());
         drop(under_way);
     }
 
@@ -317,8 +301,7 @@ mod tests {
             .build()
             .unwrap();
         let pressure = Arc::new(Pressure::default());
-        let call = request(Method::POST, "/mcp");
-        let under_way: Vec<_> = (0..2 * FEW).map(|_| at_once(&pressure, &call)).collect();
+        let under_way: Vec<_> = (0..2 * FEW).map(|_| pressure.try_enter()).collect();
         runtime.spawn(Arc::clone(&pressure).watch());
         let becomes = |is_open| {
             let by = std::time::Instant::now() + Duration::from_secs(60);

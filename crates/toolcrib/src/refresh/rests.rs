@@ -14,11 +14,15 @@ const SPACING: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(5);
 /// Between two refreshes of a source that never stops waking us.
 const LONGEST: Duration = Duration::from_secs(60);
+/// So many times as long as it was busy with us it is left alone when it wakes us: whatever its list costs, that is a
+/// small share of our time.
+const SHARE: u32 = 20;
 
 #[derive(Default)]
 pub(super) struct Rests(HashMap<SourceId, Rest>);
 
 struct Rest {
+    begun: Instant,
     until: Instant,
     /// When the last refresh began or ended that somebody wanted, and how long the next must wait.
     woken: Option<(Instant, Duration)>,
@@ -37,20 +41,21 @@ impl Rests {
     pub(super) fn begin(&mut self, source: &SourceId, is_woken: bool, now: Instant) {
         let before = self.0.get(source).and_then(|rest| rest.woken);
         let woken = if is_woken { Some((now, pause(before, now))) } else { before };
-        self.0.insert(source.clone(), Rest { until: now + SPACING, woken });
+        self.0.insert(source.clone(), Rest { begun: now, until: now + SPACING, woken });
     }
 
-    /// It was carried through. Whoever takes long to answer does not get to be asked more often for that.
+    /// It was carried through. Whoever takes long to answer is asked less often for that.
     pub(super) fn end(&mut self, source: &SourceId, now: Instant) {
-        if let Some((at, _)) = self.0.get_mut(source).and_then(|rest| rest.woken.as_mut()) {
-            *at = now;
+        if let Some(Rest { begun, woken: Some((at, pause)), .. }) = self.0.get_mut(source) {
+            let took = now.duration_since(*begun);
+            (*at, *pause) = (now, (took * SHARE).clamp(*pause, LONGEST));
         }
     }
 
     /// It could not be done.
     pub(super) fn put_off(&mut self, source: &SourceId, now: Instant) {
         let woken = self.0.get(source).and_then(|rest| rest.woken);
-        self.0.insert(source.clone(), Rest { until: now + LATER, woken });
+        self.0.insert(source.clone(), Rest { begun: now, until: now + LATER, woken });
     }
 
     /// Forgets what is over, so that no source that is gone is remembered.
@@ -99,18 +104,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_takes_long_is_not_asked_more_often_for_that() {
+    async fn one_that_takes_long_is_asked_less_often_for_that() {
         let (mut rests, mut now, mut pauses) = (Rests::default(), Instant::now(), Vec::new());
-        for _ in 0..4 {
+        for took in [0, 1, 2, 100] {
             rests.begin(&pets(), true, now);
-            rests.forget(now + seconds(100), |_| true);
-            now += seconds(100);
+            rests.forget(now + seconds(took), |_| true);
+            now += seconds(took);
             rests.end(&pets(), now);
             let (_, left) = rests.left(&pets(), now);
             pauses.push(left.as_secs());
             now += left;
         }
-        assert_eq!(pauses, [1, 2, 4, 8]);
+        assert_eq!(pauses, [1, 20, 40, 60]);
     }
 
     #[tokio::test(start_paused = true)]

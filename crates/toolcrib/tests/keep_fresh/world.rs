@@ -7,6 +7,7 @@ use catalog::source::{Source, SourceCommand};
 use jiff::{SignedDuration, Timestamp};
 use model::{SourceId, SourceProfile};
 use serde_json::{Value, json};
+use toolcrib::upstream::aside_under_way;
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
@@ -122,7 +123,8 @@ impl World {
     /// Keeps sources fresh while this many seconds pass.
     pub(crate) async fn pass(&self, seconds: u64) {
         let time = Duration::from_secs(seconds);
-        tokio::time::timeout(time, self.refresher.keep_fresh()).await.unwrap_err();
+        let both = async { tokio::join!(self.refresher.keep_fresh(), hold_the_time()) };
+        tokio::time::timeout(time, both).await.unwrap_err();
     }
 
     /// At which seconds refreshes of the source began.
@@ -134,6 +136,18 @@ impl World {
             .iter()
             .filter(|event| &*event.kind == "SourceSyncStarted" && event.stream.as_str() == stream);
         begun.map(|event| event.time.duration_since(start).as_secs_f64()).collect()
+    }
+}
+
+/// Lets no time pass while threads are at work: it passes by itself whenever the runtime has nothing to do, and that they
+/// have something to do it does not know.
+async fn hold_the_time() {
+    loop {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        while 0 < aside_under_way() {
+            std::thread::sleep(Duration::from_micros(50));
+            tokio::task::yield_now().await;
+        }
     }
 }
 

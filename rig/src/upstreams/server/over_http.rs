@@ -47,6 +47,13 @@ fn answer(out: &mut TcpStream, reply: Reply) -> io::Result<()> {
     let json = |length: u64| format!("{JSON}Content-Length: {length}\r\n");
     match reply {
         Reply::Message(bytes) => whole(out, &json(bytes.len() as u64), &bytes),
+        Reply::Told(bytes) => {
+            let mut events = Vec::new();
+            event(&mut events, CHANGED)?;
+            event(&mut events, &bytes)?;
+            let length = format!("Content-Length: {}\r\n", events.len());
+            whole(out, &format!("Content-Type: text/event-stream\r\n{length}"), &events)
+        }
         Reply::Flood(count, bytes) => {
             head(out, "200 OK", "Content-Type: text/event-stream\r\nConnection: close\r\n")?;
             let mut out = io::BufWriter::new(out);

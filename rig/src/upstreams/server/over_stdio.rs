@@ -37,6 +37,7 @@ fn say(reply: Reply) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match reply {
         Reply::Message(bytes) => line(&mut out, bytes),
+        Reply::Told(bytes) => line(&mut out, [CHANGED, b"\n", &bytes].concat()),
         Reply::Flood(count, bytes) => {
             for _ in 0..count {
                 line(&mut out, CHANGED.to_vec())?;

@@ -10,6 +10,8 @@ const MANY: usize = 100_000;
 
 pub(super) enum Reply {
     Message(Vec<u8>),
+    /// A notification of a change, then the message.
+    Told(Vec<u8>),
     /// So many notifications of a change, then the message.
     Flood(usize, Vec<u8>),
     /// The beginning of a message, a great deal, and its end.
@@ -46,6 +48,10 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
         }
         (Some(Manner::FloodsNotifications), "tools/call" | "tools/list") => {
             Reply::Flood(FLOOD, good())
+        }
+        // Whoever lies about its tools says at every turn that there are others.
+        (Some(Manner::RepeatsNames | Manner::EndlessCursor | Manner::ManyTools), "tools/call") => {
+            Reply::Told(good())
         }
         (Some(Manner::RepeatsNames), "tools/list") => {
             listed(id, (0..REPEATED).map(|_| tool("again")), None)

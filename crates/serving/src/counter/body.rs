@@ -1,0 +1,126 @@
+//! What is said of a thing on the command line and in a file, as a body of the API.
+
+use discovery::text;
+use serde_json::{Map, Value};
+
+use crate::cli::things::{Add, Said};
+use crate::failure::Failure;
+use crate::target;
+
+/// More than a body of the API may have.
+const LIMIT: u64 = 4 << 20;
+
+/// The body for something new.
+pub(super) async fn new(add: &Add) -> Result<Value, Failure> {
+    let mut body = self::said(&add.said).await?;
+    match add.name.as_deref() {
+        // The file has the name.
+        Some(pair) if pair.contains('=') => put_pair(&mut body, pair)?,
+        Some(name) => put(&mut body, "name", Value::String(name.to_owned())),
+        None => {}
+    }
+    Ok(body)
+}
+
+/// The file, and over it the pairs.
+pub(super) async fn said(said: &Said) -> Result<Value, Failure> {
+    let mut body = match &said.file {
+        Some(file) => read(file).await?,
+        None => Value::Object(Map::new()),
+    };
+    for pair in &said.pairs {
+        put_pair(&mut body, pair)?;
+    }
+    Ok(body)
+}
+
+fn put_pair(body: &mut Value, pair: &str) -> Result<(), Failure> {
+    let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+        return Err(Failure::PairExpected { given: pair.to_owned() });
+    };
+    let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    put(body, key, value);
+    Ok(())
+}
+
+async fn read(file: &str) -> Result<Value, Failure> {
+    let bytes = match file {
+        "-" => target::from_stdin(LIMIT).await?,
+        path => target::from_file(path.as_ref(), LIMIT)?,
+    };
+    let read = text::read(&bytes);
+    read.map_err(|source| Failure::BodyFile { file: target::shown(file), source })
+}
+
+/// `a.b` is `b` of `a`.
+fn put(body: &mut Value, key: &str, value: Value) {
+    let mut place = body;
+    for name in key.split('.') {
+        if !place.is_object() {
+            *place = Value::Object(Map::new());
+        }
+        place = &mut place[name];
+    }
+    *place = value;
+}
+
+/// What is there, of which only these members are said by admins, with what is said now.
+pub(super) fn onto(there: Value, known: &[String], said: Value) -> Value {
+    let mut body = match there {
+        Value::Object(there) => there,
+        _ => Map::new(),
+    };
+    body.retain(|name, _| known.iter().any(|known| known == name));
+    let mut body = Value::Object(body);
+    merge(&mut body, said);
+    body
+}
+
+/// Objects are merged; anything else is replaced.
+fn merge(into: &mut Value, said: Value) {
+    match (into, said) {
+        (Value::Object(into), Value::Object(said)) => {
+            for (name, said) in said {
+                merge(into.entry(name).or_insert(Value::Null), said);
+            }
+        }
+        (into, said) => *into = said,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    async fn of(pairs: &[&str]) -> Result<Value, Failure> {
+        let pairs = pairs.iter().map(|pair| (*pair).to_owned()).collect();
+        said(&Said { pairs, file: None }).await
+    }
+
+    #[tokio::test]
+    async fn values_are_json_or_else_texts_and_dots_go_inside() {
+        let body = of(&[
+            "name=Ada",
+            "admin=true",
+            "claims.role=staff",
+            "claims.level=3",
+            "groups=[\"a\"]",
+        ]);
+        let wanted = json!({
+            "name": "Ada", "admin": true, "claims": {"role": "staff", "level": 3}, "groups": ["a"],
+        });
+        assert_eq!(body.await.unwrap(), wanted);
+        assert!(matches!(of(&["name"]).await, Err(Failure::PairExpected { .. })));
+        assert!(matches!(of(&["=a"]).await, Err(Failure::PairExpected { .. })));
+    }
+
+    #[test]
+    fn what_admins_do_not_say_is_left_out_and_the_rest_stays() {
+        let there = json!({"id": "a", "name": "A", "claims": {"role": "staff", "team": "x"}, "is_revoked": false});
+        let known = ["name".to_owned(), "claims".to_owned()];
+        let body = onto(there, &known, json!({"claims": {"role": "boss"}}));
+        assert_eq!(body, json!({"name": "A", "claims": {"role": "boss", "team": "x"}}));
+    }
+}

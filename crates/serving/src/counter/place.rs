@@ -1,0 +1,216 @@
+//! Where admins' requests go: to a running server, or through the same routes over the journal in this process.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use axum::http::header::{CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderValue, IF_MATCH};
+use axum::http::{Method, Request};
+use model::{Agent, Claims};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::{Map, Value};
+use toolcrib::{Catalog, Identity, JournalError, Secrets, SystemClock, Toolcrib};
+use tower::ServiceExt as _;
+use upstream::egress::Egress;
+use upstream::http::header::AUTHORIZATION;
+use upstream::http::{HttpClient, Limits};
+use url::Url;
+
+use crate::app::{App, Options};
+use crate::caller::Operator;
+use crate::cli::things::At;
+use crate::config::{self, Config};
+use crate::doors::Doors;
+use crate::failure::Failure;
+use crate::journal::{open_or_make, open_to_read};
+use crate::{progress, router};
+
+/// The largest answer, in bytes.
+const LIMIT: usize = 64 << 20;
+/// A refresh may take a minute, and then some.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+pub(super) enum Place {
+    Server { client: HttpClient, url: Url, key: Option<SecretString> },
+    Here { doors: Doors, app: App, catalog: Arc<Catalog> },
+}
+
+/// What a request was answered.
+pub(super) struct Answered {
+    pub(super) body: Value,
+    /// Of the thing as it is.
+    pub(super) tag: Option<HeaderValue>,
+}
+
+impl Place {
+    pub(super) async fn open(config: &Config, at: &At, changes: bool) -> Result<Self, Failure> {
+        if let Some(url) = &at.server {
+            // The operator has named it, and most are near.
+            let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+            return Ok(Self::Server { client, url: url.clone(), key: config::key_of_agent()? });
+        }
+        let journal = match changes {
+            true => open_or_make(&config.journal).await.map_err(in_use)?,
+            false => open_to_read(&config.journal).await?,
+        };
+        let secrets =
+            Secrets::new(Arc::clone(&journal), config.sealing_key(None)?, config::variable_of_user);
+        let catalog = Arc::new(Catalog::open(journal).await?);
+        let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
+        let behaviour = toolcrib::Options {
+            secrets: Some(Arc::new(secrets)),
+            // Whoever can write the journal can start programs as well.
+            programs: config.programs(true, [None, None]),
+            ..toolcrib::Options::default()
+        };
+        let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
+        let options = Options { allow_stdio: true, ..Options::default() };
+        let (doors, app) = router::doors(crib, options);
+        Ok(Self::Here { doors, app, catalog })
+    }
+
+    pub(super) fn is_here(&self) -> bool {
+        matches!(self, Self::Here { .. })
+    }
+
+    /// Nothing is left half done.
+    pub(super) async fn close(self) {
+        if let Self::Here { doors, app, catalog } = self {
+            app.stop().await;
+            drop((doors, app));
+            if let Some(catalog) = Arc::into_inner(catalog) {
+                catalog.close().await;
+            }
+        }
+    }
+
+    pub(super) async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Answered, Failure> {
+        self.ask_if(method, path, body, None).await
+    }
+
+    /// The same, if the thing still has this tag.
+    pub(super) async fn ask_if(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        tag: Option<HeaderValue>,
+    ) -> Result<Answered, Failure> {
+        let mut headers = HeaderMap::new();
+        if let Some(tag) = tag {
+            headers.insert(IF_MATCH, tag);
+        }
+        if body.is_some() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let body = body.map(|body| body.to_string().into_bytes());
+        let asked = async {
+            match self {
+                Self::Server { client, url, key } => {
+                    over_the_wire(client, url, key.as_ref(), method, path, headers, body).await
+                }
+                Self::Here { doors, .. } => in_process(doors, method, path, headers, body).await,
+            }
+        };
+        let (status, headers, body) = progress::during("waiting for the answer", asked).await?;
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if 400 <= status || (body.is_null() && status != 204) {
+            return Err(refused(status, &body));
+        }
+        Ok(Answered { body, tag: headers.get(ETAG).cloned() })
+    }
+
+    /// What can be said of a thing, by the description of the API.
+    pub(super) async fn members_of(&self, path: &str) -> Result<Vec<String>, Failure> {
+        let document = self.ask(Method::GET, "/api/openapi.json", None).await?.body;
+        let body = &document["paths"][format!("{path}/{{id}}")]["put"]["requestBody"];
+        let schema = &body["content"]["application/json"]["schema"];
+        let named = schema["$ref"].as_str().and_then(|name| name.strip_prefix('#'));
+        let schema = named.and_then(|pointer| document.pointer(pointer)).unwrap_or(schema);
+        let members = schema["properties"].as_object();
+        Ok(members.into_iter().flat_map(Map::keys).cloned().collect())
+    }
+}
+
+type Raw = (u16, HeaderMap, Vec<u8>);
+
+async fn over_the_wire(
+    client: &HttpClient,
+    url: &Url,
+    key: Option<&SecretString>,
+    method: Method,
+    path: &str,
+    mut headers: HeaderMap,
+    body: Option<Vec<u8>>,
+) -> Result<Raw, Failure> {
+    let url = url.join(path).map_err(|_| Failure::ServerUrl)?;
+    if let Some(key) = key {
+        let bearer = format!("Bearer {}", key.expose_secret());
+        let mut bearer: HeaderValue = bearer.parse().map_err(|_| Failure::KeyNotText)?;
+        bearer.set_sensitive(true);
+        headers.insert(AUTHORIZATION, bearer);
+    }
+    let request = upstream::http::Request { method, url, headers, body };
+    let limits = Limits { deadline: DEADLINE, ..Limits::default() };
+    let answer = client.send(request, limits).await.map_err(Failure::Server)?;
+    Ok((answer.status, answer.headers, answer.body))
+}
+
+async fn in_process(
+    doors: &Doors,
+    method: Method,
+    path: &str,
+    headers: HeaderMap,
+    body: Option<Vec<u8>>,
+) -> Result<Raw, Failure> {
+    let mut request = Request::new(Body::from(body.unwrap_or_default()));
+    *request.method_mut() = method;
+    *request.uri_mut() = path.parse().map_err(|_| Failure::ServerUrl)?;
+    *request.headers_mut() = headers;
+    request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
+    request.extensions_mut().insert(Operator(operator()));
+    let Ok(response) = doors.clone().oneshot(request).await;
+    let (parts, body) = response.into_parts();
+    let body = to_bytes(body, LIMIT)
+        .await
+        .map_err(|error| Failure::Output(std::io::Error::other(error)))?;
+    Ok((parts.status.as_u16(), parts.headers, body.to_vec()))
+}
+
+/// Whoever can open the journal.
+fn operator() -> Identity {
+    let agent = Agent { subject: "cli".into(), claims: Arc::new(Claims::from(Map::new())) };
+    Identity { agent, ..Identity::anonymous() }
+}
+
+/// With what to do instead.
+fn in_use(failure: Failure) -> Failure {
+    match failure {
+        Failure::Journal(JournalError::InUse { place }) => Failure::ServerRuns { place },
+        other => other,
+    }
+}
+
+fn refused(status: u16, problem: &Value) -> Failure {
+    let text = |name: &str| problem[name].as_str().map(str::to_owned);
+    let errors = problem["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let of = |error: &Value| {
+        let text = |name: &str| error[name].as_str().unwrap_or_default();
+        format!("`{}`: {}", text("field"), text("message"))
+    };
+    let sentence = match errors {
+        [_, _, ..] => {
+            let all: Vec<String> = errors.iter().map(of).collect();
+            format!("{} places are wrong\n{}", errors.len(), all.join("\n"))
+        }
+        _ => text("detail").or_else(|| text("title")).unwrap_or_else(|| {
+            format!("the server answered {status}, and not as toolcrib does: is it one?")
+        }),
+    };
+    Failure::Refused { status, sentence }
+}

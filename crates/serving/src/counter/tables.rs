@@ -1,0 +1,166 @@
+//! What the API answers, for people: tables, and one thing at a time.
+
+use serde_json::Value;
+
+use super::Thing;
+use crate::cli::Json;
+use crate::failure::Failure;
+use crate::out;
+use crate::table::section;
+
+/// The columns of a thing: a title, and the member that stands there.
+fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
+    match thing {
+        Thing::Source => &[
+            ("ID", "id"),
+            ("KIND", "kind"),
+            ("HEALTH", "health"),
+            ("ENABLED", "is_enabled"),
+            ("TOOLS", "tools.total"),
+            ("SERVED", "tools.served"),
+            ("NAME", "name"),
+        ],
+        Thing::Tool => &[
+            ("ID", "id"),
+            ("STATUS", "status"),
+            ("ENABLED", "is_enabled"),
+            ("REVIEW", "review"),
+            ("DESCRIPTION", "description"),
+        ],
+        Thing::Group => &[
+            ("ID", "id"),
+            ("ACTIVE", "is_active"),
+            ("TOOLS", "tool_count"),
+            ("SERVED", "served_count"),
+            ("NAME", "name"),
+        ],
+        Thing::Policy => &[
+            ("ID", "id"),
+            ("ACTIVE", "is_active"),
+            ("PRIORITY", "priority"),
+            ("GROUPS", "groups"),
+            ("NAME", "name"),
+        ],
+        Thing::Label => {
+            &[("ID", "id"), ("COLOUR", "colour"), ("NAME", "name"), ("DESCRIPTION", "description")]
+        }
+        Thing::Key => &[
+            ("ID", "id"),
+            ("ADMIN", "admin"),
+            ("REVOKED", "is_revoked"),
+            ("EXPIRES", "expires_at"),
+            ("CLAIMS", "claims"),
+            ("NAME", "name"),
+        ],
+    }
+}
+
+/// The longest text of a cell, in characters.
+const CELL: usize = 60;
+
+pub(super) fn list(thing: Thing, rows: &[Value], format: &Json) -> Result<(), Failure> {
+    if format.json {
+        return out::print_json(&rows);
+    }
+    let many = match thing {
+        Thing::Policy => "policies".to_owned(),
+        thing => format!("{}s", thing.word()),
+    };
+    print_table(&out::counted(rows.len(), thing.word(), &many), columns(thing), rows)
+}
+
+pub(super) fn members(rows: &[Value], format: &Json) -> Result<(), Failure> {
+    if format.json {
+        return out::print_json(&rows);
+    }
+    let columns = [("ID", "id"), ("SERVED", "is_served"), ("DESCRIPTION", "description")];
+    print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
+}
+
+fn print_table(title: &str, columns: &[(&str, &str)], rows: &[Value]) -> Result<(), Failure> {
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    let row = |row: &Value| columns.iter().map(|(_, member)| cell(row, member)).collect();
+    let text = section(title, &titles, rows.iter().map(row).collect());
+    out::print(text.trim_start_matches('\n'))
+}
+
+/// The member, by its path.
+fn cell(row: &Value, path: &str) -> String {
+    let value = path.split('.').fold(row, |value, name| &value[name]);
+    let text = match value {
+        Value::Null => String::new(),
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(text) => text.lines().next().unwrap_or_default().to_owned(),
+        Value::Array(items) => {
+            let texts = items
+                .iter()
+                .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned));
+            texts.collect::<Vec<_>>().join(", ")
+        }
+        other => other.to_string(),
+    };
+    match text.char_indices().nth(CELL) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// One thing, a line for each of its members.
+pub(super) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
+    let (false, Value::Object(members)) = (format.json, thing) else {
+        return out::print_json(thing);
+    };
+    let width = members.keys().map(|name| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, value) in members {
+        let written = match value {
+            Value::String(one) if !one.contains('\n') => out::plain(one).into_owned(),
+            Value::Null => "–".to_owned(),
+            Value::Object(_) | Value::Array(_) => {
+                let indent = format!("\n{:width$}  ", "");
+                let pretty = serde_json::to_string_pretty(value).unwrap_or_default();
+                let lines: Vec<_> = pretty.lines().map(out::plain).collect();
+                lines.join(&indent)
+            }
+            other => out::plain(&other.to_string()).into_owned(),
+        };
+        text += &format!("{name:width$}  {written}\n");
+    }
+    out::print(&text)
+}
+
+pub(super) fn added(thing: Thing, made: &Value, format: &Json) -> Result<(), Failure> {
+    if format.json {
+        return out::print_json(made);
+    }
+    let id = made["id"].as_str().unwrap_or_default();
+    let mut text = format!("added {} `{}`\n", thing.word(), out::plain(id));
+    if let Some(key) = made["key"].as_str() {
+        text += &format!("\nThe key, shown only now:\n  {key}\n");
+    }
+    out::print(&text)
+}
+
+pub(super) fn refreshed(result: &Value, format: &Json) -> Result<(), Failure> {
+    if format.json {
+        return out::print_json(result);
+    }
+    let count = |name: &str| result[name].as_u64().unwrap_or(0);
+    let parts = ["created", "updated", "unchanged", "deprecated", "restored"];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|name| count(name) != 0)
+        .map(|name| format!("{} {name}", count(name)))
+        .collect();
+    let tools = out::counted(count("discovered") as usize, "tool", "tools");
+    let mut text = match parts.is_empty() {
+        true => format!("{tools}\n"),
+        false => format!("{tools}: {}\n", parts.join(", ")),
+    };
+    for warning in result["warnings"].as_array().into_iter().flatten() {
+        let message = warning["message"].as_str().or(warning.as_str()).unwrap_or_default();
+        text += &format!("warning: {}\n", out::plain(message));
+    }
+    out::print(&text)
+}

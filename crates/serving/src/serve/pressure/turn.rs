@@ -1,0 +1,146 @@
+//! Turns: a call has its turn when the whole of its body is there, so that whoever sends byte by byte takes nobody's place.
+
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use axum::BoxError;
+use axum::body::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
+use super::{Pressure, UnderWay};
+
+/// The place of a call for as long as this lives, once it was its turn; none if it was refused.
+#[derive(Clone, Default)]
+pub(in crate::serve) struct Turn(Arc<OnceLock<Option<UnderWay>>>);
+
+/// The body of a call, whose end is kept back until it is the call's turn.
+struct Until<B> {
+    body: B,
+    pressure: Arc<Pressure>,
+    turn: Turn,
+    waits: Option<Waits>,
+}
+
+type Waits = Pin<Box<dyn Future<Output = Option<UnderWay>> + Send>>;
+
+impl Turn {
+    pub(in crate::serve) fn is_refused(&self) -> bool {
+        matches!(self.0.get(), Some(None))
+    }
+
+    /// The same body; whoever reads it to its end waits for this turn.
+    pub(in crate::serve) fn after<B>(
+        &self,
+        body: B,
+        pressure: Arc<Pressure>,
+    ) -> impl Body<Data = Bytes, Error = BoxError> + Send + 'static
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+    {
+        Until { body, pressure, turn: self.clone(), waits: None }
+    }
+}
+
+impl<B> Until<B> {
+    /// Whether it is let in.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        if self.turn.0.get().is_none() {
+            let at_once = if self.waits.is_none() { self.pressure.try_enter() } else { None };
+            let place = if at_once.is_some() {
+                at_once
+            } else {
+                let enter = || Box::pin(Arc::clone(&self.pressure).enter()) as Waits;
+                ready!(self.waits.get_or_insert_with(enter).as_mut().poll(context))
+            };
+            self.turn.0.set(place).ok();
+        }
+        Poll::Ready(!self.turn.is_refused())
+    }
+}
+
+impl<B> Body for Until<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.waits.is_none()
+            && let Some(frame) = ready!(Pin::new(&mut self.body).poll_frame(context))
+        {
+            return Poll::Ready(Some(frame.map_err(Into::into)));
+        }
+        let refused = || Err("it was not its turn in time".into());
+        self.poll_turn(context).map(|is_in| (!is_in).then(refused))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+
+    use super::super::{FEW, MAY_WAIT};
+    use super::*;
+
+    fn crowded() -> (Arc<Pressure>, Vec<Option<UnderWay>>) {
+        let pressure = Arc::new(Pressure::default());
+        pressure.limit(FEW);
+        let under_way = (0..FEW).map(|_| pressure.try_enter()).collect();
+        (pressure, under_way)
+    }
+
+    #[tokio::test]
+    async fn a_body_that_drips_takes_no_place() {
+        let pressure = Arc::new(Pressure::default());
+        let (drip, drips) = tokio::sync::mpsc::unbounded_channel();
+        let frames = futures_util::stream::unfold(drips, |mut drips| async {
+            let bytes: Bytes = drips.recv().await?;
+            Some((Ok::<_, BoxError>(Frame::data(bytes)), drips))
+        });
+        let turn = Turn::default();
+        let body = turn.after(Box::pin(StreamBody::new(frames)), Arc::clone(&pressure));
+        let mut read = Box::pin(body.collect());
+        drip.send(Bytes::from_static(b"a")).unwrap();
+        assert!(read.as_mut().now_or_never().is_none());
+        assert_eq!(pressure.under_way(), 0);
+        drip.send(Bytes::from_static(b"b")).unwrap();
+        drop(drip);
+        let body = read.now_or_never().expect("all of it is there").unwrap();
+        assert_eq!(body.to_bytes(), "ab");
+        assert_eq!(pressure.under_way(), 1);
+        drop(turn);
+        assert_eq!(pressure.under_way(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_body_waits_for_a_place() {
+        let (pressure, mut under_way) = crowded();
+        let turn = Turn::default();
+        let body = turn.after(Full::new(Bytes::from_static(b"a")), pressure);
+        let mut read = Box::pin(body.collect());
+        assert!(read.as_mut().now_or_never().is_none());
+        under_way.pop();
+        assert_eq!(read.now_or_never().unwrap().unwrap().to_bytes(), "a");
+        assert!(!turn.is_refused());
+    }
+
+    #[tokio::test]
+    async fn one_that_is_refused_has_no_end() {
+        let (pressure, _under_way) = crowded();
+        pressure.waiting.store(MAY_WAIT, super::super::Relaxed);
+        let turn = Turn::default();
+        let body = turn.after(Full::new(Bytes::from_static(b"a")), pressure);
+        assert!(body.collect().now_or_never().unwrap().is_err());
+        assert!(turn.is_refused());
+    }
+}
