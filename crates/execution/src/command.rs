@@ -33,8 +33,10 @@ impl CommandLine {
             Part::Text(text) => Stretch::Text(text.into()),
             Part::Name(name) => Stretch::Value(name.into()),
         };
-        let taken_apart = |text: &Box<str>| parts(text, is_name).into_iter().map(stretch).collect();
-        let arguments = command.run.arguments.iter().map(taken_apart).collect();
+        let arguments = command.run.arguments.iter();
+        let arguments =
+            arguments.map(|text| parts(text, is_name).into_iter().map(stretch).collect());
+        let arguments = arguments.collect();
         Self { arguments, allow_dashes: command.allow_dashes }
     }
 

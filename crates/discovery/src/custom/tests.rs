@@ -99,9 +99,9 @@ fn placeholders_are_arguments_that_must_be_given() {
     assert_eq!(shown, expected);
     let hints: Vec<_> = declared
         .iter()
-        .map(|one| one.manifest.extra.get("annotations").map(ToString::to_string))
+        .map(|one| one.manifest.extra.get("annotations").map(RawJson::as_str))
         .collect();
-    assert_eq!(hints[0].as_deref(), Some(r#"{"readOnlyHint":true}"#));
+    assert_eq!(hints[0], Some(r#"{"readOnlyHint":true}"#));
     assert_eq!(hints[1], None);
 }
 
