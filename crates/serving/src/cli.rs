@@ -518,9 +518,12 @@ pub(crate) struct Serve {
     /// Let callers without a credential in, wherever they are
     #[arg(long)]
     pub(crate) allow_anonymous: bool,
-    /// Start the MCP servers that are programs, and let admins register such
+    /// Start the MCP servers and the tools that are programs, and let admins register such
     #[arg(long)]
     pub(crate) allow_stdio: bool,
+    /// Let the files below this folder be resources; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resource_folder: Vec<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -534,9 +537,12 @@ pub(crate) struct Stdio {
     /// Whether tools are listed, searched, or searched if the list is long
     #[arg(long, value_enum, default_value = "list")]
     pub(crate) mode: sight::Mode,
-    /// Start the MCP servers that are programs
+    /// Start the MCP servers and the tools that are programs
     #[arg(long)]
     pub(crate) allow_stdio: bool,
+    /// Let the files below this folder be resources; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resource_folder: Vec<PathBuf>,
     /// A file with the key
     #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
     pub(crate) sealing_key_file: Option<PathBuf>,

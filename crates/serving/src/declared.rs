@@ -109,6 +109,7 @@ impl Declared {
         for Entry { field, id, rest: profile, .. } in self.sources.iter().flatten() {
             let wrong = sources::problems(profile).into_iter();
             let wrong = wrong.chain(sources::workflow_problems(id, profile));
+            let wrong = wrong.chain(sources::custom_problems(id, profile));
             mistakes.extend(wrong.map(|error| Mistake::from(error).under(field)));
         }
     }

@@ -61,6 +61,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     let otlp = otlp::read(arguments.otlp_endpoint.as_ref(), config::variable)?;
     let tls = tls(arguments)?;
+    let resource_folders = config::resource_folders(&arguments.resource_folder)?;
     // Before anything is opened: a port that is taken leaves nothing behind.
     let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone());
     let (listener, listen) =
@@ -118,6 +119,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         cache,
         secrets,
         programs: config.programs(arguments.allow_stdio, keys),
+        resource_folders,
         registry: Registry::new(),
         recorder: recorder.clone(),
         learns: settings.search.learns,

@@ -6,6 +6,7 @@ mod builtin;
 mod calls;
 mod config;
 mod credentials;
+mod custom;
 mod documents;
 mod drain;
 mod executions;

@@ -93,8 +93,10 @@ fn serve() {
           --drain-delay <SECONDS>    How long to go on after SIGTERM while `/health/ready` says no, so
                                      that balancers see it [default: 0]
           --allow-anonymous          Let callers without a credential in, wherever they are
-          --allow-stdio              Start the MCP servers that are programs, and let admins register
-                                     such
+          --allow-stdio              Start the MCP servers and the tools that are programs, and let
+                                     admins register such
+          --resource-folder <DIR>    Let the files below this folder be resources; may be given several
+                                     times
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
@@ -262,7 +264,10 @@ fn stdio() {
               [default: list]
 
           --allow-stdio
-              Start the MCP servers that are programs
+              Start the MCP servers and the tools that are programs
+
+          --resource-folder <DIR>
+              Let the files below this folder be resources; may be given several times
 
           --sealing-key-file <FILE>
               A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]

@@ -5,6 +5,7 @@ pub use crate::authenticate::{
     Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
 };
 pub use crate::crib::{Options, Toolcrib};
+pub use crate::custom::{InvalidCustom, read_custom};
 pub use crate::explain::{
     Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
     ToolExplanation, explain,
@@ -49,6 +50,7 @@ pub use catalog::{
 pub use catalog::{group, key, label, policy, source, tool};
 /// Why a document gave no tools.
 pub use discovery::DiscoveryError;
+pub use discovery::custom::CustomProblem;
 pub use embedding::{InvalidModel, SentenceModel};
 /// What APIs are shown: what their operations ask for by name, and one credential for all of them.
 pub use execution::{Credentials, Own};

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::{Execution, SourceId, shown_description, shown_text};
+use model::{SourceId, shown_description, shown_text};
 
 use super::{Document, Field, SearchIndex};
 use crate::snapshot::Snapshot;
@@ -106,12 +106,9 @@ fn document(snapshot: &Snapshot, entry: &CataloguedTool) -> Document {
     document.text(Field::Description, &shown_description(tool.description()));
     manifest.tags.iter().for_each(|tag| document.keyword(&shown_text(tag)));
     tool.labels.iter().for_each(|label| document.keyword(label.as_str()));
-    match &manifest.execution {
-        Execution::McpResource { uri: address }
-        | Execution::McpTemplate { uri_template: address } => {
-            document.text(Field::Keyword, &shown_text(address));
-        }
-        _ => {}
+    let execution = &manifest.execution;
+    if let Some(address) = execution.resource_uri().or_else(|| execution.resource_template()) {
+        document.text(Field::Keyword, &shown_text(address));
     }
     if let Some(schema) = &entry.input_schema {
         document.arguments(&schema.root());

@@ -19,6 +19,14 @@ const SECRETS: [&str; 4] =
 /// What of a source is a path.
 const PATHS: [&str; 2] = ["/settings/specification/file", "/settings/command/directory"];
 
+/// The same of each element of a list that an admin wrote down.
+const SECRETS_WRITTEN: [(&str, &str); 1] = [("/settings/tools", "/command/environment")];
+const PATHS_WRITTEN: [(&str, &str); 3] = [
+    ("/settings/tools", "/command/directory"),
+    ("/settings/resources", "/file"),
+    ("/settings/resource_templates", "/file"),
+];
+
 /// Makes every relative path absolute, and adds the files that were read to the others.
 pub(super) fn settle(
     value: &mut Value,
@@ -38,6 +46,8 @@ pub(super) fn settle(
         for pointer in PATHS {
             source.pointer_mut(pointer).into_iter().for_each(|value| path(value, &folder));
         }
+        each(source, &SECRETS_WRITTEN, |value| secrets(value, &folder));
+        each(source, &PATHS_WRITTEN, |value| path(value, &folder));
         let field = member(&element("sources", number), "settings.documents");
         let documents = source.pointer_mut("/settings/documents").and_then(Value::as_array_mut);
         for (number, document) in documents.into_iter().flatten().enumerate() {
@@ -70,7 +80,19 @@ pub(super) fn secrets_of(source: &Value) -> Vec<&str> {
     for pointer in SECRETS {
         source.pointer(pointer).into_iter().for_each(|value| references(value, &mut found));
     }
+    for (list, pointer) in SECRETS_WRITTEN {
+        let elements = source.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        let values = elements.filter_map(|element| element.pointer(pointer));
+        values.for_each(|value| references(value, &mut found));
+    }
     found
+}
+
+fn each(source: &mut Value, places: &[(&str, &str)], mut settle: impl FnMut(&mut Value)) {
+    for (list, pointer) in places {
+        let elements = source.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        elements.filter_map(|element| element.pointer_mut(pointer)).for_each(&mut settle);
+    }
 }
 
 fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {

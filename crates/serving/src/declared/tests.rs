@@ -154,6 +154,34 @@ limts: {}
 }
 
 #[test]
+fn what_an_admin_writes_down_is_checked_as_a_whole() {
+    let text = "\
+sources:
+  - id: desk
+    name: Desk
+    settings:
+      kind: custom
+      tools:
+        - {name: hello, answer: {text: Hi}}
+        - name: hello
+          answer: {text: Again}
+        - name: look
+          request: {url: 'https://a.example/{{id}}'}
+          input_schema: {type: object, properties: {it: {type: string}}}
+      prompts:
+        - {name: greet, template: 'Hello'}
+        - {name: greet, template: 'Hello'}
+";
+    insta::assert_snapshot!(wrong(text), @"");
+    let text = "sources: [{id: d, name: D, settings: {kind: custom, resources: \
+        [{uri: 'a:b', name: b, file: docs/b.md}]}}]";
+    let declared = read(text).unwrap();
+    let written = serde_json::to_value(&declared.sources.as_ref().unwrap()[0].rest).unwrap();
+    let folder = declared.document.path().parent().unwrap().display().to_string();
+    assert_eq!(written["settings"]["resources"][0]["file"], format!("{folder}/docs/b.md"));
+}
+
+#[test]
 fn what_only_a_type_or_a_rule_knows_has_its_line_too() {
     let text = "\
 sources:
