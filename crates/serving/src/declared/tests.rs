@@ -172,7 +172,12 @@ sources:
         - {name: greet, template: 'Hello'}
         - {name: greet, template: 'Hello'}
 ";
-    insta::assert_snapshot!(wrong(text), @"");
+    insta::assert_snapshot!(wrong(text), @"
+    the configuration cannot be used
+    crib.yaml:8:11: `sources[0].settings.tools[1].name`: Tool with name 'hello' already exists
+    crib.yaml:11:21: `sources[0].settings.tools[2].request.url`: has `{{id}}`, which is no property of `input_schema`
+    crib.yaml:15:12: `sources[0].settings.prompts[1].name`: Prompt with name 'greet' already exists
+    ");
     let text = "sources: [{id: d, name: D, settings: {kind: custom, resources: \
         [{uri: 'a:b', name: b, file: docs/b.md}]}}]";
     let declared = read(text).unwrap();
@@ -226,8 +231,10 @@ sources:
 
 #[test]
 fn what_is_no_yaml_and_no_toml_has_its_line() {
-    assert!(wrong("").contains("the document is empty"));
-    assert!(wrong("# nothing\n").contains("is to be a mapping"));
+    for nothing in ["", "# nothing\n"] {
+        assert!(wrong(nothing).contains("the document is empty"), "{nothing}");
+    }
+    assert!(wrong("- a\n").contains("is to be a mapping"));
     insta::assert_snapshot!(wrong("a: 1\nb: [\n"), @r#"
     the configuration cannot be used
     crib.yaml:3:1: the document is not YAML: while parsing a node, did not find expected node content at line 3 column 1
