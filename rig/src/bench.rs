@@ -9,6 +9,7 @@ pub(crate) mod openapi;
 pub(crate) mod opened;
 mod overload;
 mod peers;
+mod plan;
 mod record;
 mod report;
 mod search;
@@ -22,7 +23,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, library, openapi, overload, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, library, openapi, overload, plan, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -35,13 +36,14 @@ pub(crate) struct Orders {
     store: Option<String>,
 }
 
-const ALL: [&str; 9] = [
+const ALL: [&str; 10] = [
     "access",
     "doors",
     "journal",
     "library",
     "openapi",
     "overload",
+    "plan",
     "record",
     "search",
     "upstreams",
@@ -100,6 +102,7 @@ async fn measure(
             return Ok(folder.is_some());
         }
         "overload" => overload::run(report, orders).await?,
+        "plan" => plan::run(report, orders).await?,
         "record" => record::run(report, orders).await?,
         "search" => search::run(report, orders)?,
         _ => upstreams::run(report, orders).await?,

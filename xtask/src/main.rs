@@ -14,6 +14,7 @@ mod checks;
 mod clients;
 mod conformance;
 mod failure;
+mod fuzz;
 mod installed;
 mod packaging;
 mod postgres;
@@ -50,8 +51,8 @@ Commands:
         Exit code 1 if they differ; then --seed S --worlds 1 repeats the world.
   bench [NAME…] [DIR] [OPTION…]
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `doors`, `journal`, which
-        has a PostgreSQL of its own, `library`, `openapi`, `overload`, `record`, `search` or `upstreams`; without one,
-        all. DIR has the specifications that `openapi` measures; without it, `openapi` makes two of its own and writes
+        has a PostgreSQL of its own, `library`, `openapi`, `overload`, `plan`, `record`, `search` or `upstreams`;
+        without one, all. DIR has the specifications that `openapi` measures; without it, `openapi` makes two of its own and writes
         nothing.
   book
         Builds the documentation as a book into target/book. Exit code 1 if a link leads nowhere.
@@ -86,6 +87,9 @@ Commands:
   fixture [--port PORT]
         Serves tools, prompts and resources of its own on 127.0.0.1 and prints where, for suites that try a
         server of MCP. Ends at Ctrl-C, or when a pipe that is its standard input ends.
+  fuzz TARGET [--seconds N]
+        Makes up input for N seconds (60 unless given) and watches which code it reaches. TARGET is `search`. Needs a C++
+        compiler. Exit code other than 0 if something panics or takes too long; the input is in `target/fuzz/found`.
   package
         Builds target/dist/toolcrib, the program as it is given to others, and says how large it is.
   servers [--try [--only NAME]]
@@ -126,6 +130,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         | "wycheproof" => rig::run(command, rest),
         "book" => book::run(),
         "clients" => clients::run(rest),
+        "fuzz" => fuzz::run(rest),
         "conformance" => conformance::run(rest),
         "package" => packaging::run(),
         "servers" => servers::run(rest),

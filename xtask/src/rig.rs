@@ -10,6 +10,11 @@ use crate::{program, setup};
 /// `rig` has our stdout to itself, and its exit code is ours.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure> {
     setup::make_sure_of_system_programs()?;
+    if is_of_the_program(name, arguments) {
+        let program =
+            ["build", "--quiet", "--release", "--package", "toolcrib-serving", "--bin", "toolcrib"];
+        program::run(&mut program::cargo(&program))?;
+    }
     let mut rig = command(&[name]);
     rig.args(arguments);
     if !needs_postgres(name, arguments) {
@@ -46,6 +51,12 @@ fn command(arguments: &[&str]) -> Command {
     rig
 }
 
+/// Whether `toolcrib` itself is measured, and must lie beside `rig`.
+fn is_of_the_program(name: &str, arguments: &[String]) -> bool {
+    let is_named = arguments.iter().any(|argument| !argument.starts_with('-'));
+    name == "bench" && (!is_named || arguments.iter().any(|argument| argument == "plan"))
+}
+
 fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     match name {
@@ -57,6 +68,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
                 "library",
                 "openapi",
                 "overload",
+                "plan",
                 "record",
                 "search",
                 "upstreams",
@@ -95,6 +107,7 @@ mod tests {
         assert!(!needs("bench doors --part speed"));
         assert!(!needs("bench upstreams --part hostile"));
         assert!(!needs("bench record overload"));
+        assert!(!needs("bench plan"));
         assert!(!needs("bench openapi folder --quick"));
         assert!(needs("crash --kills 200 --store postgres"));
         assert!(needs("crash --store=postgres"));

@@ -1,9 +1,10 @@
 //! The algorithms of signatures that we know (RFC 7518, section 3.1, and RFC 8037). `none` is not among them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a token is signed, by its registered name. Names are compared exactly: `rs256` is nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Algorithm {
     /// RSA PKCS#1 v1.5 with SHA-256.
     RS256,

@@ -1,6 +1,7 @@
 //! An issuer: whose tokens are taken, and what they must say.
 
 use jiff::SignedDuration;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Algorithm;
@@ -16,7 +17,7 @@ pub struct Issuer {
 }
 
 /// How an access token is told from others that the same issuer signs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenType {
     /// The header's `typ` says `at+jwt` (RFC 9068, section 4).

@@ -4,6 +4,8 @@
 //! carries no data, so start, second node and lost signals are one code path. A command returns when the snapshot shows
 //! what it did.
 
+mod together;
+
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +28,8 @@ use crate::journal::{
 };
 use crate::refusal::Refusal;
 use crate::snapshot::Snapshot;
+
+pub use self::together::{RefusedAt, Supposed};
 
 /// How often a command is decided again when somebody else was faster.
 const ATTEMPTS: usize = 10;
@@ -338,17 +342,10 @@ impl Catalog {
         snapshot: &Snapshot,
         commands: &[Command],
     ) -> Result<Snapshot, CommandError> {
-        let mut fold = Fold::from(snapshot.clone());
-        for command in commands {
-            let decision = command.decide(fold.snapshot())?;
-            fold.suppose(&decision);
-            // Groups and policies are there at once; tools only after this.
-            if fold.has_touched_tools() {
-                fold.settle(&*self.shared.journal, &self.shared.recent).await?;
-            }
+        match self.suppose(snapshot, commands).await {
+            Ok(supposed) => Ok(supposed.snapshot),
+            Err(refused) => Err(refused.error),
         }
-        fold.settle(&*self.shared.journal, &self.shared.recent).await?;
-        Ok(fold.snapshot().clone())
     }
 
     /// Everything that was known at an earlier moment.

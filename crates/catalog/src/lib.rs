@@ -34,7 +34,9 @@ mod tool_table;
 mod transfer;
 mod verify;
 
-pub use catalog::{Appends, Catalog, CommandError, Executed, Moment, snapshot_at};
+pub use catalog::{
+    Appends, Catalog, CommandError, Executed, Moment, RefusedAt, Supposed, snapshot_at,
+};
 pub use command::Command;
 pub use names::{NAME_LIMIT, is_portable, portable_name};
 pub use refusal::Refusal;

@@ -5,9 +5,11 @@
 //! than common ones, and a quarter more where the whole name was said. What is found, in which order and with which score,
 //! is the same as if no other tools existed than those that are searched.
 
+mod additions;
 mod document;
 mod families;
 mod follow;
+mod gather;
 mod index;
 mod lexicon;
 mod meaning;

@@ -11,6 +11,8 @@ mod oracle;
 mod properties;
 #[path = "catalog/rules.rs"]
 mod rules;
+#[path = "catalog/together.rs"]
+mod together;
 #[path = "catalog/wishes.rs"]
 mod wishes;
 #[path = "journal/world.rs"]

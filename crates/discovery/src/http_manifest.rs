@@ -4,7 +4,7 @@
 //! entry becomes template code or leads away from the source's own url. A member of `null` is a member left out: that is
 //! how many servers write "none".
 
-mod request;
+pub(crate) mod request;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,5 +1,6 @@
 //! Discovery: source → inventory. Asking changes nothing; what cannot be used is a warning, never a silent loss.
 
+pub mod custom;
 mod document;
 mod fetch;
 pub mod http_manifest;

@@ -22,6 +22,7 @@ use url::Url;
 
 use self::documents::{Dangling, Documents, Place, reference};
 use self::name::Wish;
+pub(crate) use self::operation::annotations;
 use self::operation::{Converter, Operation};
 pub use self::read::{Address, Specification};
 use self::schema::{DefinitionNames, Direction, Schemas};

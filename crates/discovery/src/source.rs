@@ -24,7 +24,7 @@ pub async fn discover(
         Settings::Mcp { .. } => {
             Err(DiscoveryError::NeedsConnection { kind: profile.settings.kind() })
         }
-        Settings::Workflow { .. } | Settings::Builtin {} | Settings::Custom {} => {
+        Settings::Workflow { .. } | Settings::Builtin {} | Settings::Custom(_) => {
             Err(DiscoveryError::NothingToFetch { kind: profile.settings.kind() })
         }
     }

@@ -4,6 +4,7 @@
 //! last counts in JSON; YAML forbids them, and so do we.
 
 mod node;
+mod places;
 mod yaml;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use serde_json::Value;
 
 pub use self::node::{Node, Object};
+pub use self::places::{Places, element, member};
 
 /// The longest document that is read, in bytes.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
@@ -55,6 +57,29 @@ pub enum TextError {
         "the list or mapping in brackets around {at} is too long: write it without brackets, or the whole document as JSON"
     )]
     FlowTooLong { at: Place },
+}
+
+impl TextError {
+    /// Where in the document it is, if that can be told.
+    pub fn place(&self) -> Option<Place> {
+        match self {
+            Self::TooLong { .. }
+            | Self::TooManyValues
+            | Self::Utf16
+            | Self::NotUtf8 { .. }
+            | Self::Empty
+            | Self::NotJson { .. } => None,
+            Self::NotYaml { at, .. }
+            | Self::SecondDocument { at }
+            | Self::DuplicateKey { at, .. }
+            | Self::KeyIsNoText { at }
+            | Self::NotMergeable { at }
+            | Self::EndlessAlias { at }
+            | Self::TooManyCopies { at }
+            | Self::TooDeep { at }
+            | Self::FlowTooLong { at } => Some(*at),
+        }
+    }
 }
 
 /// A place in a document; both numbers start at 1.

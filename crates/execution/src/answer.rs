@@ -19,7 +19,7 @@ use url::Url;
 use crate::{Credentials, Mask, without_credentials};
 use body::Body;
 pub use of_server::outcome_of_server;
-pub(crate) use plain::text as plain_text;
+pub use plain::text as plain_text;
 pub use plain::{is_hidden, plain_json};
 pub use tool_result::tool_result;
 
@@ -71,6 +71,17 @@ pub fn outcome_of_tool_result(asked: Asked<'_>, answer: &Answer<'_>) -> Outcome 
     finished(asked, answer.status, read)
 }
 
+/// The outcome of a request for a document: JSON too is the text that came.
+pub fn outcome_of_document(asked: Asked<'_>, answer: &Answer<'_>) -> Outcome {
+    let read = match answer.status {
+        200..=299 => {
+            Ok(content(&asked, answer, Body::of_document(answer.content_type, answer.body)))
+        }
+        _ => read(&asked, answer),
+    };
+    finished(asked, answer.status, read)
+}
+
 /// What an answer says.
 #[derive(Debug, Default)]
 struct Read {
@@ -87,8 +98,12 @@ fn read(asked: &Asked<'_>, answer: &Answer<'_>) -> Result<Read, Failure> {
 }
 
 fn success(asked: &Asked<'_>, answer: &Answer<'_>) -> Read {
+    content(asked, answer, Body::read(answer.content_type, answer.body))
+}
+
+fn content(asked: &Asked<'_>, answer: &Answer<'_>, body: Body) -> Read {
     let mask = Mask::of(asked.credentials.values());
-    let content = match Body::read(answer.content_type, answer.body) {
+    let content = match body {
         Body::Json(mut result) => {
             if mask.may_be_in_json(answer.body) {
                 mask.json(&mut result);

@@ -137,6 +137,21 @@ impl Arguments {
     }
 }
 
+/// Why a schema cannot be one of arguments or results, if it cannot. One of an upstream is taken as it is; one that an
+/// admin writes is to be right.
+pub fn schema_problem(schema: &Value) -> Option<String> {
+    let built = jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .offline()
+        .should_validate_formats(false)
+        .with_pattern_options(patterns::options())
+        .build(schema);
+    let error = built.err()?;
+    let at = error.instance_path().as_str();
+    let at = if at.is_empty() { String::new() } else { format!("at `{at}`: ") };
+    Some(format!("is no JSON Schema 2020-12: {at}{error}").chars().take(SHOWN).collect())
+}
+
 /// How large a schema of somebody's own may be, in values, and how long all its patterns, in bytes.
 const SCHEMA: u64 = 5_000;
 const PATTERNS: usize = 1_000;

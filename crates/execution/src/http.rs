@@ -11,7 +11,7 @@ pub use failure::code_of;
 
 use std::time::Instant;
 
-use model::{ErrorCode, Execution, Failure, Manifest, SchemaRef, ToolId};
+use model::{ErrorCode, Execution, Failure, HttpRequest, Manifest, SchemaRef, ToolId};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
 
@@ -19,8 +19,8 @@ use crate::async_poll::{Follow, retry_after};
 use crate::template::is_header_text;
 use crate::{
     Answer, Arguments, Asked, Begun, CredentialError, Credentials, Given, Others, Problem, Reply,
-    Request, RequestTemplate, Security, TemplateError, outcome, outcome_of_tool_result,
-    without_credentials,
+    Request, RequestTemplate, Security, TemplateError, outcome, outcome_of_document,
+    outcome_of_tool_result, without_credentials,
 };
 
 /// How many headers are added on the way out, about.
@@ -44,6 +44,8 @@ pub enum Answers {
     Api,
     /// Perhaps in the shape of an MCP tool result.
     ToolResult,
+    /// With a document, which is content as it is.
+    Document,
 }
 
 /// Why a tool cannot be called at all.
@@ -73,15 +75,28 @@ impl HttpTool {
             Execution::AsyncPoll { request, polling } => (request, Some(polling)),
             _ => return Err(HttpToolError::NotHttp),
         };
-        let template = RequestTemplate::compile(&manifest.method, request)?;
+        let mut tool = Self::of_request(id, (&manifest.method, request), input_schema, answers)?;
+        tool.security = Security::parse(manifest.security.as_ref())?;
+        if let Some(polling) = polling {
+            tool.follow = Some(Box::new(Follow::compile(&manifest.method, polling)?));
+            // What is said of work that goes on is no result yet.
+            tool.answers = Answers::Api;
+        }
+        Ok(tool)
+    }
+
+    /// Takes a method and its request alone.
+    pub fn of_request(
+        id: ToolId,
+        (method, request): (&str, &HttpRequest),
+        input_schema: &Value,
+        answers: Answers,
+    ) -> Result<Self, HttpToolError> {
+        let template = RequestTemplate::compile(method, request)?;
         let others = if template.takes_rest() { Others::Sent } else { Others::Refused };
         let arguments = Arguments::compile(input_schema, others);
-        let security = Security::parse(manifest.security.as_ref())?;
-        let follow = polling.map(|polling| Follow::compile(&manifest.method, polling));
-        let follow = follow.transpose()?.map(Box::new);
-        // What is said of work that goes on is no result yet.
-        let answers = if follow.is_some() { Answers::Api } else { answers };
-        Ok(Self { id, arguments, template, security, answers, follow })
+        let security = Security::parse(None)?;
+        Ok(Self { id, arguments, template, security, answers, follow: None })
     }
 
     /// About how much memory it takes, against that of a small one.
@@ -173,6 +188,7 @@ impl HttpTool {
         let mut outcome = match self.answers {
             Answers::Api => outcome(asked, &read),
             Answers::ToolResult => outcome_of_tool_result(asked, &read),
+            Answers::Document => outcome_of_document(asked, &read),
         };
         let wished = again::retry_after(&answer);
         if let Some(failure) = &mut outcome.error {

@@ -17,6 +17,7 @@
 mod answer;
 mod arguments;
 mod async_poll;
+mod command;
 mod credentials;
 mod http;
 mod projection;
@@ -24,11 +25,12 @@ mod request;
 mod template;
 
 pub use answer::{
-    Answer, Asked, is_hidden, outcome, outcome_of_server, outcome_of_tool_result, plain_json,
-    tool_result,
+    Answer, Asked, is_hidden, outcome, outcome_of_document, outcome_of_server,
+    outcome_of_tool_result, plain_json, plain_text, tool_result,
 };
-pub use arguments::{Arguments, Others, Problem, distance, misfits};
+pub use arguments::{Arguments, Others, Problem, distance, misfits, schema_problem};
 pub use async_poll::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply};
+pub use command::CommandLine;
 pub use credentials::{
     CredentialError, Credentials, Given, Mask, Own, Security, without_credentials,
 };

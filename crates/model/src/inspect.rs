@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::place::{Place, Pointer, Within, each_text};
-use crate::{Digest, Document, Execution, Finding, Manifest, Schema, SchemaRef, Severity};
+use crate::{Digest, Document, Finding, Manifest, Schema, SchemaRef, Severity};
 
 pub use shown::{DESCRIPTION_LIMIT, is_seen, plain_line, show_json, shown_description, shown_text};
 
@@ -50,18 +50,11 @@ impl Inspector {
         for (number, tag) in manifest.tags.iter().enumerate() {
             see(&format!("/tags/{number}"), Place::Text, tag);
         }
-        match &manifest.execution {
-            Execution::McpResource { uri } => see("/execution/uri", Place::Fixed, uri),
-            Execution::McpTemplate { uri_template } => {
-                see("/execution/uri_template", Place::Fixed, uri_template);
-            }
-            Execution::SyncHttp(_)
-            | Execution::AsyncPoll { .. }
-            | Execution::McpCall
-            | Execution::McpPrompt
-            | Execution::Builtin
-            | Execution::Workflow { .. }
-            | Execution::Custom => {}
+        if let Some(uri) = manifest.execution.resource_uri() {
+            see("/execution/uri", Place::Fixed, uri);
+        }
+        if let Some(uri_template) = manifest.execution.resource_template() {
+            see("/execution/uri_template", Place::Fixed, uri_template);
         }
         let extra = manifest.extra.iter();
         let extra = extra.map(|(name, value)| (name.to_string(), value.to_value())).collect();

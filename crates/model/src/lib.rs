@@ -4,6 +4,7 @@
 mod agent;
 mod call;
 mod claims;
+mod custom;
 mod digest;
 mod finding;
 mod group;
@@ -19,6 +20,7 @@ mod matcher;
 mod name;
 mod openapi;
 mod pattern;
+pub mod placeholder;
 mod policy;
 mod raw_json;
 mod schema;
@@ -32,6 +34,11 @@ mod trace;
 pub use agent::{Actor, Agent};
 pub use call::{Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult};
 pub use claims::{ClaimPath, Claims, InvalidClaimPath};
+pub use custom::{
+    CommandOutput, CustomBody, CustomCommand, CustomHolds, CustomMessage, CustomPrompt,
+    CustomRequest, CustomResource, CustomResourceTemplate, CustomSettings, CustomTool, CustomWork,
+    FixedAnswer, MessageRole, PromptArgument,
+};
 pub use digest::{Digest, InvalidDigest};
 pub use finding::{Finding, Severity};
 pub use group::{Exclusion, GroupProfile, NewGroup, SelectorMode};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Digest, Primitive, RawJson, Schema, SchemaRef};
+use crate::{CustomWork, Digest, Primitive, RawJson, Schema, SchemaRef};
 
 /// What a tool is and how it is executed. With [`Schema`]s it is whole; with [`SchemaRef`]s it is what events hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,8 +82,12 @@ pub enum Execution {
         #[serde(default)]
         document: Box<str>,
     },
-    /// A handler in code, a fixed answer or a command from the configuration.
-    Custom,
+    /// What an admin wrote down: a fixed answer, a command, a prompt, a resource.
+    Custom {
+        /// Which of them. Nothing is what this version does not know.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        does: Option<Box<CustomWork>>,
+    },
 }
 
 impl Execution {
@@ -92,12 +96,39 @@ impl Execution {
         match self {
             Self::McpPrompt => Primitive::Prompt,
             Self::McpResource { .. } | Self::McpTemplate { .. } => Primitive::Resource,
+            Self::Custom { does } => does.as_ref().map_or(Primitive::Tool, |work| work.primitive()),
             Self::SyncHttp(_)
             | Self::AsyncPoll { .. }
             | Self::McpCall
             | Self::Builtin
-            | Self::Workflow { .. }
-            | Self::Custom => Primitive::Tool,
+            | Self::Workflow { .. } => Primitive::Tool,
+        }
+    }
+
+    /// What is done for something that an admin wrote down.
+    pub fn work(&self) -> Option<&CustomWork> {
+        match self {
+            Self::Custom { does } => does.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The address of a resource.
+    pub fn resource_uri(&self) -> Option<&str> {
+        match (self, self.work()) {
+            (Self::McpResource { uri }, _) | (_, Some(CustomWork::Resource { uri, .. })) => {
+                Some(uri)
+            }
+            _ => None,
+        }
+    }
+
+    /// What the addresses of several resources are like.
+    pub fn resource_template(&self) -> Option<&str> {
+        match (self, self.work()) {
+            (Self::McpTemplate { uri_template }, _)
+            | (_, Some(CustomWork::Template { uri_template, .. })) => Some(uri_template),
+            _ => None,
         }
     }
 
@@ -112,7 +143,7 @@ impl Execution {
             Self::McpTemplate { .. } => "mcp_template",
             Self::Builtin => "builtin",
             Self::Workflow { .. } => "workflow",
-            Self::Custom => "custom",
+            Self::Custom { .. } => "custom",
         }
     }
 }

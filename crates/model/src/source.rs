@@ -16,7 +16,7 @@ pub use self::auth::{
     is_scope,
 };
 pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
-use crate::{Name, OpenapiSettings, SourceId, SourceLimits};
+use crate::{CustomSettings, Name, OpenapiSettings, SourceId, SourceLimits};
 
 /// A source to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub enum Kind {
     Workflow,
     /// Tools that ship with toolcrib.
     Builtin,
-    /// Tools from the configuration or from code.
+    /// Tools, prompts and resources that an admin writes down.
     Custom,
 }
 
@@ -165,8 +165,8 @@ pub enum Settings {
     },
     /// Tools that ship with toolcrib.
     Builtin {},
-    /// Tools from the configuration or from code.
-    Custom {},
+    /// Tools, prompts and resources that an admin writes down.
+    Custom(CustomSettings),
 }
 
 impl Settings {
@@ -178,7 +178,7 @@ impl Settings {
             Self::HttpManifest {} => Kind::HttpManifest,
             Self::Workflow { .. } => Kind::Workflow,
             Self::Builtin {} => Kind::Builtin,
-            Self::Custom {} => Kind::Custom,
+            Self::Custom(_) => Kind::Custom,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! handler parses, gives one command and shows what has become of it.
 
 pub(crate) mod access;
+pub(crate) mod configuration;
 pub(crate) mod executions;
 pub(crate) mod groups;
 pub(crate) mod issuers;

@@ -1,7 +1,7 @@
 //! What every handler can reach: the crib, and what the table of routes says.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -18,6 +18,7 @@ use crate::protected_resource::ProtectedResource;
 use crate::router::Published;
 use crate::schemas::Schemas;
 use crate::seats::{Seat, Seats};
+use crate::serve::follow::State;
 use crate::sight::Chosen;
 use crate::work::Work;
 
@@ -50,6 +51,8 @@ pub struct Shared {
     streams: Arc<Seats>,
     /// What is measured at the doors.
     pub(crate) doors: Doors,
+    /// The configuration file, if there is one.
+    pub(crate) followed: OnceLock<State>,
 }
 
 impl Deref for App {
@@ -85,6 +88,11 @@ impl Options {
 }
 
 impl App {
+    /// Tells of a configuration file; there is one at most.
+    pub(crate) fn follow(&self, state: State) {
+        drop(self.followed.set(state));
+    }
+
     pub(crate) fn new(
         crib: Toolcrib,
         options: Options,
@@ -107,6 +115,7 @@ impl App {
             health: Health::default(),
             streams: Seats::new(STREAMS, FOR_OTHERS),
             doors,
+            followed: OnceLock::new(),
         }))
     }
 

@@ -10,13 +10,15 @@ use model::{GroupId, SecretRef};
 use url::Url;
 
 use crate::config::Config;
+use crate::declared::{schema, written};
 use crate::failure::Failure;
 use crate::journal::show::At;
 use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
 use crate::sight;
 use crate::{
-    call, counter, discover, eval, explain, import, journal, record, secret, serve, stdio, workflow,
+    call, counter, discover, eval, explain, import, journal, out, plan, record, secret, serve,
+    stdio, workflow,
 };
 
 /// How a verb ended when it did not fail.
@@ -26,6 +28,8 @@ pub(crate) enum Ended {
     Fine,
     /// The verb did its work, and what it looked at is not well.
     ProblemsFound,
+    /// Nothing was changed, and something would be.
+    WouldChange,
 }
 
 /// One catalog for the tools of many sources; every agent gets exactly those it may use
@@ -38,6 +42,8 @@ Examples:
   toolcrib discover api.yaml              # the tools of an API, without a server
   toolcrib call api.yaml get_pet id=7     # call one of them
   toolcrib explain --claims token.json    # which tools an identity has, and why
+  toolcrib plan crib.yaml                 # what a configuration file would change, and for whom
+  toolcrib apply crib.yaml                # change it, all of it or nothing
   toolcrib journal show                   # what the catalog knows now
   toolcrib journal tail --follow          # watch it change
   toolcrib journal verify                 # check every event ever recorded
@@ -94,7 +100,8 @@ Examples:
   toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
   toolcrib serve --listen 0.0.0.0:8443 --tls-cert crib.pem --tls-key crib.key
 
-A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
+A configuration declares the catalog, which the server keeps to while it runs (see docs/config.md),
+and names issuers; their keys are found by OpenID Connect Discovery, or say where:
   issuers:
     - issuer: https://id.example.com/realms/acme
       audience: https://crib.example.com
@@ -167,6 +174,40 @@ Examples:
   toolcrib explain --claims token.json --tool get_pet
   toolcrib explain --claims token.json --tool pets:get_pet --at 2026-05-01T12:00:00Z")]
     Explain(Explain),
+    /// Say what a configuration file would change, and for whom
+    #[command(after_help = "\
+FILE is YAML, JSON or TOML; docs/config.md has an example, and `toolcrib config schema` what editors
+need. Nothing is changed; a server may be running. Compared are the tools of everybody with an API
+key, of `identities` in the file, and of --as. The exit code is 0 if all is as declared, 2 if
+something would change, and 1 if the plan failed.
+
+Examples:
+  toolcrib plan crib.yaml
+  toolcrib plan crib.yaml --prune --as '{\"role\":\"staff\"}'
+  toolcrib plan crib.yaml --json | jq -r '.changes[].id'")]
+    Plan(Plan),
+    /// Make the catalog as a configuration file declares it
+    #[command(after_help = "\
+Shows the plan, asks if there is somebody to ask, and stores all of it in one step or nothing. What
+the file does not name stays as it is; --prune removes it, in the sections that the file has. Makes
+the journal if it is not there. For a running server on a file: `toolcrib serve --config`.
+
+Examples:
+  toolcrib apply crib.yaml
+  toolcrib apply crib.yaml --prune --yes")]
+    Apply(Apply),
+    /// Write the catalog as a configuration file
+    #[command(after_help = "\
+What `toolcrib apply` reads: sources, labels, groups, policies, and what was said of tools. Secrets
+are named and not told. A server may be running.
+
+Examples:
+  toolcrib export > crib.yaml
+  toolcrib export --format toml > crib.toml")]
+    Export(ExportConfig),
+    /// Look at what configuration files are
+    #[command(subcommand)]
+    Config(ConfigVerb),
     /// List, add, change, refresh and remove sources of tools
     Source(things::Done<things::SourceVerb>),
     /// List tools, switch them, say something else of them, and review their changes
@@ -203,6 +244,56 @@ A workflow is a document of the CNCF Serverless Workflow DSL 1.0 whose steps cal
 of the DSL is supported is in docs/workflows.md. Nothing is called.")]
     #[command(subcommand)]
     Workflow(WorkflowVerb),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Print the JSON Schema of configuration files, for editors
+    #[command(after_help = "\
+Examples:
+  toolcrib config schema > crib.schema.json
+  # yaml-language-server: $schema=crib.schema.json    # as the first line of a file")]
+    Schema,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Plan {
+    /// The configuration, in YAML, JSON or TOML
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Remove what the file does not name, in the sections it has
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// Whose tools to compare too: claims as JSON, or a file with them
+    #[arg(long = "as", value_name = "CLAIMS")]
+    pub(crate) identities: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Apply {
+    /// The configuration, in YAML, JSON or TOML
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Remove what the file does not name, in the sections it has
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Whose tools to compare too: claims as JSON, or a file with them
+    #[arg(long = "as", value_name = "CLAIMS")]
+    pub(crate) identities: Vec<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportConfig {
+    /// In which format
+    #[arg(long, value_enum, default_value = "yaml")]
+    pub(crate) format: written::Format,
 }
 
 #[derive(Debug, Subcommand)]
@@ -272,7 +363,7 @@ pub(crate) struct EvalSearch {
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
     /// Search by what is meant too: an endpoint with `/v1/embeddings`
-    #[arg(long, value_name = "URL", requires = "model", conflicts_with = "cross_validate")]
+    #[arg(long, value_name = "URL", requires = "model")]
     pub(crate) embeddings: Option<Url>,
     /// Which of its models
     #[arg(long, value_name = "NAME", requires = "embeddings")]
@@ -280,7 +371,11 @@ pub(crate) struct EvalSearch {
     /// What it is shown: `env:NAME` or `file:PATH`
     #[arg(long, value_name = "REF", requires = "embeddings")]
     pub(crate) key: Option<SecretRef>,
-    /// Try other weights too, each chosen by four fifths of the queries and measured on the rest
+    /// Search by what is meant too: a folder with a sentence model, which is run here
+    #[arg(long, value_name = "DIR", conflicts_with = "embeddings")]
+    pub(crate) embeddings_folder: Option<PathBuf>,
+    /// Try other weights too, each chosen by four fifths of the queries and measured on the rest: those
+    /// of words, or with embeddings that of meaning
     #[arg(long)]
     pub(crate) cross_validate: bool,
     #[command(flatten)]
@@ -408,7 +503,7 @@ pub(crate) struct Serve {
     /// Where the server is for everybody else, such as `https://crib.example.com`
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<PublicUrl>,
-    /// Issuers whose tokens are taken, names and limits, in YAML or JSON
+    /// The catalog as it is to be, issuers, names and limits; applied again when it changes
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// A file with the key
@@ -423,9 +518,12 @@ pub(crate) struct Serve {
     /// Let callers without a credential in, wherever they are
     #[arg(long)]
     pub(crate) allow_anonymous: bool,
-    /// Start the MCP servers that are programs, and let admins register such
+    /// Start the MCP servers and the tools that are programs, and let admins register such
     #[arg(long)]
     pub(crate) allow_stdio: bool,
+    /// Let the files below this folder be resources; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resource_folder: Vec<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -439,9 +537,12 @@ pub(crate) struct Stdio {
     /// Whether tools are listed, searched, or searched if the list is long
     #[arg(long, value_enum, default_value = "list")]
     pub(crate) mode: sight::Mode,
-    /// Start the MCP servers that are programs
+    /// Start the MCP servers and the tools that are programs
     #[arg(long)]
     pub(crate) allow_stdio: bool,
+    /// Let the files below this folder be resources; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resource_folder: Vec<PathBuf>,
     /// A file with the key
     #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
     pub(crate) sealing_key_file: Option<PathBuf>,
@@ -566,6 +667,12 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Call(arguments) => call::call(&arguments.in_place()).await,
         Verb::Import(arguments) => import::import(&config, &arguments).await,
         Verb::Explain(arguments) => explain::explain(place, &arguments).await,
+        Verb::Plan(arguments) => plan::plan(place, &arguments).await,
+        Verb::Apply(arguments) => plan::apply::apply(place, &arguments).await,
+        Verb::Export(arguments) => written::export(place, &arguments).await,
+        Verb::Config(ConfigVerb::Schema) => {
+            out::print_json(&schema::for_editors()).map(|()| Ended::Fine)
+        }
         Verb::Source(done) => counter::source(&config, &done).await,
         Verb::Tool(done) => counter::tool(&config, &done).await,
         Verb::Group(done) => counter::group(&config, &done).await,

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::env::VarError;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use catalog::record::SqliteRecords;
 use secrecy::SecretString;
 use toolcrib::{JournalPlace, ProgramHost, SealingKey};
 use tracing_subscriber::EnvFilter;
+use upstream::files::Folders;
 use upstream::limits::LimitError;
 
 use crate::cli::Cli;
@@ -107,6 +108,16 @@ pub(crate) fn programs(is_open: bool) -> ProgramHost {
     let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
     let search_path = std::env::var_os("PATH");
     ProgramHost { is_open, search_path, bound_by: ourselves, hidden: Vec::new() }
+}
+
+/// The folders whose files may be resources.
+pub(crate) fn resource_folders(given: &[PathBuf]) -> Result<Folders, Failure> {
+    let mut folders = Folders::default();
+    for path in given {
+        let read = |source| Failure::Read { path: path.clone(), source };
+        folders.add(path).map_err(read)?;
+    }
+    Ok(folders)
 }
 
 /// Programs that we start are of the same user, and our memory and environment hold secrets.

@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
 use model::{
-    Discovered, Execution, Finding, Kind, Manifest, Primitive, RawJson, SchemaRef, Severity,
-    Warning, show_json, shown_description, shown_text,
+    Discovered, Finding, Kind, Manifest, Primitive, RawJson, SchemaRef, Severity, Warning,
+    show_json, shown_description, shown_text,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -152,18 +152,16 @@ fn offered(
     let all = target.found.inventory.tools.values().map(|tool| &*tool.manifest);
     all.filter(move |manifest| {
         manifest.execution.primitive() == kind
-            && matches!(manifest.execution, Execution::McpTemplate { .. }) == is_template
+            && manifest.execution.resource_template().is_some() == is_template
     })
 }
 
 /// What a server of MCP offers, by kind. It has no methods and paths.
 fn offers(target: &Target) -> String {
     let row = |manifest: &Manifest<SchemaRef>| {
-        let name = match &manifest.execution {
-            Execution::McpResource { uri } => uri,
-            Execution::McpTemplate { uri_template } => uri_template,
-            _ => &manifest.name,
-        };
+        let execution = &manifest.execution;
+        let address = execution.resource_uri().or_else(|| execution.resource_template());
+        let name = address.unwrap_or(&manifest.name);
         vec![out::plain(name).into_owned(), first_line(&manifest.description).into_owned()]
     };
     let mut text = String::new();

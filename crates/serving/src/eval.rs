@@ -5,6 +5,7 @@ mod example;
 mod figures;
 mod meaning;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
@@ -97,8 +98,8 @@ impl World {
     fn new(tools: Vec<Tool>, queries: Vec<Query>) -> Self {
         let mut index = SearchIndex::with(Weights::default());
         let mut subsets: BTreeMap<String, ToolSet> = BTreeMap::new();
+        index.put_all((0..).zip(tools.iter().map(|tool| Cow::Owned(tool.document()))));
         for (slot, tool) in (0..).zip(&tools) {
-            index.put(slot, &tool.document());
             subsets.entry(tool.subset.clone()).or_default().set(slot, true);
         }
         let all = (0..).zip(&tools).map(|(slot, _)| slot).collect();
@@ -124,7 +125,7 @@ impl World {
         let Some(among) = self.among(query) else { return Vec::new() };
         let by_words = find(&[(&self.index, among)], &query.query, NEAREST);
         let near = meaning.near(number, among, NEAREST);
-        self.names(&fused(by_words, &near, &query.query, FOUND))
+        self.names(&fused(by_words, &near, &query.query, FOUND, &Weights::default()))
     }
 
     fn names(&self, found: &[Found]) -> Vec<&str> {

@@ -8,9 +8,9 @@ use discovery::DiscoveryError;
 use discovery::text::TextError;
 use execution::{CredentialError, HttpToolError, TemplateError};
 use model::InvalidUrl;
-use toolcrib::NoVectors;
 use toolcrib::{
-    CommandError, InvalidPlace, JournalError, NotIdentified, SecretError, TransferError,
+    CommandError, InvalidModel, InvalidPlace, JournalError, NoVectors, NotIdentified, SecretError,
+    TransferError,
 };
 use upstream::http::HttpError;
 use upstream::mcp::McpError;
@@ -69,6 +69,10 @@ pub(crate) enum Failure {
     Line { path: PathBuf, line: usize, source: serde_json::Error },
     #[error("texts have no vectors")]
     Vectors(#[from] NoVectors),
+    #[error(
+        "texts have no vectors: name another folder, or leave it away to search by words alone"
+    )]
+    Model(#[from] InvalidModel),
     #[error("`{}` cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error("the output cannot be written")]
@@ -143,8 +147,16 @@ pub(crate) enum Failure {
     StdinTwice,
     #[error("--args is not a JSON object")]
     ArgsNotAnObject(#[source] serde_json::Error),
-    #[error("`{}` cannot be used{at}: {problem}", path.display())]
-    Settings { path: PathBuf, at: String, problem: String },
+    #[error("the catalog holds a null, which TOML does not know: export it as YAML")]
+    NotToml,
+    #[error("the configuration is not applied")]
+    NotApplied(#[source] CommandError),
+    #[error(
+        "somebody has changed `{stream}` since the plan was made: nothing was applied; plan again"
+    )]
+    Overtaken { stream: String },
+    #[error("the configuration cannot be used\n{}", problems.join("\n"))]
+    Declared { problems: Vec<String> },
     #[error(transparent)]
     Issuer(#[from] toolcrib::IssuerError),
     #[error(
@@ -192,6 +204,16 @@ fn suggestion(near: &[String]) -> String {
 }
 
 impl Failure {
+    /// Why what was planned is not done.
+    pub(crate) fn not_applied(error: CommandError) -> Self {
+        match error {
+            CommandError::Journal(JournalError::Conflict { stream, .. }) => {
+                Self::Overtaken { stream: stream.to_string() }
+            }
+            other => Self::NotApplied(other),
+        }
+    }
+
     /// The message and its causes in one line; a cause that a message repeats is said once.
     pub(crate) fn sentence(&self) -> String {
         model::sentence(self)

@@ -70,6 +70,8 @@ pub(crate) enum Reason {
 enum Note {
     /// The keys of an issuer could not be had, or not lately.
     IssuerKeys,
+    /// The configuration file has a version that cannot be applied.
+    Configuration,
 }
 
 /// What was last found out about the journal, and when.
@@ -110,9 +112,12 @@ async fn ready(State(app): State<App>) -> Result<Json<Ready>, Problem> {
         return Err(Problem::not_ready(reasons));
     }
     let issuers = app.crib.authenticator().map(Authenticator::issuers).unwrap_or_default();
-    let notes = match issuers.iter().any(|issuer| issuer.degraded) {
-        true => vec![Note::IssuerKeys],
-        false => Vec::new(),
-    };
+    let mut notes = Vec::new();
+    if issuers.iter().any(|issuer| issuer.degraded) {
+        notes.push(Note::IssuerKeys);
+    }
+    if app.followed.get().is_some_and(|state| !state.now().is_applied) {
+        notes.push(Note::Configuration);
+    }
     Ok(Json(Ready { status: "ready", notes }))
 }

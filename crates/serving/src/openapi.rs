@@ -7,7 +7,7 @@ use crate::route::{Answer, Route, Who};
 use crate::schemas::{Schemas, Shape};
 
 /// The tags, in the order they are shown.
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 13] = [
     ("about", "This API, and who is calling."),
     ("agents", "What an agent has, and calling it."),
     ("mcp", "The same over the Model Context Protocol, in all its versions."),
@@ -18,6 +18,7 @@ const TAGS: [(&str, &str); 12] = [
     ("labels", "Our admins' words on tools."),
     ("keys", "API keys: claims for whoever presents one."),
     ("issuers", "Whose tokens are taken."),
+    ("config", "The configuration file that the server follows."),
     ("access", "Who has which tool and why, and what a change would do."),
     ("executions", "The record of calls: who called what, when, and how it ended."),
 ];

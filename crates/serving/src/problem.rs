@@ -115,6 +115,14 @@ impl Problem {
         Self::fields(self.errors.into_iter().map(move_there).collect())
     }
 
+    /// What is wrong, member by member; in one piece if it is about no member.
+    pub(crate) fn into_errors(self) -> Vec<FieldError> {
+        match self.errors.is_empty() {
+            true => vec![FieldError { field: String::new(), message: self.detail.into() }],
+            false => self.errors.into(),
+        }
+    }
+
     pub(crate) fn not_found(what: &str, id: &str) -> Self {
         let id: String = id.chars().take(80).collect();
         Self::new(Code::NotFound, format!("there is no {what} `{id}`"))

@@ -1,7 +1,8 @@
 //! The program `toolcrib`.
 //!
-//! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 fine, 1 failed, 2 wrong usage,
-//! 3 problems found, 4 not there, 5 not allowed, 6 in the way of something else, 130 interrupted.
+//! Results go to stdout; notes, progress, warnings and errors to stderr. Exit codes: 0 fine, 1 failed, 2 wrong usage (and
+//! of `plan`: something would change), 3 problems found, 4 not there, 5 not allowed, 6 in the way of something else, 130
+//! interrupted.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -67,6 +68,7 @@ async fn until_interrupted(
 fn ended(work: Result<Result<Ended, Failure>, JoinError>) -> Result<ExitCode, Failure> {
     match work {
         Ok(Ok(Ended::Fine)) => Ok(ExitCode::SUCCESS),
+        Ok(Ok(Ended::WouldChange)) => Ok(ExitCode::from(2)),
         Ok(Ok(Ended::ProblemsFound)) => Ok(ExitCode::from(3)),
         Ok(Err(failure)) => Err(failure),
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),

@@ -42,8 +42,9 @@ pub struct ProtectedResource {
 }
 
 /// A scope (RFC 6749, 3.3).
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", inline)]
 pub struct Scope(Box<str>);
 
 /// Why a text is no scope.

@@ -8,7 +8,9 @@ use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use toolcrib::Toolcrib;
 
-use crate::admin::{access, executions, groups, issuers, keys, labels, policies, sources, tools};
+use crate::admin::{
+    access, configuration, executions, groups, issuers, keys, labels, policies, sources, tools,
+};
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
 use crate::doors::Doors;
@@ -44,6 +46,7 @@ fn table() -> Vec<Route> {
         issuers::routes(),
         access::routes(),
         executions::routes(),
+        configuration::routes(),
     ]
     .into_iter()
     .flatten()

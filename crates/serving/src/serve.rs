@@ -4,13 +4,14 @@ mod connection;
 pub(crate) mod connections;
 mod descriptors;
 mod first_admin;
+pub(crate) mod follow;
 mod greeting;
 pub(crate) mod listen;
 pub(crate) mod listener;
 mod otlp;
 mod pressure;
 mod pulse;
-mod settings;
+pub(crate) mod settings;
 mod socket_file;
 mod spoken;
 pub(crate) mod tls;
@@ -32,6 +33,7 @@ use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
 use self::connections::Limits;
+use self::follow::Follower;
 use self::listen::Listen;
 use self::listener::Listener;
 use self::settings::Settings;
@@ -42,7 +44,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::protected_resource::ProtectedResource;
-use crate::{config, metrics, router};
+use crate::{config, metrics, plan, router};
 
 /// How many connections there are at once where only metrics are.
 const METRICS_PLACES: usize = 64;
@@ -51,10 +53,15 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     if arguments.allow_stdio {
         config::hide_this_process();
     }
-    let settings = Settings::read(arguments.config.as_deref(), arguments.public_url.as_ref())?;
+    let declared = match &arguments.config {
+        Some(path) => Some(plan::read(path).await?),
+        None => None,
+    };
+    let settings = Settings::of(declared.as_ref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     let otlp = otlp::read(arguments.otlp_endpoint.as_ref(), config::variable)?;
     let tls = tls(arguments)?;
+    let resource_folders = config::resource_folders(&arguments.resource_folder)?;
     // Before anything is opened: a port that is taken leaves nothing behind.
     let opened = Listener::open(&arguments.listen, arguments.socket_mode, tls.clone());
     let (listener, listen) =
@@ -91,6 +98,10 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     };
     let authenticator = authenticator(settings.issuers, &client, &secrets).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
+    let follower = match &declared {
+        Some(declared) => Some(Follower::start(Arc::clone(&catalog), declared).await?),
+        None => None,
+    };
     let now = SystemClock.now();
     if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
         return Err(Failure::NobodyCanCome { address: listen });
@@ -108,10 +119,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         cache,
         secrets,
         programs: config.programs(arguments.allow_stdio, keys),
+        resource_folders,
         registry: Registry::new(),
         recorder: recorder.clone(),
         learns: settings.search.learns,
-        embeddings: settings.search.embeddings(&config.journal),
+        embeddings: settings.search.embeddings(&config.journal).await?,
         tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
@@ -124,6 +136,10 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         exporter: exporter.clone(),
     };
     let (doors, app) = router::doors(crib, options);
+    if let Some(follower) = follower {
+        app.follow(follower.state.clone());
+        app.later(follower.keep_applied());
+    }
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
     let admin = admin.as_ref().map(|key| key.expose_secret());

@@ -41,6 +41,7 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
         secrets: Some(Arc::new(secrets)),
         programs: config
             .programs(arguments.allow_stdio, [arguments.sealing_key_file.as_deref(), None]),
+        resource_folders: config::resource_folders(&arguments.resource_folder)?,
         ..toolcrib::Options::default()
     };
     let crib = Toolcrib::new(catalog, client, SystemClock, behaviour);

@@ -3,6 +3,7 @@
 mod api;
 mod bad_input;
 mod call;
+mod config;
 mod counter;
 mod discover;
 mod eval;

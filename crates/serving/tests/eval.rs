@@ -85,12 +85,84 @@ fn an_endpoint_helps_to_find_what_is_meant() {
     assert_eq!(ndcg(&format!("--embeddings {url} --model m --key file:key")), 1.0);
 }
 
+/// A model with one layer that changes nothing: a text lies where its words do, and `dear` where `price` does.
+fn write_model(folder: &Folder) {
+    let words = ["[UNK]", "[CLS]", "[SEP]", "price", "dear"];
+    let config = json!({"model_type": "bert", "vocab_size": words.len(), "hidden_size": 4, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "intermediate_size": 4, "max_position_embeddings": 64});
+    let layer = |part: &str| format!("encoder.layer.0.{part}");
+    let table = |name: &str| format!("embeddings.{name}_embeddings.weight");
+    let money = [9.0, -9.0, 0.0, 0.0];
+    let mut tensors: Vec<(String, Vec<usize>, Vec<f32>)> = vec![
+        (
+            table("word"),
+            vec![5, 4],
+            [[0.0; 4], [0.0, 0.0, 9.0, -9.0], [0.0; 4], money, money].concat(),
+        ),
+        (table("position"), vec![64, 4], vec![0.0; 256]),
+        (table("token_type"), vec![2, 4], vec![0.0; 8]),
+    ];
+    for part in [
+        "attention.self.query",
+        "attention.self.key",
+        "attention.self.value",
+        "attention.output.dense",
+        "intermediate.dense",
+        "output.dense",
+    ] {
+        tensors.push((format!("{}.weight", layer(part)), vec![4, 4], vec![0.0; 16]));
+        tensors.push((format!("{}.bias", layer(part)), vec![4], vec![0.0; 4]));
+    }
+    for norm in [
+        "embeddings.LayerNorm".to_owned(),
+        layer("attention.output.LayerNorm"),
+        layer("output.LayerNorm"),
+    ] {
+        tensors.push((format!("{norm}.weight"), vec![4], vec![1.0; 4]));
+        tensors.push((format!("{norm}.bias"), vec![4], vec![0.0; 4]));
+    }
+    let (mut header, mut numbers) = (serde_json::Map::new(), Vec::new());
+    for (name, shape, values) in tensors {
+        let begin = numbers.len();
+        numbers.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        let entry = json!({"dtype": "F32", "shape": shape, "data_offsets": [begin, numbers.len()]});
+        header.insert(name, entry);
+    }
+    let header = Value::from(header).to_string().into_bytes();
+    let length = (header.len() as u64).to_le_bytes();
+    std::fs::create_dir(folder.path("model")).unwrap();
+    folder.write("model/config.json", config.to_string());
+    folder.write("model/vocab.txt", words.join("\n"));
+    folder.write("model/model.safetensors", [&length, &*header, &numbers].concat());
+}
+
+#[test]
+fn a_model_in_a_folder_helps_to_find_what_is_meant() {
+    let folder = folder();
+    write_model(&folder);
+    let query = json!({"query_id": "1", "query": "is this dear", "relevant": ["shop__get_price"]});
+    folder.write("queries.jsonl", lines(&[query]));
+    let measured = |more: &str| -> Value {
+        let output = folder.run(&format!("{EVAL} --json {more}")).output();
+        serde_json::from_str(&output).unwrap()
+    };
+    assert_eq!(measured("")["ndcg@10"], 0.0);
+    assert_eq!(measured("--embeddings-folder model")["ndcg@10"], 1.0);
+    let validated = measured("--embeddings-folder model --cross-validate");
+    assert_eq!(validated["usual"], 0.2, "the one query is in one of five folds");
+    assert!(validated["folds"][0]["meaning"].is_f64(), "{validated}");
+    let run = folder.run(&format!("{EVAL} --embeddings-folder nowhere"));
+    assert_eq!(run.code, Some(1));
+    assert!(run.seen().contains("nowhere/config.json"), "{}", run.seen());
+}
+
 #[test]
 fn other_weights_are_tried_on_queries_they_were_not_chosen_by() {
     let output = folder().run(&format!("{EVAL} --cross-validate --json")).output();
     let answer: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(answer["folds"].as_array().unwrap().len(), 5);
     assert!(answer["usual"].is_f64() && answer["unseen"].is_f64());
+    assert!(answer["folds"][0]["saturation"].is_f64(), "{answer}");
 }
 
 #[test]

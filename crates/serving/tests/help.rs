@@ -1,5 +1,6 @@
 //! The texts of `--help`, as a newcomer reads them.
 
+mod config;
 mod journal;
 mod page;
 mod record;
@@ -28,6 +29,10 @@ fn the_program() {
       call      Call a tool of an API, without a server
       import    Take over the MCP servers that other programs know
       explain   Say which tools an identity has, and why
+      plan      Say what a configuration file would change, and for whom
+      apply     Make the catalog as a configuration file declares it
+      export    Write the catalog as a configuration file
+      config    Look at what configuration files are
       source    List, add, change, refresh and remove sources of tools
       tool      List tools, switch them, say something else of them, and review their changes
       group     List, add, change and remove groups of tools
@@ -53,6 +58,8 @@ fn the_program() {
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib explain --claims token.json    # which tools an identity has, and why
+      toolcrib plan crib.yaml                 # what a configuration file would change, and for whom
+      toolcrib apply crib.yaml                # change it, all of it or nothing
       toolcrib journal show                   # what the catalog knows now
       toolcrib journal tail --follow          # watch it change
       toolcrib journal verify                 # check every event ever recorded
@@ -62,7 +69,7 @@ fn the_program() {
 
 #[test]
 fn serve() {
-    insta::assert_snapshot!(help("serve"), @r##"
+    insta::assert_snapshot!(help("serve"), @r#"
     Serve the catalog
 
     Usage: toolcrib serve [OPTIONS]
@@ -80,14 +87,17 @@ fn serve() {
           --tls-key <FILE>           The private key of the certificate, in PEM
           --public-url <URL>         Where the server is for everybody else, such as
                                      `https://crib.example.com`
-          --config <FILE>            Issuers whose tokens are taken, names and limits, in YAML or JSON
+          --config <FILE>            The catalog as it is to be, issuers, names and limits; applied
+                                     again when it changes
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
           --new-admin-key            Make another key for an admin and print it, for whoever lost theirs
           --drain-delay <SECONDS>    How long to go on after SIGTERM while `/health/ready` says no, so
                                      that balancers see it [default: 0]
           --allow-anonymous          Let callers without a credential in, wherever they are
-          --allow-stdio              Start the MCP servers that are programs, and let admins register
-                                     such
+          --allow-stdio              Start the MCP servers and the tools that are programs, and let
+                                     admins register such
+          --resource-folder <DIR>    Let the files below this folder be resources; may be given several
+                                     times
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
@@ -104,12 +114,13 @@ fn serve() {
       toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
       toolcrib serve --listen 0.0.0.0:8443 --tls-cert crib.pem --tls-key crib.key
 
-    A configuration names issuers; their keys are found by OpenID Connect Discovery, or say where:
+    A configuration declares the catalog, which the server keeps to while it runs (see docs/config.md),
+    and names issuers; their keys are found by OpenID Connect Discovery, or say where:
       issuers:
         - issuer: https://id.example.com/realms/acme
           audience: https://crib.example.com
           keys: {jwks_url: https://id.example.com/realms/acme/certs}
-    "##);
+    "#);
 }
 
 #[test]
@@ -254,7 +265,10 @@ fn stdio() {
               [default: list]
 
           --allow-stdio
-              Start the MCP servers that are programs
+              Start the MCP servers and the tools that are programs
+
+          --resource-folder <DIR>
+              Let the files below this folder be resources; may be given several times
 
           --sealing-key-file <FILE>
               A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
@@ -298,17 +312,20 @@ fn eval_search() {
     Usage: toolcrib eval search [OPTIONS] --tools <FILE> --queries <FILE>
 
     Options:
-          --tools <FILE>      The tools, one in a line
-          --queries <FILE>    The queries, one in a line
-          --embeddings <URL>  Search by what is meant too: an endpoint with `/v1/embeddings`
-          --model <NAME>      Which of its models
-          --key <REF>         What it is shown: `env:NAME` or `file:PATH`
-          --cross-validate    Try other weights too, each chosen by four fifths of the queries and
-                              measured on the rest
-          --json              Print JSON instead of text
-          --journal <PLACE>   Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...        Say more on stderr; twice for even more
-      -h, --help              Print help
+          --tools <FILE>             The tools, one in a line
+          --queries <FILE>           The queries, one in a line
+          --embeddings <URL>         Search by what is meant too: an endpoint with `/v1/embeddings`
+          --model <NAME>             Which of its models
+          --key <REF>                What it is shown: `env:NAME` or `file:PATH`
+          --embeddings-folder <DIR>  Search by what is meant too: a folder with a sentence model, which
+                                     is run here
+          --cross-validate           Try other weights too, each chosen by four fifths of the queries
+                                     and measured on the rest: those of words, or with embeddings that
+                                     of meaning
+          --json                     Print JSON instead of text
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
 
     Both files have one JSON object in a line. A tool has a `name`, and may have `tool` (its name within
     its `server`), `title`, `description`, `keywords`, `tags`, `input_schema` and a `subset`. A query

@@ -11,6 +11,7 @@ use execution::Arguments;
 use jiff::Timestamp;
 use model::{Agent, Failure, GroupId, SourceId};
 use upstream::egress::Egress;
+use upstream::files::Folders;
 use upstream::http::HttpClient;
 
 use crate::api_key;
@@ -92,6 +93,8 @@ pub struct Options {
     pub secrets: Option<Arc<Secrets>>,
     /// Where programs that speak MCP are started.
     pub programs: ProgramHost,
+    /// Folders whose files may be resources; without any, none is.
+    pub resource_folders: Folders,
     /// Code whose tools, prompts and resources every agent has, whatever it was granted.
     pub registry: Registry,
     /// Records calls; without it, none is.
@@ -277,6 +280,11 @@ impl Toolcrib {
     /// The issuers whose tokens are taken, if there are any.
     pub fn authenticator(&self) -> Option<&Authenticator> {
         self.0.options.authenticator.as_deref()
+    }
+
+    /// Folders whose files may be resources.
+    pub fn resource_folders(&self) -> &Folders {
+        &self.0.options.resource_folders
     }
 
     pub(crate) fn keyring(&self) -> &Keyring {

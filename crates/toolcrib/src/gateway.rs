@@ -5,6 +5,7 @@ pub use crate::authenticate::{
     Audience, Authenticator, IssuerConfig, IssuerError, IssuerState, KeySource, Timing,
 };
 pub use crate::crib::{Options, Toolcrib};
+pub use crate::custom::{InvalidCustom, read_custom};
 pub use crate::explain::{
     Explanation, GroupExplanation, GroupOfTool, HeldTool, PolicyExplanation, Stop, StopCode,
     ToolExplanation, explain,
@@ -13,7 +14,7 @@ pub use crate::findings::findings;
 pub use crate::gates::GateState;
 pub use crate::identity::{CameWith, Identity, Means, NotIdentified};
 pub use crate::kept_results::ResultPart;
-pub use crate::meaning::{Embeddings, NoVectors, vectors};
+pub use crate::meaning::{Embeddings, NoVectors, VectorMaker, vectors};
 pub use crate::openapi::{OpenApi, OpenApiError, OpenApiOptions};
 pub use crate::place::{InvalidPlace, JournalPlace};
 pub use crate::record::{RecordOptions, Recorder, Via};
@@ -42,12 +43,15 @@ pub use catalog::record::{
     Records, ShownBy, Usage, UsageOf, verify_records,
 };
 pub use catalog::{
-    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, Snapshot,
-    TransferError, Verification, collect_documents, export, snapshot_at, verify,
+    Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, RefusedAt,
+    Snapshot, Supposed, TransferError, Verification, collect_documents, export, snapshot_at,
+    verify,
 };
 pub use catalog::{group, key, label, policy, source, tool};
 /// Why a document gave no tools.
 pub use discovery::DiscoveryError;
+pub use discovery::custom::CustomProblem;
+pub use embedding::{InvalidModel, SentenceModel};
 /// What APIs are shown: what their operations ask for by name, and one credential for all of them.
 pub use execution::{Credentials, Own};
 /// The way out: what may be reached, and the client that [`Refresher`] needs.

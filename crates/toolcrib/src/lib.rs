@@ -42,6 +42,8 @@ mod credentials;
 #[cfg(feature = "gateway")]
 mod crib;
 #[cfg(feature = "gateway")]
+mod custom;
+#[cfg(feature = "gateway")]
 mod explain;
 #[cfg(feature = "gateway")]
 mod finder;

@@ -1,10 +1,12 @@
-//! Meaning: vectors of all tools from an endpoint that an operator has named, so that a question finds what says the same in
-//! other words. Without one, and whenever it does not answer, search goes by words alone.
+//! Meaning: vectors of all tools from an endpoint or a model that an operator has named, so that a question finds what says
+//! the same in other words. Without one, and whenever it does not answer, search goes by words alone.
 //!
-//! Tools are told to the endpoint in the background, each text once; queries as they come, within a short deadline.
+//! Tools become vectors in the background, each text once; queries as they come, within a short deadline.
 
 mod endpoint;
 mod kept;
+mod local;
+mod maker;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,12 +16,12 @@ use arc_swap::ArcSwap;
 use catalog::search::{Vector, differing, nearest, text_for_meaning};
 use catalog::tool_set::{Slot, ToolSet};
 use catalog::{Catalog, Snapshot};
-use model::{Digest, SecretRef, ToolId};
-use upstream::http::{HttpClient, Url};
+use model::{Digest, ToolId};
+use upstream::http::HttpClient;
 
-use self::endpoint::Endpoint;
-pub use self::endpoint::NoVectors;
 use self::kept::KeptVectors;
+use self::maker::Maker;
+pub use self::maker::{NoVectors, VectorMaker};
 use crate::secrets::Secrets;
 
 /// How many texts are told at once, and how many are waited for before they count.
@@ -31,46 +33,40 @@ const QUICK: usize = 512;
 const SOON: Duration = Duration::from_millis(500);
 /// The same where nobody waits.
 const LATER: Duration = Duration::from_secs(60);
-/// How much of a question is sent, in characters.
+/// How much of a question counts, in characters.
 const LONGEST: usize = 2_000;
-/// How long searches leave an endpoint alone that did not answer one of them; and the background, at first and at most.
+/// How long searches leave alone who did not answer one of them; and the background, at first and at most.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(300);
 
-/// Where vectors come from.
+/// Where vectors come from, and where they stay.
 #[derive(Clone, Debug)]
 pub struct Embeddings {
-    /// An address that speaks like `/v1/embeddings` of `OpenAI`.
-    pub url: Url,
-    /// Which model it is to use.
-    pub model: Box<str>,
-    /// What it is shown, if anything.
-    pub key: Option<SecretRef>,
-    /// Where vectors are kept; without it, only in memory.
+    /// Who makes them.
+    pub maker: VectorMaker,
+    /// Where they are kept; without it, only in memory.
     pub file: Option<PathBuf>,
 }
 
 /// The vectors of some texts, in their order.
 pub async fn vectors(
-    embeddings: Embeddings,
+    maker: VectorMaker,
     client: &HttpClient,
     secrets: Option<Arc<Secrets>>,
     texts: &[String],
 ) -> Result<Vec<Vector>, NoVectors> {
-    let Embeddings { url, model, key, .. } = embeddings;
-    let endpoint = Endpoint::new(url, model, key, client, secrets);
+    let maker = Maker::new(maker, client, secrets);
     let mut vectors = Vec::new();
     for group in texts.chunks(GROUP) {
-        vectors.extend(endpoint.vectors(group, LATER).await?);
+        vectors.extend(maker.vectors(group, LATER).await?);
     }
     Ok(vectors)
 }
 
 /// The vectors of all tools.
 pub(crate) struct Meaning {
-    endpoint: Endpoint,
-    model: Box<str>,
+    maker: Maker,
     kept: KeptVectors,
     known: ArcSwap<Known>,
     left_alone_until: Mutex<Option<Instant>>,
@@ -89,11 +85,9 @@ impl Meaning {
         client: &HttpClient,
         secrets: Option<Arc<Secrets>>,
     ) -> Self {
-        let Embeddings { url, model, key, file } = embeddings;
         Self {
-            endpoint: Endpoint::new(url, model.clone(), key, client, secrets),
-            model,
-            kept: KeptVectors::new(file),
+            maker: Maker::new(embeddings.maker, client, secrets),
+            kept: KeptVectors::new(embeddings.file),
             known: ArcSwap::default(),
             left_alone_until: Mutex::default(),
         }
@@ -111,9 +105,9 @@ impl Meaning {
         if known.slots.is_empty() || self.is_left_alone() {
             return Vec::new();
         }
-        // One long question must not make the endpoint refuse, and all others go without it.
+        // One long question must not make an endpoint refuse, and all others go without it.
         let query: String = query.chars().take(LONGEST).collect();
-        let query = match self.endpoint.vectors(&[query], SOON).await {
+        let query = match self.maker.vectors(&[query], SOON).await {
             Ok(mut vectors) => vectors.pop(),
             Err(error) => {
                 self.leave_alone();
@@ -177,7 +171,7 @@ impl Meaning {
                 continue;
             };
             let text = text_for_meaning(snapshot, entry);
-            let digest = Digest::of(format!("{}\n{text}", self.model));
+            let digest = Digest::of(format!("{}\n{text}", self.maker.name()));
             match self.kept.get(&digest) {
                 Some(vector) => next.put(slot, Some((entry.tool.id.clone(), vector))),
                 None => open.push((slot, entry.tool.id.clone(), digest, text)),
@@ -187,7 +181,7 @@ impl Meaning {
         for step in open.chunks(STEP) {
             for group in step.chunks(GROUP) {
                 let texts: Vec<String> = group.iter().map(|(.., text)| text.clone()).collect();
-                let vectors = self.endpoint.vectors(&texts, LATER).await;
+                let vectors = self.maker.vectors(&texts, LATER).await;
                 let vectors = vectors.inspect_err(|_| self.known.store(Arc::new(next.clone())))?;
                 let mut fresh = Vec::new();
                 for ((slot, id, digest, _), vector) in group.iter().zip(vectors) {

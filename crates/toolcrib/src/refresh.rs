@@ -25,6 +25,7 @@ use upstream::http::HttpClient;
 use self::changes::{Change, Changes};
 use self::wakes::Wakes;
 use crate::credentials::{Keyring, Whose};
+use crate::custom::{self, InvalidCustom};
 use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
 use crate::upstreams::{ProgramHost, UpstreamError, Upstreams};
@@ -148,13 +149,23 @@ impl Refresher {
             return Err(being_refreshed(source));
         }
         let mut result = match found {
-            Ok(found) => self.ingest(result::shortened(found.inventory), force, context).await?,
+            Ok(found) => {
+                let force = force || self.is_declared(source);
+                self.ingest(result::shortened(found.inventory), force, context).await?
+            }
             Err(error) => self.fail(source, error, context).await?,
         };
         let took = start.elapsed();
         self.telemetry.refreshed(source, result.success, took);
         result.duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Ok(result)
+    }
+
+    /// What an admin wrote down is meant, however little is left of it.
+    fn is_declared(&self, source: &SourceId) -> bool {
+        let snapshot = self.catalog.snapshot();
+        let entry = snapshot.source(source);
+        entry.is_some_and(|entry| due::is_declared(entry.source.profile.settings.kind()))
     }
 
     /// The source as it is now, asked. The outer error says that it was removed meanwhile.
@@ -183,7 +194,11 @@ impl Refresher {
             Settings::Workflow { documents } => {
                 return Ok(workflows::discover(source.clone(), documents.clone()).await?);
             }
-            Settings::Openapi(_) | Settings::HttpManifest {} | Settings::Custom {} => {
+            Settings::Custom(settings) => {
+                let (source, url) = (source.clone(), profile.url.clone());
+                return Ok(custom::discover(source, url, settings.clone()).await?);
+            }
+            Settings::Openapi(_) | Settings::HttpManifest {} => {
                 let client = self.showing(source, profile).await?;
                 return Ok(discovery::discover(source, profile, &client).await?);
             }
@@ -327,6 +342,8 @@ enum NotDiscovered {
     Upstream(#[from] UpstreamError),
     #[error(transparent)]
     Workflow(#[from] InvalidDocument),
+    #[error(transparent)]
+    Custom(#[from] InvalidCustom),
     #[error("{}", .0.message)]
     Credential(Failure),
 }
@@ -337,7 +354,7 @@ fn failure(error: &NotDiscovered) -> SyncError {
     let code = match error {
         NotDiscovered::Discovery(error) => error.code(),
         NotDiscovered::Upstream(_) => "mcp_connect_failed",
-        NotDiscovered::Workflow(_) => "spec_parse_failed",
+        NotDiscovered::Workflow(_) | NotDiscovered::Custom(_) => "spec_parse_failed",
         NotDiscovered::Credential(failure) => match failure.code {
             ErrorCode::ClientCredentialsFailed => "client_credentials_failed",
             _ => "credential_unusable",

@@ -15,9 +15,11 @@ use std::time::Duration;
 use catalog::Snapshot;
 use catalog::source::Source;
 use execution::Mask;
-use model::{Agent, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile};
+use model::{
+    Agent, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile, StdioCommand,
+};
 use moka::sync::Cache;
-use secrecy::ExposeSecret as _;
+use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
@@ -26,6 +28,7 @@ use upstream::egress::InvalidAllowed;
 use upstream::http::{HttpClient, InvalidIdentity};
 use upstream::mcp::oauth::Authorization;
 use upstream::mcp::{self, Changes, Connection, Era, Keeping, McpError, Supervised, Target};
+use upstream::stdio::Program;
 
 use self::bridge::ParkedRequests;
 use self::followers::Followers;
@@ -184,6 +187,18 @@ impl Upstreams {
         let (keeping, parked) = (Mutex::default(), ParkedRequests::new());
         let followers = Followers::default();
         Self { client, host, kept, keeping, parked, followers, news: Arc::default() }
+    }
+
+    /// A program that is run for one call, and the secrets in its environment.
+    pub(crate) async fn program(
+        &self,
+        command: &StdioCommand,
+        secrets: Option<&Secrets>,
+    ) -> Result<(Program, Vec<SecretString>), UpstreamError> {
+        target::check_command(command)?;
+        let environment = target::environment(command, secrets).await?;
+        let program = target::program(command, &environment, &self.host)?;
+        Ok((program, environment.into_values().collect()))
     }
 
     /// A connection for nobody in particular: to ask what there is.

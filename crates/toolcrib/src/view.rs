@@ -6,6 +6,7 @@
 mod beside;
 mod call;
 mod complete;
+mod custom;
 mod follow;
 mod meta;
 mod offers;

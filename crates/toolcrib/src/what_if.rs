@@ -1,15 +1,20 @@
 //! What would change for agents if something were changed (requirement G7): commands are supposed, not carried out.
 
+mod forms;
+
+use std::borrow::Borrow;
 use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
 
 use access::Policies;
-use catalog::tool_set::Slot;
+use catalog::tool_set::{Slot, ToolSet};
 use catalog::{CataloguedTool, Command, CommandError, Snapshot};
-use model::{Claims, ToolId};
+use model::{Claims, GroupId, ToolId};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
 
+use self::forms::Forms;
 use crate::crib::Toolcrib;
 use crate::resolver::active_policies;
 use crate::toolset::Toolset;
@@ -78,86 +83,153 @@ impl Toolcrib {
 }
 
 /// What differs for agents between two snapshots.
-pub fn effects(before: &Snapshot, after: &Snapshot, agents: &[Claims]) -> Vec<Effect> {
+pub fn effects<C: Borrow<Claims>>(
+    before: &Snapshot,
+    after: &Snapshot,
+    agents: &[C],
+) -> Vec<Effect> {
+    let same_tools = has_same_tools(before, after);
     let (mut before, mut after) = (Side::of(before), Side::of(after));
-    agents.iter().map(|claims| effect(&mut before, &mut after, claims)).collect()
+    // Agents of the same groups have the same tools, before and after.
+    let mut known: HashMap<(usize, usize), Effect> = HashMap::new();
+    let effect = |claims: &C| {
+        let key = (before.number(claims.borrow()), after.number(claims.borrow()));
+        let effect =
+            known.entry(key).or_insert_with(|| effect(&mut before, &mut after, key, same_tools));
+        effect.clone()
+    };
+    agents.iter().map(effect).collect()
+}
+
+/// Whether every tool is the very same, so that places say which it is.
+fn has_same_tools(before: &Snapshot, after: &Snapshot) -> bool {
+    let is_same = |entry: &Arc<CataloguedTool>| {
+        after.tool_at(entry.slot).is_some_and(|other| Arc::ptr_eq(entry, other))
+    };
+    before.tool_count() == after.tool_count() && before.tools().all(is_same)
 }
 
 /// One of two snapshots that are compared, with what is worked out once for all agents.
 struct Side<'a> {
     snapshot: &'a Snapshot,
     policies: Policies,
-    /// The bytes of a tool in a list, apart from its name.
-    sizes: HashMap<Slot, usize>,
+    forms: Forms<'a>,
+    /// What grants give, each once.
+    toolsets: Vec<Rc<Toolset>>,
+    numbers: HashMap<(Vec<GroupId>, bool), usize>,
+    extents: HashMap<usize, Extent>,
 }
 
 impl<'a> Side<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
-        Self { snapshot, policies: active_policies(snapshot), sizes: HashMap::new() }
-    }
-
-    fn toolset(&self, claims: &Claims) -> Toolset {
-        Toolset::resolve(self.snapshot, self.policies.resolve(claims))
-    }
-
-    fn extent(&mut self, toolset: &Toolset) -> Extent {
-        let mut bytes = 0;
-        for (entry, name) in toolset.list(self.snapshot) {
-            bytes += name.len() + *self.sizes.entry(entry.slot).or_insert_with(|| size(entry));
+        Self {
+            snapshot,
+            policies: active_policies(snapshot),
+            forms: Forms::of(snapshot),
+            toolsets: Vec::new(),
+            numbers: HashMap::new(),
+            extents: HashMap::new(),
         }
-        Extent {
+    }
+
+    /// Of the toolset that an agent has.
+    fn number(&mut self, claims: &Claims) -> usize {
+        let grant = self.policies.resolve(claims);
+        let key = (grant.groups.clone(), grant.admin);
+        *self.numbers.entry(key).or_insert_with(|| {
+            self.toolsets.push(Rc::new(Toolset::resolve(self.snapshot, grant)));
+            self.toolsets.len() - 1
+        })
+    }
+
+    fn extent(&mut self, number: usize) -> Extent {
+        let (toolset, forms) = (&self.toolsets[number], &mut self.forms);
+        *self.extents.entry(number).or_insert_with(|| Extent {
             tools: toolset.tools().len(),
             listed: toolset.listed().len(),
-            tokens: bytes.div_ceil(BYTES_PER_TOKEN),
+            tokens: forms.bytes(toolset.listed(), toolset.tools()).div_ceil(BYTES_PER_TOKEN),
             admin: toolset.grant().admin,
+        })
+    }
+
+    /// The ids of tools at these places, in their order.
+    fn ids(&self, slots: &ToolSet) -> Vec<ToolId> {
+        let mut slots: Vec<Slot> = slots.iter().collect();
+        slots.sort_unstable_by_key(|slot| self.forms.rank(*slot));
+        let tools = slots.into_iter().filter_map(|slot| self.snapshot.tool_at(slot));
+        tools.map(|entry| entry.tool.id.clone()).collect()
+    }
+
+    /// Those of a toolset that the other side's toolset lacks. Places of two snapshots need not be the same.
+    fn missing(
+        &self,
+        own: &Toolset,
+        other: &Side<'_>,
+        others: &Toolset,
+        same: bool,
+    ) -> Vec<ToolId> {
+        if same {
+            return self.ids(&own.tools().difference(others.tools()));
         }
+        let lacks = |slot: &Slot| {
+            let id = self.snapshot.tool_at(*slot).map(|entry| &entry.tool.id);
+            let there = id.and_then(|id| other.snapshot.tool(id));
+            !there.is_some_and(|entry| others.tools().contains(entry.slot))
+        };
+        let mut missing = ToolSet::default();
+        for slot in own.tools().iter().filter(lacks) {
+            missing.set(slot, true);
+        }
+        self.ids(&missing)
     }
 }
 
-fn effect(before_side: &mut Side<'_>, after_side: &mut Side<'_>, claims: &Claims) -> Effect {
-    let (had, has) = (before_side.toolset(claims), after_side.toolset(claims));
-    let (before_extent, after_extent) = (before_side.extent(&had), after_side.extent(&has));
-    let (before, after) = (before_side.snapshot, after_side.snapshot);
-    let mut renamed: Vec<Renamed> = tools(before, &had)
-        .filter_map(|entry| {
-            let then = after.tool(&entry.tool.id).filter(|then| has.tools().contains(then.slot))?;
-            let (before, after) = (had.name(before, entry), has.name(after, then));
-            (before != after).then(|| Renamed { tool: entry.tool.id.clone(), before, after })
-        })
-        .collect();
-    renamed.sort_by(|one, two| one.tool.cmp(&two.tool));
+fn effect(
+    before: &mut Side<'_>,
+    after: &mut Side<'_>,
+    (had, has): (usize, usize),
+    same_tools: bool,
+) -> Effect {
+    let (before_extent, after_extent) = (before.extent(had), after.extent(has));
+    let (had, has) = (Rc::clone(&before.toolsets[had]), Rc::clone(&after.toolsets[has]));
+    let is_same = same_tools && had.tools() == has.tools();
     Effect {
-        gained: missing(after, &has, before, &had),
-        lost: missing(before, &had, after, &has),
-        renamed,
+        gained: after.missing(&has, before, &had, same_tools),
+        lost: before.missing(&had, after, &has, same_tools),
+        renamed: if is_same { Vec::new() } else { renamed(before, &had, after, &has) },
         before: before_extent,
         after: after_extent,
         tokens_change: signed(after_extent.tokens) - signed(before_extent.tokens),
     }
 }
 
-fn tools<'a>(
-    snapshot: &'a Snapshot,
-    toolset: &'a Toolset,
-) -> impl Iterator<Item = &'a CataloguedTool> {
-    toolset.tools().iter().filter_map(|slot| snapshot.tool_at(slot)).map(AsRef::as_ref)
-}
-
-/// The tools of one toolset that the other lacks. Slots of two snapshots need not be the same.
-fn missing(one: &Snapshot, of: &Toolset, two: &Snapshot, from: &Toolset) -> Vec<ToolId> {
-    let lacks = |id: &ToolId| !two.tool(id).is_some_and(|entry| from.tools().contains(entry.slot));
-    let ids = tools(one, of).map(|entry| &entry.tool.id).filter(|id| lacks(id));
-    let mut ids: Vec<ToolId> = ids.cloned().collect();
-    ids.sort();
-    ids
-}
-
-fn size(entry: &CataloguedTool) -> usize {
-    let schema = entry.input_schema.as_ref().map(model::Schema::to_served);
-    let shown = json!({"name": "", "description": entry.tool.description(), "inputSchema": schema});
-    shown.to_string().len() + 1
+/// The tools of both toolsets that have another name in the second.
+fn renamed(
+    before: &mut Side<'_>,
+    had: &Toolset,
+    after: &mut Side<'_>,
+    has: &Toolset,
+) -> Vec<Renamed> {
+    let mut renamed = Vec::new();
+    for entry in had.tools().iter().filter_map(|slot| before.snapshot.tool_at(slot)) {
+        let then = after.snapshot.tool(&entry.tool.id).map(|then| then.slot);
+        let Some(then) = then.filter(|then| has.tools().contains(*then)) else { continue };
+        let (Some(one), Some(two)) = (before.forms.tool(entry.slot), after.forms.tool(then)) else {
+            continue;
+        };
+        let (one, two) = (one.name(had.tools()), two.name(has.tools()));
+        if one != two {
+            let (before, after) = (one.into(), two.into());
+            renamed.push(Renamed { tool: entry.tool.id.clone(), before, after });
+        }
+    }
+    renamed.sort_by(|one, two| one.tool.cmp(&two.tool));
+    renamed
 }
 
 fn signed(tokens: usize) -> i64 {
     i64::try_from(tokens).unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

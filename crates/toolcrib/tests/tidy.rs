@@ -6,12 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The arrows between our crates: who may depend on whom. A new one needs an ADR.
-const ARROWS: [(&str, &[&str]); 10] = [
+const ARROWS: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("upstream", &["model"]),
     ("catalog", &["model"]),
     ("access", &["model"]),
     ("workflow", &["model"]),
+    ("embedding", &["model"]),
     ("discovery", &["upstream", "model"]),
     ("execution", &["upstream", "model"]),
     ("builtin", &["execution", "upstream", "model"]),
@@ -22,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
             "discovery",
             "execution",
             "workflow",
+            "embedding",
             "upstream",
             "catalog",
             "access",

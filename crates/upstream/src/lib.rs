@@ -2,6 +2,7 @@
 
 mod aside;
 pub mod egress;
+pub mod files;
 pub mod http;
 pub mod limits;
 pub mod mcp;

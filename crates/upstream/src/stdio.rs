@@ -18,6 +18,7 @@ use tokio::time::Instant;
 pub use bound::{run_if_asked, run_in_this_process};
 pub(crate) use lines::{Line, Lines};
 pub(crate) use outbox::NotTaken;
+pub use run::{Ran, RunError, run};
 
 mod bound;
 mod find;
@@ -27,6 +28,7 @@ mod outbox;
 #[cfg(target_os = "linux")]
 mod profile;
 mod ring;
+mod run;
 mod starter;
 mod tree;
 
@@ -88,6 +90,8 @@ pub struct ProgramLimits {
 pub struct Ended {
     /// As the system says it: `exit status: 1`, `signal: 9 (SIGKILL)`.
     pub how: String,
+    /// Whether that means that all went well.
+    pub is_success: bool,
     /// When.
     pub at: Instant,
 }

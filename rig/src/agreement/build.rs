@@ -13,7 +13,9 @@ use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
 use catalog::tool::{Override, ToolCommand};
 use catalog::{Catalog, Command, CommandError};
-use model::{Agent, Claims, Digest, Exclusion, Execution, Inventory, Settings, ToolId, Trust};
+use model::{
+    Agent, Claims, CustomSettings, Digest, Exclusion, Execution, Inventory, Settings, ToolId, Trust,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -156,7 +158,7 @@ fn source_command(id: &str, wish: &SourceWish) -> anyhow::Result<Command> {
 fn to_profile(profile: &SourceProfile) -> anyhow::Result<model::SourceProfile> {
     Ok(model::SourceProfile {
         name: profile.name.parse()?,
-        settings: Settings::Custom {},
+        settings: Settings::Custom(CustomSettings::default()),
         trust: if profile.is_reviewed { Trust::Review } else { Trust::Auto },
         visibility: to_visibility(profile.visibility),
         ..crate::world::profile("made up")
@@ -182,7 +184,7 @@ fn to_manifest(manifest: &Manifest) -> anyhow::Result<model::Manifest> {
         tags: tags.iter().map(|tag| tag.as_str().into()).collect(),
         input_schema: model::Schema::new(json!({"type": "object"}))?,
         output_schema: None,
-        execution: Execution::Custom,
+        execution: Execution::Custom { does: None },
         deprecated: false,
         security: None,
         extra: Default::default(),

@@ -3,9 +3,10 @@
 //! It stands beside the fold and not in it: a tool takes longer to index than to fold, and nobody who starts or refreshes
 //! waits for that.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::{Execution, SourceId, shown_description, shown_text};
+use model::{SourceId, shown_description, shown_text};
 
 use super::{Document, Field, SearchIndex};
 use crate::snapshot::Snapshot;
@@ -60,12 +61,11 @@ fn read_alike(one: &CataloguedTool, two: &CataloguedTool) -> bool {
 impl SearchIndex {
     /// Has at these slots what a snapshot has there.
     pub fn follow(&mut self, slots: impl IntoIterator<Item = Slot>, snapshot: &Snapshot) {
-        for slot in slots {
-            match snapshot.tool_at(slot) {
-                Some(entry) => self.put(slot, &document(snapshot, entry)),
-                None => self.remove(slot),
-            }
-        }
+        let (there, gone): (Vec<Slot>, Vec<Slot>) =
+            slots.into_iter().partition(|slot| snapshot.tool_at(*slot).is_some());
+        gone.into_iter().for_each(|slot| self.remove(slot));
+        let there = there.into_iter().filter_map(|slot| Some((slot, snapshot.tool_at(slot)?)));
+        self.put_all(there.map(|(slot, entry)| (slot, Cow::Owned(document(snapshot, entry)))));
     }
 }
 
@@ -106,12 +106,9 @@ fn document(snapshot: &Snapshot, entry: &CataloguedTool) -> Document {
     document.text(Field::Description, &shown_description(tool.description()));
     manifest.tags.iter().for_each(|tag| document.keyword(&shown_text(tag)));
     tool.labels.iter().for_each(|label| document.keyword(label.as_str()));
-    match &manifest.execution {
-        Execution::McpResource { uri: address }
-        | Execution::McpTemplate { uri_template: address } => {
-            document.text(Field::Keyword, &shown_text(address));
-        }
-        _ => {}
+    let execution = &manifest.execution;
+    if let Some(address) = execution.resource_uri().or_else(|| execution.resource_template()) {
+        document.text(Field::Keyword, &shown_text(address));
     }
     if let Some(schema) = &entry.input_schema {
         document.arguments(&schema.root());

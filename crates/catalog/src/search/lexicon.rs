@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 
-use super::postings::{Posting, Postings};
+use super::additions::{Additions, Number};
+use super::postings::Postings;
 use crate::tool_set::Slot;
 
 /// Names a text as long as somebody has it.
@@ -40,6 +41,21 @@ struct Shelf {
 struct Entry {
     text: Arc<str>,
     postings: Arc<Postings>,
+}
+
+/// What has become of texts that were added.
+pub(super) struct Taken {
+    /// By number.
+    ids: Vec<TextId>,
+    /// Those that nobody had before.
+    pub(super) new: Vec<(Arc<str>, TextId)>,
+}
+
+impl Taken {
+    /// Puts the id of a text in the place of its number.
+    pub(super) fn give_id(&self, number: &mut Number) {
+        *number = self.ids[*number as usize];
+    }
 }
 
 impl Default for Lexicon {
@@ -93,13 +109,21 @@ impl Lexicon {
         found
     }
 
-    /// Says that a tool has a text; and whether the text is new.
-    pub(super) fn add(&mut self, text: &str, posting: Posting) -> (TextId, bool) {
-        let known = self.find(text);
-        let id = known.unwrap_or_else(|| self.take_in(text));
-        let shelf = Arc::make_mut(&mut self.shelves[id as usize / SHELF]);
-        Arc::make_mut(&mut shelf.entries[id as usize % SHELF].postings).put(posting);
-        (id, known.is_none())
+    /// Says of many texts which tools have them.
+    pub(super) fn add_all(&mut self, additions: Additions) -> Taken {
+        let mut taken = Taken { ids: vec![0; additions.texts()], new: Vec::new() };
+        additions.each(|number, text, run| {
+            let id = self.find(&text).unwrap_or_else(|| {
+                let id = self.take_in(Arc::clone(&text));
+                taken.new.push((text, id));
+                id
+            });
+            taken.ids[number as usize] = id;
+            let shelf = Arc::make_mut(&mut self.shelves[id as usize / SHELF]);
+            let postings = Arc::make_mut(&mut shelf.entries[id as usize % SHELF].postings);
+            postings.put_all(run.iter().map(|(_, posting)| *posting));
+        });
+        taken
     }
 
     /// Says that a tool no longer has a text; gives the text if nobody has it now.
@@ -119,8 +143,7 @@ impl Lexicon {
         Some(gone)
     }
 
-    fn take_in(&mut self, text: &str) -> TextId {
-        let text: Arc<str> = text.into();
+    fn take_in(&mut self, text: Arc<str>) -> TextId {
         let entry = Entry { text: Arc::clone(&text), postings: Arc::default() };
         let reused = self.free.first().copied();
         let id = match reused {

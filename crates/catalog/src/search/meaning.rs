@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::Found;
+use super::{Found, Weights};
 use crate::tool_set::Slot;
 
 /// The most numbers a vector has.
 const LONGEST: usize = 4_096;
-/// How much being near in meaning counts, beside having the words (1).
-const MEANING: f32 = 2.5;
 /// A tool that was found for its name or nearly all of its words stays where it is.
 const SURE: f32 = 0.85;
 
@@ -56,14 +54,21 @@ pub fn nearest(mut near: Vec<(Slot, f32)>, limit: usize) -> Vec<(Slot, f32)> {
 
 /// What was found by words, best first, and what is near in meaning, as one: with the share of the best that it has by words,
 /// and how near it is. A word alone is worth what the table says; what is only near comes after it.
-pub fn fused(by_words: Vec<Found>, near: &[(Slot, f32)], query: &str, limit: usize) -> Vec<Found> {
+pub fn fused(
+    by_words: Vec<Found>,
+    near: &[(Slot, f32)],
+    query: &str,
+    limit: usize,
+    weights: &Weights,
+) -> Vec<Found> {
+    let weight = weights.meaning;
     let is_one_word = !query.trim().contains(char::is_whitespace);
     let best = by_words.first().map_or(0.0, |found| found.score).max(f32::MIN_POSITIVE);
     let mut others: HashMap<Slot, f32> = near.iter().copied().collect();
     let mut fused = by_words;
     for found in &mut fused {
         let near = if found.part == 0 { others.remove(&found.slot) } else { None };
-        let both = (found.score / best + MEANING * near.unwrap_or_default()) / (1.0 + MEANING);
+        let both = (found.score / best + weight * near.unwrap_or_default()) / (1.0 + weight);
         found.score = match is_one_word {
             true => found.score,
             false if SURE <= found.score => found.score.max(both),
@@ -73,7 +78,7 @@ pub fn fused(by_words: Vec<Found>, near: &[(Slot, f32)], query: &str, limit: usi
     for (slot, nearness) in near {
         if others.contains_key(slot) {
             let scale = if is_one_word { 0.5 } else { 1.0 };
-            let score = scale * MEANING * nearness / (1.0 + MEANING);
+            let score = scale * weight * nearness / (1.0 + weight);
             fused.push(Found { part: 0, slot: *slot, score });
         }
     }
@@ -104,20 +109,27 @@ mod tests {
     #[test]
     fn words_and_meaning_count_together() {
         let found = |slot, score| Found { part: 0, slot, score };
+        let fused = |by_words: &[Found], near: &[(Slot, f32)], query: &str, limit| {
+            super::fused(by_words.to_vec(), near, query, limit, &Weights::default())
+        };
         let order = |found: &[Found]| found.iter().map(|it| it.slot).collect::<Vec<_>>();
         let by_words = vec![found(1, 0.4), found(2, 0.3)];
         let near = [(3, 0.9), (2, 0.8), (4, 0.1)];
-        let both = fused(by_words.clone(), &near, "some words", 10);
+        let both = fused(&by_words, &near, "some words", 10);
         assert_eq!(order(&both), [2, 3, 1, 4]);
         assert!(both.iter().all(|it| 0.0 < it.score && it.score <= 1.0));
-        assert_eq!(fused(by_words.clone(), &near, "some words", 1).len(), 1);
+        assert_eq!(fused(&by_words, &near, "some words", 1).len(), 1);
+        // Without weight, what is near only comes last.
+        let words_alone = Weights { meaning: 0.0, ..Weights::default() };
+        let both = super::fused(by_words.clone(), &near, "some words", 10, &words_alone);
+        assert_eq!(order(&both), [1, 2, 3, 4]);
         // A name that was said stays first, and so does the table.
-        assert_eq!(order(&fused(vec![found(1, 0.95)], &near, "its name", 10))[0], 1);
-        let word = fused(by_words.clone(), &near, "word", 10);
+        assert_eq!(order(&fused(&[found(1, 0.95)], &near, "its name", 10))[0], 1);
+        let word = fused(&by_words, &near, "word", 10);
         assert_eq!((word[0], word[1].slot), (found(1, 0.4), 3));
-        assert_eq!(fused(by_words.clone(), &[], "word", 10), by_words);
+        assert_eq!(fused(&by_words, &[], "word", 10), by_words);
         // Of providers nothing is known but words.
         let provided = Found { part: 1, slot: 3, score: 0.5 };
-        assert_eq!(fused(vec![provided], &near, "some words", 10).len(), 4);
+        assert_eq!(fused(&[provided], &near, "some words", 10).len(), 4);
     }
 }

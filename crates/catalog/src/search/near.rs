@@ -27,12 +27,21 @@ impl Default for Neighbours {
 }
 
 impl Neighbours {
-    pub(super) fn add(&mut self, text: &str, id: TextId) {
-        for (drawer, hash) in self.places(text) {
-            let drawer = Arc::make_mut(&mut self.drawers[drawer]);
-            if let Err(place) = drawer.binary_search(&(hash, id)) {
-                drawer.insert(place, (hash, id));
-            }
+    /// Takes in texts that it does not have.
+    pub(super) fn add_all(&mut self, texts: &[(Arc<str>, TextId)]) {
+        let mut places: Vec<(usize, u32, TextId)> = Vec::new();
+        for (text, id) in texts {
+            places.extend(self.places(text).into_iter().map(|(drawer, hash)| (drawer, hash, *id)));
+        }
+        places.sort_unstable();
+        // A letter that stands twice leaves the same behind either time.
+        places.dedup();
+        for run in places.chunk_by(|one, two| one.0 == two.0) {
+            let Some((drawer, ..)) = run.first() else { continue };
+            let drawer = Arc::make_mut(&mut self.drawers[*drawer]);
+            drawer.extend(run.iter().map(|(_, hash, id)| (*hash, *id)));
+            // Two runs that are in order: they are merged, not sorted anew.
+            drawer.sort();
         }
     }
 
@@ -66,10 +75,14 @@ impl Neighbours {
             return Vec::new();
         }
         let (mut without, mut places) = (String::new(), Vec::with_capacity(length + 1));
-        for left_out in 0..=length {
+        let letters = text.char_indices().map(|(start, letter)| (start, start + letter.len_utf8()));
+        for (start, end) in letters.chain([(text.len(), text.len())]) {
+            let (Some(before), Some(after)) = (text.get(..start), text.get(end..)) else {
+                continue;
+            };
             without.clear();
-            let kept = text.chars().enumerate().filter(|(place, _)| *place != left_out);
-            without.extend(kept.map(|(_, letter)| letter));
+            without.push_str(before);
+            without.push_str(after);
             let hash = self.hasher.hash_one(without.as_str());
             // The remainder is below DRAWERS, and half of the rest is enough to tell texts apart.
             places.push(((hash % DRAWERS as u64) as usize, (hash >> 32) as u32));
@@ -142,7 +155,7 @@ mod tests {
         #[test]
         fn whatever_is_one_edit_away_is_found(one in "[a-c]{4,7}", two in "[a-c]{4,7}") {
             let mut neighbours = Neighbours::default();
-            neighbours.add(&two, 7);
+            neighbours.add_all(&[(two.as_str().into(), 7)]);
             if distance_within(&one, &two, 1).is_some() {
                 prop_assert_eq!(neighbours.of(&one), [7]);
             }

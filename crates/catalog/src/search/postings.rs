@@ -59,7 +59,22 @@ impl Postings {
         after.saturating_sub(1)
     }
 
-    pub(super) fn put(&mut self, posting: Posting) {
+    /// Puts in tools that are not there yet, in their order. Those that come after all others are appended.
+    pub(super) fn put_all(&mut self, postings: impl Iterator<Item = Posting>) {
+        for posting in postings {
+            let last = self.chunks.last_mut().filter(|chunk| chunk.len() < CHUNK);
+            match last {
+                Some(last) if last.last().is_some_and(|it| it.slot < posting.slot) => {
+                    Arc::make_mut(last).push(posting);
+                    self.len += 1;
+                    self.note(posting.slot);
+                }
+                _ => self.put(posting),
+            }
+        }
+    }
+
+    fn put(&mut self, posting: Posting) {
         if self.chunks.is_empty() {
             self.chunks.push(Arc::default());
         }
@@ -70,9 +85,6 @@ impl Postings {
             Err(place) => {
                 chunk.insert(place, posting);
                 self.len += 1;
-                if let Some(set) = &mut self.set {
-                    set.set(posting.slot, true);
-                }
             }
         }
         if CHUNK < chunk.len() {
@@ -81,8 +93,17 @@ impl Postings {
             let rest = chunk.split_off(keep);
             self.chunks.insert(index + 1, Arc::new(rest));
         }
-        if self.set.is_none() && MANY <= self.len {
-            self.set = Some(Box::new(self.iter().map(|posting| posting.slot).collect()));
+        self.note(posting.slot);
+    }
+
+    /// Has a tool that was put in among the set of them all, if there is one.
+    fn note(&mut self, slot: Slot) {
+        match &mut self.set {
+            Some(set) => _ = set.set(slot, true),
+            None if MANY <= self.len => {
+                self.set = Some(Box::new(self.iter().map(|posting| posting.slot).collect()));
+            }
+            None => {}
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the index and the ranking promise.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -384,6 +385,22 @@ proptest! {
             changed.remove(slot);
         }
         prop_assert!(changed.is_bare());
+    }
+
+    #[test]
+    fn tools_that_are_put_in_together_are_as_if_one_by_one(
+        tools in proptest::collection::vec((0_u32..12, tools()), 1..4), query in words(),
+    ) {
+        // In any order, some in the place of others.
+        let all: Vec<(Slot, Document)> = tools.iter().flat_map(|(first, tools)| {
+            (*first..).zip(tools).map(|(slot, tool)| (slot % 12, numbered(slot as usize, tool)))
+        }).collect();
+        let (mut together, mut apart) = (SearchIndex::default(), SearchIndex::default());
+        together.put_all(all.iter().map(|(slot, document)| (*slot, Cow::Borrowed(document))));
+        all.iter().for_each(|(slot, document)| apart.put(*slot, document));
+        prop_assert_eq!(found(&together, &query), found(&apart, &query));
+        (0..12).for_each(|slot| together.remove(slot));
+        prop_assert!(together.is_bare());
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub struct Weights {
     pub synonym: f32,
     /// What a word is worth that is one edit away from one that nobody has.
     pub near: f32,
+    /// How much being near in meaning counts, beside having the words (1).
+    pub meaning: f32,
 }
 
 impl Default for Weights {
@@ -82,6 +84,7 @@ impl Default for Weights {
             same_stem: 0.7,
             synonym: 0.2,
             near: 0.7,
+            meaning: 2.5,
         }
     }
 }

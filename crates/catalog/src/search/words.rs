@@ -51,7 +51,12 @@ pub(super) fn squashed_word(text: &str) -> String {
 fn each_part(run: &[char], lower: &mut String, each: &mut impl FnMut(&str)) {
     let mut emit = |part: &[char]| {
         lower.clear();
-        lower.extend(part.iter().flat_map(|character| character.to_lowercase()));
+        for character in part {
+            match character.is_ascii() {
+                true => lower.push(character.to_ascii_lowercase()),
+                false => lower.extend(character.to_lowercase()),
+            }
+        }
         each(lower);
     };
     let mut start = 0;

@@ -27,7 +27,7 @@ pub(super) fn request(
 }
 
 /// Without query, fragment and the slash at the end: endpoints begin with one.
-pub(super) fn beginning(url: &Url) -> String {
+pub(crate) fn beginning(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);

@@ -557,7 +557,7 @@ fn tags(operation: Place<'_>) -> Vec<Box<str>> {
 }
 
 /// What a method tells about a tool, in the words of MCP.
-fn annotations(method: &str) -> BTreeMap<Box<str>, RawJson> {
+pub(crate) fn annotations(method: &str) -> BTreeMap<Box<str>, RawJson> {
     let hints = match method {
         "GET" => json!({"readOnlyHint": true}),
         "POST" => json!({"destructiveHint": false}),

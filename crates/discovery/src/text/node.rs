@@ -209,7 +209,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    pub(super) fn into_value(self) -> Value {
+    pub fn into_value(self) -> Value {
         match self {
             Self::Text(text) => Value::String(text.into_owned()),
             Self::List(items) => Value::Array(items.into_iter().map(Self::into_value).collect()),

@@ -6,6 +6,7 @@
 mod anchors;
 mod characters;
 mod scalar;
+mod visit;
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -15,6 +16,7 @@ use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
 use self::anchors::Anchors;
 use self::characters::{Characters, MAX_AHEAD};
+pub(super) use self::visit::visit;
 use crate::text::node::{Node, Object};
 use crate::text::{MAX_DEPTH, Place, TextError};
 

@@ -40,16 +40,21 @@ impl Body {
         if body.is_empty() {
             return Self::Empty;
         }
-        let stated = content_type.unwrap_or_default();
-        let essence = essence(stated);
-        let is_json = essence.ends_with("/json") || essence.ends_with("+json");
-        if (is_json || essence.is_empty())
+        let essence = essence(content_type.unwrap_or_default());
+        if (is_json(&essence) || essence.is_empty())
             && !has_too_many_values(body)
             && let Ok(value) = serde_json::from_slice(body)
         {
             return Self::Json(value);
         }
-        let is_text = is_json
+        Self::of_document(content_type, body)
+    }
+
+    /// The same of what is not looked into: JSON is text, and nothing is an empty one.
+    pub(super) fn of_document(content_type: Option<&str>, body: &[u8]) -> Self {
+        let stated = content_type.unwrap_or_default();
+        let essence = essence(stated);
+        let is_text = is_json(&essence)
             || essence.starts_with("text/")
             || essence.ends_with("+xml")
             || essence.ends_with("+yaml")
@@ -61,6 +66,10 @@ impl Body {
             false => Self::Bytes(essence),
         }
     }
+}
+
+fn is_json(essence: &str) -> bool {
+    essence.ends_with("/json") || essence.ends_with("+json")
 }
 
 /// `text/html` of `Text/HTML; charset=utf-8`, or nothing if it is no type at all.

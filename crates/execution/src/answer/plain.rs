@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 /// Text in which nothing is invisible or obeyed.
-pub(crate) fn text(text: &str) -> String {
+pub fn text(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for character in text.replace("\r\n", "\n").chars() {
         match is_hidden(character) {

@@ -14,7 +14,7 @@ use super::context::{ANSWER, ARGUMENTS, LOCATION};
 use super::piece::Place;
 
 /// The variable, and every function. The functions of places are not among them.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     ARGUMENTS,
     "bytes",
     "cookie",
@@ -30,6 +30,7 @@ const NAMES: [&str; 23] = [
     "label",
     "matrix",
     "multipart",
+    "object",
     "pairs",
     "part",
     "pipe_delimited",

@@ -7,6 +7,7 @@ use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Execution;
 
 fn described(description: &str) -> Manifest {
     Manifest {

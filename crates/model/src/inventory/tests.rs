@@ -16,7 +16,7 @@ fn manifest(name: &str, parameters: Value) -> Manifest {
         tags: vec![],
         input_schema: Schema::new(parameters).unwrap(),
         output_schema: None,
-        execution: Execution::Custom,
+        execution: Execution::Custom { does: None },
         deprecated: false,
         security: None,
         extra: BTreeMap::new(),

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use toolcrib::group::GroupCommand;
 use toolcrib::{Command, Identity, Snapshot};
 
-pub(super) use self::shown::GroupBody;
+pub(crate) use self::shown::GroupBody;
 use self::shown::{Member, SeenGroup, tag};
 use super::id_for;
 use crate::answer::{Id, Made, Removed, Seen};

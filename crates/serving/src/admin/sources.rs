@@ -2,6 +2,7 @@
 
 mod shown;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,14 @@ use axum::extract::State;
 use catalog::CataloguedSource;
 use catalog::source::SourceCommand;
 use model::{
-    ApiKeyLocation, Auth, Health, Kind, Settings, SourceId, SourceProfile, header, is_scope,
+    ApiKeyLocation, Auth, CustomSettings, Health, Kind, Settings, SourceId, SourceProfile, header,
+    is_scope,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{
-    Command, CommandError, Context, Identity, InvalidDocument, RefreshResult, Snapshot,
-    read_workflows,
+    Command, CommandError, Context, CustomProblem, Identity, InvalidDocument, RefreshResult,
+    Snapshot, read_custom, read_workflows,
 };
 use upstream::egress::Allowed;
 
@@ -133,12 +135,24 @@ async fn changed(
 
 /// What a profile must not say, although it can be read.
 fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
-    if let Settings::Mcp { command: Some(_), .. } = &profile.settings
-        && !app.options.allow_stdio
-    {
+    let runs_programs = match &profile.settings {
+        Settings::Mcp { command, .. } => command.is_some(),
+        Settings::Custom(custom) => custom.runs_programs(),
+        _ => false,
+    };
+    if runs_programs && !app.options.allow_stdio {
         let detail = "this server starts no child processes: start it with --allow-stdio for that";
         return Err(Problem::new(Code::StdioNotAllowed, detail));
     }
+    let mut errors = problems(profile);
+    if let Settings::Custom(custom) = &profile.settings {
+        errors.extend(files_elsewhere(app, custom));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
+}
+
+/// The same of every server, member by member.
+pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
     let mut errors = Vec::new();
     match &profile.settings {
         Settings::Mcp { command: Some(command), .. } => {
@@ -172,6 +186,13 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         let message = "is for MCP servers at a `url`".to_owned();
         errors.push(FieldError { field: "auth.kind".to_owned(), message });
     }
+    if matches!(profile.settings, Settings::Custom(_))
+        && (profile.auth != Auth::None || profile.client_certificate.is_some())
+        && profile.url.is_none()
+    {
+        let message = "say where the credential of the source goes: to the origin of this `url`";
+        errors.push(FieldError { field: "url".to_owned(), message: message.to_owned() });
+    }
     if profile.required_scopes.iter().flatten().any(|scope| !is_scope(scope)) {
         let message = "has one with characters that no scope has".to_owned();
         errors.push(FieldError { field: "required_scopes".to_owned(), message });
@@ -192,23 +213,65 @@ fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
         let message = "is more than 100 per cent".to_owned();
         errors.push(FieldError { field: "shrink_limit".to_owned(), message });
     }
+    errors
+}
+
+/// The files of resources that this server may not read.
+fn files_elsewhere(app: &App, custom: &CustomSettings) -> Vec<FieldError> {
+    let folders = app.crib.resource_folders();
+    let elsewhere = custom.files().filter(|(_, file)| !folders.may_hold(Path::new(file)));
+    let say = |(at, _)| FieldError {
+        field: format!("settings.{at}"),
+        message: "is not below a folder that this server may read: start it with --resource-folder"
+            .to_owned(),
+    };
+    elsewhere.map(say).collect()
+}
+
+/// The same of what an admin wrote down.
+async fn check_custom(id: &SourceId, profile: &SourceProfile) -> Result<(), Problem> {
+    if !matches!(profile.settings, Settings::Custom(_)) {
+        return Ok(());
+    }
+    let (id, profile) = (id.clone(), profile.clone());
+    let errors = upstream::aside(move || custom_problems(&id, &profile)).await;
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
+}
+
+/// All that is wrong with what an admin wrote down.
+pub(crate) fn custom_problems(id: &SourceId, profile: &SourceProfile) -> Vec<FieldError> {
+    let Settings::Custom(custom) = &profile.settings else { return Vec::new() };
+    let Err(error) = read_custom(id, profile.url.as_ref(), custom) else { return Vec::new() };
+    let field = |at: &str| match at {
+        "" => "settings".to_owned(),
+        at => format!("settings.{at}"),
+    };
+    let say = |it: CustomProblem| FieldError { field: field(&it.at), message: it.why };
+    error.problems.into_iter().map(say).collect()
 }
 
 /// The same of workflows: read as a whole, where that keeps nobody waiting.
 async fn check_workflows(id: &SourceId, profile: &SourceProfile) -> Result<(), Problem> {
-    let Settings::Workflow { documents } = &profile.settings else { return Ok(()) };
-    let (id, documents) = (id.clone(), documents.clone());
-    let read = upstream::aside(move || read_workflows(&id, &documents).map(drop)).await;
-    read.map_err(|error| {
-        let (field, error) = match error {
-            InvalidDocument::Of { number, source } => {
-                (format!("settings.documents[{number}]"), *source)
-            }
-            other => ("settings.documents".to_owned(), other),
-        };
-        Problem::fields(vec![FieldError { field, message: model::sentence(&error) }])
-    })
+    if !matches!(profile.settings, Settings::Workflow { .. }) {
+        return Ok(());
+    }
+    let (id, profile) = (id.clone(), profile.clone());
+    match upstream::aside(move || workflow_problems(&id, &profile)).await {
+        None => Ok(()),
+        Some(error) => Err(Problem::fields(vec![error])),
+    }
+}
+
+/// What is wrong with the workflows of a source, if it has such.
+pub(crate) fn workflow_problems(id: &SourceId, profile: &SourceProfile) -> Option<FieldError> {
+    let Settings::Workflow { documents } = &profile.settings else { return None };
+    let (field, error) = match read_workflows(id, documents).err()? {
+        InvalidDocument::Of { number, source } => {
+            (format!("settings.documents[{number}]"), *source)
+        }
+        other => ("settings.documents".to_owned(), other),
+    };
+    Some(FieldError { field, message: model::sentence(&error) })
 }
 
 async fn list(
@@ -237,6 +300,7 @@ async fn register(
     let id = id_for(new.id, &new.rest.name)?;
     check(&app, &new.rest)?;
     check_workflows(&id, &new.rest).await?;
+    check_custom(&id, &new.rest).await?;
     let command = Command::Source(id.clone(), SourceCommand::Register(new.rest));
     change.make(&app, &identity, command, tag_in(&id)).await?;
     Made::at(format!("/api/sources/{id}"), seen(&app, &id))
@@ -259,6 +323,7 @@ async fn update(
 ) -> Result<Seen<SeenSource>, Problem> {
     check(&app, &profile)?;
     check_workflows(&id, &profile).await?;
+    check_custom(&id, &profile).await?;
     changed(&app, &identity, &change, &id, SourceCommand::Update(profile)).await
 }
 

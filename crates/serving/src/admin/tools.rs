@@ -18,7 +18,8 @@ use serde::Deserialize;
 use toolcrib::{Command, Identity, Snapshot};
 
 use self::diff::Diff;
-use self::shown::{Listed, Patch, SeenTool, tag};
+pub(crate) use self::shown::Patch;
+use self::shown::{Listed, SeenTool, tag};
 use super::executions;
 use crate::answer::{Id, Seen};
 use crate::app::App;

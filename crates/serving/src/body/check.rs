@@ -19,8 +19,13 @@ const MOST_ERRORS: usize = 50;
 
 /// Refuses a value that the schema of a type does not fit.
 pub(crate) fn against(schemas: &Schemas, shape: Shape, value: &Value) -> Result<(), Problem> {
-    let errors = errors(&schemas.components, schemas.get(shape), value);
+    let errors = all(schemas, shape, value);
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
+}
+
+/// All that is wrong with a value.
+pub(crate) fn all(schemas: &Schemas, shape: Shape, value: &Value) -> Vec<FieldError> {
+    errors(&schemas.components, schemas.get(shape), value)
 }
 
 fn errors(components: &Map<String, Value>, schema: &Value, value: &Value) -> Vec<FieldError> {

@@ -44,9 +44,7 @@ impl Figures {
         measured: &[Measured],
         counts: impl Fn(usize) -> bool,
     ) -> Self {
-        Self::of(queries, measured, |number, query| {
-            !["name", "typo"].contains(&query.kind.as_str()) && counts(number)
-        })
+        Self::of(queries, measured, |number, query| is_natural(query) && counts(number))
     }
 
     pub(super) fn of_kind(kind: &str, queries: &[Query], measured: &[Measured]) -> Self {
@@ -91,4 +89,9 @@ pub(super) fn table(rows: &[(&str, Figures)]) -> String {
         [(*kind).to_owned(), figures.queries.to_string()].into_iter().chain(numbers).collect()
     });
     crate::table::section("Found", &columns, rows.collect())
+}
+
+/// Whether it is in somebody's own words, and was not made of a name.
+pub(super) fn is_natural(query: &Query) -> bool {
+    !["name", "typo"].contains(&query.kind.as_str())
 }

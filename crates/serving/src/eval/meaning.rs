@@ -1,11 +1,11 @@
-//! The vectors of all tools and queries, from an endpoint.
+//! The vectors of all tools and queries, from an endpoint or a model in a folder.
 
 use std::sync::Arc;
 
 use catalog::search::{Vector, nearest};
 use catalog::tool_set::{Slot, ToolSet};
 use model::SecretRef;
-use toolcrib::{Embeddings, JournalPlace, Secrets, SystemClock, vectors};
+use toolcrib::{JournalPlace, Secrets, SystemClock, VectorMaker, vectors};
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
@@ -13,6 +13,7 @@ use super::World;
 use crate::cli;
 use crate::config;
 use crate::failure::Failure;
+use crate::sentence_model;
 
 pub(super) struct Meaning {
     tools: Vec<Vector>,
@@ -25,21 +26,14 @@ impl Meaning {
         world: &World,
         arguments: &cli::EvalSearch,
     ) -> Result<Option<Self>, Failure> {
-        let Some((url, model)) = arguments.embeddings.clone().zip(arguments.model.clone()) else {
-            return Ok(None);
-        };
-        if matches!(arguments.key, Some(SecretRef::Sealed(_))) {
-            return Err(Failure::CredentialOption);
-        }
+        let Some(maker) = maker(arguments).await? else { return Ok(None) };
         let journal = JournalPlace::Memory.open(SystemClock).await?;
         let secrets = Some(Arc::new(Secrets::new(journal, None, config::variable_of_user)));
         let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-        let key = arguments.key.clone();
-        let embeddings = Embeddings { url, model: model.into(), key, file: None };
         let tools = world.tools.iter().map(super::example::Tool::text);
         let queries = world.queries.iter().map(|query| query.query.clone());
         let texts: Vec<String> = tools.chain(queries).collect();
-        let mut tools = vectors(embeddings, &client, secrets, &texts).await?;
+        let mut tools = vectors(maker, &client, secrets, &texts).await?;
         let queries = tools.split_off(world.tools.len());
         Ok(Some(Self { tools, queries }))
     }
@@ -52,4 +46,16 @@ impl Meaning {
             .filter_map(|slot| Some((slot, self.tools.get(slot as usize)?.nearness(query))));
         nearest(near.collect(), limit)
     }
+}
+
+async fn maker(arguments: &cli::EvalSearch) -> Result<Option<VectorMaker>, Failure> {
+    if let Some(folder) = &arguments.embeddings_folder {
+        return Ok(Some(sentence_model::open(folder.clone()).await?));
+    }
+    if matches!(arguments.key, Some(SecretRef::Sealed(_))) {
+        return Err(Failure::CredentialOption);
+    }
+    let key = arguments.key.clone();
+    let endpoint = arguments.embeddings.clone().zip(arguments.model.clone());
+    Ok(endpoint.map(|(url, model)| VectorMaker::Endpoint { url, model: model.into(), key }))
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// The longest name of a host, in bytes (RFC 1035, 2.3.4).
@@ -72,8 +73,9 @@ fn is_of_a_name(byte: u8) -> bool {
 }
 
 /// The name of a host, or its address; any port will do.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", inline)]
 pub struct HostName(Box<str>);
 
 impl HostName {
@@ -102,8 +104,9 @@ impl TryFrom<String> for HostName {
 }
 
 /// Where a page is from (RFC 6454): `https://chat.example.com`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", inline)]
 pub struct Origin {
     scheme: Scheme,
     /// With its port, whether or not it was written.

@@ -4,13 +4,15 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::Origin;
 
 /// An origin, exactly as it was written: `https://crib.example.com`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
+#[schemars(with = "String", inline)]
 pub struct PublicUrl {
     text: Box<str>,
     origin: Origin,

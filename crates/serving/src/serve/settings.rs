@@ -1,31 +1,34 @@
-//! The configuration file of a server: whose tokens are taken, its names, and how much is taken and kept.
+//! What a configuration file says to a server: whose tokens are taken, its names, and how much is taken and kept.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use model::SecretRef;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolcrib::{CacheLimits, Embeddings, IssuerConfig, JournalPlace, RecordOptions};
+use toolcrib::{
+    CacheLimits, Embeddings, InvalidModel, IssuerConfig, JournalPlace, RecordOptions, VectorMaker,
+};
 use upstream::http::Url;
 
 use super::connections::Limits;
+use crate::declared::Declared;
+use crate::declared::mistake::Mistake;
 use crate::failure::Failure;
 use crate::names::{HostName, Origin, PublicUrl};
 use crate::protected_resource::Scope;
-use crate::target;
 
-/// More than any configuration has.
-const LIMIT: u64 = 1 << 20;
 /// How long calls are kept in the record.
 const USUAL_DAYS: u32 = 90;
 
-/// What the file says; YAML or JSON.
-#[derive(Debug, Default, Deserialize)]
+/// What the file says.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Settings {
+#[schemars(rename = "ServerSettings")]
+pub(crate) struct Settings {
     /// Whose tokens are taken.
     #[serde(default)]
     pub(super) issuers: Vec<IssuerConfig>,
@@ -53,7 +56,7 @@ pub(super) struct Settings {
 }
 
 /// How tools are searched.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Search {
     /// Whether an agent finds sooner what it executed after similar questions.
@@ -63,21 +66,65 @@ pub(super) struct Search {
     embeddings: Option<EmbeddingSettings>,
 }
 
-/// An endpoint that speaks like `/v1/embeddings` of `OpenAI`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// An endpoint that speaks like `/v1/embeddings` of `OpenAI`, or a folder with a model.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "EmbeddingMembers")]
+#[schemars(with = "EmbeddingMembers")]
 struct EmbeddingSettings {
-    url: Url,
-    model: Box<str>,
+    maker: MakerSettings,
+    file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug)]
+enum MakerSettings {
+    Endpoint { url: Url, model: Box<str>, key: Option<SecretRef> },
+    Folder(PathBuf),
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct EmbeddingMembers {
+    #[schemars(with = "Option<String>")]
+    url: Option<Url>,
+    model: Option<Box<str>>,
     /// A reference to what it is shown.
     key: Option<SecretRef>,
+    /// A model to run here.
+    folder: Option<PathBuf>,
     /// Where vectors are kept; beside the journal if that is a file.
     file: Option<PathBuf>,
 }
 
+impl TryFrom<EmbeddingMembers> for EmbeddingSettings {
+    type Error = &'static str;
+
+    fn try_from(members: EmbeddingMembers) -> Result<Self, Self::Error> {
+        let EmbeddingMembers { url, model, key, folder, file } = members;
+        let maker = match (url, model, key, folder) {
+            (Some(url), Some(model), key, None) => MakerSettings::Endpoint { url, model, key },
+            (None, None, None, Some(folder)) => MakerSettings::Folder(folder),
+            _ => return Err("embeddings have either a `url` with a `model`, or a `folder` alone"),
+        };
+        Ok(Self { maker, file })
+    }
+}
+
+impl MakerSettings {
+    /// Reads the model, if there is one. That takes a moment, and is done aside.
+    async fn open(self) -> Result<VectorMaker, InvalidModel> {
+        match self {
+            Self::Endpoint { url, model, key } => Ok(VectorMaker::Endpoint { url, model, key }),
+            Self::Folder(folder) => crate::sentence_model::open(folder).await,
+        }
+    }
+}
+
 impl Search {
-    pub(super) fn embeddings(&self, journal: &JournalPlace) -> Option<Embeddings> {
-        let EmbeddingSettings { url, model, key, file } = self.embeddings.as_ref()?;
+    pub(super) async fn embeddings(
+        &self,
+        journal: &JournalPlace,
+    ) -> Result<Option<Embeddings>, InvalidModel> {
+        let Some(EmbeddingSettings { maker, file }) = &self.embeddings else { return Ok(None) };
         let beside = || match journal {
             JournalPlace::File(path) => {
                 let mut path = path.as_os_str().to_owned();
@@ -87,12 +134,12 @@ impl Search {
             JournalPlace::Memory | JournalPlace::Postgres(_) => None,
         };
         let file = file.clone().or_else(beside);
-        Some(Embeddings { url: url.clone(), model: model.clone(), key: key.clone(), file })
+        Ok(Some(Embeddings { maker: maker.clone().open().await?, file }))
     }
 }
 
 /// How calls are recorded, and for how long.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Record {
     #[serde(default)]
@@ -104,7 +151,7 @@ struct Record {
     arguments: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RecordMode {
     /// Calls are stored a moment after they were answered.
@@ -117,7 +164,7 @@ enum RecordMode {
 }
 
 /// What connections may take; times are in seconds.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LimitSettings {
     connections: Option<NonZeroU32>,
@@ -128,7 +175,7 @@ struct LimitSettings {
 }
 
 /// How long, and how much, what was worked out is kept. It is never used after a change.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Cache {
     /// Seconds, of the tools of an agent.
@@ -138,40 +185,36 @@ struct Cache {
 }
 
 impl Settings {
-    /// What the file says. The public url is for those who start the server to say otherwise.
-    pub(super) fn read(
-        path: Option<&Path>,
+    /// What a file declares. The public url is for those who start the server to say otherwise.
+    pub(super) fn of(
+        declared: Option<&Declared>,
         public_url: Option<&PublicUrl>,
     ) -> Result<Self, Failure> {
-        let settings = match path {
-            Some(path) => Self::of_file(path, public_url)?,
+        let settings = match declared {
+            Some(declared) => Self::read(&declared.server, public_url)
+                .map_err(|mistake| declared.document.refuse(vec![mistake]))?,
             None => Self::default(),
         };
         Ok(Self { public_url: public_url.cloned().or(settings.public_url), ..settings })
     }
 
-    fn of_file(path: &Path, public_url: Option<&PublicUrl>) -> Result<Self, Failure> {
-        let unreadable =
-            |at: String, problem: String| Failure::Settings { path: path.to_owned(), at, problem };
-        let bytes = target::from_file(path, LIMIT)?;
-        let mut value = discovery::text::read(&bytes)
-            .map_err(|error| unreadable(String::new(), error.to_string()))?;
-        // A list would be taken for the members in their order.
-        if !value.is_object() {
-            let problem = "it is to be a mapping, such as `issuers: […]`".to_owned();
-            return Err(unreadable(String::new(), problem));
-        }
-        if let Some(url) =
-            public_url.cloned().or_else(|| value["public_url"].as_str()?.parse().ok())
-        {
+    /// What is wrong with what a file says to a server, wherever that will be.
+    pub(crate) fn mistake(server: &Value) -> Option<Mistake> {
+        let anywhere = PublicUrl::of(([127, 0, 0, 1], 80).into(), true);
+        let url = server.get("public_url").is_none().then_some(&anywhere);
+        Self::read(server, url).err()
+    }
+
+    fn read(server: &Value, public_url: Option<&PublicUrl>) -> Result<Self, Mistake> {
+        let mut value = server.clone();
+        let said = || value.get("public_url")?.as_str()?.parse().ok();
+        if let Some(url) = public_url.cloned().or_else(said) {
             add_audiences(&mut value, &url);
         }
         serde_path_to_error::deserialize(value).map_err(|error| {
-            let at = match error.path().to_string().as_str() {
-                "." => String::new(),
-                place => format!(" at `{place}`"),
-            };
-            unreadable(at, error.into_inner().to_string())
+            let path = error.path().to_string();
+            let field = if path == "." { "" } else { path.as_str() };
+            Mistake::new(field, error.inner().to_string())
         })
     }
 
@@ -221,12 +264,15 @@ fn add_audiences(settings: &mut Value, url: &PublicUrl) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn read(text: &str) -> Result<Settings, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        Settings::read(Some(file.path()), None).map_err(|failure| failure.sentence())
+        let declared = Declared::read(file.path()).map_err(|failure| failure.sentence())?;
+        Settings::of(Some(&declared), None).map_err(|failure| failure.sentence())
     }
 
     #[test]
@@ -251,21 +297,36 @@ mod tests {
         let strict = RecordOptions { strict: true, arguments: true, keep: days(7) };
         assert_eq!(record("record: {mode: strict, keep_days: 7, arguments: true}"), Some(strict));
         assert_eq!(record("record: {keep_days: 0}").unwrap().keep, None);
-        assert!(read("record: {mode: loose}").unwrap_err().contains("at `record.mode`"));
+        assert!(
+            read("record: {mode: loose}")
+                .unwrap_err()
+                .contains("`record.mode`: there is no `loose`")
+        );
     }
 
-    #[test]
-    fn vectors_are_kept_beside_the_journal_unless_something_else_is_said() {
+    #[tokio::test]
+    async fn vectors_are_kept_beside_the_journal_unless_something_else_is_said() {
         let place = JournalPlace::File("crib.db".into());
-        let embeddings = |text: &str| read(text).unwrap().search.embeddings(&place);
-        assert!(embeddings("{}").is_none());
+        let embeddings = async |text: &str| read(text).unwrap().search.embeddings(&place).await;
+        assert!(embeddings("{}").await.unwrap().is_none());
         let usual =
             "search: {embeddings: {url: 'http://[::1]:8081/v1/embeddings', model: m, key: env:K}}";
-        let usual = embeddings(usual).unwrap();
+        let usual = embeddings(usual).await.unwrap().unwrap();
         assert_eq!(usual.file.as_deref(), Some(Path::new("crib.db.vectors")));
-        assert_eq!((&*usual.model, usual.key), ("m", Some(SecretRef::Env("K".into()))));
+        let VectorMaker::Endpoint { model, key, .. } = usual.maker else { panic!("no endpoint") };
+        assert_eq!((&*model, key), ("m", Some(SecretRef::Env("K".into()))));
         let other = "search: {embeddings: {url: 'https://a.example', model: m, file: v}}";
-        assert_eq!(embeddings(other).unwrap().file.as_deref(), Some(Path::new("v")));
+        let other = embeddings(other).await.unwrap().unwrap();
+        let file = other.file.unwrap();
+        assert!(file.is_absolute() && file.ends_with("v"), "{file:?}");
+        let nowhere = embeddings("search: {embeddings: {folder: /nowhere}}").await.unwrap_err();
+        assert!(nowhere.to_string().contains("/nowhere/config.json"), "{nowhere}");
+        for neither in
+            ["{}", "{file: v}", "{model: m}", "{folder: a, model: m}", "{folder: a, key: env:K}"]
+        {
+            let error = read(&format!("search: {{embeddings: {neither}}}")).unwrap_err();
+            assert!(error.contains("either a `url`"), "{error}");
+        }
         assert!(read("search: {embeddings: {url: no, model: m}}").is_err());
         assert!(read("search: {embeddings: {url: 'https://a', model: m, key: hunter2}}").is_err());
     }
@@ -281,7 +342,9 @@ mod tests {
     fn a_mistake_is_named_with_its_place() {
         let error =
             read("issuers:\n  - issuer: x\n    audience: y\n    algoritms: [RS256]\n").unwrap_err();
-        assert!(error.contains("at `issuers[0]") && error.contains("algoritms"), "{error}");
+        let expected =
+            ":4:5: `issuers[0].algoritms`: is not known here; did you mean `algorithms`?";
+        assert!(error.contains(expected), "{error}");
         assert!(read("isuers: []").unwrap_err().contains("isuers"));
         assert!(
             read("public_url: https://crib.example.com/mcp")
@@ -289,10 +352,10 @@ mod tests {
                 .contains("without a path")
         );
         assert!(read("allowed_hosts: ['a.example:80']").unwrap_err().contains("any port will do"));
-        assert!(read("limits: {streams: 0}").unwrap_err().contains("at `limits.streams`"));
+        assert!(read("limits: {streams: 0}").unwrap_err().contains("`limits.streams`"));
         assert!(read("a: [").is_err());
         for text in ["[]", "[[]]", "issuers"] {
-            assert!(read(text).unwrap_err().contains("a mapping, such as `issuers"), "{text}");
+            assert!(read(text).unwrap_err().contains("a mapping, such as `sources"), "{text}");
         }
     }
 }

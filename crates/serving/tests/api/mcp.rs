@@ -21,7 +21,7 @@ const VERSION: &str = "2026-07-28";
 
 /// How a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Era {
+pub(super) enum Era {
     Modern,
     Legacy,
 }
@@ -29,18 +29,18 @@ enum Era {
 const ERAS: [Era; 2] = [Modern, Legacy];
 
 /// Somebody who speaks MCP to a server.
-struct Client<'a> {
-    server: &'a Server,
+pub(super) struct Client<'a> {
+    pub(super) server: &'a Server,
     credential: &'a str,
     path: &'a str,
     session: Option<String>,
 }
 
 /// An error: the status of the answer, the code, what is said.
-type Refused = (u16, i64, String);
+pub(super) type Refused = (u16, i64, String);
 
 impl<'a> Client<'a> {
-    fn new(server: &'a Server, credential: &'a str) -> Self {
+    pub(super) fn new(server: &'a Server, credential: &'a str) -> Self {
         Self { server, credential, path: "/mcp", session: None }
     }
 
@@ -49,7 +49,7 @@ impl<'a> Client<'a> {
     }
 
     /// With a session of its own.
-    fn introduced(self) -> Self {
+    pub(super) fn introduced(self) -> Self {
         let answer = self.send(Legacy, "initialize", introduction());
         assert_eq!(answer.status, 200, "{answer:?}");
         let session = answer.header("mcp-session-id").to_owned();
@@ -62,7 +62,7 @@ impl<'a> Client<'a> {
     }
 
     /// A request without a body.
-    fn bare(&self, method: &str) -> Ask {
+    pub(super) fn bare(&self, method: &str) -> Ask {
         let ask = Ask::new(method, self.path).bearer(self.credential);
         match &self.session {
             Some(session) => ask.header("Mcp-Session-Id", session),
@@ -88,7 +88,7 @@ impl<'a> Client<'a> {
         self.server.send(&self.ask(era, method, params))
     }
 
-    fn result(&self, era: Era, method: &str, params: Value) -> Value {
+    pub(super) fn result(&self, era: Era, method: &str, params: Value) -> Value {
         let answer = self.send(era, method, params);
         assert_eq!(answer.status, 200, "{answer:?}");
         assert_eq!(answer.header("content-type"), "application/json");
@@ -98,16 +98,16 @@ impl<'a> Client<'a> {
         answer["result"].take()
     }
 
-    fn refused(&self, era: Era, method: &str, params: Value) -> Refused {
+    pub(super) fn refused(&self, era: Era, method: &str, params: Value) -> Refused {
         refused(&self.send(era, method, params))
     }
 
-    fn call(&self, era: Era, name: &str, arguments: Value) -> Value {
+    pub(super) fn call(&self, era: Era, name: &str, arguments: Value) -> Value {
         self.result(era, "tools/call", json!({"name": name, "arguments": arguments}))
     }
 
     /// The names of its tools, with a space between them.
-    fn tools(&self, era: Era) -> String {
+    pub(super) fn tools(&self, era: Era) -> String {
         names(&self.result(era, "tools/list", json!({})))
     }
 }
@@ -170,13 +170,13 @@ fn names(list: &Value) -> String {
 }
 
 /// A key with these claims.
-fn key(server: &Server, name: &str, claims: &Value) -> String {
+pub(super) fn key(server: &Server, name: &str, claims: &Value) -> String {
     let made = server.post("/api/keys", &json!({"name": name, "claims": claims})).ok();
     made["key"].as_str().unwrap().to_owned()
 }
 
 /// Grants a group to a role.
-fn grant(server: &Server, role: &str, group: &str) {
+pub(super) fn grant(server: &Server, role: &str, group: &str) {
     let matchers = json!([{"claim": "role", "operator": "equals", "value": role}]);
     let policy =
         json!({"name": format!("{role}-{group}"), "matchers": matchers, "groups": [group]});

@@ -328,6 +328,13 @@ impl Ask {
         self.header("Authorization", &format!("Bearer {key}"))
     }
 
+    /// Sends it, and does not wait for what comes back.
+    pub(crate) fn write_to(&self, connection: &mut TcpStream) {
+        let length = format!("Content-Length: {}\r\n", self.body.len());
+        let whole = format!("{}Host: localhost\r\n{length}\r\n{}", self.head, self.body);
+        connection.write_all(whole.as_bytes()).unwrap();
+    }
+
     pub(crate) fn json(self, body: &Value) -> Self {
         self.text("application/json", &body.to_string())
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use access::{Algorithm, InvalidIssuer, InvalidKeys, Issuer, TokenType};
 use jiff::SignedDuration;
 use model::SecretRef;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::egress::Allowed;
 use upstream::http::Url;
@@ -12,12 +13,14 @@ use upstream::http::Url;
 use crate::SecretError;
 
 /// An issuer whose tokens are taken.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Issuer")]
 pub struct IssuerConfig {
     /// Exactly as in the `iss` of its tokens.
     pub issuer: Box<str>,
     /// What its tokens for this server have in `aud`.
+    #[schemars(with = "Option<Audience>")]
     pub audience: Audience,
     /// Where its keys are.
     #[serde(default)]
@@ -31,11 +34,12 @@ pub struct IssuerConfig {
     pub clock_skew: Option<u32>,
     /// What may be reached for its keys although it is not public: addresses, networks, host names.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub allow: Vec<Allowed>,
 }
 
 /// One or several: any of them will do.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Audience {
     /// One.
@@ -45,14 +49,15 @@ pub enum Audience {
 }
 
 /// Where the keys of an issuer are.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "IssuerKeys")]
 pub enum KeySource {
     /// The issuer is a url and says it there: OpenID Connect Discovery, or else RFC 8414.
     #[default]
     Discovery,
     /// A JWK set on the web.
-    JwksUrl(Url),
+    JwksUrl(#[schemars(with = "String")] Url),
     /// A JWK set right here.
     Jwks(serde_json::Value),
     /// A JWK set in a file the server can read.

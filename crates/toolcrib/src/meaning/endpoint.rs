@@ -9,9 +9,10 @@ use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::json;
 use upstream::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use upstream::http::{HttpClient, HttpError, Limits, Method, Request, Url};
+use upstream::http::{HttpClient, Limits, Method, Request, Url};
 
-use crate::secrets::{SecretError, Secrets};
+use super::maker::NoVectors;
+use crate::secrets::Secrets;
 
 /// More than any group of vectors takes.
 const ANSWER: u64 = 16 << 20;
@@ -22,32 +23,6 @@ pub(super) struct Endpoint {
     key: Option<SecretRef>,
     client: HttpClient,
     secrets: Option<Arc<Secrets>>,
-}
-
-/// Why there are no vectors.
-#[derive(Debug, thiserror::Error)]
-pub enum NoVectors {
-    /// The endpoint cannot be reached, or may not be.
-    #[error(transparent)]
-    Http(#[from] HttpError),
-    /// It refused.
-    #[error("the endpoint for embeddings answered with status {status}")]
-    Status {
-        /// Its status.
-        status: u16,
-    },
-    /// It said something else.
-    #[error("the answer of the endpoint for embeddings has not one vector for each text")]
-    Answer,
-    /// There is no key where it should be.
-    #[error("the key for embeddings cannot be read")]
-    Key(#[from] SecretError),
-    /// The key is none.
-    #[error("the key for embeddings cannot be sent: it has characters that no header may have")]
-    NoHeader,
-    /// Nobody reads secrets here.
-    #[error("the key for embeddings cannot be read: there are no secrets here")]
-    NoSecrets,
 }
 
 #[derive(Deserialize)]
@@ -74,6 +49,10 @@ impl Endpoint {
         let place = url.host_str().zip(port).map(|(host, port)| format!("{host}:{port}").into());
         let allowing = place.and_then(|place| client.allowing_texts(&[place]).ok());
         Self { client: allowing.unwrap_or_else(|| client.clone()), url, model, key, secrets }
+    }
+
+    pub(super) fn model(&self) -> &str {
+        &self.model
     }
 
     /// One for each text, in their order.

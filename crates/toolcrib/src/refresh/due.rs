@@ -3,7 +3,7 @@
 
 use catalog::source::Source;
 use jiff::{SignedDuration, Timestamp};
-use model::{Digest, Kind};
+use model::{Digest, Kind, Settings};
 
 /// After the first failure; doubled after each further one.
 const FIRST: SignedDuration = SignedDuration::from_secs(5);
@@ -24,8 +24,7 @@ pub fn due(source: &Source) -> Option<Timestamp> {
     }
     let every =
         source.profile.refresh_every.map(|seconds| SignedDuration::from_secs(seconds.into()));
-    // Documents that stand in the settings change when these do.
-    let is_declared = source.profile.settings.kind() == Kind::Workflow;
+    let is_declared = is_declared(source.profile.settings.kind());
     let every = every.filter(|_| !is_declared).map(|every| every.max(SHORTEST));
     let (since, wait) = match (source.last_sync_ended_at, source.failures) {
         (Some(ended), 0) => (ended, every?),
@@ -39,14 +38,19 @@ pub fn due(source: &Source) -> Option<Timestamp> {
     Some(since.checked_add(wait).unwrap_or(Timestamp::MAX))
 }
 
-/// Whether it is enabled and has something to say.
-pub(super) fn can_be_asked(source: &Source) -> bool {
-    match source.profile.settings.kind() {
-        Kind::Openapi | Kind::Mcp | Kind::HttpManifest | Kind::Workflow | Kind::Builtin => {
-            source.enabled
-        }
-        Kind::Custom => false,
+/// Whether all it offers stands in its settings, and changes when these do.
+pub(super) fn is_declared(kind: Kind) -> bool {
+    match kind {
+        Kind::Workflow | Kind::Custom => true,
+        Kind::Openapi | Kind::Mcp | Kind::HttpManifest | Kind::Builtin => false,
     }
+}
+
+/// Whether it is enabled and has something to say, or had.
+pub(super) fn can_be_asked(source: &Source) -> bool {
+    let says_nothing =
+        matches!(&source.profile.settings, Settings::Custom(custom) if custom.is_empty());
+    source.enabled && (!says_nothing || source.inventory.is_some())
 }
 
 /// How long to leave a source alone after this many failures: longer and longer, but not longer than if it was well.

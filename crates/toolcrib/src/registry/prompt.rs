@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::Content;
+use model::placeholder::filled;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -186,22 +187,8 @@ impl Prompt {
     }
 
     fn filled_in(&self, text: &str, arguments: &Map<String, Value>) -> String {
-        let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
-        while let Some((before, after)) = rest.split_once("{{") {
-            filled.push_str(before);
-            let known = after.split_once("}}").filter(|(name, _)| self.takes(name));
-            rest = match known {
-                Some((name, next)) => {
-                    filled.push_str(arguments.get(name).and_then(Value::as_str).unwrap_or(""));
-                    next
-                }
-                None => {
-                    filled.push_str("{{");
-                    after
-                }
-            };
-        }
-        filled + rest
+        let value = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or("");
+        filled(text, |name| self.takes(name), value)
     }
 
     fn takes(&self, name: &str) -> bool {

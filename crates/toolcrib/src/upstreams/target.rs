@@ -15,13 +15,16 @@ use upstream::stdio::{Program, Sandbox};
 use super::{ProgramHost, UpstreamError};
 use crate::secrets::Secrets;
 
+/// The environment of a program.
+pub(super) type Environment = BTreeMap<Box<str>, SecretString>;
+
 /// The secrets of a source, as they are now.
 #[derive(Clone)]
 pub(super) struct Shown {
     headers: HeaderMap,
     /// What of it the server must not repeat.
     hidden: Vec<SecretString>,
-    environment: BTreeMap<Box<str>, SecretString>,
+    environment: Environment,
     /// A chain of certificates and a key.
     certificate: Option<(SecretString, SecretString)>,
 }
@@ -47,12 +50,10 @@ impl Shown {
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
     ) -> Result<Self, UpstreamError> {
-        let mut environment = BTreeMap::new();
-        if let Some(command) = command(profile) {
-            for (name, secret) in &command.environment {
-                environment.insert(name.clone(), read(secret, secrets).await?);
-            }
-        }
+        let environment = match command(profile) {
+            Some(command) => environment(command, secrets).await?,
+            None => Environment::new(),
+        };
         let certificate = match &profile.client_certificate {
             Some(it) => Some((read(&it.chain, secrets).await?, read(&it.key, secrets).await?)),
             None => None,
@@ -137,7 +138,11 @@ fn sandbox(said: &model::Sandbox) -> Sandbox {
 
 /// A source may have been registered before what it says was refused.
 pub(super) fn check(profile: &SourceProfile) -> Result<(), UpstreamError> {
-    let problems = command(profile).map(StdioCommand::problems).unwrap_or_default();
+    command(profile).map_or(Ok(()), check_command)
+}
+
+pub(super) fn check_command(command: &StdioCommand) -> Result<(), UpstreamError> {
+    let problems = command.problems();
     problems.into_iter().next().map_or(Ok(()), |problem| Err(problem.into()))
 }
 
@@ -148,26 +153,7 @@ pub(super) fn target(
     host: &ProgramHost,
 ) -> Result<Target, UpstreamError> {
     if let Some(command) = command(profile) {
-        if !host.is_open {
-            return Err(UpstreamError::NoPrograms);
-        }
-        // Hardly a program runs without: what it starts itself is found there too.
-        let path = host.search_path.clone().map(|path| (OsString::from("PATH"), path));
-        let environment = shown
-            .environment
-            .iter()
-            .map(|(name, value)| (OsString::from(&**name), OsString::from(value.expose_secret())));
-        return Ok(Target::Program(Program {
-            command: command.program.to_string().into(),
-            arguments: command.arguments.iter().map(|text| OsString::from(&**text)).collect(),
-            environment: path.into_iter().chain(environment).collect(),
-            folder: command.directory.as_ref().map(|folder| folder.to_string().into()),
-            search_path: host.search_path.clone(),
-            bound_by: host.bound_by.clone(),
-            hidden: host.hidden.clone(),
-            sandbox: command.sandbox.as_ref().map(sandbox),
-            stderr: None,
-        }));
+        return Ok(Target::Program(program(command, &shown.environment, host)?));
     }
     let url = profile.url.as_ref().ok_or(UpstreamError::Nowhere)?.as_url().clone();
     let mut client = client.allowing_texts(&profile.allow)?;
@@ -176,6 +162,45 @@ pub(super) fn target(
         client = client.identified(identity, Some(url.origin()));
     }
     Ok(Target::Http { client, url, headers: shown.headers.clone() })
+}
+
+/// A program as it is started here, if any is.
+pub(super) fn program(
+    command: &StdioCommand,
+    environment: &Environment,
+    host: &ProgramHost,
+) -> Result<Program, UpstreamError> {
+    if !host.is_open {
+        return Err(UpstreamError::NoPrograms);
+    }
+    // Hardly a program runs without: what it starts itself is found there too.
+    let path = host.search_path.clone().map(|path| (OsString::from("PATH"), path));
+    let environment = environment
+        .iter()
+        .map(|(name, value)| (OsString::from(&**name), OsString::from(value.expose_secret())));
+    Ok(Program {
+        command: command.program.to_string().into(),
+        arguments: command.arguments.iter().map(|text| OsString::from(&**text)).collect(),
+        environment: path.into_iter().chain(environment).collect(),
+        folder: command.directory.as_ref().map(|folder| folder.to_string().into()),
+        search_path: host.search_path.clone(),
+        bound_by: host.bound_by.clone(),
+        hidden: host.hidden.clone(),
+        sandbox: command.sandbox.as_ref().map(sandbox),
+        stderr: None,
+    })
+}
+
+/// The environment of a command, with its secrets.
+pub(super) async fn environment(
+    command: &StdioCommand,
+    secrets: Option<&Secrets>,
+) -> Result<Environment, UpstreamError> {
+    let mut environment = Environment::new();
+    for (name, secret) in &command.environment {
+        environment.insert(name.clone(), read(secret, secrets).await?);
+    }
+    Ok(environment)
 }
 
 #[cfg(test)]

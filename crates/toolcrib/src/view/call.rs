@@ -2,6 +2,7 @@
 
 mod budget;
 mod builtin;
+mod custom;
 mod job;
 mod recorded;
 mod shaped;
@@ -256,6 +257,13 @@ impl AgentView {
                 let outcome = self.do_builtin(source, entry, builtin, arguments).await?;
                 let outcome = shaped::outcome(outcome, builtin.projection.as_ref()).await?;
                 return Ok(DoneBy::Upstream(self.within_budget(&entry.tool, outcome), None));
+            }
+            Ready::Custom(it) => {
+                let outcome = self.do_custom(source, entry, it, arguments).await?;
+                let outcome = shaped::outcome(outcome, it.projection.as_ref()).await?;
+                let outcome = self.within_budget(&entry.tool, outcome);
+                let promised = it.output.is_some().then(|| Arc::clone(&ready));
+                return Ok(DoneBy::Upstream(outcome, promised));
             }
             Ready::Workflow(it) => {
                 check(&it.arguments, &arguments)?;

@@ -3,6 +3,7 @@
 use model::{ErrorCode, Failure};
 use serde_json::{Map, Value, json};
 
+use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use super::primitives::{Got, got_of_server};
 use super::{AgentView, scopes};
@@ -19,6 +20,9 @@ impl AgentView {
     /// Proposals for something unfinished, as the result of `completion/complete`.
     pub async fn complete(&self, unfinished: &Unfinished, call: &CallContext) -> Got {
         if let Some(offer) = self.unfinished_offer(&unfinished.of) {
+            if work_of(&offer).is_some() {
+                return Got::Result(completion(Vec::new()));
+            }
             return self.complete_at_server(&offer, unfinished, call).await;
         }
         let proposals = self.providers().find_map(|provider| provider.complete(unfinished));

@@ -3,6 +3,7 @@
 use model::SourceId;
 
 use super::AgentView;
+use super::custom::work_of;
 use super::scopes;
 use crate::upstreams::followers::{Following, NotFollowed};
 use crate::uri_template::is_like;
@@ -10,9 +11,12 @@ use crate::uri_template::is_like;
 impl AgentView {
     /// From now on it is told when this resource changes. Providers tell of theirs without being asked.
     pub async fn follow(&self, uri: &str, following: &Following) -> Result<(), NotFollowed> {
-        let Some((offer, own)) = self.resource_of_server(uri) else {
+        let Some((offer, own)) = self.resource_of_source(uri) else {
             return if self.is_provided(uri) { Ok(()) } else { Err(NotFollowed::Missing) };
         };
+        if work_of(&offer).is_some() {
+            return Err(NotFollowed::Silent);
+        }
         let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
         scopes::check(&self.agent, &source.source, None)
             .map_err(|failure| NotFollowed::Failed(failure.message))?;
@@ -34,7 +38,7 @@ impl AgentView {
     }
 
     fn source_of(&self, uri: &str) -> Option<SourceId> {
-        self.resource_of_server(uri).map(|(offer, _)| offer.entry.tool.source.clone())
+        self.resource_of_source(uri).map(|(offer, _)| offer.entry.tool.source.clone())
     }
 
     fn is_provided(&self, uri: &str) -> bool {

@@ -1,4 +1,5 @@
-//! Prompts and resources of the catalog, as one agent sees them: what MCP servers have, under the same grants as tools.
+//! Prompts and resources of the catalog, as one agent sees them: what MCP servers have and what admins wrote
+//! down, under the same grants as tools.
 //!
 //! A prompt goes by its own name, a resource by its own address, unless another of the agent's does too: then a prompt is
 //! shown as `source__name` and a resource as `source+address`, all of those that meet.
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::CataloguedTool;
-use model::{Execution, Manifest, SchemaRef, is_seen, show_json, shown_description, shown_text};
+use model::{Manifest, Primitive, SchemaRef, is_seen, show_json, shown_description, shown_text};
 use serde_json::{Map, Value};
 
 use super::AgentView;
@@ -26,7 +27,7 @@ pub(super) struct Offer {
     pub(super) entry: Arc<CataloguedTool>,
     /// What the agent calls it.
     pub(super) key: Box<str>,
-    /// What its server calls it.
+    /// What its source calls it.
     pub(super) own: Box<str>,
 }
 
@@ -69,13 +70,14 @@ impl AgentView {
 }
 
 fn own(manifest: &Manifest<SchemaRef>, kind: OfferKind) -> Option<Box<str>> {
-    match (&manifest.execution, kind) {
-        (Execution::McpPrompt, OfferKind::Prompt) => Some(manifest.name.clone()),
-        (Execution::McpResource { uri }, OfferKind::Resource) => Some(uri.clone()),
-        (Execution::McpTemplate { uri_template }, OfferKind::Template) => {
-            Some(uri_template.clone())
+    let execution = &manifest.execution;
+    match kind {
+        OfferKind::Prompt if execution.primitive() == Primitive::Prompt => {
+            Some(manifest.name.clone())
         }
-        _ => None,
+        OfferKind::Prompt => None,
+        OfferKind::Resource => execution.resource_uri().map(Into::into),
+        OfferKind::Template => execution.resource_template().map(Into::into),
     }
 }
 

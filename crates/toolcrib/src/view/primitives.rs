@@ -4,11 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::tool_set::Slot;
-use model::{ErrorCode, Failure, Primitive};
+use discovery::custom::values_of_uri;
+use model::{CustomWork, ErrorCode, Failure, Primitive};
 use serde_json::{Map, Value};
 
 use super::AgentView;
 use super::call::failure_of_tool;
+use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::kept_results;
@@ -95,6 +97,9 @@ impl AgentView {
         call: &CallContext,
     ) -> Got {
         if let Some(offer) = offer {
+            if let Some(CustomWork::Prompt { arguments: known, messages }) = work_of(&offer) {
+                return self.custom_prompt(&offer, (known, messages), &arguments).await;
+            }
             let params = Map::from_iter([
                 ("name".to_owned(), Value::from(&*offer.own)),
                 ("arguments".to_owned(), Value::Object(arguments)),
@@ -121,7 +126,7 @@ impl AgentView {
         }
         // Nobody else is asked for what is kept here, whatever they offer.
         let is_kept = kept_results::addressed(uri).is_some();
-        let found = if is_kept { None } else { self.resource_of_server(uri) };
+        let found = if is_kept { None } else { self.resource_of_source(uri) };
         let offer = found.as_ref().map(|(offer, _)| offer);
         let begun = self.begin_offer(Primitive::Resource, offer, None);
         call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
@@ -180,6 +185,9 @@ impl AgentView {
         call: &CallContext,
     ) -> Got {
         if let Some((offer, own)) = found {
+            if let Some(work) = work_of(&offer) {
+                return self.custom_resource((&offer, work), (uri, &own), call).await;
+            }
             let params = Map::from_iter([("uri".to_owned(), Value::from(own))]);
             return self.get_offer(&offer, "resources/read", params, call).await;
         }
@@ -197,15 +205,15 @@ impl AgentView {
         Got::Missing
     }
 
-    /// The resource or template that an address belongs to, and what its server calls it.
-    pub(super) fn resource_of_server(&self, uri: &str) -> Option<(Offer, String)> {
+    /// The resource or template that an address belongs to, and what its source calls it.
+    pub(super) fn resource_of_source(&self, uri: &str) -> Option<(Offer, String)> {
         let resources = self.offers(OfferKind::Resource).into_iter();
         if let Some(offer) = resources.into_iter().find(|offer| *offer.key == *uri) {
             let own = offer.own.to_string();
             return Some((offer, own));
         }
         let templates = self.offers(OfferKind::Template).into_iter();
-        templates.into_iter().find(|offer| is_like(uri, &offer.key)).map(|offer| {
+        templates.into_iter().find(|offer| fits(offer, uri)).map(|offer| {
             // What was put before the template stands before the address too.
             let added = offer.key.len() - offer.own.len();
             let own = uri.get(added..).unwrap_or_default().to_owned();
@@ -226,6 +234,17 @@ impl AgentView {
         let wanted = Wanted::other(params, method);
         got_of_server(call, self.ask_server(&source.source, None, wanted, call).await)
     }
+}
+
+/// Whether an address is like a template. The server of one has the last word; there is nobody else to ask for what an
+/// admin wrote down.
+fn fits(offer: &Offer, uri: &str) -> bool {
+    let Some(CustomWork::Template { uri_template, .. }) = work_of(offer) else {
+        return is_like(uri, &offer.key);
+    };
+    let before = offer.key.strip_suffix(&*offer.own).unwrap_or_default();
+    let own = uri.strip_prefix(before);
+    own.is_some_and(|own| values_of_uri(own, uri_template).is_some())
 }
 
 /// Every call has to be recorded, and one could not be.

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use builtin::Builtin;
 use catalog::{CataloguedSource, CataloguedTool};
-use execution::{Answers, Arguments, HttpTool, Others, Projection};
-use model::{Execution, Failure, Kind, RawJson, Settings, SourceProfile, SpecificationPlace};
+use execution::{Answers, Arguments, CommandLine, HttpTool, Others, Projection};
+use model::{
+    CustomCommand, CustomHolds, CustomWork, Execution, Failure, FixedAnswer, Kind, RawJson,
+    Settings, SourceProfile, SpecificationPlace,
+};
 use serde_json::{Map, Value};
 use upstream::egress::Egress;
 use upstream::http::{self, HttpClient};
@@ -22,6 +25,7 @@ pub(crate) enum Ready {
     Mcp(Box<McpReady>),
     Builtin(Box<BuiltinReady>),
     Workflow(Box<WorkflowReady>),
+    Custom(Box<CustomReady>),
 }
 
 /// One behind an HTTP request.
@@ -39,6 +43,20 @@ pub(crate) struct BuiltinReady {
     pub(super) arguments: Arguments,
     pub(super) projection: Option<Arc<Projection>>,
     pub(super) client: HttpClient,
+}
+
+/// One that an admin wrote down.
+pub(crate) struct CustomReady {
+    pub(super) work: ToolWork,
+    pub(super) arguments: Arguments,
+    pub(super) output: Option<Arguments>,
+    pub(super) projection: Option<Arc<Projection>>,
+}
+
+/// What it does.
+pub(crate) enum ToolWork {
+    Answer(FixedAnswer),
+    Command(Box<CustomCommand>, CommandLine),
 }
 
 /// One on an MCP server.
@@ -100,6 +118,26 @@ impl Ready {
             };
             return Ok(Self::Workflow(Box::new(ready)));
         }
+        let work = manifest.execution.work();
+        if let Some(CustomWork::Answer(_) | CustomWork::Command(_)) = work {
+            let schema = schema.to_value();
+            let (work, others) = match work {
+                Some(CustomWork::Command(command)) => {
+                    let line = CommandLine::compile(command, &schema);
+                    let others = if command.stdin { Others::Sent } else { Others::Refused };
+                    (ToolWork::Command(Box::new(command.clone()), line), others)
+                }
+                Some(CustomWork::Answer(answer)) => {
+                    (ToolWork::Answer(answer.clone()), Others::Refused)
+                }
+                _ => return Err(refused("this version of toolcrib has no such tool")),
+            };
+            let arguments = Arguments::compile(&schema, others);
+            let output = entry.promised_output();
+            let output = output.map(|it| Arguments::compile(&it.to_value(), Others::Sent));
+            let ready = CustomReady { work, arguments, output, projection };
+            return Ok(Self::Custom(Box::new(ready)));
+        }
         let allowing = |client: &HttpClient| {
             client
                 .allowing_texts(&source.profile.allow)
@@ -122,8 +160,15 @@ impl Ready {
                 Answers::Api
             }
         };
-        let tool = HttpTool::compile(id.clone(), manifest, &schema.to_value(), answers)
-            .map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
+        let schema = schema.to_value();
+        let tool = match work {
+            Some(
+                CustomWork::Resource { holds: CustomHolds::Request(request), .. }
+                | CustomWork::Template { holds: CustomHolds::Request(request), .. },
+            ) => HttpTool::of_request(id.clone(), ("GET", request), &schema, Answers::Document),
+            _ => HttpTool::compile(id.clone(), manifest, &schema, answers),
+        };
+        let tool = tool.map_err(|error| unusable(id, &error, "the tool cannot be called"))?;
         let output = entry.promised_output();
         let output = output.map(|schema| Arguments::compile(&schema.to_value(), Others::Sent));
         Ok(Self::Http(Arc::new(HttpReady {
@@ -143,6 +188,9 @@ impl Ready {
             }
             Self::Mcp(mcp) => mcp.arguments.weight(),
             Self::Builtin(builtin) => builtin.arguments.weight(),
+            Self::Custom(it) => {
+                it.arguments.weight() + it.output.as_ref().map_or(0, Arguments::weight)
+            }
             Self::Workflow(it) => {
                 let of_output = it.output.as_ref().map_or(0, Arguments::weight);
                 it.arguments.weight() + of_output + it.workflow.weight()
@@ -155,6 +203,7 @@ impl Ready {
         match self {
             Self::Http(http) => http.output.as_ref(),
             Self::Workflow(it) => it.output.as_ref(),
+            Self::Custom(it) => it.output.as_ref(),
             Self::Mcp(_) | Self::Builtin(_) => None,
         }
     }

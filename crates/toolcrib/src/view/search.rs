@@ -5,10 +5,11 @@
 
 mod offers;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use catalog::search::{Document, Field, Found, SearchIndex, fused, search};
+use catalog::search::{Document, Field, Found, SearchIndex, Weights, fused, search};
 use catalog::tool_set::{Slot, ToolSet};
 
 use super::{AgentView, ViewedTool};
@@ -58,7 +59,7 @@ impl AgentView {
             Some(meaning) => {
                 let by_words = self.ranked(&mine, others.as_ref(), query, MOST).await;
                 let near = meaning.near(query, &self.snapshot, &mine, MOST).await;
-                fused(by_words, &near, query, limit)
+                fused(by_words, &near, query, limit, &Weights::default())
             }
         };
         let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
@@ -120,14 +121,16 @@ impl AgentView {
 /// Providers have few tools, and may have others for every request.
 fn index(tools: &[ViewedTool]) -> Arc<(SearchIndex, ToolSet)> {
     let mut index = SearchIndex::default();
-    for (slot, tool) in (0..).zip(tools) {
-        let mut document = Document::new(tool.name(), tool.name());
-        document.text(Field::Description, &tool.description());
-        tool.keywords().iter().for_each(|keyword| document.keyword(keyword));
-        document.arguments(&tool.input_schema());
-        index.put(slot, &document);
-    }
+    index.put_all((0..).zip(tools.iter().map(|tool| Cow::Owned(document(tool)))));
     Arc::new((index, (0..tools.len() as Slot).collect()))
+}
+
+fn document(tool: &ViewedTool) -> Document {
+    let mut document = Document::new(tool.name(), tool.name());
+    document.text(Field::Description, &tool.description());
+    tool.keywords().iter().for_each(|keyword| document.keyword(keyword));
+    document.arguments(&tool.input_schema());
+    document
 }
 
 /// Four digits are enough to compare, and 0.9 is written as it is.

@@ -8,7 +8,7 @@ use catalog::source::SourceCommand;
 use catalog::tool::{Override, ToolCommand};
 use model::{Agent, Inventory, Manifest, Primitive};
 use serde_json::{Map, Value, json};
-use toolcrib::{AgentView, Command, Embeddings, Options, Toolcrib};
+use toolcrib::{AgentView, Command, Embeddings, Options, Toolcrib, VectorMaker};
 
 use crate::server::{Upstream, answer};
 use crate::world::{World, agent, from_json, manifest};
@@ -316,11 +316,10 @@ async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_
     let upstream = endpoint(Arc::clone(&is_broken));
     let folder = tempfile::tempdir().unwrap();
     let file = Some(folder.path().join("vectors"));
-    let embeddings = || Embeddings {
-        url: upstream.url("/v1/embeddings").parse().unwrap(),
-        model: "m".into(),
-        key: None,
-        file: file.clone(),
+    let embeddings = || {
+        let url = upstream.url("/v1/embeddings").parse().unwrap();
+        let maker = VectorMaker::Endpoint { url, model: "m".into(), key: None };
+        Embeddings { maker, file: file.clone() }
     };
     let learnt = async |crib: &Toolcrib| {
         let background = crib.clone();

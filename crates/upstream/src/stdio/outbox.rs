@@ -27,6 +27,8 @@ struct State {
     /// How much of the first one is written.
     written: usize,
     bytes: usize,
+    /// Whether nothing follows what waits.
+    is_last: bool,
 }
 
 /// Why something was not taken.
@@ -42,8 +44,7 @@ impl Outbox {
     pub(super) fn new(stdin: Option<ChildStdin>, max: usize) -> io::Result<Self> {
         let stdin = stdin.ok_or_else(|| io::Error::other("the program has no input"))?;
         let pipe = Arc::new(pipe::Sender::from_owned_fd(stdin.into_owned_fd()?)?);
-        let state =
-            State { pipe: Some(pipe.clone()), queue: VecDeque::new(), written: 0, bytes: 0 };
+        let state = State { pipe: Some(pipe.clone()), ..State::closed() };
         let shared = Arc::new(Shared { state: Mutex::new(state), more: Notify::new(), max });
         tokio::spawn(write(shared.clone(), pipe));
         Ok(Self { shared })
@@ -75,6 +76,12 @@ impl Outbox {
         Ok(())
     }
 
+    /// The program sees the end of its input when it has read what waits.
+    pub(crate) fn finish(&self) {
+        self.shared.state().is_last = true;
+        self.shared.more.notify_one();
+    }
+
     /// The program sees the end of its input.
     pub(crate) fn close(&self) {
         self.shared.state().close();
@@ -89,8 +96,12 @@ impl Shared {
 }
 
 impl State {
+    fn closed() -> Self {
+        Self { pipe: None, queue: VecDeque::new(), written: 0, bytes: 0, is_last: false }
+    }
+
     fn close(&mut self) {
-        *self = Self { pipe: None, queue: VecDeque::new(), written: 0, bytes: 0 };
+        *self = Self::closed();
     }
 
     /// Writes what it can. Says whether something is left.
@@ -108,6 +119,9 @@ impl State {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(_) => self.close(),
             }
+        }
+        if self.is_last {
+            self.close();
         }
         false
     }

@@ -49,8 +49,9 @@ async fn run(
     ended: watch::Sender<Option<Ended>>,
 ) {
     let tell = |status: io::Result<std::process::ExitStatus>| {
+        let is_success = status.as_ref().is_ok_and(|status| status.success());
         let how = status.map_or_else(|_| "unknown".to_owned(), |status| status.to_string());
-        ended.send_replace(Some(Ended { how, at: Instant::now() }));
+        ended.send_replace(Some(Ended { how, is_success, at: Instant::now() }));
     };
     tokio::select! {
         status = child.wait() => tell(status),

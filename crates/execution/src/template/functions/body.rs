@@ -19,6 +19,7 @@ pub(super) fn register(environment: &mut Environment<'_>) {
     environment.add_function("text", text);
     environment.add_function("bytes", bytes);
     environment.add_function("join", join);
+    environment.add_function("object", object);
     environment.add_function("part", parts_of(multipart::fields));
     environment.add_function("file", parts_of(multipart::files));
     environment.add_function("multipart", multipart);
@@ -86,6 +87,18 @@ fn join(state: &State<'_, '_>, pieces: Rest<Value>) -> Result<Value, Error> {
         joined.push_str(&style::text(&value));
     }
     Ok(Value::from_safe_string(joined))
+}
+
+/// A value of members, to be used in other functions: `json(object("a", args.a, "b", 1))`. One without a value is left out.
+fn object(pieces: Rest<Value>) -> Result<Value, Error> {
+    let mut members = Vec::new();
+    for pair in pieces.chunks(2) {
+        let [name, value] = pair else { return Err(failed("is a member without a value")) };
+        if !value.is_undefined() && !matches!(Piece::of(value), Some(Piece::Nothing)) {
+            members.push((name.clone(), value.clone()));
+        }
+    }
+    Ok(Value::from_pairs(members))
 }
 
 /// How the value of a field becomes parts: as fields, or as files.

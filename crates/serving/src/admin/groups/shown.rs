@@ -17,7 +17,7 @@ use crate::etag::Tag;
 
 /// What an admin says of a group.
 #[derive(Deserialize, JsonSchema)]
-pub(in crate::admin) struct GroupBody {
+pub(crate) struct GroupBody {
     /// For people.
     pub(super) name: Name,
     /// For people.
@@ -41,7 +41,7 @@ pub(in crate::admin) struct GroupBody {
 }
 
 impl GroupBody {
-    pub(in crate::admin) fn under(self, id: GroupId) -> NewGroup {
+    pub(crate) fn under(self, id: GroupId) -> NewGroup {
         let Self { name, description, selector_mode, visibility, selectors, tools, excluded } =
             self;
         let profile = GroupProfile { name, description, selector_mode, visibility };

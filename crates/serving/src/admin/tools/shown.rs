@@ -139,7 +139,7 @@ pub(super) fn tag(tool: &Tool) -> Tag {
 /// What an admin says of a tool. A member that is left out stays as it is; null takes it back.
 #[derive(Deserialize, JsonSchema)]
 #[schemars(rename = "ToolPatch")]
-pub(super) struct Patch {
+pub(crate) struct Patch {
     /// Another name.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<ToolName>")]
@@ -172,7 +172,7 @@ fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Opti
 }
 
 impl Patch {
-    pub(super) fn amendment(self) -> Result<Amendment, Problem> {
+    pub(crate) fn amendment(self) -> Result<Amendment, Problem> {
         if let Some(Some(text)) = &self.projection {
             let checked = Projection::compile(text);
             checked.map_err(|error| Problem::field("projection", error.to_string()))?;

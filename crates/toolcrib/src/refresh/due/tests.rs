@@ -79,7 +79,7 @@ fn a_source_is_due_at_once_when_it_is_new_enabled_or_to_be_asked_otherwise() {
 }
 
 #[test]
-fn declared_tools_are_never_due() {
+fn a_source_that_says_nothing_is_never_due() {
     for (kind, is_due) in
         [("openapi", true), ("mcp", true), ("http_manifest", true), ("workflow", true)]
             .into_iter()
@@ -88,6 +88,15 @@ fn declared_tools_are_never_due() {
         let events = [(0, SourceEvent::Registered { profile: profile(kind, Some(60)) })];
         assert_eq!(due_after(&events).is_some(), is_due, "{kind}");
     }
+    let tools = json!([{"name": "a", "answer": {"text": "b"}}]);
+    let mut own = profile("custom", Some(60));
+    own.settings = serde_json::from_value(json!({"kind": "custom", "tools": tools})).unwrap();
+    let registered = SourceEvent::Registered { profile: own };
+    let fresh = [(0, registered), (1, STARTED), (2, ingested())];
+    assert_eq!((due_after(&fresh[..1]), due_after(&fresh)), (Some(0), None));
+    // What it had is taken back.
+    let emptied = SourceEvent::Updated { profile: profile("custom", None) };
+    assert_eq!(due_after(&[&fresh[..], &[(3, emptied)]].concat()), Some(3));
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl<'a> Tries<'a> {
 
 impl AgentView {
     /// Sends a request of a tool, and again if need be.
-    pub(super) async fn send(
+    pub(in crate::view) async fn send(
         &self,
         source: &Source,
         http: &HttpReady,

@@ -1,5 +1,6 @@
 //! Search among an agent's own prompts and resources, each kind for itself.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -54,13 +55,15 @@ impl AgentView {
 /// As [`super::index`] for tools.
 fn index(offers: &[Arc<Listed>]) -> Arc<(SearchIndex, ToolSet)> {
     let mut index = SearchIndex::default();
-    for (slot, offer) in (0..).zip(offers) {
-        let text = |member: &str| offer.shown.get(member).and_then(Value::as_str);
-        let mut document = Document::new(&offer.key, text("name").unwrap_or(&offer.key));
-        document.text(Field::Title, text("title").unwrap_or_default());
-        document.text(Field::Description, text("description").unwrap_or_default());
-        document.text(Field::Keyword, &offer.key);
-        index.put(slot, &document);
-    }
+    index.put_all((0..).zip(offers.iter().map(|offer| Cow::Owned(document(offer)))));
     Arc::new((index, (0..offers.len() as Slot).collect()))
+}
+
+fn document(offer: &Listed) -> Document {
+    let text = |member: &str| offer.shown.get(member).and_then(Value::as_str);
+    let mut document = Document::new(&offer.key, text("name").unwrap_or(&offer.key));
+    document.text(Field::Title, text("title").unwrap_or_default());
+    document.text(Field::Description, text("description").unwrap_or_default());
+    document.text(Field::Keyword, &offer.key);
+    document
 }

@@ -1,0 +1,173 @@
+//! What an admin wrote down becomes manifests (requirements B2, B3), or all that is wrong with it, each with its place.
+//!
+//! Templates are written here, where `{{name}}` is the only thing that means anything; whether they can be used is for
+//! whoever compiles them.
+
+mod content;
+mod prompt;
+mod request;
+mod resource;
+mod tool;
+mod uri;
+
+use std::collections::HashSet;
+
+use model::placeholder::{self, Part};
+use model::{
+    CustomSettings, CustomWork, Execution, Manifest, PromptArgument, RawJson, Schema, SourceId,
+    SourceUrl, ToolId,
+};
+use serde_json::json;
+use url::Url;
+
+pub use self::uri::values as values_of_uri;
+
+/// The most tools, prompts and resources of one source.
+const MOST: usize = 1_000;
+/// The longest text or blob, in bytes: what is longer is better kept in a file.
+const TEXT_LIMIT: usize = 1 << 20;
+/// The longest name of anything but a tool, in bytes.
+const NAME_LIMIT: usize = 128;
+
+/// Something an admin wrote down.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// Where it stands in the settings: `tools[0]`.
+    pub at: String,
+    /// Its key within the source.
+    pub key: String,
+    /// What it is.
+    pub manifest: Manifest,
+}
+
+/// Something that is wrong with what an admin wrote down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomProblem {
+    /// Where it stands in the settings: `tools[0].request.url`.
+    pub at: String,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+/// Reads settings, or says all that is wrong with them. Paths are below `base`.
+pub fn read(
+    source: &SourceId,
+    base: Option<&SourceUrl>,
+    settings: &CustomSettings,
+) -> Result<Vec<Declared>, Vec<CustomProblem>> {
+    let base = base.map(SourceUrl::as_url);
+    let mut reader =
+        Reader { source, base, taken: HashSet::new(), problems: Vec::new(), declared: Vec::new() };
+    let CustomSettings { tools, prompts, resources, resource_templates } = settings;
+    if MOST < tools.len() + prompts.len() + resources.len() + resource_templates.len() {
+        let why =
+            format!("has more than {MOST} tools, prompts and resources: make two sources of it");
+        return Err(vec![CustomProblem { at: String::new(), why }]);
+    }
+    tools.iter().enumerate().for_each(|(number, tool)| reader.tool(number, tool));
+    prompts.iter().enumerate().for_each(|(number, prompt)| reader.prompt(number, prompt));
+    resources.iter().enumerate().for_each(|(number, it)| reader.resource(number, it));
+    resource_templates.iter().enumerate().for_each(|(number, it)| reader.template(number, it));
+    if reader.problems.is_empty() { Ok(reader.declared) } else { Err(reader.problems) }
+}
+
+struct Reader<'a> {
+    source: &'a SourceId,
+    base: Option<&'a Url>,
+    taken: HashSet<String>,
+    problems: Vec<CustomProblem>,
+    declared: Vec<Declared>,
+}
+
+/// What all of them have.
+struct Head<'a> {
+    at: String,
+    key: String,
+    name: &'a str,
+    title: Option<&'a str>,
+    description: &'a str,
+}
+
+impl Reader<'_> {
+    fn say(&mut self, at: impl Into<String>, why: impl Into<String>) {
+        self.problems.push(CustomProblem { at: at.into(), why: why.into() });
+    }
+
+    /// Whether the key is free, and can be one.
+    fn take(&mut self, at: &str, key: &str, twice: String) {
+        if !self.taken.insert(key.to_owned()) {
+            self.say(at, twice);
+        } else if let Err(error) = ToolId::new(self.source, key) {
+            self.say(at, error.rule);
+        }
+    }
+
+    fn check_name(&mut self, at: &str, name: &str) {
+        if name.trim().is_empty() || NAME_LIMIT < name.len() || name.chars().any(char::is_control) {
+            self.say(at, format!("is to have 1 to {NAME_LIMIT} bytes that can be printed"));
+        }
+    }
+
+    fn check_length(&mut self, at: &str, text: &str) {
+        if TEXT_LIMIT < text.len() {
+            self.say(at, format!("is longer than {TEXT_LIMIT} bytes: keep it in a file"));
+        }
+    }
+
+    /// The one of several members that is to be there.
+    fn check_one(&mut self, at: &str, given: &[(&str, bool)]) {
+        let names: Vec<_> = given.iter().map(|(name, _)| format!("`{name}`")).collect();
+        let count = given.iter().filter(|(_, is_given)| *is_given).count();
+        if count != 1 {
+            let names = names.join(", ");
+            let but = if count == 0 { "none is" } else { "several are" };
+            self.say(at, format!("is to have one of {names}, and {but} given"));
+        }
+    }
+
+    fn declare(&mut self, head: Head<'_>, work: CustomWork, extra: &[(&str, serde_json::Value)]) {
+        let does = Some(Box::new(work));
+        let manifest = manifest(&head, Execution::Custom { does }, extra);
+        self.declared.push(Declared { at: head.at, key: head.key, manifest });
+    }
+}
+
+fn manifest(
+    head: &Head<'_>,
+    execution: Execution,
+    extra: &[(&str, serde_json::Value)],
+) -> Manifest {
+    let extra = extra.iter().map(|(name, value)| ((*name).into(), RawJson::from(value)));
+    Manifest {
+        name: head.name.into(),
+        title: head.title.map(Into::into),
+        description: head.description.into(),
+        method: "POST".into(),
+        path: format!("/custom/{}", head.key).into(),
+        tags: Vec::new(),
+        input_schema: Schema::new(json!({"type": "object"})).expect("this is an object"),
+        output_schema: None,
+        execution,
+        deprecated: false,
+        security: None,
+        extra: extra.collect(),
+    }
+}
+
+/// The names of the placeholders in a text.
+fn names<'a>(text: &'a str, is_name: &impl Fn(&str) -> bool) -> Vec<&'a str> {
+    let parts = placeholder::parts(text, is_name).into_iter();
+    let names = parts.filter_map(|part| match part {
+        Part::Name(name) => Some(name),
+        Part::Text(_) => None,
+    });
+    names.collect()
+}
+
+/// As MCP lists them.
+fn listed(arguments: &[PromptArgument]) -> serde_json::Value {
+    arguments.iter().map(|argument| json!(argument)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! A request as an admin writes it, in the templates that every tool over HTTP has: each value is encoded for its place.
+
+use std::collections::BTreeMap;
+
+use model::placeholder::{Part, parts};
+use model::{BodyEncoding, CustomBody, CustomRequest, HttpRequest, header};
+use serde_json::Value;
+
+use super::Reader;
+use crate::http_manifest::request::beginning;
+use crate::openapi::template::{argument, push_expression, push_literal, quoted};
+
+const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+/// Credentials have a place where they are only referred to.
+const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+
+impl Reader<'_> {
+    /// The templates, and the path for people and selectors.
+    pub(super) fn request(
+        &mut self,
+        at: &str,
+        request: &CustomRequest,
+        is_name: &impl Fn(&str) -> bool,
+    ) -> Option<(Box<str>, HttpRequest)> {
+        if !METHODS.contains(&&*request.method) {
+            self.say(format!("{at}.method"), format!("is to be one of {}", METHODS.join(", ")));
+        }
+        if request.method.as_ref() == "GET" && request.body.is_some() {
+            self.say(format!("{at}.body"), "a GET request has none: say another `method`");
+        }
+        for name in request.headers.keys() {
+            if SECRET.contains(&name.to_ascii_lowercase().as_str()) {
+                let why = "is for credentials: give them under `auth` of the source, by reference";
+                self.say(format!("{at}.headers.{name}"), why);
+            } else if header::is_ours(name) {
+                self.say(format!("{at}.headers.{name}"), "is not set by tools");
+            }
+        }
+        let (path, url_template) = self.address(&format!("{at}.url"), request, is_name)?;
+        let headers = request.headers.iter();
+        let headers = headers.map(|(name, text)| (name.clone(), line(text, is_name).into()));
+        let body = request.body.as_ref().map(|body| written(body, is_name));
+        let (body_template, body_encoding) = body.unzip();
+        let request = HttpRequest {
+            url_template: url_template.into(),
+            headers_template: headers.collect(),
+            body_template: body_template.map(Into::into),
+            body_encoding: body_encoding.unwrap_or_default(),
+        };
+        Some((path.into(), request))
+    }
+
+    fn address(
+        &mut self,
+        at: &str,
+        request: &CustomRequest,
+        is_name: &impl Fn(&str) -> bool,
+    ) -> Option<(String, String)> {
+        let (url, fixed) = request.url.split_once('?').unwrap_or((&request.url, ""));
+        if parts(fixed, is_name).iter().any(|part| matches!(part, Part::Name(_))) {
+            self.say(at, "has a placeholder in its query: put the pair into `query`");
+        }
+        let (mut template, path) = match (origin(url), self.base) {
+            (Some(end), _) => (plain(url, is_name), url.split_at(end).1),
+            (None, Some(below)) if url.starts_with('/') => {
+                (beginning(below) + &plain(url, is_name), url)
+            }
+            (None, None) if url.starts_with('/') => {
+                self.say(at, "is a path, and the source has no `url` that it could be below");
+                return None;
+            }
+            (None, _) => {
+                self.say(at, "is to begin with `http://`, `https://` or `/`");
+                return None;
+            }
+        };
+        let fixed = fixed.split('&').filter(|pair| !pair.is_empty()).map(quoted);
+        let pairs = fixed.chain(forms(&request.query, is_name)).collect::<Vec<_>>();
+        if !pairs.is_empty() {
+            push_expression(&mut template, &format!("query({})", pairs.join(", ")));
+        }
+        let shown = parts(path, is_name).into_iter().map(|part| match part {
+            Part::Text(text) => text.to_owned(),
+            Part::Name(name) => format!("{{{name}}}"),
+        });
+        let shown: String = shown.collect();
+        Some((if shown.is_empty() { "/".to_owned() } else { shown }, template))
+    }
+
+    /// A request without anything but an address.
+    pub(super) fn fetch(
+        &mut self,
+        at: &str,
+        url: &str,
+        is_name: &impl Fn(&str) -> bool,
+    ) -> Option<HttpRequest> {
+        let request = CustomRequest {
+            method: "GET".into(),
+            url: url.into(),
+            query: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            body: None,
+        };
+        let (_, url_template) = self.address(at, &request, is_name)?;
+        Some(HttpRequest {
+            url_template: url_template.into(),
+            headers_template: BTreeMap::new(),
+            body_template: None,
+            body_encoding: BodyEncoding::default(),
+        })
+    }
+}
+
+/// Everything with placeholders, and where it stands.
+pub(super) fn texts<'a>(request: &'a CustomRequest, texts: &mut Vec<(String, &'a str)>) {
+    texts.push(("request.url".to_owned(), &request.url));
+    for (member, pairs) in [("query", &request.query), ("headers", &request.headers)] {
+        let pairs = pairs.iter();
+        texts.extend(pairs.map(|(name, text)| (format!("request.{member}.{name}"), &**text)));
+    }
+    match &request.body {
+        None => {}
+        Some(CustomBody::Text(text)) => texts.push(("request.body.text".to_owned(), text)),
+        Some(CustomBody::Form(pairs)) => texts.extend(
+            pairs.iter().map(|(name, text)| (format!("request.body.form.{name}"), &**text)),
+        ),
+        Some(CustomBody::Json(value)) => texts_of(value, "request.body.json", texts),
+    }
+}
+
+fn texts_of<'a>(value: &'a Value, at: &str, texts: &mut Vec<(String, &'a str)>) {
+    match value {
+        Value::String(text) => texts.push((at.to_owned(), text)),
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items.for_each(|(number, item)| texts_of(item, &format!("{at}[{number}]"), texts));
+        }
+        Value::Object(members) => {
+            members.iter().for_each(|(name, it)| texts_of(it, &format!("{at}.{name}"), texts));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Where the origin of a whole address ends.
+fn origin(url: &str) -> Option<usize> {
+    let (scheme, rest) = url.split_once("://")?;
+    let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+    let length = rest.find('/').unwrap_or(rest.len());
+    is_web.then_some(scheme.len() + "://".len() + length)
+}
+
+/// A template of text and plain values: its place says how they are encoded.
+fn plain(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    template(text, is_name, argument)
+}
+
+/// The same for a header, which is left out if a value of it is not there.
+fn line(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    template(text, is_name, |name| format!("header({})", argument(name)))
+}
+
+fn template(
+    text: &str,
+    is_name: &impl Fn(&str) -> bool,
+    expression: impl Fn(&str) -> String,
+) -> String {
+    let mut template = String::new();
+    for part in parts(text, is_name) {
+        match part {
+            Part::Text(text) => push_literal(&mut template, text),
+            Part::Name(name) => push_expression(&mut template, &expression(name)),
+        }
+    }
+    template
+}
+
+fn forms(
+    pairs: &BTreeMap<Box<str>, Box<str>>,
+    is_name: &impl Fn(&str) -> bool,
+) -> impl Iterator<Item = String> {
+    pairs
+        .iter()
+        .map(|(name, text)| format!("form({}, {})", quoted(name), expression(text, is_name)))
+}
+
+/// A text as one value: nothing if something is to be put in and is not there.
+fn expression(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    let parts = parts(text, is_name);
+    if let [Part::Name(name)] = parts.as_slice() {
+        return argument(name);
+    }
+    let names: Vec<_> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Name(name) => Some(argument(name)),
+            Part::Text(_) => None,
+        })
+        .collect();
+    if names.is_empty() {
+        return quoted(text);
+    }
+    let pieces: Vec<_> = parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => quoted(text),
+            Part::Name(name) => argument(name),
+        })
+        .collect();
+    let all: Vec<_> = names.iter().map(|name| format!("{name} is defined")).collect();
+    format!("(join({}) if {})", pieces.join(", "), all.join(" and "))
+}
+
+fn written(body: &CustomBody, is_name: &impl Fn(&str) -> bool) -> (String, BodyEncoding) {
+    let mut template = String::new();
+    match body {
+        CustomBody::Text(text) => (plain(text, is_name), BodyEncoding::Text),
+        CustomBody::Form(pairs) => {
+            let pairs: Vec<_> = forms(pairs, is_name).collect();
+            push_expression(&mut template, &format!("pairs({})", pairs.join(", ")));
+            (template, BodyEncoding::Form)
+        }
+        CustomBody::Json(value) => {
+            let mut texts = Vec::new();
+            texts_of(value, "", &mut texts);
+            let has_names = texts.iter().any(|(_, text)| !super::names(text, is_name).is_empty());
+            match has_names {
+                true => {
+                    let value = json_expression(value, is_name);
+                    push_expression(&mut template, &format!("json({value})"));
+                }
+                false => push_literal(&mut template, &value.to_string()),
+            }
+            (template, BodyEncoding::Json)
+        }
+    }
+}
+
+fn json_expression(value: &Value, is_name: &impl Fn(&str) -> bool) -> String {
+    match value {
+        Value::Null => "none".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => expression(text, is_name),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(|item| json_expression(item, is_name)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(members) => {
+            let members = members.iter();
+            let members = members
+                .map(|(name, it)| format!("{}, {}", quoted(name), json_expression(it, is_name)));
+            format!("object({})", members.collect::<Vec<_>>().join(", "))
+        }
+    }
+}

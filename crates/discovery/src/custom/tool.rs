@@ -1,0 +1,187 @@
+//! A tool, in one of its three ways to answer.
+
+use std::collections::BTreeSet;
+
+use model::placeholder::is_plain_name;
+use model::{CustomCommand, CustomTool, CustomWork, Execution, FixedAnswer, Schema};
+use serde_json::{Map, Value, json};
+
+use super::{Declared, Head, Reader, content, manifest, names};
+use crate::openapi::annotations;
+
+/// The longest name of a tool that every model takes, in bytes.
+const TOOL_NAME: usize = 64;
+
+impl Reader<'_> {
+    pub(super) fn tool(&mut self, number: usize, tool: &CustomTool) {
+        let at = format!("tools[{number}]");
+        let before = self.problems.len();
+        let name = &*tool.name;
+        if !is_plain_name(name) || TOOL_NAME < name.len() {
+            let why = format!("is to have 1 to {TOOL_NAME} letters, digits, `_`, `-` and `.`");
+            self.say(format!("{at}.name"), why);
+        }
+        self.take(&format!("{at}.name"), name, format!("Tool with name '{name}' already exists"));
+        let ways = [
+            ("request", tool.request.is_some()),
+            ("answer", tool.answer.is_some()),
+            ("command", tool.command.is_some()),
+        ];
+        self.check_one(&at, &ways);
+        let declared = declared(tool.input_schema.as_ref());
+        let texts = texts(tool);
+        let placeholders = self.placeholders(&at, &texts, declared.as_ref());
+        let (input, output) = self.schemas(&at, tool, &placeholders);
+        let (method, path, execution, hints) = if let Some(request) = &tool.request {
+            let is_name = |name: &str| placeholders.contains(name);
+            let written = self.request(&format!("{at}.request"), request, &is_name);
+            let Some((path, written)) = written else { return };
+            let hints = annotations(&request.method);
+            (request.method.clone(), Some(path), Execution::SyncHttp(written), hints)
+        } else {
+            let Some(work) = self.work(&at, tool) else { return };
+            let hints = match &work {
+                CustomWork::Answer(_) => annotations("GET"),
+                _ => std::collections::BTreeMap::new(),
+            };
+            ("POST".into(), None, Execution::Custom { does: Some(Box::new(work)) }, hints)
+        };
+        let (Some(input_schema), true) = (input, before == self.problems.len()) else { return };
+        let (title, key) = (tool.title.as_deref(), name.to_owned());
+        let head = Head { at, key, name, title, description: &tool.description };
+        let mut manifest = manifest(&head, execution, &[]);
+        manifest.method = method;
+        manifest.path = path.unwrap_or(manifest.path);
+        manifest.tags = tool.tags.clone();
+        (manifest.input_schema, manifest.output_schema) = (input_schema, output);
+        manifest.extra = match &tool.annotations {
+            Some(said) => [("annotations".into(), (&json!(said)).into())].into(),
+            None => hints,
+        };
+        self.declared.push(Declared { at: head.at, key: head.key, manifest });
+    }
+
+    /// What is done for a tool that sends no request.
+    fn work(&mut self, at: &str, tool: &CustomTool) -> Option<CustomWork> {
+        match (&tool.answer, &tool.command) {
+            (Some(answer), _) => {
+                self.answer(&format!("{at}.answer"), answer);
+                Some(CustomWork::Answer(answer.clone()))
+            }
+            (None, Some(command)) => {
+                self.command(&format!("{at}.command"), command);
+                Some(CustomWork::Command(command.clone()))
+            }
+            (None, None) => None,
+        }
+    }
+
+    fn answer(&mut self, at: &str, answer: &FixedAnswer) {
+        match answer {
+            FixedAnswer::Text(text) => self.check_length(&format!("{at}.text"), text),
+            FixedAnswer::Json(value) => {
+                self.check_length(&format!("{at}.json"), &value.to_string())
+            }
+            FixedAnswer::Content(all) => {
+                self.check_length(&format!("{at}.content"), &json!(all).to_string());
+                for (number, one) in all.iter().enumerate() {
+                    if let Some((member, why)) = content::problem(one) {
+                        self.say(format!("{at}.content[{number}].{member}"), why);
+                    }
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, at: &str, command: &CustomCommand) {
+        for problem in command.run.problems() {
+            self.say(format!("{at}.{}", problem.member), problem.why);
+        }
+        if !names(&command.run.program, &is_plain_name).is_empty() {
+            let why = "has a placeholder: which program is run is not for arguments to say";
+            self.say(format!("{at}.program"), why);
+        }
+        if command.run.directory.as_ref().is_some_and(|folder| !folder.starts_with('/')) {
+            self.say(format!("{at}.directory"), "is to be an absolute path");
+        }
+        let long = command.run.arguments.iter().position(|it| model::TEMPLATE_LIMIT < it.len());
+        if let Some(number) = long {
+            self.say(format!("{at}.arguments[{number}]"), "is too long");
+        }
+    }
+
+    /// All names that stand for arguments. One that the schema does not know is most likely misspelt.
+    fn placeholders<'t>(
+        &mut self,
+        at: &str,
+        texts: &[(String, &'t str)],
+        declared: Option<&BTreeSet<&str>>,
+    ) -> BTreeSet<&'t str> {
+        let mut all = BTreeSet::new();
+        let is_declared = |name: &str| declared.is_some_and(|known| known.contains(name));
+        for (member, text) in texts {
+            for name in names(text, &|name| is_plain_name(name) || is_declared(name)) {
+                if declared.is_some() && !is_declared(name) {
+                    let why =
+                        format!("has `{{{{{name}}}}}`, which is no property of `input_schema`");
+                    self.say(format!("{at}.{member}"), why);
+                }
+                all.insert(name);
+            }
+        }
+        all
+    }
+
+    fn schemas(
+        &mut self,
+        at: &str,
+        tool: &CustomTool,
+        placeholders: &BTreeSet<&str>,
+    ) -> (Option<Schema>, Option<Schema>) {
+        let takes_any = tool.command.as_ref().is_some_and(|command| command.stdin);
+        let input = match &tool.input_schema {
+            Some(said) => self.schema(&format!("{at}.input_schema"), said),
+            None if takes_any && placeholders.is_empty() => json!({"type": "object"}),
+            None => {
+                let text = |name: &&str| ((*name).to_owned(), json!({"type": "string"}));
+                let properties: Map<_, _> = placeholders.iter().map(text).collect();
+                json!({"type": "object", "properties": properties, "required": placeholders})
+            }
+        };
+        let output = tool.output_schema.as_ref();
+        let output = output.map(|said| self.schema(&format!("{at}.output_schema"), said));
+        (Schema::new(input).ok(), output.and_then(|output| Schema::new(output).ok()))
+    }
+
+    /// As MCP wants it: of an object.
+    fn schema(&mut self, at: &str, said: &Map<String, Value>) -> Value {
+        let mut schema = said.clone();
+        let kind = schema.entry("type").or_insert_with(|| "object".into());
+        if *kind != "object" {
+            self.say(format!("{at}.type"), "is to be `object`: arguments and results are objects");
+        }
+        Value::Object(schema)
+    }
+}
+
+/// The names that a schema knows; none if it cannot be said.
+fn declared(schema: Option<&Map<String, Value>>) -> Option<BTreeSet<&str>> {
+    let properties = schema?.get("properties").and_then(Value::as_object);
+    let names = properties.into_iter().flatten().map(|(name, _)| name.as_str());
+    Some(names.collect())
+}
+
+/// Everything with placeholders, and where it stands.
+fn texts(tool: &CustomTool) -> Vec<(String, &str)> {
+    let mut texts: Vec<(String, &str)> = Vec::new();
+    if let Some(request) = &tool.request {
+        super::request::texts(request, &mut texts);
+    }
+    if let Some(command) = &tool.command {
+        let arguments = command.run.arguments.iter().enumerate();
+        texts.extend(
+            arguments.map(|(number, text)| (format!("command.arguments[{number}]"), &**text)),
+        );
+    }
+    texts
+}

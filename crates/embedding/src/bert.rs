@@ -1,0 +1,203 @@
+//! BERT (Devlin et al. 2018), forward only: tokens → a vector for each, layer by layer → one vector.
+//!
+//! One text at a time, so that nothing is padded; products of matrices are most of the work.
+
+use ndarray::{Array1, Array2, ArrayView1, ArrayViewMut1, Axis, Slice};
+
+use crate::InvalidModel;
+use crate::shape::{Pooling, Shape};
+use crate::tensors::Tensors;
+use crate::tokens::Token;
+
+#[derive(Debug)]
+pub(crate) struct Bert {
+    words: Array2<f32>,
+    /// With what every token has that is not of a second text.
+    positions: Array2<f32>,
+    norm: Norm,
+    layers: Vec<Layer>,
+    heads: usize,
+    pooling: Pooling,
+}
+
+#[derive(Debug)]
+struct Layer {
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    attended: Linear,
+    attended_norm: Norm,
+    inner: Linear,
+    outer: Linear,
+    outer_norm: Norm,
+}
+
+/// A matrix, and what is added.
+#[derive(Debug)]
+struct Linear {
+    weight: Array2<f32>,
+    bias: Array1<f32>,
+}
+
+/// Makes the numbers of a row have a mean of 0 and a spread of 1, then scales and moves each.
+#[derive(Debug)]
+struct Norm {
+    scale: Array1<f32>,
+    shift: Array1<f32>,
+    epsilon: f32,
+}
+
+impl Bert {
+    pub(crate) fn new(shape: Shape, tensors: &Tensors) -> Result<Self, InvalidModel> {
+        let table = |name: &str, rows| {
+            tensors.matrix(&format!("embeddings.{name}_embeddings.weight"), rows, shape.width)
+        };
+        let types = table("token_type", shape.types)?;
+        let positions = table("position", shape.positions)? + types.row(0);
+        let layers = (0..shape.layers).map(|number| Layer::new(number, &shape, tensors));
+        Ok(Self {
+            words: table("word", shape.vocab_size)?,
+            positions,
+            norm: Norm::new("embeddings.LayerNorm", &shape, tensors)?,
+            layers: layers.collect::<Result<_, _>>()?,
+            heads: shape.heads,
+            pooling: shape.pooling,
+        })
+    }
+
+    /// Of at least one token, and of no more than there are positions.
+    pub(crate) fn vector(&self, tokens: &[Token]) -> Vec<f32> {
+        let mut rows = Array2::zeros((tokens.len(), self.words.ncols()));
+        for ((mut row, token), position) in
+            rows.rows_mut().into_iter().zip(tokens).zip(self.positions.rows())
+        {
+            row.assign(&self.words.row(*token as usize));
+            row += &position;
+            self.norm.apply(row);
+        }
+        for layer in &self.layers {
+            rows = layer.apply(rows, self.heads);
+        }
+        let pooled = match self.pooling {
+            Pooling::Mean => rows.sum_axis(Axis(0)),
+            Pooling::First => rows.row(0).to_owned(),
+        };
+        let length = pooled.dot(&pooled).sqrt().max(f32::MIN_POSITIVE);
+        (pooled / length).to_vec()
+    }
+}
+
+impl Layer {
+    fn new(number: usize, shape: &Shape, tensors: &Tensors) -> Result<Self, InvalidModel> {
+        let name = |part: &str| format!("encoder.layer.{number}.{part}");
+        let linear = |part: &str, from, to| Linear::new(&name(part), from, to, tensors);
+        let norm = |part: &str| Norm::new(&name(part), shape, tensors);
+        let (width, inner) = (shape.width, shape.inner);
+        Ok(Self {
+            query: linear("attention.self.query", width, width)?,
+            key: linear("attention.self.key", width, width)?,
+            value: linear("attention.self.value", width, width)?,
+            attended: linear("attention.output.dense", width, width)?,
+            attended_norm: norm("attention.output.LayerNorm")?,
+            inner: linear("intermediate.dense", width, inner)?,
+            outer: linear("output.dense", inner, width)?,
+            outer_norm: norm("output.LayerNorm")?,
+        })
+    }
+
+    fn apply(&self, rows: Array2<f32>, heads: usize) -> Array2<f32> {
+        let mut attended = self.attended.apply(&self.attention(&rows, heads)) + rows;
+        attended.rows_mut().into_iter().for_each(|row| self.attended_norm.apply(row));
+        let mut inner = self.inner.apply(&attended);
+        inner.mapv_inplace(gelu);
+        let mut outer = self.outer.apply(&inner) + attended;
+        outer.rows_mut().into_iter().for_each(|row| self.outer_norm.apply(row));
+        outer
+    }
+
+    /// What each token takes from all others, by as many heads.
+    fn attention(&self, rows: &Array2<f32>, heads: usize) -> Array2<f32> {
+        let (query, key, value) =
+            (self.query.apply(rows), self.key.apply(rows), self.value.apply(rows));
+        let size = rows.ncols() / heads;
+        let scale = 1.0 / (size as f32).sqrt();
+        let mut attention = Array2::zeros(rows.raw_dim());
+        for head in 0..heads {
+            let columns = Slice::from(head * size..(head + 1) * size);
+            let of_head = |all: &Array2<f32>| all.slice_axis(Axis(1), columns).to_owned();
+            let mut shares = of_head(&query).dot(&of_head(&key).t()) * scale;
+            shares.rows_mut().into_iter().for_each(softmax);
+            attention.slice_axis_mut(Axis(1), columns).assign(&shares.dot(&of_head(&value)));
+        }
+        attention
+    }
+}
+
+impl Linear {
+    fn new(name: &str, from: usize, to: usize, tensors: &Tensors) -> Result<Self, InvalidModel> {
+        let weight = tensors.matrix(&format!("{name}.weight"), to, from)?;
+        Ok(Self { weight, bias: tensors.row(&format!("{name}.bias"), to)? })
+    }
+
+    fn apply(&self, rows: &Array2<f32>) -> Array2<f32> {
+        rows.dot(&self.weight.t()) + &self.bias
+    }
+}
+
+impl Norm {
+    fn new(name: &str, shape: &Shape, tensors: &Tensors) -> Result<Self, InvalidModel> {
+        let scale = tensors.row(&format!("{name}.weight"), shape.width)?;
+        let shift = tensors.row(&format!("{name}.bias"), shape.width)?;
+        Ok(Self { scale, shift, epsilon: shape.epsilon })
+    }
+
+    fn apply(&self, mut row: ArrayViewMut1<'_, f32>) {
+        let count = row.len().max(1) as f32;
+        let mean = row.sum() / count;
+        row -= mean;
+        let spread = (square(row.view()) / count + self.epsilon).sqrt();
+        row /= spread;
+        row *= &self.scale;
+        row += &self.shift;
+    }
+}
+
+fn square(row: ArrayView1<'_, f32>) -> f32 {
+    row.dot(&row)
+}
+
+/// Shares that add up to 1. The largest is taken off first, so that no number is too large.
+fn softmax(mut row: ArrayViewMut1<'_, f32>) {
+    let largest = row.fold(f32::NEG_INFINITY, |one, two| one.max(*two));
+    row.mapv_inplace(|number| (number - largest).exp());
+    let sum = row.sum();
+    row /= sum;
+}
+
+/// x times the share of a normal distribution that is below x.
+fn gelu(x: f32) -> f32 {
+    0.5 * x * (1.0 + erf(x * std::f32::consts::FRAC_1_SQRT_2))
+}
+
+/// Abramowitz and Stegun 7.1.26: off by less than 2e-7.
+fn erf(x: f32) -> f32 {
+    let t = 1.0 / (1.0 + 0.327_591_1 * x.abs());
+    let sum = t
+        * (0.254_829_6
+            + t * (-0.284_496_74 + t * (1.421_413_7 + t * (-1.453_152 + t * 1.061_405_4))));
+    (1.0 - sum * (-x * x).exp()).copysign(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_function_is_as_in_tables() {
+        for (x, expected) in
+            [(0.0, 0.0), (0.5, 0.520_499_9), (1.0, 0.842_700_8), (3.0, 0.999_977_9)]
+        {
+            assert!((erf(x) - expected).abs() < 1e-6 && (erf(-x) + expected).abs() < 1e-6, "{x}");
+        }
+    }
+}

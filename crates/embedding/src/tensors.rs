@@ -1,0 +1,132 @@
+//! A file of tensors, as `safetensors` writes it: the length of a header, the header, and numbers.
+
+use std::collections::HashMap;
+
+use ndarray::{Array1, Array2};
+use serde::Deserialize;
+
+use crate::InvalidModel;
+use crate::folder::Folder;
+
+const FILE: &str = "model.safetensors";
+/// The largest file: a model of 250 million numbers.
+const LARGEST: u64 = 1 << 30;
+/// What a name of a tensor begins with if the model was written with something on top of it.
+const PREFIX: &str = "bert.";
+
+pub(crate) struct Tensors {
+    header: HashMap<String, Entry>,
+    numbers: Vec<u8>,
+    /// By which to say what is wrong with the file.
+    folder: std::path::PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    dtype: String,
+    shape: Vec<usize>,
+    data_offsets: (usize, usize),
+}
+
+impl Tensors {
+    pub(crate) fn read(folder: &mut Folder) -> Result<Self, InvalidModel> {
+        let mut numbers = folder.bytes(FILE, LARGEST)?;
+        let header = numbers.split_first_chunk::<8>().and_then(|(length, rest)| {
+            rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)
+        });
+        let header = header.ok_or_else(|| folder.unusable(FILE, "it ends before its header"))?;
+        let begin = 8 + header.len();
+        let mut header: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header)
+            .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;
+        header.remove("__metadata__");
+        let header = serde_json::from_value(header.into())
+            .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;
+        numbers.drain(..begin);
+        Ok(Self { header, numbers, folder: folder.path(FILE) })
+    }
+
+    pub(crate) fn matrix(
+        &self,
+        name: &str,
+        rows: usize,
+        columns: usize,
+    ) -> Result<Array2<f32>, InvalidModel> {
+        let numbers = self.numbers(name, &[rows, columns])?;
+        Array2::from_shape_vec((rows, columns), numbers)
+            .map_err(|error| self.unusable(format!("`{name}`: {error}")))
+    }
+
+    pub(crate) fn row(&self, name: &str, length: usize) -> Result<Array1<f32>, InvalidModel> {
+        self.numbers(name, &[length]).map(Array1::from)
+    }
+
+    fn numbers(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, InvalidModel> {
+        let entry = self.header.get(name).or_else(|| self.header.get(&format!("{PREFIX}{name}")));
+        let entry = entry.ok_or_else(|| self.unusable(format!("it has no `{name}`")))?;
+        if entry.shape != shape {
+            let why = format!("`{name}` has the shape {:?} instead of {shape:?}", entry.shape);
+            return Err(self.unusable(why));
+        }
+        let (begin, end) = entry.data_offsets;
+        let bytes = self.numbers.get(begin..end);
+        let bytes = bytes.ok_or_else(|| self.unusable(format!("`{name}` is not in it")))?;
+        let numbers: Vec<f32> = match entry.dtype.as_str() {
+            "F32" => each(bytes, f32::from_le_bytes),
+            "F16" => each(bytes, |it| half(u16::from_le_bytes(it))),
+            "BF16" => each(bytes, |it| f32::from_bits(u32::from(u16::from_le_bytes(it)) << 16)),
+            other => {
+                let why = format!(
+                    "`{name}` has numbers of the kind `{other}`; F32, F16 and BF16 are read"
+                );
+                return Err(self.unusable(why));
+            }
+        };
+        let count = shape.iter().product::<usize>();
+        if numbers.len() != count || !numbers.iter().all(|number| number.is_finite()) {
+            return Err(self.unusable(format!("`{name}` has not {count} finite numbers")));
+        }
+        Ok(numbers)
+    }
+
+    pub(crate) fn unusable(&self, why: String) -> InvalidModel {
+        InvalidModel::Unusable { path: self.folder.clone(), why }
+    }
+}
+
+fn each<const SIZE: usize>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> f32) -> Vec<f32> {
+    let (chunks, _) = bytes.as_chunks::<SIZE>();
+    chunks.iter().map(|chunk| number(*chunk)).collect()
+}
+
+/// A number of 16 bits: a sign, five bits of exponent and ten of the rest.
+fn half(bits: u16) -> f32 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, rest) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff) / 1024.0);
+    match exponent {
+        0 => sign * rest * 2_f32.powi(-14),
+        31 if rest == 0.0 => sign * f32::INFINITY,
+        31 => f32::NAN,
+        _ => sign * (1.0 + rest) * 2_f32.powi(exponent - 15),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_16_bits_are_what_they_are() {
+        for (bits, number) in [
+            (0x0000, 0.0),
+            (0x3c00, 1.0),
+            (0xc000, -2.0),
+            (0x3555, 0.333_251_95),
+            (0x7bff, 65_504.0),
+            (0x0001, 5.960_464_5e-8),
+            (0x7c00, f32::INFINITY),
+        ] {
+            assert_eq!(half(bits), number, "{bits:#x}");
+        }
+        assert!(half(0x7e00).is_nan());
+    }
+}

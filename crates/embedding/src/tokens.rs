@@ -1,0 +1,233 @@
+//! Texts → tokens, as BERT was taught them: cleaned, split at spaces and punctuation, and into the longest pieces that are
+//! known (`WordPiece`). What looks like a token of its own, `[SEP]`, is text as any other.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory as _};
+
+use crate::InvalidModel;
+use crate::folder::Folder;
+use crate::shape::Shape;
+
+/// The number of a piece.
+pub(crate) type Token = u32;
+
+const TOKENIZER: &str = "tokenizer.json";
+const VOCABULARY: &str = "vocab.txt";
+const CONFIG: &str = "tokenizer_config.json";
+const LARGEST: u64 = 64 << 20;
+/// Longer words are not known, in characters.
+const LONGEST_WORD: usize = 100;
+/// What a piece begins with that goes on within a word.
+const GOES_ON: &str = "##";
+
+#[derive(Debug)]
+pub(crate) struct Tokenizer {
+    pieces: HashMap<String, Token>,
+    style: Style,
+    first: Token,
+    last: Token,
+    unknown: Token,
+    most_tokens: usize,
+}
+
+/// How texts are cleaned.
+#[derive(Clone, Copy, Debug)]
+struct Style {
+    lowercase: bool,
+    strip_accents: bool,
+    splits_chinese: bool,
+}
+
+#[derive(Deserialize)]
+struct File {
+    normalizer: Normalizer,
+    pre_tokenizer: Kind,
+    model: WordPiece,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Normalizer {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default = "yes")]
+    handle_chinese_chars: bool,
+    #[serde(default)]
+    strip_accents: Option<bool>,
+    #[serde(default = "yes")]
+    lowercase: bool,
+}
+
+#[derive(Deserialize)]
+struct WordPiece {
+    /// Older files do not say.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    continuing_subword_prefix: String,
+    vocab: HashMap<String, Token>,
+}
+
+/// Beside a vocabulary that is only a list.
+#[derive(Deserialize)]
+struct Config {
+    #[serde(default = "yes")]
+    do_lower_case: bool,
+    #[serde(default)]
+    strip_accents: Option<bool>,
+    #[serde(default = "yes")]
+    tokenize_chinese_chars: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Tokenizer {
+    pub(crate) fn read(folder: &mut Folder, shape: &Shape) -> Result<Self, InvalidModel> {
+        let (file, pieces, style) = match folder.has(TOKENIZER) {
+            true => Self::from_tokenizer(folder)?,
+            false => Self::from_list(folder)?,
+        };
+        if pieces.values().any(|token| shape.vocab_size <= *token as usize) {
+            return Err(folder.unusable(file, "it has more pieces than the model"));
+        }
+        let piece = |text: &str| {
+            let why = || folder.unusable(file, format!("it has no piece `{text}`"));
+            pieces.get(text).copied().ok_or_else(why)
+        };
+        let (first, last, unknown) = (piece("[CLS]")?, piece("[SEP]")?, piece("[UNK]")?);
+        Ok(Self { first, last, unknown, pieces, style, most_tokens: shape.most_tokens })
+    }
+
+    fn from_tokenizer(folder: &mut Folder) -> Result<Read, InvalidModel> {
+        let File { normalizer, pre_tokenizer, model } = folder.json(TOKENIZER, LARGEST)?;
+        let is_word_piece = model.kind.as_deref().is_none_or(|kind| kind == "WordPiece")
+            && model.continuing_subword_prefix == GOES_ON
+            && normalizer.kind == "BertNormalizer"
+            && pre_tokenizer.kind == "BertPreTokenizer";
+        if !is_word_piece {
+            return Err(folder.unusable(TOKENIZER, "it splits texts in another way than BERT does"));
+        }
+        let style = Style {
+            lowercase: normalizer.lowercase,
+            strip_accents: normalizer.strip_accents.unwrap_or(normalizer.lowercase),
+            splits_chinese: normalizer.handle_chinese_chars,
+        };
+        Ok((TOKENIZER, model.vocab, style))
+    }
+
+    fn from_list(folder: &mut Folder) -> Result<Read, InvalidModel> {
+        let list = folder.bytes(VOCABULARY, LARGEST)?;
+        let list = String::from_utf8(list)
+            .map_err(|_| folder.unusable(VOCABULARY, "it is not written in UTF-8"))?;
+        let pieces = list.lines().map(|line| line.trim_end().to_owned()).zip(0..).collect();
+        let config: Config = match folder.has(CONFIG) {
+            true => folder.json(CONFIG, LARGEST)?,
+            false => {
+                Config { do_lower_case: true, strip_accents: None, tokenize_chinese_chars: true }
+            }
+        };
+        let style = Style {
+            lowercase: config.do_lower_case,
+            strip_accents: config.strip_accents.unwrap_or(config.do_lower_case),
+            splits_chinese: config.tokenize_chinese_chars,
+        };
+        Ok((VOCABULARY, pieces, style))
+    }
+
+    /// Those of a text, between one that begins and one that ends it.
+    pub(crate) fn tokens(&self, text: &str) -> Vec<Token> {
+        let most = self.most_tokens - 1;
+        let mut tokens = vec![self.first];
+        let cleaned = self.style.clean(text);
+        for word in cleaned.split(' ').flat_map(|run| run.split_inclusive(is_punctuation)) {
+            // Punctuation is a word of its own: it stands at the end of what it was split at.
+            let sign = word.chars().next_back().filter(|last| is_punctuation(*last));
+            let (before, sign) = match sign {
+                Some(sign) => word.split_at(word.len() - sign.len_utf8()),
+                None => (word, ""),
+            };
+            for word in [before, sign].into_iter().filter(|word| !word.is_empty()) {
+                if most <= tokens.len() {
+                    break;
+                }
+                self.pieces_of(word, &mut tokens);
+            }
+        }
+        tokens.truncate(most);
+        tokens.push(self.last);
+        tokens
+    }
+
+    /// The longest pieces from the left; if one is not known, the word is not.
+    fn pieces_of(&self, word: &str, tokens: &mut Vec<Token>) {
+        let known = tokens.len();
+        let mut rest = word;
+        if word.chars().nth(LONGEST_WORD).is_some() {
+            rest = "";
+            tokens.push(self.unknown);
+        }
+        while !rest.is_empty() {
+            let begins = if known == tokens.len() { "" } else { GOES_ON };
+            let ends = rest.char_indices().map(|(at, it)| at + it.len_utf8()).rev();
+            let longest = ends.map(|end| rest.split_at(end)).find_map(|(piece, rest)| {
+                Some((*self.pieces.get(&format!("{begins}{piece}"))?, rest))
+            });
+            let Some((token, after)) = longest else {
+                tokens.truncate(known);
+                tokens.push(self.unknown);
+                return;
+            };
+            tokens.push(token);
+            rest = after;
+        }
+    }
+}
+
+type Read = (&'static str, HashMap<String, Token>, Style);
+
+impl Style {
+    /// With nothing that is not seen, plain spaces, and characters of Chinese apart.
+    fn clean(self, text: &str) -> String {
+        let mut cleaned = String::with_capacity(text.len());
+        for character in text.chars() {
+            match character {
+                '\t' | '\n' | '\r' => cleaned.push(' '),
+                '\0' | '\u{fffd}' => {}
+                _ if character.is_whitespace() => cleaned.push(' '),
+                _ if character.general_category_group() == GeneralCategoryGroup::Other => {}
+                _ if self.splits_chinese && is_chinese(character) => {
+                    cleaned.extend([' ', character, ' ']);
+                }
+                _ => cleaned.push(character),
+            }
+        }
+        if self.strip_accents {
+            let is_mark = |it: &char| it.general_category() != GeneralCategory::NonspacingMark;
+            cleaned = cleaned.nfd().filter(is_mark).collect();
+        }
+        match self.lowercase {
+            true => cleaned.chars().flat_map(char::to_lowercase).collect(),
+            false => cleaned,
+        }
+    }
+}
+
+fn is_punctuation(character: char) -> bool {
+    character.is_ascii_punctuation()
+        || character.general_category_group() == GeneralCategoryGroup::Punctuation
+}
+
+fn is_chinese(character: char) -> bool {
+    matches!(character,
+        '\u{4e00}'..='\u{9fff}' | '\u{3400}'..='\u{4dbf}' | '\u{f900}'..='\u{faff}'
+        | '\u{20000}'..='\u{2a6df}' | '\u{2a700}'..='\u{2ceaf}' | '\u{2f800}'..='\u{2fa1f}')
+}

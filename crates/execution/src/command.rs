@@ -1,0 +1,171 @@
+//! The arguments of a call on the command line of a program (requirement B2).
+//!
+//! No shell reads the line, so there is nothing to escape. What is left is options: a value could begin with `-` where
+//! a file or a word is meant. It is refused there, unless whoever wrote the command allows it.
+
+use model::placeholder::{Part, is_plain_name, parts};
+use model::{CustomCommand, ErrorCode, Failure};
+use serde_json::{Map, Value};
+
+/// How long one argument may be, and all of them together, in bytes: less than what systems take.
+const LONGEST: usize = 120 * 1024;
+const LONGEST_LINE: usize = 1 << 20;
+
+/// The command line of a program, taken apart once.
+#[derive(Debug)]
+pub struct CommandLine {
+    arguments: Vec<Vec<Stretch>>,
+    allow_dashes: bool,
+}
+
+#[derive(Debug)]
+enum Stretch {
+    Text(Box<str>),
+    Value(Box<str>),
+}
+
+impl CommandLine {
+    /// Placeholders are plain names, and whatever the input schema knows.
+    pub fn compile(command: &CustomCommand, input_schema: &Value) -> Self {
+        let is_name =
+            |name: &str| is_plain_name(name) || input_schema["properties"].get(name).is_some();
+        let stretch = |part: Part<'_>| match part {
+            Part::Text(text) => Stretch::Text(text.into()),
+            Part::Name(name) => Stretch::Value(name.into()),
+        };
+        let arguments = command.run.arguments.iter();
+        let arguments =
+            arguments.map(|text| parts(text, is_name).into_iter().map(stretch).collect());
+        let arguments = arguments.collect();
+        Self { arguments, allow_dashes: command.allow_dashes }
+    }
+
+    /// The line for these arguments. One that has no value is left out, with all that stands around it.
+    pub fn render(&self, arguments: &Map<String, Value>) -> Result<Vec<String>, Failure> {
+        let mut line = Vec::with_capacity(self.arguments.len());
+        for stretches in &self.arguments {
+            line.extend(self.rendered(stretches, arguments)?);
+        }
+        if LONGEST_LINE < line.iter().map(String::len).sum() {
+            return Err(refused("the arguments are too long for a command line"));
+        }
+        Ok(line)
+    }
+
+    fn rendered(
+        &self,
+        stretches: &[Stretch],
+        arguments: &Map<String, Value>,
+    ) -> Result<Option<String>, Failure> {
+        let mut text = String::new();
+        for stretch in stretches {
+            let name = match stretch {
+                Stretch::Text(fixed) => {
+                    text.push_str(fixed);
+                    continue;
+                }
+                Stretch::Value(name) => name,
+            };
+            let Some(value) = arguments.get(&**name).and_then(written) else { return Ok(None) };
+            let begins = text.bytes().all(|byte| byte == b'-');
+            if !self.allow_dashes && begins && value.starts_with('-') {
+                let why = "begins with `-`, which the program would take for an option";
+                return Err(refused(format!("the argument `{name}` {why}")));
+            }
+            if value.contains('\0') {
+                let why = "has a zero character, which no command line can have";
+                return Err(refused(format!("the argument `{name}` {why}")));
+            }
+            if LONGEST < text.len() + value.len() {
+                return Err(refused(format!("the argument `{name}` is too long")));
+            }
+            text.push_str(&value);
+        }
+        Ok(Some(text))
+    }
+}
+
+/// A text as it is, anything else as JSON; what is null is not there.
+fn written(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Some(value.to_string())
+        }
+    }
+}
+
+fn refused(why: impl Into<String>) -> Failure {
+    Failure::new(ErrorCode::ValidationError, why, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(
+        template: &[&str],
+        allow_dashes: bool,
+        arguments: &Value,
+    ) -> Result<Vec<String>, String> {
+        let command = json!({"program": "p", "arguments": template, "allow_dashes": allow_dashes});
+        let command = serde_json::from_value(command).unwrap();
+        let schema = json!({"properties": {"odd name": {}}});
+        let line = CommandLine::compile(&command, &schema);
+        line.render(arguments.as_object().unwrap()).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn a_value_stays_within_its_argument() {
+        let template = ["log", "--author={{who}}", "{{n}}", "{{odd name}}", "{{ who }}"];
+        let given = json!({"who": "a b; rm -rf / $(id) `id` \"'\n", "n": 3, "odd name": ["x"]});
+        let author = "--author=a b; rm -rf / $(id) `id` \"'\n";
+        let expected = ["log", author, "3", "[\"x\"]", "{{ who }}"];
+        assert_eq!(line(&template, false, &given).unwrap(), expected);
+    }
+
+    #[test]
+    fn an_argument_without_a_value_is_left_out() {
+        let template = ["a", "--limit={{limit}}", "{{who}}"];
+        assert_eq!(line(&template, false, &json!({"who": null})).unwrap(), ["a"]);
+    }
+
+    #[test]
+    fn a_value_does_not_become_an_option_unless_that_is_allowed() {
+        for (template, value) in [("{{x}}", "--help"), ("{{x}}", "-1"), ("-{{x}}", "-help")] {
+            let refused = line(&[template], false, &json!({"x": value})).unwrap_err();
+            assert!(refused.starts_with("the argument `x` begins with `-`"), "{refused}");
+            assert!(line(&[template], true, &json!({"x": value})).is_ok());
+        }
+        let number = line(&["{{x}}"], false, &json!({"x": -1})).unwrap_err();
+        assert!(number.contains("begins with `-`"), "{number}");
+        let twice = line(&["{{x}}{{y}}"], false, &json!({"x": "", "y": "-f"})).unwrap_err();
+        assert!(twice.contains("the argument `y`"), "{twice}");
+        assert_eq!(line(&["--x={{x}}"], false, &json!({"x": "-1"})).unwrap(), ["--x=-1"]);
+    }
+
+    #[test]
+    fn what_no_command_line_holds_is_refused() {
+        assert!(line(&["{{x}}"], false, &json!({"x": "a\0b"})).unwrap_err().contains("zero"));
+        let long = "x".repeat(LONGEST + 1);
+        assert!(line(&["{{x}}"], false, &json!({"x": long})).unwrap_err().contains("too long"));
+        let long = "x".repeat(LONGEST);
+        let many = ["{{x}}"; 9];
+        assert!(line(&many, false, &json!({"x": long})).unwrap_err().contains("too long"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_value_adds_an_argument_or_an_option(value in any::<String>()) {
+            if let Ok(line) = line(&["{{x}}", "a{{x}}b"], false, &json!({"x": value})) {
+                prop_assert_eq!(line.len(), 2);
+                prop_assert!(!line[0].starts_with('-'));
+                prop_assert_eq!(&line[1], &format!("a{value}b"));
+            }
+        }
+    }
+}

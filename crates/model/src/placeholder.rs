@@ -1,0 +1,95 @@
+//! `{{name}}` in a text stands for a value. Nothing else in the text means anything, and what is put in is not read again.
+
+/// A part of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// As it stands.
+    Text(&'a str),
+    /// Something is put in here.
+    Name(&'a str),
+}
+
+/// Takes a text apart. What stands in braces and is no name is text.
+pub fn parts(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Part<'_>> {
+    let (mut parts, mut rest, mut from) = (Vec::new(), text, 0);
+    while let Some(at) = rest.get(from..).and_then(|rest| rest.find("{{")).map(|at| from + at) {
+        let (before, marked) = rest.split_at(at);
+        let inside = marked.get(2..).unwrap_or_default();
+        // A name has no braces: so no text is looked through more than once.
+        let name = inside.find(['{', '}']).and_then(|end| inside.split_at_checked(end));
+        let name = name.and_then(|(name, end)| Some((name, end.strip_prefix("}}")?)));
+        match name.filter(|(name, _)| is_name(name)) {
+            Some((name, after)) => {
+                parts.extend([Part::Text(before), Part::Name(name)]);
+                (rest, from) = (after, 0);
+            }
+            // Of three braces, the last two may be meant.
+            None => from = at + 1,
+        }
+    }
+    parts.push(Part::Text(rest));
+    parts.retain(|part| *part != Part::Text(""));
+    parts
+}
+
+/// Puts values in.
+pub fn filled<'v>(
+    text: &str,
+    is_name: impl Fn(&str) -> bool,
+    value: impl Fn(&str) -> &'v str,
+) -> String {
+    let parts = parts(text, is_name).into_iter();
+    parts.map(|part| if let Part::Name(name) = part { value(name) } else { of(part) }).collect()
+}
+
+fn of(part: Part<'_>) -> &str {
+    match part {
+        Part::Text(text) | Part::Name(text) => text,
+    }
+}
+
+/// Whether a name is one that needs no list to be known: letters, digits, `_`, `-` and `.`.
+pub fn is_plain_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    !name.is_empty() && name.len() <= 128 && name.bytes().all(allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::*;
+
+    #[test]
+    fn only_names_in_two_braces_are_placeholders() {
+        let text = "a {{b}} {{ b }} {b} {{{b}}} {% b %} {{no}} {{b";
+        let parts = parts(text, |name| name == "b");
+        let expected = [
+            Part::Text("a "),
+            Part::Name("b"),
+            Part::Text(" {{ b }} {b} {"),
+            Part::Name("b"),
+            Part::Text("} {% b %} {{no}} {{b"),
+        ];
+        assert_eq!(parts, expected);
+    }
+
+    #[test]
+    fn what_is_put_in_is_not_read_again() {
+        let filled = filled("{{a}}{{b}}", |_| true, |name| if name == "a" { "{{b}}" } else { "x" });
+        assert_eq!(filled, "{{b}}x");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_of_a_text_is_lost(text in "[{}ab ]{0,40}", any in any::<String>()) {
+            for text in [text, any] {
+                let whole: String = parts(&text, is_plain_name).into_iter().map(|part| match part {
+                    Part::Text(text) => text.to_owned(),
+                    Part::Name(name) => format!("{{{{{name}}}}}"),
+                }).collect();
+                prop_assert_eq!(whole, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a configuration file declares: sources, labels, tools, groups and policies as they are to be, in the words of the
+//! admin API; and how a server is to behave.
+//!
+//! A file is held against its schema first, then read piece by piece, so that all that is wrong is said at once, each with
+//! its line. Nothing here looks at a catalog or changes one.
+
+pub(crate) mod document;
+pub(crate) mod entry;
+pub(crate) mod mistake;
+pub(crate) mod objects;
+mod paths;
+pub(crate) mod schema;
+pub(crate) mod wishes;
+pub(crate) mod written;
+
+use std::path::{Path, PathBuf};
+
+use model::{GroupId, LabelId, LabelProfile, PolicyId, PolicyRules, SourceId, SourceProfile};
+use serde_json::{Map, Value};
+
+use self::document::Document;
+use self::entry::{Entry, GroupEntry, Identity, ToolEntry};
+use self::mistake::{Mistake, Mistakes};
+use crate::admin::groups::GroupBody;
+use crate::admin::sources;
+use crate::body::check;
+use crate::failure::Failure;
+use crate::serve::settings::Settings;
+use crate::target;
+
+/// Specifications and workflows may stand in it.
+const LIMIT: u64 = 16 << 20;
+
+/// The members of a file that are about the catalog; the others are for the server.
+const SECTIONS: [&str; 6] = ["sources", "labels", "tools", "groups", "policies", "identities"];
+
+/// What a file declares.
+pub(crate) struct Declared {
+    /// Whose mistakes are told with their lines.
+    pub(crate) document: Document,
+    /// A section that is left out says nothing; an empty one says that there is to be nothing.
+    pub(crate) sources: Option<Vec<Entry<SourceId, SourceProfile>>>,
+    pub(crate) labels: Option<Vec<Entry<LabelId, LabelProfile>>>,
+    pub(crate) tools: Option<Vec<ToolEntry>>,
+    pub(crate) groups: Option<Vec<GroupEntry>>,
+    pub(crate) policies: Option<Vec<Entry<PolicyId, PolicyRules>>>,
+    /// Whose tools a plan compares.
+    pub(crate) identities: Vec<Identity>,
+    /// How a server is to behave.
+    pub(crate) server: Value,
+    /// The file, and those it refers to and that were read with it.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Declared {
+    /// Reads a file, or says all that is wrong with it.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let bytes = target::from_file(path, LIMIT)?;
+        let (document, value) = Document::read(path, bytes)?;
+        let wrong = check::all(schema::schemas(), schema::shape(), &value);
+        if !wrong.is_empty() {
+            return Err(document.refuse(wrong.into_iter().map(Mistake::from).collect()));
+        }
+        Self::of(document, value)
+    }
+
+    fn of(document: Document, mut value: Value) -> Result<Self, Failure> {
+        let mut mistakes = Mistakes::default();
+        let mut files = vec![document.path().to_owned()];
+        paths::settle(&mut value, document.path(), &mut files, &mut mistakes);
+        let mut members = match value {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        let mut section = |name: &str| match members.shift_remove(name) {
+            Some(Value::Array(elements)) => Some(elements),
+            _ => None,
+        };
+        let [sources, labels, tools, groups, policies, identities] = SECTIONS.map(&mut section);
+        // For editors.
+        members.shift_remove("$schema");
+        let server = Value::Object(members);
+        let read = &mut mistakes;
+        let declared = Self {
+            sources: sources.map(|values| Entry::read_all("sources", values, "is_enabled", read)),
+            labels: labels.map(|values| Entry::read_all("labels", values, "", read)),
+            tools: tools.map(|values| ToolEntry::read_all(values, read)),
+            groups: groups.map(|values| {
+                let read: Vec<Entry<GroupId, GroupBody>> =
+                    Entry::read_all("groups", values, "is_active", read);
+                read.into_iter().map(GroupEntry::from).collect()
+            }),
+            policies: policies.map(|values| Entry::read_all("policies", values, "is_active", read)),
+            identities: identities.map_or_else(Vec::new, |values| Identity::read_all(values, read)),
+            server,
+            files,
+            document,
+        };
+        declared.check_sources(&mut mistakes);
+        mistakes.extend(Settings::mistake(&declared.server));
+        match mistakes.is_empty() {
+            true => Ok(declared),
+            false => Err(declared.document.refuse(mistakes)),
+        }
+    }
+
+    /// What a profile must not say, although it can be read: the rules of the admin API.
+    fn check_sources(&self, mistakes: &mut Mistakes) {
+        for Entry { field, id, rest: profile, .. } in self.sources.iter().flatten() {
+            let wrong = sources::problems(profile).into_iter();
+            let wrong = wrong.chain(sources::workflow_problems(id, profile));
+            let wrong = wrong.chain(sources::custom_problems(id, profile));
+            mistakes.extend(wrong.map(|error| Mistake::from(error).under(field)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! What is wrong with a file, and where.
+
+use std::fmt;
+
+use crate::problem::{FieldError, Problem};
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// Which member: `groups[0].selectors[1].name`.
+    pub(crate) field: String,
+    /// What is wrong with it, and what to do.
+    pub(crate) message: String,
+}
+
+/// All that is wrong.
+pub(crate) type Mistakes = Vec<Mistake>;
+
+/// What the schema says where a secret stands as it is.
+const NO_REFERENCE: &str = "is to be a reference:";
+
+impl Mistake {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+
+    /// The same, of what stands inside this member.
+    pub(crate) fn under(mut self, place: &str) -> Self {
+        self.field = match self.field.as_str() {
+            "" => place.to_owned(),
+            field => format!("{place}.{field}"),
+        };
+        self
+    }
+
+    /// What a problem of the admin API says, inside a member.
+    pub(crate) fn all_of(problem: Problem, place: &str) -> Vec<Self> {
+        let errors = problem.into_errors().into_iter();
+        errors.map(|error| Self::from(error).under(place)).collect()
+    }
+}
+
+impl From<FieldError> for Mistake {
+    fn from(FieldError { field, message }: FieldError) -> Self {
+        if message.starts_with(NO_REFERENCE) {
+            let message = format!(
+                "{message}; no secret stands in this file: `toolcrib secret set NAME` keeps it sealed"
+            );
+            return Self { field, message };
+        }
+        Self { field, message }
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => f.write_str(&self.message),
+            field => write!(f, "`{field}`: {}", self.message),
+        }
+    }
+}
+
+/// The one of these that was most likely meant.
+pub(crate) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = known.map(|known| (execution::distance(given, known), known)).min();
+    near.filter(|(distance, known)| *distance <= 1 + known.len() / 3).map(|(_, known)| known)
+}
+
+/// `; did you mean …?`, if something is near.
+pub(crate) fn did_you_mean<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> String {
+    nearest(given, known).map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
+}

@@ -1,0 +1,131 @@
+//! What a catalog has that a file can declare, in the words of a file.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use toolcrib::Snapshot;
+use toolcrib::group::Group;
+use toolcrib::tool::Tool;
+
+/// What can be declared, in the order of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Source,
+    Label,
+    Tool,
+    Group,
+    Policy,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Source, Self::Label, Self::Tool, Self::Group, Self::Policy];
+
+    /// The member of a file that holds them.
+    pub(crate) fn section(self) -> &'static str {
+        match self {
+            Self::Source => "sources",
+            Self::Label => "labels",
+            Self::Tool => "tools",
+            Self::Group => "groups",
+            Self::Policy => "policies",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Source => "source",
+            Self::Label => "label",
+            Self::Tool => "tool",
+            Self::Group => "group",
+            Self::Policy => "policy",
+        })
+    }
+}
+
+/// Everything that can be declared, by kind and id.
+pub(crate) type Objects = BTreeMap<(Kind, String), Map<String, Value>>;
+
+/// Everything that can be declared of a catalog. Of tools, what admins said of them, and no tool of which nothing is said.
+pub(crate) fn objects(snapshot: &Snapshot) -> Objects {
+    let mut objects = Objects::new();
+    let mut put = |kind, id: &str, body: Map<String, Value>| {
+        objects.insert((kind, id.to_owned()), body);
+    };
+    for entry in snapshot.sources() {
+        let source = &entry.source;
+        let body = with_id(source.id.as_str(), &source.profile, ("is_enabled", source.enabled));
+        put(Kind::Source, source.id.as_str(), body);
+    }
+    for label in snapshot.labels() {
+        put(Kind::Label, label.id.as_str(), members(label.id.as_str(), &label.profile));
+    }
+    for entry in snapshot.tools() {
+        if let Some(body) = tool(&entry.tool) {
+            put(Kind::Tool, entry.tool.id.as_str(), body);
+        }
+    }
+    for entry in snapshot.groups() {
+        put(Kind::Group, entry.group.id.as_str(), group(&entry.group));
+    }
+    for policy in snapshot.policies() {
+        let body = with_id(policy.id.as_str(), &policy.rules, ("is_active", policy.active));
+        put(Kind::Policy, policy.id.as_str(), body);
+    }
+    objects
+}
+
+/// An id, and then all that is said.
+fn members(id: &str, said: &impl Serialize) -> Map<String, Value> {
+    let mut body = Map::new();
+    body.insert("id".to_owned(), id.into());
+    if let Ok(Value::Object(said)) = serde_json::to_value(said) {
+        body.extend(said);
+    }
+    body
+}
+
+fn with_id(id: &str, said: &impl Serialize, (name, is_on): (&str, bool)) -> Map<String, Value> {
+    let mut body = members(id, said);
+    body.insert(name.to_owned(), is_on.into());
+    body
+}
+
+fn group(group: &Group) -> Map<String, Value> {
+    let mut body = members(group.id.as_str(), &group.profile);
+    if !group.selectors.is_empty() {
+        body.insert("selectors".to_owned(), json!(group.selectors));
+    }
+    if !group.tools.is_empty() {
+        body.insert("tools".to_owned(), json!(group.tools));
+    }
+    if !group.excluded.is_empty() {
+        let exclusion = |(tool, reason): (_, &Box<str>)| match reason.is_empty() {
+            true => json!({"tool": tool}),
+            false => json!({"tool": tool, "reason": reason}),
+        };
+        let excluded = group.excluded.iter().map(exclusion).collect();
+        body.insert("excluded".to_owned(), Value::Array(excluded));
+    }
+    body.insert("is_active".to_owned(), group.active.into());
+    body
+}
+
+fn tool(tool: &Tool) -> Option<Map<String, Value>> {
+    if tool.enabled && tool.labels.is_empty() && tool.overridden == Default::default() {
+        return None;
+    }
+    let mut body = members(tool.id.as_str(), &tool.overridden);
+    if !tool.labels.is_empty() {
+        body.insert("labels".to_owned(), json!(tool.labels));
+    }
+    if !tool.enabled {
+        body.insert("is_enabled".to_owned(), false.into());
+    }
+    Some(body)
+}

@@ -1,0 +1,142 @@
+//! Paths in a file are relative to its folder: they become absolute, and documents that stand in files of their own are
+//! read.
+
+use std::path::{Path, PathBuf};
+
+use discovery::text::{element, member};
+use model::SecretRef;
+use serde_json::Value;
+
+use super::mistake::{Mistake, Mistakes};
+use crate::target;
+
+/// Longer than any workflow that can be read.
+const DOCUMENT_LIMIT: u64 = 4 << 20;
+
+/// What of a source refers to secrets.
+const SECRETS: [&str; 4] =
+    ["/auth", "/client_certificate", "/settings/credentials", "/settings/command/environment"];
+/// What of a source is a path.
+const PATHS: [&str; 2] = ["/settings/specification/file", "/settings/command/directory"];
+
+/// The same of each element of a list that an admin wrote down.
+const SECRETS_WRITTEN: [(&str, &str); 1] = [("/settings/tools", "/command/environment")];
+const PATHS_WRITTEN: [(&str, &str); 3] = [
+    ("/settings/tools", "/command/directory"),
+    ("/settings/resources", "/file"),
+    ("/settings/resource_templates", "/file"),
+];
+
+/// Makes every relative path absolute, and adds the files that were read to the others.
+pub(super) fn settle(
+    value: &mut Value,
+    file: &Path,
+    files: &mut Vec<PathBuf>,
+    mistakes: &mut Mistakes,
+) {
+    let Some(folder) = std::path::absolute(file).ok().and_then(|path| Some(path.parent()?.into()))
+    else {
+        return;
+    };
+    let folder: PathBuf = folder;
+    for (number, source) in elements(value, "sources") {
+        for pointer in SECRETS {
+            source.pointer_mut(pointer).into_iter().for_each(|value| secrets(value, &folder));
+        }
+        for pointer in PATHS {
+            source.pointer_mut(pointer).into_iter().for_each(|value| path(value, &folder));
+        }
+        each(source, &SECRETS_WRITTEN, |value| secrets(value, &folder));
+        each(source, &PATHS_WRITTEN, |value| path(value, &folder));
+        let field = member(&element("sources", number), "settings.documents");
+        let documents = source.pointer_mut("/settings/documents").and_then(Value::as_array_mut);
+        for (number, document) in documents.into_iter().flatten().enumerate() {
+            let Some(name) = document.get("file").and_then(Value::as_str) else { continue };
+            let place = absolute(name, &folder);
+            match text(&place) {
+                Ok(text) => *document = Value::from(text),
+                Err(message) => mistakes.push(Mistake::new(element(&field, number), message)),
+            }
+            files.push(place);
+        }
+    }
+    for (_, issuer) in elements(value, "issuers") {
+        for pointer in ["/keys/jwks_file", "/keys/pem_file"] {
+            issuer.pointer_mut(pointer).into_iter().for_each(|value| path(value, &folder));
+        }
+        issuer.pointer_mut("/keys/secret").into_iter().for_each(|value| secrets(value, &folder));
+    }
+    if let Some(embeddings) = value.pointer_mut("/search/embeddings") {
+        for name in ["file", "folder"] {
+            embeddings.get_mut(name).into_iter().for_each(|value| path(value, &folder));
+        }
+        embeddings.get_mut("key").into_iter().for_each(|value| secrets(value, &folder));
+    }
+}
+
+/// The references to secrets in a source.
+pub(super) fn secrets_of(source: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    for pointer in SECRETS {
+        source.pointer(pointer).into_iter().for_each(|value| references(value, &mut found));
+    }
+    for (list, pointer) in SECRETS_WRITTEN {
+        let elements = source.pointer(list).and_then(Value::as_array).into_iter().flatten();
+        let values = elements.filter_map(|element| element.pointer(pointer));
+        values.for_each(|value| references(value, &mut found));
+    }
+    found
+}
+
+fn each(source: &mut Value, places: &[(&str, &str)], mut settle: impl FnMut(&mut Value)) {
+    for (list, pointer) in places {
+        let elements = source.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        elements.filter_map(|element| element.pointer_mut(pointer)).for_each(&mut settle);
+    }
+}
+
+fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) if text.parse::<SecretRef>().is_ok() => found.push(text),
+        Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+        Value::Object(members) => members.values().for_each(|value| references(value, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn elements<'a>(
+    value: &'a mut Value,
+    section: &str,
+) -> impl Iterator<Item = (usize, &'a mut Value)> {
+    let elements = value.get_mut(section).and_then(Value::as_array_mut);
+    elements.into_iter().flatten().enumerate()
+}
+
+fn absolute(name: &str, folder: &Path) -> PathBuf {
+    folder.join(name).components().collect()
+}
+
+fn path(value: &mut Value, folder: &Path) {
+    if let Some(name) = value.as_str() {
+        *value = Value::from(absolute(name, folder).to_string_lossy());
+    }
+}
+
+/// `file:PATH`, wherever it stands in here.
+fn secrets(value: &mut Value, folder: &Path) {
+    match value {
+        Value::String(text) => {
+            if let Some(name) = text.strip_prefix("file:").filter(|name| !name.is_empty()) {
+                *text = format!("file:{}", absolute(name, folder).to_string_lossy());
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| secrets(value, folder)),
+        Value::Object(members) => members.values_mut().for_each(|value| secrets(value, folder)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    let bytes = target::from_file(path, DOCUMENT_LIMIT).map_err(|failure| failure.sentence())?;
+    String::from_utf8(bytes).map_err(|_| format!("`{}` is not UTF-8 text", path.display()))
+}

@@ -1,0 +1,204 @@
+//! The schema of a file: one for our own check, and one for editors. Both are made from the types that read it.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use model::{
+    Claims, GroupId, LabelId, LabelProfile, PolicyId, PolicyRules, SourceId, SourceProfile, ToolId,
+};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::admin::groups::GroupBody;
+use crate::admin::tools::Patch;
+use crate::schemas::{Schemas, Shape};
+use crate::serve::settings::Settings;
+
+/// A configuration of toolcrib.
+#[derive(JsonSchema)]
+#[schemars(title = "Configuration of toolcrib")]
+#[expect(dead_code, reason = "a file is read piece by piece; this is what the pieces are together")]
+struct File {
+    /// For editors: where the schema of this file is.
+    #[serde(default, rename = "$schema")]
+    schema: String,
+    /// What offers tools.
+    #[serde(default)]
+    sources: Vec<DeclaredSource>,
+    /// Our own words for tools.
+    #[serde(default)]
+    labels: Vec<DeclaredLabel>,
+    /// What is said of single tools, instead of what their sources say.
+    #[serde(default)]
+    tools: Vec<DeclaredTool>,
+    /// Curated tools.
+    #[serde(default)]
+    groups: Vec<DeclaredGroup>,
+    /// Which claims grant which groups.
+    #[serde(default)]
+    policies: Vec<DeclaredPolicy>,
+    /// Whose tools `toolcrib plan` compares, beside the holders of API keys.
+    #[serde(default)]
+    identities: Vec<DeclaredIdentity>,
+    #[serde(flatten)]
+    server: Settings,
+}
+
+/// A source that is to be there.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct DeclaredSource {
+    /// For ever.
+    id: SourceId,
+    #[serde(flatten)]
+    profile: SourceProfile,
+    /// Whether its tools are served; left out, it stays as it is.
+    #[serde(default)]
+    is_enabled: Option<bool>,
+}
+
+/// A label that is to be there.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct DeclaredLabel {
+    /// For ever.
+    id: LabelId,
+    #[serde(flatten)]
+    profile: LabelProfile,
+}
+
+/// What is said of a tool. What is left out stays as it is; null takes it back.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct DeclaredTool {
+    /// `source:name`
+    id: ToolId,
+    #[serde(flatten)]
+    patch: Patch,
+    /// Exactly these.
+    #[serde(default)]
+    labels: Option<BTreeSet<LabelId>>,
+    /// Whether it is served.
+    #[serde(default)]
+    is_enabled: Option<bool>,
+}
+
+/// A group that is to be there.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct DeclaredGroup {
+    /// For ever.
+    id: GroupId,
+    #[serde(flatten)]
+    group: GroupBody,
+    /// Whether policies can grant it; left out, it stays as it is.
+    #[serde(default)]
+    is_active: Option<bool>,
+}
+
+/// A policy that is to be there.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct DeclaredPolicy {
+    /// For ever.
+    id: PolicyId,
+    #[serde(flatten)]
+    rules: PolicyRules,
+    /// Whether it grants; left out, it stays as it is.
+    #[serde(default)]
+    is_active: Option<bool>,
+}
+
+/// Somebody whose tools are compared.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct DeclaredIdentity {
+    /// For the plan.
+    #[schemars(length(min = 1))]
+    name: String,
+    /// What a token of the identity says.
+    claims: Claims,
+}
+
+/// What a file is held against.
+pub(super) fn schemas() -> &'static Schemas {
+    static SCHEMAS: LazyLock<Schemas> = LazyLock::new(|| {
+        let mut schemas = Schemas::of([shape()]);
+        schemas.components.values_mut().for_each(documents_from_files);
+        schemas
+    });
+    &SCHEMAS
+}
+
+pub(super) fn shape() -> Shape {
+    Shape::of::<File>()
+}
+
+/// The schema that editors complete and check by.
+pub(crate) fn for_editors() -> Value {
+    let generator = SchemaSettings::draft2020_12().for_deserialize().into_generator();
+    let mut schema = generator.into_root_schema_for::<File>().to_value();
+    documents_from_files(&mut schema);
+    let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
+    close(&mut schema, &definitions, true);
+    schema
+}
+
+/// A workflow may also stand in a file of its own.
+fn documents_from_files(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if let Some(items) =
+                members.get_mut("documents").and_then(|documents| documents.get_mut("items"))
+                && items.get("type").is_some_and(|kind| kind == "string")
+            {
+                let path = json!({"type": "string", "description": "Relative to this file."});
+                let file = json!({"type": "object", "properties": {"file": path}, "required": ["file"],
+                    "additionalProperties": false});
+                *items = json!({"anyOf": [items.clone(), file]});
+            }
+            members.values_mut().for_each(documents_from_files);
+        }
+        Value::Array(values) => values.iter_mut().for_each(documents_from_files),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Our check knows no member that a schema does not name; editors are to be told so. It is said where a value stands, not
+/// where a schema is part of another.
+fn close(schema: &mut Value, definitions: &Map<String, Value>, is_whole: bool) {
+    let has_members = has_members(schema, definitions);
+    let Some(parts) = schema.as_object_mut() else { return };
+    if is_whole && has_members && !parts.contains_key("additionalProperties") {
+        parts.insert("unevaluatedProperties".to_owned(), Value::Bool(false));
+    }
+    for (name, part) in parts.iter_mut() {
+        match (name.as_str(), part) {
+            ("properties" | "$defs", Value::Object(members)) => {
+                let is_whole = name == "properties";
+                members.values_mut().for_each(|member| close(member, definitions, is_whole));
+            }
+            ("items" | "additionalProperties", part @ Value::Object(_)) => {
+                close(part, definitions, true);
+            }
+            ("allOf" | "anyOf" | "oneOf", Value::Array(choices)) => {
+                choices.iter_mut().for_each(|choice| close(choice, definitions, false));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether it names members, itself or by what it refers to, and is closed for others.
+fn has_members(schema: &Value, definitions: &Map<String, Value>) -> bool {
+    let named = schema.get("$ref").and_then(Value::as_str);
+    let named = named.and_then(|name| definitions.get(name.strip_prefix("#/$defs/")?));
+    let parts = ["allOf", "anyOf", "oneOf"].into_iter();
+    let mut parts = parts.filter_map(|name| schema.get(name)?.as_array()).flatten();
+    let is_open = schema.get("additionalProperties").is_some_and(|others| *others != json!(false));
+    !is_open
+        && (schema.get("properties").is_some()
+            || named.is_some_and(|named| has_members(named, definitions))
+            || parts.any(|part| has_members(part, definitions)))
+}

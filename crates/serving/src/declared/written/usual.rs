@@ -1,0 +1,76 @@
+//! Leaves out what would be read the same without it.
+
+use model::{LabelProfile, PolicyRules, Selector, SourceProfile};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::declared::objects::Kind;
+
+/// How deep members are looked at: `limits.calls`, `matchers[0].value`.
+const DEPTH: usize = 3;
+
+/// The same without what is as usual. Ids and switches stay: without a switch, what is applied to would keep its own.
+pub(crate) fn left_out(kind: Kind, body: Map<String, Value>) -> Map<String, Value> {
+    match kind {
+        Kind::Source => without::<SourceProfile>(body),
+        Kind::Label => without::<LabelProfile>(body),
+        Kind::Policy => without::<PolicyRules>(body),
+        Kind::Group => group(body),
+        Kind::Tool => body,
+    }
+}
+
+fn group(mut body: Map<String, Value>) -> Map<String, Value> {
+    if body.get("selector_mode").is_some_and(|mode| mode == "all") {
+        body.shift_remove("selector_mode");
+    }
+    let selectors = body.get_mut("selectors").and_then(Value::as_array_mut);
+    for selector in selectors.into_iter().flatten().filter_map(Value::as_object_mut) {
+        *selector = without::<Selector>(std::mem::take(selector));
+    }
+    body
+}
+
+fn without<T: DeserializeOwned + PartialEq>(body: Map<String, Value>) -> Map<String, Value> {
+    let read = |value: &Value| serde_json::from_value::<T>(value.clone()).ok();
+    let mut value = Value::Object(body);
+    let meant = read(&value);
+    let mut pointers = Vec::new();
+    collect(&value, "", 0, &mut pointers);
+    for pointer in pointers {
+        let Some((parent, name)) = pointer.rsplit_once('/') else { continue };
+        let name = name.replace("~1", "/").replace("~0", "~");
+        let mut shorter = value.clone();
+        let parent = shorter.pointer_mut(parent).and_then(Value::as_object_mut);
+        let Some(_) = parent.and_then(|parent| parent.shift_remove(&name)) else { continue };
+        if meant.is_some() && read(&shorter) == meant {
+            value = shorter;
+        }
+    }
+    match value {
+        Value::Object(body) => body,
+        _ => Map::new(),
+    }
+}
+
+/// Pointers to members that may be as usual, the outer ones first.
+fn collect(value: &Value, at: &str, depth: usize, pointers: &mut Vec<String>) {
+    match value {
+        Value::Object(members) if depth < DEPTH => {
+            for (name, value) in members {
+                if depth == 0 && ["id", "is_enabled", "is_active"].contains(&name.as_str()) {
+                    continue;
+                }
+                let at = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+                pointers.push(at.clone());
+                collect(value, &at, depth + 1, pointers);
+            }
+        }
+        Value::Array(values) if depth < DEPTH => {
+            for (number, value) in values.iter().enumerate() {
+                collect(value, &format!("{at}/{number}"), depth, pointers);
+            }
+        }
+        _ => {}
+    }
+}

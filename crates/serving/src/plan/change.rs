@@ -1,0 +1,121 @@
+//! How what can be declared differs between two catalogs: thing by thing, member by member.
+
+use discovery::text::{element, member};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::declared::objects::{Kind, Objects};
+use crate::declared::written::left_out;
+
+/// Something that would be others than it is.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Changed {
+    /// What becomes of it.
+    pub(crate) change: Change,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// Which.
+    pub(crate) id: String,
+    /// Where it differs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) members: Vec<Differs>,
+}
+
+/// What becomes of something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Change {
+    Added,
+    Changed,
+    Removed,
+}
+
+/// A member that would be others than it is.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Differs {
+    /// Which: `selectors[0].name`.
+    pub(crate) member: String,
+    /// As it is; left out if it is not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<Value>,
+    /// As it would be; left out if it would not be there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) after: Option<Value>,
+}
+
+/// All that differs, in the order of a file.
+pub(crate) fn changes(before: &Objects, after: &Objects) -> Vec<Changed> {
+    let mut changes = Vec::new();
+    let nothing = Map::new();
+    let mut ids: Vec<_> = before.keys().chain(after.keys()).collect();
+    ids.sort();
+    ids.dedup();
+    for key in ids {
+        let (had, has) = (before.get(key), after.get(key));
+        if had == has {
+            continue;
+        }
+        let (kind, id) = key.clone();
+        let change = match (kind, had, has) {
+            // It is its source's, whatever is said of it.
+            (Kind::Tool, _, _) | (_, Some(_), Some(_)) => Change::Changed,
+            (_, None, _) => Change::Added,
+            (_, Some(_), None) => Change::Removed,
+        };
+        let mut members = Vec::new();
+        if change == Change::Added {
+            // What is as usual goes without saying.
+            let has = has.cloned().unwrap_or_default();
+            compare("", &nothing, &left_out(kind, has), &mut members);
+        } else if change == Change::Changed {
+            compare("", &whole(kind, had), &whole(kind, has), &mut members);
+        }
+        members.retain(|differs| differs.member != "id");
+        changes.push(Changed { change, kind, id, members });
+    }
+    changes
+}
+
+/// A tool of which nothing is said is on.
+fn whole(kind: Kind, body: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let mut body = body.cloned().unwrap_or_default();
+    if kind == Kind::Tool {
+        body.entry("is_enabled").or_insert(Value::Bool(true));
+    }
+    body
+}
+
+fn compare(
+    path: &str,
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    differs: &mut Vec<Differs>,
+) {
+    let new = after.keys().filter(|name| !before.contains_key(*name));
+    for name in before.keys().chain(new) {
+        value(&member(path, name), before.get(name), after.get(name), differs);
+    }
+}
+
+fn value(path: &str, before: Option<&Value>, after: Option<&Value>, differs: &mut Vec<Differs>) {
+    match (before, after) {
+        (before, after) if before == after => {}
+        (Some(Value::Object(before)), Some(Value::Object(after))) => {
+            compare(path, before, after, differs);
+        }
+        // Of a list of the same length it is said where it differs; any other differs as a whole.
+        (Some(Value::Array(before)), Some(Value::Array(after)))
+            if before.len() == after.len() && before.iter().any(Value::is_object) =>
+        {
+            for (number, (before, after)) in before.iter().zip(after).enumerate() {
+                value(&element(path, number), Some(before), Some(after), differs);
+            }
+        }
+        (before, after) => differs.push(Differs {
+            member: path.to_owned(),
+            before: before.cloned(),
+            after: after.cloned(),
+        }),
+    }
+}

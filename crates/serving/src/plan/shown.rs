@@ -1,0 +1,140 @@
+//! A plan as people read it.
+
+use serde_json::Value;
+use toolcrib::Effect;
+
+use super::change::{Change, Changed, Differs};
+use super::{Compared, Told};
+use crate::out::{counted, plain};
+use crate::table::section;
+
+/// How much of a value is shown, in characters.
+const VALUE: usize = 72;
+/// How many tools are named for each identity; `--json` has all.
+const TOOLS: usize = 10;
+
+/// The whole plan.
+pub(crate) fn text(told: &Told) -> String {
+    let mut text = match told.changes.is_empty() {
+        true => "Nothing to change: everything is as declared\n".to_owned(),
+        false => String::new(),
+    };
+    for changed in &told.changes {
+        text += &changed_text(changed);
+    }
+    text += &identities(&told.identities);
+    for waiting in &told.waiting {
+        text += &format!("\nwaiting: {}", plain(waiting));
+    }
+    for note in &told.notes {
+        text += &format!("\nnote: {}", plain(note));
+    }
+    if !told.waiting.is_empty() || !told.notes.is_empty() {
+        text.push('\n');
+    }
+    if !told.changes.is_empty() {
+        text += &format!("\n{}\n", summary(&told.changes));
+    }
+    text
+}
+
+/// `1 to add, 2 to change, 1 to remove`.
+pub(crate) fn summary(changes: &[Changed]) -> String {
+    let count = |change| changes.iter().filter(|changed| changed.change == change).count();
+    let [added, changed, removed] = [Change::Added, Change::Changed, Change::Removed].map(count);
+    format!("{added} to add, {changed} to change, {removed} to remove")
+}
+
+fn changed_text(changed: &Changed) -> String {
+    let sign = match changed.change {
+        Change::Added => '+',
+        Change::Changed => '~',
+        Change::Removed => '-',
+    };
+    let mut text = format!("{sign} {} {}\n", changed.kind, plain(&changed.id));
+    for Differs { member, before, after } in &changed.members {
+        let member = plain(member);
+        text += &match (before, after) {
+            (Some(before), Some(after)) => {
+                format!("    {member}: {} → {}\n", shown(before), shown(after))
+            }
+            (None, Some(after)) => format!("    {member}: {}\n", shown(after)),
+            (Some(before), None) => format!("    {member}: {} → not given\n", shown(before)),
+            (None, None) => String::new(),
+        };
+    }
+    text
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    let text = plain(&text);
+    match VALUE < text.chars().count() {
+        true => format!("{}…", text.chars().take(VALUE).collect::<String>()),
+        false => text.into_owned(),
+    }
+}
+
+fn identities(compared: &[Compared]) -> String {
+    let (affected, others): (Vec<&Compared>, Vec<&Compared>) =
+        compared.iter().partition(|compared| compared.is_affected());
+    if compared.is_empty() {
+        return String::new();
+    }
+    let row = |Compared { name, effect }: &&Compared| {
+        let Effect { gained, lost, renamed, before, after, tokens_change } = effect;
+        vec![
+            name.clone(),
+            format!("{} → {}", before.tools, after.tools),
+            signed(gained.len(), '+'),
+            signed(lost.len(), '-'),
+            renamed.len().to_string(),
+            format!("{tokens_change:+}"),
+        ]
+    };
+    let title = match (affected.len(), others.len()) {
+        (0, others) => format!("{} stay as they are", counted(others, "identity", "identities")),
+        (affected, 0) => counted(affected, "identity", "identities"),
+        (affected, others) => {
+            format!(
+                "{}; {others} more stay as they are",
+                counted(affected, "identity", "identities")
+            )
+        }
+    };
+    let columns = ["IDENTITY", "HAS", "GAINS", "LOSES", "RENAMED", "TOKENS"];
+    let mut text = section(&title, &columns, affected.iter().map(row).collect());
+    for Compared { name, effect } in affected {
+        let Effect { gained, lost, renamed, before, after, .. } = effect;
+        let admin = match (before.admin, after.admin) {
+            (false, true) => vec!["  becomes an admin".to_owned()],
+            (true, false) => vec!["  is no admin any more".to_owned()],
+            (false, false) | (true, true) => Vec::new(),
+        };
+        let renamed = renamed.iter().map(|renamed| {
+            format!("  ~ {}: `{}` → `{}`", renamed.tool, renamed.before, renamed.after)
+        });
+        let lines = admin
+            .into_iter()
+            .chain(some(gained.iter().map(|tool| format!("  + {tool}"))))
+            .chain(some(lost.iter().map(|tool| format!("  - {tool}"))))
+            .chain(some(renamed));
+        text += &format!("\n{}\n", plain(name));
+        lines.for_each(|line| text += &format!("{}\n", plain(&line)));
+    }
+    text
+}
+
+fn signed(count: usize, sign: char) -> String {
+    if count == 0 { "0".to_owned() } else { format!("{sign}{count}") }
+}
+
+/// The first of them, and how many more there are.
+fn some(mut lines: impl ExactSizeIterator<Item = String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(TOOLS);
+    let mut some: Vec<String> = lines.by_ref().take(TOOLS).collect();
+    if 0 < more {
+        some.push(format!("  and {more} more"));
+    }
+    some
+}

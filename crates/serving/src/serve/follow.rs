@@ -1,0 +1,189 @@
+//! The configuration file of a server: applied when it starts, and again whenever it changes. A version that cannot be
+//! applied changes nothing: the last good one stays in force, and it is said why.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
+
+use catalog::Catalog;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use toolcrib::{Clock as _, CommandError, Context, JournalError, Position, SystemClock};
+
+use crate::declared::Declared;
+use crate::failure::Failure;
+use crate::plan::{self, Plan};
+
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often it is planned again when somebody else was faster.
+const ATTEMPTS: usize = 5;
+
+/// What tells that a file is another: where it is on the disk, when it was written, how long it is.
+type Trace = Option<(u64, SystemTime, u64)>;
+
+/// How a configuration file is followed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Configuration")]
+pub(crate) struct Followed {
+    /// Which.
+    file: String,
+    /// Whether what it says now is in force.
+    pub(crate) is_applied: bool,
+    /// When a version of it was last applied.
+    applied_at: Timestamp,
+    /// Of the catalog that was as it said.
+    position: Position,
+    /// What is declared of tools that are not known yet.
+    waiting: Vec<String>,
+    /// Why the version that is there now is not applied.
+    problems: Vec<String>,
+    /// What the server reads when it starts, and what now stands otherwise in the file.
+    needs_restart: BTreeSet<String>,
+}
+
+/// What is told of the file to whoever asks.
+#[derive(Clone)]
+pub(crate) struct State(Arc<Mutex<Followed>>);
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Followed> {
+        self.0.lock().expect("no one panics while holding what is followed")
+    }
+
+    pub(crate) fn now(&self) -> Followed {
+        self.lock().clone()
+    }
+}
+
+/// Follows a file.
+pub(super) struct Follower {
+    path: PathBuf,
+    catalog: Arc<Catalog>,
+    /// As it was when the server started.
+    server: Value,
+    traces: Vec<(PathBuf, Trace)>,
+    /// Where the catalog was when tools were last waited for.
+    looked_at: Position,
+    pub(super) state: State,
+}
+
+impl Follower {
+    /// Applies a file. A server does not start on one that cannot be applied.
+    pub(super) async fn start(catalog: Arc<Catalog>, declared: &Declared) -> Result<Self, Failure> {
+        let (position, waiting) = apply(&catalog, declared).await?;
+        waiting.iter().for_each(|waiting| tracing::info!("{waiting}"));
+        let path = declared.document.path().to_owned();
+        let followed = Followed {
+            file: path.display().to_string(),
+            is_applied: true,
+            applied_at: SystemClock.now(),
+            position,
+            waiting,
+            problems: Vec::new(),
+            needs_restart: BTreeSet::new(),
+        };
+        Ok(Self {
+            path,
+            traces: traces(&declared.files),
+            looked_at: position,
+            server: declared.server.clone(),
+            state: State(Arc::new(Mutex::new(followed))),
+            catalog,
+        })
+    }
+
+    /// Looks at the file for ever.
+    pub(super) async fn keep_applied(mut self) {
+        loop {
+            tokio::time::sleep(LOOK_EVERY).await;
+            self.look().await;
+        }
+    }
+
+    async fn look(&mut self) {
+        let files: Vec<PathBuf> = self.traces.iter().map(|(path, _)| path.clone()).collect();
+        let now = traces(&files);
+        let position = self.catalog.snapshot().position();
+        // What is declared of a tool is said of it when its source has it.
+        let may_be_there = self.looked_at < position && !self.state.lock().waiting.is_empty();
+        if now == self.traces && !may_be_there {
+            return;
+        }
+        self.looked_at = position;
+        let has_changed = now != self.traces;
+        self.traces = now;
+        match self.again(has_changed).await {
+            Ok(()) => {}
+            Err(failure) => {
+                let problems = match failure {
+                    Failure::Declared { problems } => problems,
+                    other => vec![other.sentence()],
+                };
+                for problem in &problems {
+                    tracing::warn!("the configuration before stays in force: {problem}");
+                }
+                let mut state = self.state.lock();
+                (state.is_applied, state.problems) = (false, problems);
+            }
+        }
+    }
+
+    async fn again(&mut self, has_changed: bool) -> Result<(), Failure> {
+        let declared = plan::read(&self.path).await?;
+        let (position, waiting) = apply(&self.catalog, &declared).await?;
+        self.traces = traces(&declared.files);
+        let needs_restart = differing(&self.server, &declared.server);
+        if has_changed {
+            tracing::info!("`{}` is applied", self.path.display());
+            for member in &needs_restart {
+                tracing::warn!("`{member}` has changed: start the server again to go by it");
+            }
+        }
+        let mut state = self.state.lock();
+        let (file, applied_at) = (state.file.clone(), SystemClock.now());
+        let (is_applied, problems) = (true, Vec::new());
+        *state =
+            Followed { file, is_applied, applied_at, position, waiting, problems, needs_restart };
+        Ok(())
+    }
+}
+
+/// Makes the catalog as declared. Another node may be doing the same.
+async fn apply(catalog: &Catalog, declared: &Declared) -> Result<(Position, Vec<String>), Failure> {
+    let mut attempts = 1..=ATTEMPTS;
+    loop {
+        let Plan { told, supposed } = Plan::make(catalog, declared, false, Vec::new()).await?;
+        attempts.next();
+        match catalog.carry_out(supposed, Context::by("system:config")).await {
+            Ok(position) => return Ok((position, told.waiting)),
+            Err(CommandError::Journal(JournalError::Conflict { .. })) if !attempts.is_empty() => {
+                let head = catalog.journal().head().await?;
+                catalog.shown(head).await.map_err(Failure::not_applied)?;
+            }
+            Err(error) => return Err(Failure::not_applied(error)),
+        }
+    }
+}
+
+/// The members that are not the same.
+fn differing(before: &Value, after: &Value) -> BTreeSet<String> {
+    let names = |value: &Value| {
+        value.as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let all = names(before).into_iter().chain(names(after));
+    all.filter(|name| before.get(name) != after.get(name)).collect()
+}
+
+fn traces(files: &[PathBuf]) -> Vec<(PathBuf, Trace)> {
+    let trace = |path: &PathBuf| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.ino(), found.modified().ok()?, found.len()))
+    };
+    files.iter().map(|path| (path.clone(), trace(path))).collect()
+}

@@ -1,0 +1,168 @@
+//! Answers that are always the same, prompts, and what changes when the settings do.
+
+use serde_json::{Value, json};
+
+use super::super::mcp::Era::{Legacy, Modern};
+use super::{Own, registered};
+
+fn settings() -> Value {
+    json!({
+        "tools": [
+            {"name": "motto", "title": "Motto", "description": "What we live by", "tags": ["words"],
+                "answer": {"text": "Less, but {{better}} {% x %}"}},
+            {"name": "limits", "answer": {"json": {"max": 3, "of": [1.5, null]}}},
+            {"name": "picture", "answer": {"content": [
+                {"type": "text", "text": "here"},
+                {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+                {"type": "resource_link", "uri": "docs://a", "name": "a"}]}},
+        ],
+        "prompts": [
+            {"name": "review", "title": "Review", "description": "Reviews code",
+                "arguments": [{"name": "code", "description": "The code", "required": true}, {"name": "tone"}],
+                "template": "Review{{tone}}: {{code}} {{ code }} {{other}} {% raw %}"},
+            {"name": "talk", "messages": [
+                {"role": "user", "text": "Hello"},
+                {"role": "assistant", "content": {"type": "text", "text": "{{as it is}}"}}]},
+        ],
+        "resources": [
+            {"uri": "docs://handbook", "name": "handbook", "mime_type": "text/markdown", "text": "# Hi {{x}}"},
+            {"uri": "docs://bytes", "name": "bytes", "blob": "AAEC"},
+        ],
+        "resource_templates": [
+            {"uri_template": "hello://{name}", "name": "hello", "mime_type": "text/plain", "text": "Hello {{name}}! {{no}}"},
+        ],
+    })
+}
+
+#[test]
+fn an_answer_is_the_same_over_every_door_and_recorded() {
+    let own = Own::new(settings());
+    assert_eq!(own.client().tools(Modern), "limits motto picture");
+    assert_eq!(own.text("motto", json!({})), "Less, but {{better}} {% x %}");
+    let limits = own.call("limits", json!({}));
+    assert_eq!(limits["structuredContent"], json!({"max": 3, "of": [1.5, null]}));
+    let picture = own.call("picture", json!({}));
+    assert_eq!(picture["content"][1]["mimeType"], "image/png");
+    assert_eq!(
+        picture["content"][2],
+        json!({"type": "resource_link", "uri": "docs://a", "name": "a"})
+    );
+    let rest = own.rest("limits", &json!({})).ok();
+    assert_eq!((&rest["tool_id"], &rest["result"]["max"]), (&json!("own:limits"), &json!(3)));
+    assert!(own.failure("motto", json!({"word": 1})).contains("word"));
+    let record = own.server.get("/api/executions?tool=own:limits").ok();
+    assert_eq!(record["data"].as_array().unwrap().len(), 2, "{record}");
+    let tool = own.server.get("/api/tools/own:motto").ok();
+    assert_eq!(tool["execution"]["mode"], "custom", "{tool}");
+}
+
+#[test]
+fn a_prompt_takes_its_arguments_as_they_are_and_nothing_else() {
+    let own = Own::new(settings());
+    let listed = own.list("prompts");
+    let review = &listed["prompts"][0];
+    assert_eq!((&review["name"], &review["title"]), (&json!("review"), &json!("Review")));
+    assert_eq!(
+        review["arguments"][0],
+        json!({"name": "code", "description": "The code", "required": true})
+    );
+    let odd = "{{tone}} {% for x in y %} {{ 7 * 7 }} <b>\"";
+    let got = own.prompt("review", json!({"code": odd}));
+    let text = format!("Review: {odd} {{{{ code }}}} {{{{other}}}} {{% raw %}}");
+    let message = json!({"role": "user", "content": {"type": "text", "text": text}});
+    assert_eq!(
+        (&got["messages"], &got["description"]),
+        (&json!([message]), &json!("Reviews code"))
+    );
+    let talk = own.prompt("talk", json!({}));
+    assert_eq!(talk["messages"][1]["role"], "assistant");
+    assert_eq!(talk["messages"][1]["content"]["text"], "{{as it is}}");
+
+    let refused = |arguments: Value| {
+        let params = json!({"name": "review", "arguments": arguments});
+        own.client().refused(Modern, "prompts/get", params)
+    };
+    let (_, code, why) = refused(json!({"tone": "x"}));
+    assert_eq!((code, why.as_str()), (-32602, "the prompt `review` needs the argument `code`"));
+    let (_, code, _) = refused(json!({"code": 7}));
+    assert_eq!(code, -32602);
+    let complete = json!({"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "code", "value": "a"}});
+    let proposals = own.client().result(Modern, "completion/complete", complete);
+    assert_eq!(proposals["completion"]["values"], json!([]));
+}
+
+#[test]
+fn texts_and_bytes_are_resources_and_so_is_what_addresses_say() {
+    let own = Own::new(settings());
+    let handbook =
+        json!({"uri": "docs://handbook", "mimeType": "text/markdown", "text": "# Hi {{x}}"});
+    assert_eq!(own.read("docs://handbook"), handbook);
+    assert_eq!(own.read("docs://bytes"), json!({"uri": "docs://bytes", "blob": "AAEC"}));
+    let hello = own.read("hello://%7B%7Bname%7D%7D%20%3Cb%3E");
+    assert_eq!(hello["text"], "Hello {{name}} <b>! {{no}}");
+    assert_eq!(own.list("resources")["resources"].as_array().unwrap().len(), 2);
+    let templates = own.list("resources/templates");
+    assert_eq!(templates["resourceTemplates"][0]["uriTemplate"], "hello://{name}");
+    for uri in ["docs://other", "hello://", "hello://a/b", "hello://a?b"] {
+        let (_, code, _) = own.not_read(uri);
+        assert!([-32002, -32602].contains(&code), "{uri}: {code}");
+    }
+}
+
+#[test]
+fn whoever_was_not_granted_it_has_none_of_it() {
+    let own = Own::new(settings());
+    let other = super::key(&own.server, "other", &json!({"role": "guest"}));
+    let client = super::Client::new(&own.server, &other);
+    assert_eq!(client.tools(Modern), "");
+    let params = json!({"uri": "docs://handbook"});
+    let missing = client.refused(Modern, "resources/read", params);
+    assert_eq!(missing.1, own.not_read("docs://other").1);
+}
+
+#[test]
+fn what_a_server_says_it_can_follows_the_settings_and_whoever_listens_is_told() {
+    let mut few = settings();
+    for member in ["prompts", "resources", "resource_templates"] {
+        few.as_object_mut().unwrap().remove(member);
+    }
+    let own = Own::new(few);
+    let can = |own: &Own| {
+        let about = own.client().result(Modern, "server/discover", json!({}));
+        about["capabilities"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(can(&own), ["tools", "logging"]);
+    let client = own.client().introduced();
+    let mut events = client.server.open(&client.bare("GET").header("Accept", "text/event-stream"));
+    let changed = registered(json!({"settings": settings()}));
+    own.server.put("/api/sources/own", &changed).ok();
+    let mut heard = vec![
+        events.next().unwrap().body["method"].clone(),
+        events.next().unwrap().body["method"].clone(),
+    ];
+    heard.sort_by_key(ToString::to_string);
+    let expected =
+        ["prompts", "resources"].map(|what| json!(format!("notifications/{what}/list_changed")));
+    assert_eq!(heard, expected);
+    assert_eq!(can(&own), ["tools", "logging", "prompts", "resources", "completions"]);
+    assert_eq!(
+        client.result(Legacy, "prompts/list", json!({}))["prompts"].as_array().unwrap().len(),
+        2
+    );
+
+    // Most of it goes: it was meant.
+    let one = json!({"tools": [{"name": "motto", "answer": {"text": "Less"}}]});
+    own.server.put("/api/sources/own", &registered(json!({"settings": one}))).ok();
+    own.server.wait_for("/api/sources/own", |source| {
+        source["inventory"]["count"] == 1 || source["tools"] == 1
+    });
+    let list = || own.client().tools(Modern);
+    for _ in 0..500 {
+        if list() == "motto" {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!((list().as_str(), own.text("motto", json!({})).as_str()), ("motto", "Less"));
+    assert_eq!(can(&own), ["tools", "logging"]);
+}

@@ -1,0 +1,203 @@
+//! Tools that run a program: no shell, no option that was not meant, and nothing left when it is over.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Ask, Folder, Own, PATH, Server};
+
+/// A server that starts programs.
+fn open() -> Server {
+    Server::on_in(Folder::empty(), "--allow-stdio", &[PATH])
+}
+
+fn with(tools: &Value) -> Own {
+    Own::on(open(), json!({"tools": tools}))
+}
+
+/// A script that an admin wrote.
+fn script(name: &str, script: &str) -> Value {
+    json!({"name": name, "command": {"program": "sh", "arguments": ["-c", script]}})
+}
+
+#[test]
+fn a_value_is_one_argument_whatever_is_in_it() {
+    let own = with(&json!([
+        {"name": "show", "input_schema": {"properties": {"a": {}, "b": {}}},
+            "command": {"program": "printf", "arguments": ["[%s]", "{{a}}", "x={{b}}", "{{ a }}"]}},
+        {"name": "free", "command": {"program": "printf", "arguments": ["[%s]", "{{a}}"], "allow_dashes": true}},
+        {"name": "echo_input", "command": {"program": "cat", "stdin": true, "output": "json"}},
+        {"name": "no_input", "command": {"program": "cat"}},
+    ]));
+    let odd = "$(id) `id` ; rm -rf / | & > x \"'\\ * ? ~ {{b}} {% x %}";
+    let shown = own.text("show", json!({"a": odd, "b": "two words"}));
+    assert_eq!(shown, format!("[{odd}][x=two words][{{{{ a }}}}]"));
+    assert_eq!(own.text("show", json!({"a": [1, "x"], "b": true})), "[[1,\"x\"]][x=true][{{ a }}]");
+    assert_eq!(own.text("show", json!({"b": "-x"})), "[x=-x][{{ a }}]");
+    for dash in ["-rf", "--help", "-"] {
+        let why = own.failure("show", json!({"a": dash}));
+        assert!(why.contains("the argument `a` begins with `-`"), "{why}");
+        assert_eq!(own.text("free", json!({"a": dash})), format!("[{dash}]"));
+    }
+    let given = json!({"deep": {"a": [1, null]}, "text": "x"});
+    assert_eq!(own.call("echo_input", given.clone())["structuredContent"], given);
+    assert_eq!(own.text("no_input", json!({})), "");
+    assert!(own.failure("show", json!({"a": "x\u{0}y"})).contains("zero character"));
+}
+
+#[test]
+fn a_program_has_the_environment_it_was_given_and_keeps_its_secrets() {
+    let tools = json!([
+        {"name": "env", "command": {"program": "env", "environment": {"TOKEN": "env:TOKEN"}, "directory": "/tmp"}},
+        {"name": "where", "command": {"program": "pwd", "directory": "/tmp"}},
+    ]);
+    let server = Server::on_in(
+        Folder::empty(),
+        "--allow-stdio",
+        &[PATH, ("TOKEN", "s3cret-token"), ("OTHER", "not yours")],
+    );
+    let own = Own::on(server, json!({"tools": tools}));
+    let environment = own.text("env", json!({}));
+    assert!(environment.contains("TOKEN=***") && environment.contains("PATH="), "{environment}");
+    assert!(!environment.contains("s3cret") && !environment.contains("OTHER"), "{environment}");
+    assert_eq!(own.text("where", json!({})), "/tmp");
+}
+
+#[test]
+fn a_program_that_fails_says_so_with_the_last_of_its_words() {
+    let tools = json!([
+        script("fails", "echo out; echo why >&2; exit 3"),
+        script("loud", "i=0; while [ $i -lt 200 ]; do echo line $i >&2; i=$((i+1)); done; exit 1"),
+        script("not_json", "echo {"),
+        {"name": "absent", "command": {"program": "/no/such/program"}},
+    ]);
+    let mut tools = tools;
+    tools[2]["command"]["output"] = json!("json");
+    let own = with(&tools);
+    let result = own.call("fails", json!({}));
+    assert_eq!(result["isError"], true);
+    assert_eq!(result["content"][0]["text"], "Error: the program ended with exit status: 3: why");
+    let loud = own.failure("loud", json!({}));
+    assert!(loud.ends_with("line 199") && !loud.contains("line 100"), "{loud}");
+    assert!(own.failure("not_json", json!({})).starts_with("Error: the program did not say JSON"));
+    let absent = own.failure("absent", json!({}));
+    assert_eq!(absent, "the program of the tool cannot be run here");
+    let rest = own.rest("fails", &json!({})).ok();
+    assert_eq!(
+        (&rest["status"], &rest["error"]["code"]),
+        (&json!("failed"), &json!("builtin_error"))
+    );
+}
+
+#[test]
+fn a_program_that_does_not_end_is_ended_with_all_that_it_started() {
+    let server = open();
+    let noted = server.folder.path("noted");
+    let noting = format!("echo $$ $PPID > {0}.new; mv {0}.new {0};", noted.display());
+    let tools = json!([
+        script("endless", "yes"),
+        script("sleeps", &format!("sleep 601 & trap '' TERM; {noting} while :; do sleep 1; done")),
+        script("leaves", "sleep 602 & echo left"),
+    ]);
+    let limits = json!({"timeout": 1});
+    let own = Own::of(server, json!({"settings": {"tools": tools}, "limits": limits}));
+    let start = Instant::now();
+    assert!(own.failure("endless", json!({})).contains("said more than 1048576 bytes"));
+    assert_eq!(own.text("leaves", json!({})), "left");
+    let late = own.failure("sleeps", json!({}));
+    assert!(late.contains("took too long"), "{late}");
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    let noted = std::fs::read_to_string(noted).unwrap();
+    let (program, server) = noted.trim().split_once(' ').unwrap();
+    let is_over = || {
+        let none_sleeps = ["601", "602"].iter().all(|seconds| !sleeping(seconds));
+        !Path::new(&format!("/proc/{program}")).exists() && none_sleeps && zombies(server) == 0
+    };
+    while !is_over() {
+        assert!(start.elapsed() < Duration::from_secs(60), "something is left of {program}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_program_ends_when_nobody_waits_any_more_and_when_the_server_stops() {
+    let server = open();
+    let tools = json!([script("first", "sleep 603"), script("second", "sleep 604")]);
+    let mut own = Own::on(server, json!({"tools": tools}));
+    let begin = |name: &str, seconds: &str| {
+        let call = json!({"name": name, "arguments": {}});
+        let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&own.key).json(&call);
+        let mut connection = own.server.connect();
+        ask.write_to(&mut connection);
+        wait(|| sleeping(seconds));
+        connection
+    };
+    drop(begin("first", "603"));
+    wait(|| !sleeping("603"));
+    let second = begin("second", "604");
+    own.server.tell("KILL");
+    own.server.ended();
+    drop(second);
+    wait(|| !sleeping("604"));
+}
+
+fn wait(is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not come about");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn no_more_run_at_once_than_the_source_allows() {
+    let tools = json!([script("slow", "sleep 605")]);
+    let limits = json!({"per_agent": {"concurrent": 1}, "all": {"concurrent": 1}, "timeout": 3});
+    let server = open();
+    let own = Own::of(server, json!({"settings": {"tools": tools}, "limits": limits}));
+    thread::scope(|scope| {
+        scope.spawn(|| own.failure("slow", json!({})));
+        wait(|| sleeping("605"));
+        let refused = own.rest("slow", &json!({}));
+        assert!(refused.problem().starts_with("429 rate_limited"), "{refused:?}");
+    });
+}
+
+#[test]
+fn a_program_in_a_sandbox_sees_nothing_beside_it() {
+    let server = open();
+    let journal = server.folder.files().into_iter().find(|name| name.ends_with(".db")).unwrap();
+    let journal = server.folder.path(&journal);
+    let command = json!({"program": "cat", "arguments": [journal], "sandbox": {}});
+    let own = Own::on(server, json!({"tools": [{"name": "peek", "command": command}]}));
+    let why = own.failure("peek", json!({}));
+    assert!(why.contains("ermission denied"), "{why}");
+}
+
+/// Whether a `sleep` of so many seconds is there.
+fn sleeping(seconds: &str) -> bool {
+    let line = format!("sleep\0{seconds}\0");
+    processes().any(|process| {
+        std::fs::read(process.join("cmdline")).is_ok_and(|found| found == line.as_bytes())
+    })
+}
+
+/// How many children of a process have ended and were not taken.
+fn zombies(parent: &str) -> usize {
+    let is_one = |process: &std::path::PathBuf| {
+        let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+        let after = stat.rsplit_once(") ").map(|(_, after)| after.to_owned()).unwrap_or_default();
+        let mut words = after.split(' ');
+        words.next() == Some("Z") && words.next() == Some(parent)
+    };
+    processes().filter(is_one).count()
+}
+
+fn processes() -> impl Iterator<Item = std::path::PathBuf> {
+    let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    all.filter(|path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes()[0].is_ascii_digit())
+    })
+}

@@ -1,0 +1,374 @@
+//! A configuration file from the command line: planned, applied, exported.
+
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Run};
+
+/// What the small catalog has, as far as these tests change it.
+const CHANGED: &str = "\
+labels:
+  - {id: pii, name: Personal data, colour: '#c02020'}
+tools:
+  - {id: petstore:deletePet, is_enabled: true}
+  - {id: petstore:getOwner, description: Who owns a pet}
+groups:
+  - id: pets-read
+    name: pets-read
+    selectors: [{source: petstore, method: '{GET,DELETE}'}]
+  - id: owners
+    name: Owners
+    tools: [petstore:getOwner]
+policies:
+  - id: staff-read
+    name: Staff may read
+    groups: [pets-read]
+    priority: 10
+    matchers: [{claim: role, operator: equals, value: staff}]
+  - id: vets
+    name: Vets
+    groups: [owners]
+    matchers: [{claim: role, operator: equals, value: vet}]
+identities:
+  - {name: a vet, claims: {role: vet}}
+  - {name: nobody, claims: {}}
+";
+
+fn events(folder: &Folder) -> usize {
+    folder.run("journal tail -n 1000").output().lines().count()
+}
+
+fn planned(folder: &Folder, arguments: &str) -> (Option<i32>, Value) {
+    let run = folder.run(&format!("plan --json {arguments}"));
+    (run.code, serde_json::from_str(&run.stdout).expect(&run.stderr))
+}
+
+fn with(text: &str) -> Folder {
+    let folder = Folder::with_catalog();
+    folder.write("crib.yaml", text);
+    folder
+}
+
+fn apply(folder: &Folder, arguments: &str) -> Run {
+    folder.run(&format!("apply {arguments}"))
+}
+
+#[test]
+fn a_plan_says_what_would_change_and_for_whom() {
+    let folder = with(CHANGED);
+    folder.write("staff.json", r#"{"role": "staff"}"#);
+    let before = events(&folder);
+    insta::assert_snapshot!(folder.run("plan crib.yaml --as staff.json").seen(), @r##"
+    ~ label pii
+        colour: "#808080" → "#c02020"
+    ~ tool petstore:deletePet
+        is_enabled: false → true
+    ~ tool petstore:getOwner
+        description: "Who owns a pet"
+    + group owners
+        name: "Owners"
+        tools: ["petstore:getOwner"]
+        is_active: true
+    ~ group pets-read
+        selectors[0].method: "GET" → "{GET,DELETE}"
+    + policy vets
+        name: "Vets"
+        matchers: [{"claim":"role","operator":"equals","value":"vet"}]
+        groups: ["owners"]
+        is_active: true
+
+    2 identities; 1 more stay as they are
+      IDENTITY  HAS    GAINS  LOSES  RENAMED  TOKENS
+      a vet     0 → 1  +1     0      0        +235
+      staff     2 → 3  +1     0      0        +234
+
+    a vet
+      + petstore:getOwner
+
+    staff
+      + petstore:deletePet
+
+    2 to add, 4 to change, 0 to remove
+    exit code: 2
+    "##);
+    assert_eq!(events(&folder), before);
+}
+
+#[test]
+fn what_was_planned_is_applied_once() {
+    let folder = with(CHANGED);
+    let before = events(&folder);
+    let (code, plan) = planned(&folder, "crib.yaml");
+    assert_eq!(code, Some(2));
+    let run = apply(&folder, "crib.yaml");
+    assert_eq!(run.code, Some(0), "{}", run.seen());
+    assert_eq!(json!(events(&folder) - before), plan["events"]);
+    assert_eq!(planned(&folder, "crib.yaml").0, Some(0));
+    let again = apply(&folder, "crib.yaml");
+    assert_eq!(again.code, Some(0));
+    assert!(again.stdout.starts_with("Nothing to change"), "{}", again.stdout);
+    assert_eq!(json!(events(&folder) - before), plan["events"]);
+    let staff = folder.run(r#"explain --claims {"role":"staff"} --tool deletePet"#);
+    assert_eq!(staff.code, Some(0), "{}", staff.seen());
+}
+
+#[test]
+fn a_mistake_in_line_37_changes_nothing_and_says_so() {
+    let mut text = "groups:\n".to_owned();
+    for number in 0..17 {
+        text += &format!("  - id: group-{number}\n    name: Group {number}\n");
+    }
+    text += "  - id: last\n    nmae: Last\n";
+    assert_eq!(text.lines().count(), 37);
+    let folder = with(&text);
+    let before = folder.read("crib.yaml").len() + events(&folder);
+    insta::assert_snapshot!(apply(&folder, "crib.yaml").seen(), @r#"
+    stderr: error: the configuration cannot be used
+    stderr:   crib.yaml:36:5: `groups[17].name`: is missing
+    stderr:   crib.yaml:37:5: `groups[17].nmae`: is not known here; did you mean `name`?
+    exit code: 1
+    "#);
+    assert_eq!(folder.read("crib.yaml").len() + events(&folder), before);
+}
+
+#[test]
+fn what_the_catalog_refuses_changes_nothing_and_has_its_line() {
+    let folder = with(
+        "\
+groups:
+  - {id: owners, name: Owners}
+sources:
+  - {id: petstore, name: Pet Store, settings: {kind: builtin}}
+",
+    );
+    let before = events(&folder);
+    insta::assert_snapshot!(apply(&folder, "crib.yaml").seen(), @r#"
+    stderr: error: the configuration cannot be used
+    stderr:   crib.yaml:4:48: `sources[0].settings.kind`: source `petstore` stays of kind openapi: register another source for another kind
+    exit code: 1
+    "#);
+    folder.write(
+        "crib.yaml",
+        "\
+groups:
+  - {id: owners, name: Owners}
+policies:
+  - {id: a, name: A, groups: [owner, pets-read], matchers: [{claim: a, operator: exists}]}
+  - {id: b, name: B, groups: [pets-raed], matchers: [{claim: a, operator: exists}]}
+",
+    );
+    insta::assert_snapshot!(apply(&folder, "crib.yaml").seen(), @r#"
+    stderr: error: the configuration cannot be used
+    stderr:   crib.yaml:4:22: `policies[0].groups`: names group `owner`, which is not there; did you mean `owners`?
+    stderr:   crib.yaml:5:22: `policies[1].groups`: names group `pets-raed`, which is not there; did you mean `pets-read`?
+    exit code: 1
+    "#);
+    folder.write("crib.yaml", "tools: [{id: petstore:getOwner, labels: [pij]}]");
+    insta::assert_snapshot!(apply(&folder, "crib.yaml").seen(), @r#"
+    stderr: error: the configuration cannot be used
+    stderr:   crib.yaml:1:33: `tools[0].labels`: names label `pij`, which is not there; did you mean `pii`?
+    exit code: 1
+    "#);
+    assert_eq!(events(&folder), before);
+}
+
+#[test]
+fn names_that_lead_nowhere_are_told() {
+    let folder = with(
+        "\
+groups:
+  - {id: a, name: A, selectors: [{source: petstroe}]}
+tools:
+  - {id: petstore:getOnwer, is_enabled: false}
+",
+    );
+    insta::assert_snapshot!(folder.run("plan crib.yaml").seen(), @r#"
+    + group a
+        name: "A"
+        selectors: [{"source":"petstroe"}]
+        is_active: true
+
+    waiting: crib.yaml:4:5: `tools[0]`: waits for tool `petstore:getOnwer`, which its source does not have yet; did you mean `petstore:getOwner`?
+    note: crib.yaml:2:35: `groups[0].selectors[0].source`: selects nothing: there is no source `petstroe`; did you mean `petstore`?
+
+    1 to add, 0 to change, 0 to remove
+    exit code: 2
+    "#);
+}
+
+#[test]
+fn prune_removes_what_is_not_named_in_the_sections_that_are_there() {
+    let folder = with("groups: []\npolicies: []\ntools: []\nlabels: []\n");
+    assert_eq!(planned(&folder, "crib.yaml").0, Some(0));
+    insta::assert_snapshot!(folder.run("plan crib.yaml --prune").seen(), @r#"
+    - label pii
+    ~ tool petstore:deletePet
+        is_enabled: false → true
+    ~ tool petstore:getOwner
+        labels: ["pii"] → not given
+    - group pets-all
+    - group pets-read
+    - policy staff-read
+
+    0 to add, 2 to change, 4 to remove
+    exit code: 2
+    "#);
+    assert_eq!(apply(&folder, "crib.yaml --prune").code, Some(0));
+    assert_eq!(planned(&folder, "crib.yaml --prune").0, Some(0));
+    let shown: Value = serde_json::from_str(&folder.run("journal show --json").output()).unwrap();
+    assert_eq!((&shown["groups"], &shown["policies"]), (&json!([]), &json!([])));
+    assert_eq!(shown["sources"].as_array().unwrap().len(), 2);
+    folder.write("crib.yaml", "sources: []");
+    assert_eq!(apply(&folder, "crib.yaml --prune").code, Some(0));
+    let shown: Value = serde_json::from_str(&folder.run("journal show --json").output()).unwrap();
+    assert_eq!((&shown["sources"], &shown["tools"]), (&json!([]), &json!(0)));
+}
+
+#[test]
+fn what_is_exported_and_applied_is_exported_the_same() {
+    let folder = Folder::with_catalog();
+    let yaml = folder.run("export").output();
+    insta::assert_snapshot!(yaml, @r#"
+    # A configuration of toolcrib, as `toolcrib export` writes it and `toolcrib apply` reads it.
+    # These secrets have to be there before its tools can be called:
+    #   env:HOME
+    #   sealed:petstore-token (toolcrib secret set petstore-token)
+    #   sealed:tickets-token (toolcrib secret set tickets-token)
+    sources:
+      - id: petstore
+        name: Pet Store
+        url: https://pets.example/openapi.json
+        settings:
+          kind: openapi
+        auth:
+          kind: bearer
+          token: sealed:petstore-token
+        is_enabled: true
+      - id: tickets
+        name: Tickets
+        settings:
+          kind: mcp
+          command:
+            program: tickets-mcp
+            environment:
+              HOME: env:HOME
+              TICKETS_TOKEN: sealed:tickets-token
+        is_enabled: false
+    labels:
+      - id: pii
+        name: Personal data
+    tools:
+      - id: petstore:deletePet
+        is_enabled: false
+      - id: petstore:getOwner
+        labels: [pii]
+    groups:
+      - id: pets-all
+        name: pets-all
+        selectors:
+          - source: petstore
+        is_active: false
+      - id: pets-read
+        name: pets-read
+        selectors:
+          - source: petstore
+            method: GET
+        is_active: true
+    policies:
+      - id: staff-read
+        name: Staff may read
+        priority: 10
+        matchers:
+          - claim: role
+            operator: equals
+            value: staff
+        groups: [pets-read]
+        is_active: true
+    "#);
+    for format in ["yaml", "toml"] {
+        let exported = folder.run(&format!("export --format {format}")).output();
+        let file = format!("crib.{format}");
+        folder.write(&file, &exported);
+        // In the same catalog it changes nothing.
+        assert_eq!(planned(&folder, &format!("{file} --prune")).0, Some(0), "{exported}");
+        let empty = Folder::empty();
+        // What is said of tools waits until their sources were asked.
+        empty.write(&file, &exported);
+        let first = apply(&empty, &file);
+        assert_eq!(first.code, Some(0), "{}", first.seen());
+        assert!(first.stdout.contains("waits for tool `petstore:getOwner`"), "{}", first.stdout);
+        let once = empty.run(&format!("export --format {format}")).output();
+        let other = Folder::empty();
+        other.write(&file, &once);
+        apply(&other, &file).output();
+        assert_eq!(other.run(&format!("export --format {format}")).output(), once);
+        let tools = |text: &str| {
+            let lines = text.lines().filter(|line| !line.contains("tools"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let missing: Vec<String> =
+            tools(&exported).into_iter().filter(|line| !tools(&once).contains(line)).collect();
+        assert!(
+            missing.iter().all(|line| line.contains("petstore:")
+                || line.contains("labels")
+                || line.contains("is_enabled")),
+            "{missing:?}"
+        );
+    }
+}
+
+#[test]
+fn a_plan_for_a_journal_that_is_not_there_does_not_make_it() {
+    let folder = Folder::empty();
+    folder.write("crib.yaml", "labels: [{id: pii, name: Personal data}]");
+    insta::assert_snapshot!(folder.run("plan crib.yaml").seen(), @r##"
+    + label pii
+        name: "Personal data"
+
+    1 to add, 0 to change, 0 to remove
+    exit code: 2
+    "##);
+    assert_eq!(folder.files(), ["crib.yaml"]);
+    assert_eq!(folder.run("plan missing.yaml").code, Some(1));
+}
+
+#[test]
+fn the_schema_is_printed() {
+    let schema: Value =
+        serde_json::from_str(&Folder::empty().run("config schema").output()).unwrap();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let members: Vec<&String> = schema["properties"].as_object().unwrap().keys().collect();
+    insta::assert_debug_snapshot!(members, @r#"
+    [
+        "$schema",
+        "sources",
+        "labels",
+        "tools",
+        "groups",
+        "policies",
+        "identities",
+        "issuers",
+        "public_url",
+        "allowed_hosts",
+        "allowed_origins",
+        "scopes",
+        "limits",
+        "cache",
+        "record",
+        "search",
+    ]
+    "#);
+}
+
+#[test]
+fn the_example_is_planned_applied_and_served() {
+    let folder = Folder::empty();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/pizzeria.config.yaml");
+    assert_eq!(planned(&folder, example).0, Some(2));
+    let run = apply(&folder, example);
+    assert_eq!(run.code, Some(0), "{}", run.seen());
+    let (_, plan) = planned(&folder, example);
+    assert_eq!(plan["changes"], json!([]), "only what is said of tools is left");
+    assert_eq!(plan["waiting"].as_array().unwrap().len(), 1);
+    let shown: Value = serde_json::from_str(&folder.run("journal show --json").output()).unwrap();
+    assert_eq!(shown["sources"].as_array().unwrap().len(), 2);
+}

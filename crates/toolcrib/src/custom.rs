@@ -1,0 +1,99 @@
+//! What an admin wrote down in the settings of a source: read, and compiled once to see that it can be used.
+
+use std::fmt;
+
+use discovery::Found;
+use discovery::custom::{self, CustomProblem, Declared};
+use execution::{Answers, HttpTool, schema_problem};
+use model::{
+    CustomHolds, CustomSettings, CustomWork, Execution, Inventory, InventoryError, SourceId,
+    SourceUrl, ToolId,
+};
+use serde_json::json;
+use upstream::aside;
+
+/// Why settings cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidCustom {
+    /// All that is wrong with them, each with its place in the settings.
+    pub problems: Vec<CustomProblem>,
+}
+
+impl fmt::Display for InvalidCustom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said = self.problems.iter().map(|CustomProblem { at, why }| match at.is_empty() {
+            true => why.clone(),
+            false => format!("`{at}`: {why}"),
+        });
+        f.write_str(&said.collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl std::error::Error for InvalidCustom {}
+
+impl From<InventoryError> for InvalidCustom {
+    fn from(error: InventoryError) -> Self {
+        let why = error.to_string();
+        Self { problems: vec![CustomProblem { at: String::new(), why }] }
+    }
+}
+
+/// Reads the settings of a source of kind `custom`, or says all that is wrong with them. Paths are below its `url`.
+pub fn read_custom(
+    source: &SourceId,
+    url: Option<&SourceUrl>,
+    settings: &CustomSettings,
+) -> Result<Inventory, InvalidCustom> {
+    let declared =
+        custom::read(source, url, settings).map_err(|problems| InvalidCustom { problems })?;
+    let problems: Vec<_> = declared.iter().flat_map(|one| unusable(source, one)).collect();
+    if !problems.is_empty() {
+        return Err(InvalidCustom { problems });
+    }
+    let manifests = declared.into_iter().map(|Declared { key, manifest, .. }| (key, manifest));
+    Ok(Inventory::new(source.clone(), manifests)?)
+}
+
+pub(crate) async fn discover(
+    source: SourceId,
+    url: Option<SourceUrl>,
+    settings: CustomSettings,
+) -> Result<Found, InvalidCustom> {
+    let inventory = aside(move || read_custom(&source, url.as_ref(), &settings)).await?;
+    let operations = inventory.tools.len();
+    Ok(Found { inventory, operations })
+}
+
+/// What is found out only by compiling it.
+fn unusable(source: &SourceId, declared: &Declared) -> Vec<CustomProblem> {
+    let Declared { at, key, manifest } = declared;
+    let mut problems = Vec::new();
+    let mut say = |member: &str, why: String| {
+        problems.push(CustomProblem { at: format!("{at}.{member}"), why })
+    };
+    let input = manifest.input_schema.to_value();
+    if let Some(why) = schema_problem(&input) {
+        say("input_schema", why);
+    }
+    let output = manifest.output_schema.as_ref().map(|schema| schema.to_value());
+    if let Some(why) = output.as_ref().and_then(schema_problem) {
+        say("output_schema", why);
+    }
+    let Ok(id) = ToolId::new(source, key) else { return problems };
+    let (member, method, request) = match (&manifest.execution, manifest.execution.work()) {
+        (Execution::SyncHttp(request), _) => ("request", &*manifest.method, request),
+        (
+            _,
+            Some(
+                CustomWork::Resource { holds: CustomHolds::Request(request), .. }
+                | CustomWork::Template { holds: CustomHolds::Request(request), .. },
+            ),
+        ) => ("url", "GET", request),
+        _ => return problems,
+    };
+    let compiled = HttpTool::of_request(id, (method, request), &json!({}), Answers::Api);
+    if let Err(error) = compiled {
+        say(member, error.to_string());
+    }
+    problems
+}

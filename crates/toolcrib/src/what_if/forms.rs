@@ -1,0 +1,103 @@
+//! How the tools of a snapshot can be called, worked out once for all agents: how long each form of a name is, and which
+//! other tools stand in its way. Which form an agent is shown is then a matter of bits. It says the same as
+//! [`Toolset::name`](crate::Toolset), which a test holds against it.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use catalog::tool_set::{Slot, ToolSet};
+use catalog::{CataloguedTool, Snapshot};
+use serde_json::json;
+
+use crate::view::MetaTool;
+
+/// The tools of a snapshot, as far as they were asked about.
+pub(super) struct Forms<'a> {
+    snapshot: &'a Snapshot,
+    known: HashMap<Slot, Rc<Known>>,
+    /// The place of each tool in the order of ids.
+    ranks: HashMap<Slot, usize>,
+}
+
+/// A tool in lists.
+pub(super) struct Known {
+    /// Its bytes, apart from its name.
+    bytes: usize,
+    /// Plain, then qualified.
+    forms: [Form; 2],
+    /// Nobody else has this one.
+    last: Box<str>,
+}
+
+struct Form {
+    text: Box<str>,
+    is_good: bool,
+    /// The other tools that are called so.
+    others: Box<[Slot]>,
+}
+
+impl Form {
+    fn of(snapshot: &Snapshot, slot: Slot, text: String) -> Self {
+        let others = snapshot.tools_called(&text).map(|entry| entry.slot);
+        let others = others.filter(|other| *other != slot).collect();
+        let is_good = model::is_seen(&text) && MetaTool::named(&text).is_none();
+        Self { text: text.into(), is_good, others }
+    }
+
+    fn is_free(&self, all: &ToolSet) -> bool {
+        self.is_good && !self.others.iter().any(|other| all.contains(*other))
+    }
+}
+
+impl Known {
+    fn of(snapshot: &Snapshot, entry: &CataloguedTool) -> Self {
+        let forms = [entry.tool.name().to_owned(), entry.tool.qualified_name()];
+        let forms = forms.map(|text| Form::of(snapshot, entry.slot, text));
+        Self { bytes: size(entry), forms, last: entry.tool.unique_name().into() }
+    }
+
+    /// What an agent with these tools calls it.
+    pub(super) fn name(&self, all: &ToolSet) -> &str {
+        let free = self.forms.iter().find(|form| form.is_free(all));
+        free.map_or(&*self.last, |form| &*form.text)
+    }
+}
+
+impl<'a> Forms<'a> {
+    pub(super) fn of(snapshot: &'a Snapshot) -> Self {
+        let mut order: Vec<&CataloguedTool> = snapshot.tools().map(AsRef::as_ref).collect();
+        order.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
+        let ranks = order.iter().enumerate().map(|(rank, entry)| (entry.slot, rank)).collect();
+        Self { snapshot, known: HashMap::new(), ranks }
+    }
+
+    pub(super) fn rank(&self, slot: Slot) -> usize {
+        self.ranks.get(&slot).copied().unwrap_or(usize::MAX)
+    }
+
+    pub(super) fn tool(&mut self, slot: Slot) -> Option<Rc<Known>> {
+        if let Some(known) = self.known.get(&slot) {
+            return Some(Rc::clone(known));
+        }
+        let known = Rc::new(Known::of(self.snapshot, self.snapshot.tool_at(slot)?));
+        self.known.insert(slot, Rc::clone(&known));
+        Some(known)
+    }
+
+    /// The bytes of a list of these tools, for an agent who has all of those.
+    pub(super) fn bytes(&mut self, listed: &ToolSet, all: &ToolSet) -> usize {
+        let mut bytes = 0;
+        for slot in listed.iter() {
+            if let Some(known) = self.tool(slot) {
+                bytes += known.bytes + known.name(all).len();
+            }
+        }
+        bytes
+    }
+}
+
+fn size(entry: &CataloguedTool) -> usize {
+    let schema = entry.input_schema.as_ref().map(model::Schema::to_served);
+    let shown = json!({"name": "", "description": entry.tool.description(), "inputSchema": schema});
+    shown.to_string().len() + 1
+}

@@ -1,0 +1,149 @@
+//! Files that may be read: those below folders which an operator named, wherever links lead.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
+/// Folders whose files may be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folders(Vec<Folder>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Folder {
+    /// As it was named.
+    given: PathBuf,
+    /// Without links.
+    real: PathBuf,
+}
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// It is elsewhere.
+    #[error("the file is not below a folder that may be read")]
+    Elsewhere,
+    /// A folder, a device, a pipe.
+    #[error("this is not a file")]
+    NotAFile,
+    /// More than is taken.
+    #[error("the file has more than {limit} bytes")]
+    TooLarge {
+        /// What is taken.
+        limit: usize,
+    },
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Folders {
+    /// This one too, which is to be there.
+    pub fn add(&mut self, folder: &Path) -> io::Result<()> {
+        if !folder.metadata()?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let (given, real) = (std::path::absolute(folder)?, folder.canonicalize()?);
+        self.0.push(Folder { given, real });
+        Ok(())
+    }
+
+    /// Whether a path says that it is in one of them. Where links lead is found out when it is read.
+    pub fn may_hold(&self, path: &Path) -> bool {
+        let is_plain = |part| matches!(part, Component::RootDir | Component::Normal(_));
+        let is_below =
+            |folder: &Folder| path.starts_with(&folder.given) || path.starts_with(&folder.real);
+        path.components().all(is_plain) && self.0.iter().any(is_below)
+    }
+
+    /// All of a file, up to so many bytes. It blocks.
+    pub fn read(&self, path: &Path, limit: usize) -> Result<Vec<u8>, FileError> {
+        // Without links; what becomes one from here on is not followed.
+        let path = path.canonicalize()?;
+        let mut folders = self.0.iter().map(|folder| &folder.real);
+        let below = folders.find_map(|folder| Some((folder, path.strip_prefix(folder).ok()?)));
+        let (folder, rest) = below.ok_or(FileError::Elsewhere)?;
+        let file = File::from(open(folder, rest)?);
+        if !file.metadata()?.is_file() {
+            return Err(FileError::NotAFile);
+        }
+        let mut bytes = Vec::new();
+        file.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+        if limit < bytes.len() { Err(FileError::TooLarge { limit }) } else { Ok(bytes) }
+    }
+}
+
+/// Opens a file step by step, and follows no link below the folder. A pipe is not waited for.
+fn open(folder: &Path, rest: &Path) -> io::Result<std::os::fd::OwnedFd> {
+    let steps = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+    let mut at = openat(CWD, folder, steps, Mode::empty())?;
+    let mut parts = rest.components().peekable();
+    while let Some(part) = parts.next() {
+        let last = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let flags = if parts.peek().is_some() { steps } else { last };
+        at = openat(&at, part.as_os_str(), flags | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn world() -> (tempfile::TempDir, Folders) {
+        let world = tempfile::tempdir().unwrap();
+        let at = |name: &str| world.path().join(name);
+        std::fs::create_dir_all(at("open/in")).unwrap();
+        std::fs::create_dir(at("shut")).unwrap();
+        std::fs::write(at("open/in/a"), "a").unwrap();
+        std::fs::write(at("shut/b"), "b").unwrap();
+        symlink(at("shut/b"), at("open/out")).unwrap();
+        symlink(at("shut"), at("open/away")).unwrap();
+        symlink("in/a", at("open/near")).unwrap();
+        let mut folders = Folders::default();
+        folders.add(&at("open")).unwrap();
+        assert!(folders.add(&at("open/in/a")).is_err() && folders.add(&at("no")).is_err());
+        (world, folders)
+    }
+
+    #[test]
+    fn a_file_is_read_below_a_folder_and_links_stay_there() {
+        let (world, folders) = world();
+        let read = |name: &str| folders.read(&world.path().join(name), 10);
+        assert_eq!(read("open/in/a").unwrap(), b"a");
+        assert_eq!(read("open/near").unwrap(), b"a");
+        for elsewhere in ["shut/b", "open/out", "open/away/b", "open/../shut/b"] {
+            assert!(matches!(read(elsewhere), Err(FileError::Elsewhere)), "{elsewhere}");
+        }
+        assert!(matches!(read("open/in"), Err(FileError::NotAFile)));
+        assert!(matches!(read("open/no"), Err(FileError::Io(_))));
+        assert!(matches!(read("open"), Err(FileError::NotAFile)));
+        let nowhere = Folders::default().read(&world.path().join("open/in/a"), 10);
+        assert!(matches!(nowhere, Err(FileError::Elsewhere)));
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_a_limit_and_a_pipe_not_at_all() {
+        let (world, folders) = world();
+        let large = world.path().join("open/large");
+        std::fs::write(&large, "12345").unwrap();
+        assert!(matches!(folders.read(&large, 4), Err(FileError::TooLarge { limit: 4 })));
+        assert_eq!(folders.read(&large, 5).unwrap().len(), 5);
+        let pipe = world.path().join("open/pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(matches!(folders.read(&pipe, 4), Err(FileError::NotAFile)));
+    }
+
+    #[test]
+    fn a_path_says_whether_it_may_be_below() {
+        let (world, folders) = world();
+        let folder = world.path().canonicalize().unwrap();
+        assert!(folders.may_hold(&folder.join("open/{{name}}.md")));
+        for path in ["shut/b", "open/../shut/b", "opener/b"] {
+            assert!(!folders.may_hold(&folder.join(path)), "{path}");
+        }
+    }
+}

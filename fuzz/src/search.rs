@@ -1,0 +1,67 @@
+//! Any tools, indexed and searched for anything: nothing panics, nothing takes long, and what is found keeps its promises.
+//!
+//! The input is cut at zero bytes. Its first byte says how often the query is said again, up to a megabyte; then come
+//! the query and the texts of tools, four for each. Every other tool is not granted.
+#![no_main]
+
+use std::borrow::Cow;
+
+use catalog::search::{Document, Field, Found, SearchIndex, search};
+use catalog::tool_set::{Slot, ToolSet};
+use libfuzzer_sys::fuzz_target;
+use serde_json::json;
+
+/// How long a query gets by saying it again.
+const LONGEST: usize = 1 << 20;
+const LIMIT: usize = 10;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((times, rest)) = bytes.split_first() else { return };
+    let mut texts = rest.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let Some(query) = texts.next() else { return };
+    let query = match times {
+        255 => query.repeat(LONGEST / query.len().max(1)),
+        _ => query.into_owned(),
+    };
+    let texts: Vec<Cow<'_, str>> = texts.collect();
+    let tools: Vec<Document> = (0..).zip(texts.chunks(4)).map(document).collect();
+    let granted = |slot: &Slot| slot % 2 == 0;
+    let all = (0..).zip(tools.iter().map(Cow::Borrowed));
+
+    let (mut among, mut alone) = (SearchIndex::default(), SearchIndex::default());
+    among.put_all(all.clone());
+    alone.put_all(all.filter(|(slot, _)| granted(slot)));
+    let mine: ToolSet = (0..tools.len() as Slot).filter(granted).collect();
+    let found = search(&[(&among, &mine)], &query, LIMIT);
+    check(&found, &mine);
+    let without_others = search(&[(&alone, &mine)], &query, LIMIT);
+    assert_eq!(found, without_others, "something is learnt of tools that are not granted");
+
+    // What was taken out is gone, and what was put in again is as before.
+    (0..tools.len() as Slot).for_each(|slot| among.remove(slot));
+    assert!(search(&[(&among, &mine)], &query, LIMIT).is_empty());
+    for (slot, tool) in tools.iter().enumerate().rev() {
+        among.put(slot as Slot, tool);
+    }
+    assert_eq!(search(&[(&among, &mine)], &query, LIMIT), found);
+});
+
+fn check(found: &[Found], mine: &ToolSet) {
+    assert!(found.len() <= LIMIT);
+    for hit in found {
+        assert!(0.0 < hit.score && hit.score <= 1.0, "{hit:?}");
+        assert!(mine.contains(hit.slot), "{hit:?} is not granted");
+    }
+    assert!(found.is_sorted_by(|one, two| two.score <= one.score));
+}
+
+/// Ids are in the order of slots, so that equals are in the same order in both indexes.
+fn document((slot, texts): (Slot, &[Cow<'_, str>])) -> Document {
+    let text = |place: usize| texts.get(place).map_or("", AsRef::as_ref);
+    let mut document = Document::new(&format!("{slot:06}"), text(0));
+    document.keyword(text(1));
+    document.text(Field::Description, text(2));
+    document
+        .arguments(&json!({"properties": {text(3): {"description": text(1), "enum": [text(2)]}}}));
+    document
+}

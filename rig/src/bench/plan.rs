@@ -1,0 +1,134 @@
+//! `toolcrib plan`: how long the program takes to say what a change of one policy means to many identities, from its start
+//! to its end.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use catalog::group::GroupCommand;
+use catalog::policy::PolicyCommand;
+use catalog::source::SourceCommand;
+use catalog::{Catalog, Command as Wish};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use toolcrib::{Context, JournalPlace, SystemClock};
+
+use super::Orders;
+use super::report::{Bound, Report};
+use crate::world;
+
+const ROUNDS: usize = 5;
+const TOOLS_OF_A_SOURCE: usize = 1_000;
+const GROUPS: usize = 100;
+/// What a plan may take, in seconds.
+const WITHIN: f64 = 2.0;
+
+pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+    let scale = if orders.quick { 10 } else { 1 };
+    let (sources, identities) = (10 / scale, 1_000 / scale);
+    let folder = tempfile::tempdir()?;
+    let journal = folder.path().join("plan.db");
+    fill(&journal, sources).await?;
+    let file = folder.path().join("crib.json");
+    fs::write(&file, declared(identities).to_string())?;
+    let (mut best, mut affected) = (f64::INFINITY, 0);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let planned = plan(&journal, &file)?;
+        best = best.min(start.elapsed().as_secs_f64());
+        let effects = planned["identities"].as_array().context("there are effects")?;
+        let gains = |effect: &&Value| effect["gained"].as_array().is_some_and(|g| !g.is_empty());
+        affected = effects.iter().filter(gains).count();
+        let changes = planned["changes"].as_array().map(Vec::len);
+        ensure!(changes == Some(1), "one policy changes, not {changes:?}");
+    }
+    ensure!(
+        identities <= 2 * affected,
+        "only {affected} of {identities} identities gain something"
+    );
+    let tools = sources * TOOLS_OF_A_SOURCE;
+    let what = format!(
+        "one policy changed over {tools} tools, for {identities} identities with half of them and more, against {WITHIN} s"
+    );
+    report.add(what, best, WITHIN, "s", Bound::AtMost(1.0));
+    Ok(())
+}
+
+/// Each group has a tenth of a source; one policy for everybody, and one for each role.
+async fn fill(journal: &Path, sources: usize) -> anyhow::Result<()> {
+    let place: JournalPlace = journal.display().to_string().parse()?;
+    let catalog = Catalog::open(place.open(SystemClock).await?).await?;
+    let catalog = Arc::new(catalog);
+    let execute = async |wish| catalog.execute(wish, Context::by("bench"), None).await;
+    for number in 0..sources {
+        let id = world::source_id(number);
+        execute(Wish::Source(id.clone(), SourceCommand::Register(world::profile(id.as_str()))))
+            .await?;
+        let inventory = Box::new(world::inventory(&id, TOOLS_OF_A_SOURCE, 400, 0));
+        execute(Wish::Ingest { inventory, force: false }).await?;
+    }
+    for number in 0..GROUPS {
+        let id = format!("group-{number}");
+        let source = format!("source-{}", number % sources);
+        let selector = json!({"source": source, "name": format!("*{}", number / 10)});
+        let new = json!({"id": id, "profile": {"name": id}, "selectors": [selector]});
+        execute(Wish::Group(id.parse()?, GroupCommand::Create(Box::new(from_json(new))))).await?;
+        let rules = policy(&format!("role-{number}"), &[number, (number + 37) % GROUPS]);
+        let define = PolicyCommand::Define(from_json(rules));
+        execute(Wish::Policy(format!("policy-{number}").parse()?, define)).await?;
+    }
+    // Half of all tools, whose names clash with those of other sources.
+    let odd = json!({"id": "odd", "profile": {"name": "odd"}, "selectors": [{"name": "*[13579]"}]});
+    execute(Wish::Group("odd".parse()?, GroupCommand::Create(Box::new(from_json(odd))))).await?;
+    for (id, group) in [("basics", "odd"), ("everybody", "group-0")] {
+        let define = PolicyCommand::Define(from_json(everybody(group)));
+        execute(Wish::Policy(id.parse()?, define)).await?;
+    }
+    let catalog = Arc::into_inner(catalog).context("nobody else has the catalog")?;
+    catalog.close().await;
+    Ok(())
+}
+
+fn policy(role: &str, groups: &[usize]) -> Value {
+    let groups: Vec<String> = groups.iter().map(|group| format!("group-{group}")).collect();
+    let matcher = json!({"claim": "roles", "operator": "contains", "value": role});
+    json!({"name": role, "matchers": [matcher], "groups": groups})
+}
+
+fn everybody(group: &str) -> Value {
+    let matcher = json!({"claim": "sub", "operator": "exists"});
+    json!({"name": "Everybody", "matchers": [matcher], "groups": [group]})
+}
+
+/// Everybody has the tools of another group, beside half of all. Hardly two identities have the same roles.
+fn declared(identities: usize) -> Value {
+    let identity = |number: usize| {
+        let roles =
+            [number % 97 + 1, number / 10, (number * 7) % 89].map(|role| format!("role-{role}"));
+        json!({"name": format!("agent {number}"), "claims": {"sub": format!("{number}"), "roles": roles}})
+    };
+    let identities: Vec<Value> = (0..identities).map(identity).collect();
+    let mut everybody = everybody("group-20");
+    everybody["id"] = json!("everybody");
+    json!({"policies": [everybody], "identities": identities})
+}
+
+fn plan(journal: &Path, file: &Path) -> anyhow::Result<Value> {
+    // Built together with us, it lies beside us.
+    let program = std::env::current_exe()?.with_file_name("toolcrib");
+    let plan = Command::new(program)
+        .args(["plan", "--json", "--journal"])
+        .arg(journal)
+        .arg(file)
+        .output()?;
+    let said = String::from_utf8_lossy(&plan.stderr);
+    ensure!(plan.status.code() == Some(2), "the plan ended with {}: {said}", plan.status);
+    Ok(serde_json::from_slice(&plan.stdout)?)
+}
+
+fn from_json<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("the bench writes what can be read")
+}

@@ -1,0 +1,114 @@
+//! `fuzz`: hostile input, found by a machine that sees which code it reaches (libFuzzer), for as long as is wanted.
+//!
+//! The stable compiler can do it: coverage is a pass of LLVM, and without unsafe code of ours no sanitizer is needed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::{program, rig, workspace};
+
+/// What there is in `fuzz/src`.
+const TARGETS: [&str; 1] = ["search"];
+/// What counts as an endless loop.
+const TOO_LONG: &str = "-timeout=10";
+/// More than an input needs to reach everything; larger ones are only slower.
+const LONGEST: &str = "-max_len=16384";
+
+/// What LLVM is told, as `cargo fuzz` tells it.
+const FLAGS: [&str; 8] = [
+    "--cfg=fuzzing",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cllvm-args=-simplifycfg-branch-fold-threshold=0",
+    "-Ccodegen-units=1",
+];
+
+#[derive(Debug, PartialEq)]
+struct Wish {
+    target: String,
+    seconds: u64,
+}
+
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+    let Wish { target, seconds } = Wish::parse(arguments)?;
+    let folder = workspace::root().join("target").join("fuzz");
+    let fuzzer = build(&target, &folder)?;
+    let corpus = folder.join("corpus").join(&target);
+    let found = folder.join("found").join(&target);
+    std::fs::create_dir_all(&corpus)?;
+    std::fs::create_dir_all(&found)?;
+    let mut fuzzer = program::command(fuzzer);
+    fuzzer.args([TOO_LONG, LONGEST, "-len_control=0", &format!("-max_total_time={seconds}")]);
+    // The prefix of what is found is a folder only if it ends like one.
+    fuzzer.arg(format!("-artifact_prefix={}/", found.display()));
+    // What is new goes into the first folder; the other has something to begin with.
+    fuzzer.arg(corpus).arg(workspace::root().join("fuzz/seeds").join(&target));
+    Ok(rig::exit_code(program::status(&mut fuzzer)?))
+}
+
+/// Gives the program. Only code for the target is watched, not what builds it; hence the target is named.
+fn build(target: &str, folder: &std::path::Path) -> Result<PathBuf, Failure> {
+    let host = host()?;
+    let mut cargo = program::cargo(&["build", "--release", "--locked", "--bin", target]);
+    cargo.args(["--manifest-path", "fuzz/Cargo.toml", "--target", &host]);
+    cargo.arg("--target-dir").arg(folder).env("RUSTFLAGS", FLAGS.join(" "));
+    program::run(&mut cargo)?;
+    Ok(folder.join(host).join("release").join(target))
+}
+
+fn host() -> Result<String, Failure> {
+    let said = program::output(program::command("rustc").arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| Failure::new("`rustc -vV` does not name its host"))
+}
+
+impl Wish {
+    fn parse(arguments: &[String]) -> Result<Self, Failure> {
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (target, seconds) = match words.as_slice() {
+            [target] => (*target, "60"),
+            [target, "--seconds", seconds] => (*target, *seconds),
+            _ => return Err(Failure::new("say `fuzz TARGET [--seconds N]`")),
+        };
+        if !TARGETS.contains(&target) {
+            let all = TARGETS.join("`, `");
+            return Err(Failure::new(format!("there is no `{target}` to fuzz, but `{all}`")));
+        }
+        let seconds = seconds.parse().ok().filter(|seconds| 0 < *seconds);
+        let seconds = seconds.ok_or_else(|| Failure::new("seconds are a number above 0"))?;
+        Ok(Self { target: target.to_owned(), seconds })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &str) -> Option<Wish> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        Wish::parse(&words).ok()
+    }
+
+    #[test]
+    fn a_target_is_fuzzed_for_a_minute_or_as_long_as_is_said() {
+        let wish = |seconds| Some(Wish { target: "search".to_owned(), seconds });
+        assert_eq!(parsed("search"), wish(60));
+        assert_eq!(parsed("search --seconds 7"), wish(7));
+        for wrong in ["", "other", "search --seconds", "search --seconds 0", "search 7"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_target_has_its_file_and_something_to_begin_with() {
+        for target in TARGETS {
+            let path = workspace::root().join("fuzz/src").join(format!("{target}.rs"));
+            let seeds = workspace::root().join("fuzz/seeds").join(target);
+            assert!(path.is_file() && seeds.is_dir(), "{}", path.display());
+        }
+    }
+}
