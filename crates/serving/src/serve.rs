@@ -7,6 +7,7 @@ mod first_admin;
 mod greeting;
 pub(crate) mod listen;
 pub(crate) mod listener;
+mod offer;
 mod otlp;
 mod pressure;
 mod pulse;
@@ -34,6 +35,7 @@ use upstream::http::HttpClient;
 use self::connections::Limits;
 use self::listen::Listen;
 use self::listener::Listener;
+use self::offer::{Beside, Offer};
 use self::settings::Settings;
 use self::tls::Tls;
 use crate::app::Options;
@@ -48,9 +50,7 @@ use crate::{config, metrics, router};
 const METRICS_PLACES: usize = 64;
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
-    if arguments.allow_stdio {
-        config::hide_this_process();
-    }
+    let place = Offer::journal(config, arguments)?;
     let settings = Settings::read(arguments.config.as_deref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
     let otlp = otlp::read(arguments.otlp_endpoint.as_ref(), config::variable)?;
@@ -68,11 +68,20 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     // A start that would be refused leaves no new journal behind.
     let has_issuers = !settings.issuers.is_empty();
     let anonymous = anonymous_allowed(&listen, arguments.allow_anonymous, has_issuers);
-    let is_new = matches!(&config.journal, JournalPlace::File(path) if !path.exists());
+    let is_new = match &place {
+        JournalPlace::File(path) => !path.exists(),
+        JournalPlace::Memory => true,
+        JournalPlace::Postgres(_) => false,
+    };
     if is_new && !anonymous && !has_issuers {
         return Err(Failure::NobodyCanCome { address: listen });
     }
-    let journal = config.journal.open(SystemClock).await?;
+    let offer = Offer::read(arguments, is_new).await?;
+    let named = offer.programs();
+    if arguments.allow_stdio || !named.is_empty() {
+        config::hide_this_process();
+    }
+    let journal = place.open(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
@@ -95,10 +104,9 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
         return Err(Failure::NobodyCanCome { address: listen });
     }
-    let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
     let recorder = match record {
-        Some(options) => Some(Recorder::start(config.journal.open_record().await?, options)),
+        Some(options) => Some(Recorder::start(place.open_record().await?, options)),
         None => None,
     };
     let keys = [arguments.sealing_key_file.as_deref(), arguments.tls_key.as_deref()];
@@ -107,11 +115,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         authenticator,
         cache,
         secrets,
-        programs: config.programs(arguments.allow_stdio, keys),
+        programs: Config::programs(&place, (arguments.allow_stdio, named), keys),
         registry: Registry::new(),
         recorder: recorder.clone(),
         learns: settings.search.learns,
-        embeddings: settings.search.embeddings(&config.journal),
+        embeddings: settings.search.embeddings(&place),
         tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
@@ -124,11 +132,16 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         exporter: exporter.clone(),
     };
     let (doors, app) = router::doors(crib, options);
+    let made = offer.make(&app, anonymous).await?;
+    // Only when nothing can go wrong any more: it is shown once.
+    let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
+    let key = admin.as_ref().map(|key| key.expose_secret());
+    let here = greeting::Place::of(&listen, tls.is_some());
+    let said = made.text(&app.crib, &Beside { place: &here, journal: &place, key, anonymous });
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
-    let admin = admin.as_ref().map(|key| key.expose_secret());
     let metrics_at = metrics_place.as_ref().map(|(_, place)| place);
-    greeting::greet(&listen, tls.is_some(), &app.options.names, (metrics_at, admin))?;
+    greeting::greet(&here, &app.options.names, metrics_at, &said)?;
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
     let crib = app.crib.clone();
     app.later(async move { crib.keep_fresh().await });

@@ -8,6 +8,7 @@ mod discover;
 mod eval;
 mod explain;
 mod export_import;
+mod first;
 mod help;
 mod import;
 mod look;
