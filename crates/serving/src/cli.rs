@@ -7,6 +7,7 @@ pub(crate) mod things;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use clap_complete::Shell;
 use model::{GroupId, SecretRef};
 use url::Url;
 
@@ -18,7 +19,7 @@ use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
 use crate::sight;
 use crate::{
-    call, client, counter, discover, eval, explain, import, journal, record,
+    call, client, counter, discover, doctor, eval, explain, import, journal, manual, record,
     secret, serve, stdio, workflow,
 };
 
@@ -203,6 +204,34 @@ Examples:
     Label(things::Done<things::LabelVerb>),
     /// List, make, change and revoke API keys
     Key(things::Done<things::KeyVerb>),
+    /// Look at all that a server needs, and say what is wrong
+    #[command(after_help = "\
+Looks at the journal, keys, secrets, the clock, issuers, every source, TLS files and limits. Changes
+nothing; a server may be running. The exit code is 0 if all works and 3 if something does not; what
+will end soon is a warning.
+
+Examples:
+  toolcrib doctor
+  toolcrib doctor --config toolcrib.yaml --tls-cert crib.pem --tls-key crib.key
+  toolcrib doctor --json | jq '.findings[] | select(.state != \"ok\")'")]
+    Doctor(Doctor),
+    /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  toolcrib completions bash > ~/.local/share/bash-completion/completions/toolcrib
+  toolcrib completions zsh > ~/.zfunc/_toolcrib
+  toolcrib completions fish > ~/.config/fish/completions/toolcrib.fish")]
+    Completions {
+        /// Which shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print the manual, as `man` reads it
+    #[command(after_help = "\
+Examples:
+  toolcrib man > ~/.local/share/man/man1/toolcrib.1
+  toolcrib man | man -l -")]
+    Man,
     /// Measure how well something works on your own examples
     #[command(subcommand)]
     Eval(EvalVerb),
@@ -479,6 +508,27 @@ pub(crate) struct Stdio {
 }
 
 #[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// The configuration of the server, for its issuers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The certificate of the server, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A file with the key
+    #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
+    pub(crate) sealing_key_file: Option<PathBuf>,
+    /// Do not ask sources whether they are there
+    #[arg(long)]
+    pub(crate) offline: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
 pub(crate) struct OfClient {
     /// Which program
     #[arg(value_enum, value_name = "NAME")]
@@ -616,6 +666,9 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Policy(done) => counter::policy(&config, &done).await,
         Verb::Label(done) => counter::label(&config, &done).await,
         Verb::Key(done) => counter::key(&config, &done).await,
+        Verb::Doctor(arguments) => doctor::examine(&config, &arguments).await,
+        Verb::Completions { shell } => manual::completions(shell),
+        Verb::Man => manual::print(),
         Verb::Eval(EvalVerb::Search(arguments)) => eval::search(&arguments).await,
         Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
         Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,

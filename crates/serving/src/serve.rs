@@ -2,8 +2,8 @@
 
 mod connection;
 pub(crate) mod connections;
-mod descriptors;
-mod first_admin;
+pub(crate) mod descriptors;
+pub(crate) mod first_admin;
 mod greeting;
 pub(crate) mod listen;
 pub(crate) mod listener;
@@ -16,6 +16,7 @@ mod socket_file;
 mod spoken;
 pub(crate) mod tls;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -188,6 +189,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         None => tracing::warn!("something still uses the catalog: it is not closed"),
     }
     Ok(Ended::Fine)
+}
+
+/// The issuers that a configuration names.
+pub(crate) fn issuers(file: Option<&Path>) -> Result<Vec<IssuerConfig>, Failure> {
+    Ok(Settings::read(file, None)?.issuers)
 }
 
 /// The certificate, if there is one.

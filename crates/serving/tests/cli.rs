@@ -5,6 +5,7 @@ mod bad_input;
 mod call;
 mod counter;
 mod discover;
+mod doctor;
 mod eval;
 mod explain;
 mod export_import;

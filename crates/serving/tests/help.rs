@@ -22,25 +22,28 @@ fn the_program() {
     Usage: toolcrib [OPTIONS] <COMMAND>
 
     Commands:
-      serve     Serve the catalog, or what TARGETs offer
-      stdio     Offer the tools of one identity to a program that starts us, over MCP
-      discover  List the tools of an API, without a server
-      call      Call a tool of an API, without a server
-      client    Say what Claude, Cursor, VS Code and others are told to use a server
-      import    Take over the MCP servers that other programs know
-      explain   Say which tools an identity has, and why
-      source    List, add, change, refresh and remove sources of tools
-      tool      List tools, switch them, say something else of them, and review their changes
-      group     List, add, change and remove groups of tools
-      policy    List, add, change and remove policies, which grant groups
-      label     List, add, change and remove labels of tools
-      key       List, make, change and revoke API keys
-      eval      Measure how well something works on your own examples
-      journal   Look into the journal, check it, move it
-      record    Look at the record of calls, check it, write it out
-      secret    Keep the secrets that sources need
-      workflow  Look at a tool of several steps, and check it
-      help      Print this message or the help of the given subcommand(s)
+      serve        Serve the catalog, or what TARGETs offer
+      stdio        Offer the tools of one identity to a program that starts us, over MCP
+      discover     List the tools of an API, without a server
+      call         Call a tool of an API, without a server
+      client       Say what Claude, Cursor, VS Code and others are told to use a server
+      import       Take over the MCP servers that other programs know
+      explain      Say which tools an identity has, and why
+      source       List, add, change, refresh and remove sources of tools
+      tool         List tools, switch them, say something else of them, and review their changes
+      group        List, add, change and remove groups of tools
+      policy       List, add, change and remove policies, which grant groups
+      label        List, add, change and remove labels of tools
+      key          List, make, change and revoke API keys
+      doctor       Look at all that a server needs, and say what is wrong
+      completions  Print completions for a shell
+      man          Print the manual, as `man` reads it
+      eval         Measure how well something works on your own examples
+      journal      Look into the journal, check it, move it
+      record       Look at the record of calls, check it, write it out
+      secret       Keep the secrets that sources need
+      workflow     Look at a tool of several steps, and check it
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]

@@ -115,6 +115,11 @@ impl Program {
             stderr: None,
         }
     }
+
+    /// Where it is.
+    pub fn find(&self) -> io::Result<PathBuf> {
+        find::find(self)
+    }
 }
 
 impl Stderr {

@@ -1,4 +1,4 @@
-//! Of the verbs for beginners.
+//! Of the verbs for beginners, and for whoever looks after a server.
 
 use super::help;
 
@@ -25,6 +25,57 @@ fn client() {
       toolcrib client
       toolcrib client cursor --url https://crib.example.com/mcp
     ");
+}
+
+#[test]
+fn completions() {
+    insta::assert_snapshot!(help("completions"), @"
+    Print completions for a shell
+
+    Usage: toolcrib completions [OPTIONS] <SHELL>
+
+    Arguments:
+      <SHELL>  Which shell [possible values: bash, elvish, fish, powershell, zsh]
+
+    Options:
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Examples:
+      toolcrib completions bash > ~/.local/share/bash-completion/completions/toolcrib
+      toolcrib completions zsh > ~/.zfunc/_toolcrib
+      toolcrib completions fish > ~/.config/fish/completions/toolcrib.fish
+    ");
+}
+
+#[test]
+fn doctor() {
+    insta::assert_snapshot!(help("doctor"), @r#"
+    Look at all that a server needs, and say what is wrong
+
+    Usage: toolcrib doctor [OPTIONS]
+
+    Options:
+          --config <FILE>            The configuration of the server, for its issuers
+          --tls-cert <FILE>          The certificate of the server, in PEM
+          --tls-key <FILE>           The private key of the certificate, in PEM
+          --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
+          --offline                  Do not ask sources whether they are there
+          --json                     Print JSON instead of text
+          --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...               Say more on stderr; twice for even more
+      -h, --help                     Print help
+
+    Looks at the journal, keys, secrets, the clock, issuers, every source, TLS files and limits. Changes
+    nothing; a server may be running. The exit code is 0 if all works and 3 if something does not; what
+    will end soon is a warning.
+
+    Examples:
+      toolcrib doctor
+      toolcrib doctor --config toolcrib.yaml --tls-cert crib.pem --tls-key crib.key
+      toolcrib doctor --json | jq '.findings[] | select(.state != "ok")'
+    "#);
 }
 
 #[test]
@@ -55,4 +106,22 @@ fn explain() {
       toolcrib explain --claims token.json --tool pets:get_pet --at 2026-05-01T12:00:00Z
       toolcrib explain --claims token.json --server http://127.0.0.1:8080
     "#);
+}
+
+#[test]
+fn man() {
+    insta::assert_snapshot!(help("man"), @"
+    Print the manual, as `man` reads it
+
+    Usage: toolcrib man [OPTIONS]
+
+    Options:
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Examples:
+      toolcrib man > ~/.local/share/man/man1/toolcrib.1
+      toolcrib man | man -l -
+    ");
 }
