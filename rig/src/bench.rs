@@ -12,6 +12,7 @@ mod peers;
 mod record;
 mod report;
 mod search;
+mod start;
 mod synthetic;
 mod tokens;
 mod upstreams;
@@ -22,7 +23,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, library, openapi, overload, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, library, openapi, overload, record, search, start, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -35,7 +36,7 @@ pub(crate) struct Orders {
     store: Option<String>,
 }
 
-const ALL: [&str; 9] = [
+const ALL: [&str; 10] = [
     "access",
     "doors",
     "journal",
@@ -44,6 +45,7 @@ const ALL: [&str; 9] = [
     "overload",
     "record",
     "search",
+    "start",
     "upstreams",
 ];
 
@@ -102,6 +104,7 @@ async fn measure(
         "overload" => overload::run(report, orders).await?,
         "record" => record::run(report, orders).await?,
         "search" => search::run(report, orders)?,
+        "start" => start::run(report, orders).await?,
         _ => upstreams::run(report, orders).await?,
     }
     Ok(true)

@@ -10,6 +10,10 @@ use crate::{program, setup};
 /// `rig` has our stdout to itself, and its exit code is ours.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure> {
     setup::make_sure_of_system_programs()?;
+    if needs_toolcrib(name, arguments) {
+        let mut build = program::cargo(&["build", "--quiet", "--release", "--bin", "toolcrib"]);
+        program::run(build.args(["--package", "toolcrib-serving", "--package", "rig"]))?;
+    }
     let mut rig = command(&[name]);
     rig.args(arguments);
     if !needs_postgres(name, arguments) {
@@ -59,6 +63,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
                 "overload",
                 "record",
                 "search",
+                "start",
                 "upstreams",
             ];
             says("journal") || !others.into_iter().any(says)
@@ -66,6 +71,12 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
         "crash" => says("postgres") || says("--store=postgres"),
         _ => false,
     }
+}
+
+/// Whether the program itself is measured, which lies beside `rig` then.
+fn needs_toolcrib(name: &str, arguments: &[String]) -> bool {
+    let names = arguments.iter().filter(|argument| !argument.starts_with('-'));
+    name == "bench" && (names.clone().count() == 0 || names.clone().any(|name| name == "start"))
 }
 
 /// A killed program counts as a shell counts it: 128 + signal.
@@ -92,6 +103,7 @@ mod tests {
         assert!(!needs("bench openapi"));
         assert!(!needs("bench access"));
         assert!(!needs("bench library"));
+        assert!(!needs("bench start"));
         assert!(!needs("bench doors --part speed"));
         assert!(!needs("bench upstreams --part hostile"));
         assert!(!needs("bench record overload"));
