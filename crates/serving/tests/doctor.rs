@@ -1,5 +1,4 @@
 //! `toolcrib doctor`: what is wrong is said in plain words, with what to do.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
 //! `toolcrib serve --demo`: every command that it prints does what it says.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use super::running::{Running, pasted};
 use crate::support::Folder;

@@ -1,5 +1,5 @@
 //! A server that somebody has started in a terminal, and what they paste from its greeting.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command};
@@ -22,20 +22,18 @@ impl Running {
         };
         let arguments = format!("serve {options} --listen 127.0.0.1:0{command}");
         let mut child = folder.start(&arguments, &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut said = String::new();
-        loop {
-            let Some(Ok(line)) = lines.next() else {
-                let mut error = String::new();
-                child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
-                assert!(error.is_empty(), "it did not start: {said}{error}");
-                continue;
-            };
-            said += &format!("{line}\n");
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut running = Self { child, said: String::new() };
+        for line in lines {
+            let line = line.unwrap();
+            running.said += &format!("{line}\n");
             if line.starts_with(last) {
-                return Self { child, said };
+                return running;
             }
         }
+        let mut error = String::new();
+        running.child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        panic!("it did not start: {}{error}", running.said);
     }
 
     /// Where it is.

@@ -1,5 +1,4 @@
 //! `toolcrib stdio TARGET`: the same for programs that start their servers.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use serde_json::json;
 
