@@ -35,7 +35,7 @@ mod socket;
 mod sources;
 mod start;
 mod stream;
-mod tls;
+pub(crate) mod tls;
 mod tokens;
 mod tools;
 mod traces;
