@@ -13,6 +13,7 @@ mod plan;
 mod record;
 mod report;
 mod search;
+mod start;
 mod synthetic;
 mod tokens;
 mod upstreams;
@@ -23,7 +24,7 @@ use report::Report;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// Which: access, doors, journal, library, openapi, overload, plan, record, search, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
+    /// Which: access, doors, journal, library, openapi, overload, plan, record, search, start, upstreams. All, if none is named. A folder after `openapi` has the specifications to measure.
     names: Vec<String>,
     /// A tenth of the size, to see that it runs; writes no figures.
     #[arg(long)]
@@ -36,7 +37,7 @@ pub(crate) struct Orders {
     store: Option<String>,
 }
 
-const ALL: [&str; 10] = [
+const ALL: [&str; 11] = [
     "access",
     "doors",
     "journal",
@@ -46,6 +47,7 @@ const ALL: [&str; 10] = [
     "plan",
     "record",
     "search",
+    "start",
     "upstreams",
 ];
 
@@ -105,6 +107,7 @@ async fn measure(
         "plan" => plan::run(report, orders).await?,
         "record" => record::run(report, orders).await?,
         "search" => search::run(report, orders)?,
+        "start" => start::run(report, orders).await?,
         _ => upstreams::run(report, orders).await?,
     }
     Ok(true)

@@ -41,6 +41,11 @@ impl Started {
         Ok((Self { process, _stdout: stdout }, found))
     }
 
+    /// Of the process, while it runs.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.process.id()
+    }
+
     /// Sends a signal, and waits until the program has ended.
     pub(crate) async fn end(&mut self, signal: Signal) -> anyhow::Result<()> {
         let id = self.process.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

@@ -51,8 +51,8 @@ Commands:
         Exit code 1 if they differ; then --seed S --worlds 1 repeats the world.
   bench [NAME…] [DIR] [OPTION…]
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `doors`, `journal`, which
-        has a PostgreSQL of its own, `library`, `openapi`, `overload`, `plan`, `record`, `search` or `upstreams`;
-        without one, all. DIR has the specifications that `openapi` measures; without it, `openapi` makes two of its own and writes
+        has a PostgreSQL of its own, `library`, `openapi`, `overload`, `plan`, `record`, `search`, `start` or
+        `upstreams`; without one, all. DIR has the specifications that `openapi` measures; without it, `openapi` makes two of its own and writes
         nothing.
   book
         Builds the documentation as a book into target/book. Exit code 1 if a link leads nowhere.

@@ -10,10 +10,9 @@ use crate::{program, setup};
 /// `rig` has our stdout to itself, and its exit code is ours.
 pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure> {
     setup::make_sure_of_system_programs()?;
-    if is_of_the_program(name, arguments) {
-        let program =
-            ["build", "--quiet", "--release", "--package", "toolcrib-serving", "--bin", "toolcrib"];
-        program::run(&mut program::cargo(&program))?;
+    if needs_toolcrib(name, arguments) {
+        let mut build = program::cargo(&["build", "--quiet", "--release", "--bin", "toolcrib"]);
+        program::run(build.args(["--package", "toolcrib-serving", "--package", "rig"]))?;
     }
     let mut rig = command(&[name]);
     rig.args(arguments);
@@ -51,12 +50,6 @@ fn command(arguments: &[&str]) -> Command {
     rig
 }
 
-/// Whether `toolcrib` itself is measured, and must lie beside `rig`.
-fn is_of_the_program(name: &str, arguments: &[String]) -> bool {
-    let is_named = arguments.iter().any(|argument| !argument.starts_with('-'));
-    name == "bench" && (!is_named || arguments.iter().any(|argument| argument == "plan"))
-}
-
 fn needs_postgres(name: &str, arguments: &[String]) -> bool {
     let says = |word: &str| arguments.iter().any(|argument| argument == word);
     match name {
@@ -71,6 +64,7 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
                 "plan",
                 "record",
                 "search",
+                "start",
                 "upstreams",
             ];
             says("journal") || !others.into_iter().any(says)
@@ -78,6 +72,13 @@ fn needs_postgres(name: &str, arguments: &[String]) -> bool {
         "crash" => says("postgres") || says("--store=postgres"),
         _ => false,
     }
+}
+
+/// Whether the program itself is measured, which lies beside `rig` then.
+fn needs_toolcrib(name: &str, arguments: &[String]) -> bool {
+    let mut names = arguments.iter().filter(|argument| !argument.starts_with('-')).peekable();
+    let is_all = names.peek().is_none();
+    name == "bench" && (is_all || names.any(|name| name == "start" || name == "plan"))
 }
 
 /// A killed program counts as a shell counts it: 128 + signal.
@@ -104,6 +105,7 @@ mod tests {
         assert!(!needs("bench openapi"));
         assert!(!needs("bench access"));
         assert!(!needs("bench library"));
+        assert!(!needs("bench start"));
         assert!(!needs("bench doors --part speed"));
         assert!(!needs("bench upstreams --part hostile"));
         assert!(!needs("bench record overload"));

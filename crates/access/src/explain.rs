@@ -2,11 +2,11 @@
 
 use model::{Claims, Matcher, Operator, PolicyRules};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What a policy says to some claims.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyVerdict {
     /// Whether all of its matchers match.
     pub matches: bool,
@@ -15,7 +15,7 @@ pub struct PolicyVerdict {
 }
 
 /// What a matcher says to some claims.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatcherVerdict {
     /// Where it looks.
     pub claim: String,

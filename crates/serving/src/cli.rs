@@ -1,14 +1,17 @@
 //! The command line: every verb and option, and the texts of `--help`.
 
 pub(crate) mod target;
+pub(crate) mod targets;
 pub(crate) mod things;
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
+use clap_complete::Shell;
 use model::{GroupId, SecretRef};
 use url::Url;
 
+use crate::client::Client;
 use crate::config::Config;
 use crate::declared::{schema, written};
 use crate::failure::Failure;
@@ -17,8 +20,8 @@ use crate::names::PublicUrl;
 use crate::serve::listen::{Listen, Mode};
 use crate::sight;
 use crate::{
-    call, counter, discover, eval, explain, import, journal, out, plan, record, secret, serve,
-    stdio, workflow,
+    call, client, counter, discover, doctor, eval, explain, import, journal, manual, out, plan,
+    record, secret, serve, stdio, workflow,
 };
 
 /// How a verb ended when it did not fail.
@@ -37,8 +40,10 @@ pub(crate) enum Ended {
 #[command(name = "toolcrib", version, max_term_width = 100)]
 #[command(after_help = "\
 Examples:
-  toolcrib serve                          # start a server; it says where, and the first key
-  toolcrib stdio                          # the tools of one identity, for a desktop client
+  toolcrib serve --demo                   # a pizzeria to try things on
+  toolcrib serve api.yaml                 # the tools of an API, over MCP
+  toolcrib serve                          # a catalog; it says where, and the first key
+  toolcrib stdio api.yaml                 # the same for a desktop client
   toolcrib discover api.yaml              # the tools of an API, without a server
   toolcrib call api.yaml get_pet id=7     # call one of them
   toolcrib explain --claims token.json    # which tools an identity has, and why
@@ -86,8 +91,12 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Serve the catalog
+    /// Serve the catalog, or what TARGETs offer
     #[command(after_help = "\
+Each TARGET becomes a source, and all that they offer is for callers without a credential; it is in
+memory then, unless --journal says where. A TARGET may be on this machine or on a private network;
+what a specification names may not, but for --allow.
+
 Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
 and printed once. Callers without a credential are let in only from this machine and only if there
 are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
@@ -95,6 +104,9 @@ the server; whoever was let in by then is answered, within 30 seconds. With -v e
 line on stderr.
 
 Examples:
+  toolcrib serve --demo
+  toolcrib serve api.yaml https://api.example.com/openapi.json
+  toolcrib serve -- npx -y @modelcontextprotocol/server-everything stdio
   toolcrib serve
   toolcrib serve --config toolcrib.yaml
   toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
@@ -111,9 +123,12 @@ and names issuers; their keys are found by OpenID Connect Discovery, or say wher
     #[command(after_help = "\
 Speaks MCP on standard input and output, every version of it, and writes nothing else there. Reads
 the journal; a server may be running on it. Who it is for: --claims, or the API key in TOOLCRIB_KEY,
-or somebody without a credential.
+or somebody without a credential. With TARGETs, as for `serve`, no journal is read: all that they
+offer is there.
 
 Examples:
+  toolcrib stdio api.yaml
+  toolcrib stdio http://127.0.0.1:8080/mcp    # what a server has, for a client that starts programs
   toolcrib stdio --claims '{\"role\":\"staff\"}'
   TOOLCRIB_KEY=tcrib_… toolcrib stdio --group billing
   toolcrib stdio --mode search    # only tool_search and execute_tool, which reach the rest
@@ -152,6 +167,14 @@ Examples:
   toolcrib call echo message=hi -- npx -y @modelcontextprotocol/server-everything stdio
   TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN")]
     Call(target::Call),
+    /// Say what Claude, Cursor, VS Code and others are told to use a server
+    #[command(after_help = "\
+Without NAME it says it for all of them.
+
+Examples:
+  toolcrib client
+  toolcrib client cursor --url https://crib.example.com/mcp")]
+    Client(OfClient),
     /// Take over the MCP servers that other programs know
     #[command(after_help = "\
 FILE is the configuration of a desktop client (`mcpServers` of Claude Desktop and Cursor, `servers`
@@ -172,7 +195,8 @@ if it is not.
 Examples:
   toolcrib explain --claims '{\"role\":\"staff\"}'
   toolcrib explain --claims token.json --tool get_pet
-  toolcrib explain --claims token.json --tool pets:get_pet --at 2026-05-01T12:00:00Z")]
+  toolcrib explain --claims token.json --tool pets:get_pet --at 2026-05-01T12:00:00Z
+  toolcrib explain --claims token.json --server http://127.0.0.1:8080")]
     Explain(Explain),
     /// Say what a configuration file would change, and for whom
     #[command(after_help = "\
@@ -220,6 +244,34 @@ Examples:
     Label(things::Done<things::LabelVerb>),
     /// List, make, change and revoke API keys
     Key(things::Done<things::KeyVerb>),
+    /// Look at all that a server needs, and say what is wrong
+    #[command(after_help = "\
+Looks at the journal, keys, secrets, the clock, issuers, every source, TLS files and limits. Changes
+nothing; a server may be running. The exit code is 0 if all works and 3 if something does not; what
+will end soon is a warning.
+
+Examples:
+  toolcrib doctor
+  toolcrib doctor --config toolcrib.yaml --tls-cert crib.pem --tls-key crib.key
+  toolcrib doctor --json | jq '.findings[] | select(.state != \"ok\")'")]
+    Doctor(Doctor),
+    /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  toolcrib completions bash > ~/.local/share/bash-completion/completions/toolcrib
+  toolcrib completions zsh > ~/.zfunc/_toolcrib
+  toolcrib completions fish > ~/.config/fish/completions/toolcrib.fish")]
+    Completions {
+        /// Which shell
+        #[arg(value_enum, value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print the manual, as `man` reads it
+    #[command(after_help = "\
+Examples:
+  toolcrib man > ~/.local/share/man/man1/toolcrib.1
+  toolcrib man | man -l -")]
+    Man,
     /// Measure how well something works on your own examples
     #[command(subcommand)]
     Eval(EvalVerb),
@@ -482,6 +534,11 @@ pub(crate) struct ListCalls {
 
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) targets: targets::Targets,
+    /// Serve a pizzeria to try things on, which brings its own API, agents and policies
+    #[arg(long, conflicts_with_all = ["targets", "openapi", "mcp", "manifest", "command"])]
+    pub(crate) demo: bool,
     /// An address with a port, 0 for a free one, or unix:PATH
     #[arg(long, value_name = "PLACE", default_value = "127.0.0.1:8080")]
     pub(crate) listen: Listen,
@@ -528,8 +585,10 @@ pub(crate) struct Serve {
 
 #[derive(Args, Debug)]
 pub(crate) struct Stdio {
+    #[command(flatten)]
+    pub(crate) targets: targets::Targets,
     /// The claims as JSON, or a file with them
-    #[arg(long, value_name = "CLAIMS")]
+    #[arg(long, value_name = "CLAIMS", conflicts_with_all = ["targets", "openapi", "mcp", "manifest", "command"])]
     pub(crate) claims: Option<String>,
     /// Only the tools of this group
     #[arg(long, value_name = "GROUP")]
@@ -546,6 +605,37 @@ pub(crate) struct Stdio {
     /// A file with the key
     #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
     pub(crate) sealing_key_file: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// The configuration of the server, for its issuers
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The certificate of the server, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// A file with the key
+    #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
+    pub(crate) sealing_key_file: Option<PathBuf>,
+    /// Do not ask sources whether they are there
+    #[arg(long)]
+    pub(crate) offline: bool,
+    #[command(flatten)]
+    pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct OfClient {
+    /// Which program
+    #[arg(value_enum, value_name = "NAME")]
+    pub(crate) name: Option<Client>,
+    /// Where the server speaks MCP
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080/mcp")]
+    pub(crate) url: String,
 }
 
 #[derive(Args, Debug)]
@@ -569,6 +659,8 @@ pub(crate) struct Explain {
     /// The claims as JSON, a file with them, or `-` for standard input
     #[arg(long, value_name = "CLAIMS")]
     pub(crate) claims: String,
+    #[command(flatten)]
+    pub(crate) place: things::At,
     /// Only this tool, by its id or any form of its name
     #[arg(long, value_name = "TOOL")]
     pub(crate) tool: Option<String>,
@@ -665,8 +757,9 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Stdio(arguments) => stdio::speak(&config, &arguments).await,
         Verb::Discover(arguments) => discover::discover(&arguments.in_place()).await,
         Verb::Call(arguments) => call::call(&arguments.in_place()).await,
+        Verb::Client(arguments) => client::print(&arguments),
         Verb::Import(arguments) => import::import(&config, &arguments).await,
-        Verb::Explain(arguments) => explain::explain(place, &arguments).await,
+        Verb::Explain(arguments) => explain::explain(&config, &arguments).await,
         Verb::Plan(arguments) => plan::plan(place, &arguments).await,
         Verb::Apply(arguments) => plan::apply::apply(place, &arguments).await,
         Verb::Export(arguments) => written::export(place, &arguments).await,
@@ -679,6 +772,9 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Policy(done) => counter::policy(&config, &done).await,
         Verb::Label(done) => counter::label(&config, &done).await,
         Verb::Key(done) => counter::key(&config, &done).await,
+        Verb::Doctor(arguments) => doctor::examine(&config, &arguments).await,
+        Verb::Completions { shell } => manual::completions(shell),
+        Verb::Man => manual::print(),
         Verb::Eval(EvalVerb::Search(arguments)) => eval::search(&arguments).await,
         Verb::Journal(JournalVerb::Show(arguments)) => journal::show::show(place, &arguments).await,
         Verb::Journal(JournalVerb::Tail(arguments)) => journal::tail::tail(place, &arguments).await,

@@ -7,6 +7,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use catalog::record::SqliteRecords;
+use model::{SecretRef, StdioCommand};
 use secrecy::SecretString;
 use toolcrib::{JournalPlace, ProgramHost, SealingKey};
 use tracing_subscriber::EnvFilter;
@@ -26,12 +27,17 @@ const LOG: &str = "TOOLCRIB_LOG";
 /// What folding warns about is what `verify` reports as problems; once is enough.
 const WITHOUT_PROBLEMS: &str = "warn,toolcrib_catalog::fold=off";
 
+/// What programs need of the environment to run at all.
+const LITTLE: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+
 /// More than any key has.
 const KEY_FILE_LIMIT: u64 = 64 << 10;
 
 /// What holds for every verb.
 pub(crate) struct Config {
     pub(crate) journal: JournalPlace,
+    /// Whether somebody said where it is.
+    pub(crate) journal_is_given: bool,
     log: String,
 }
 
@@ -41,6 +47,7 @@ impl Config {
             Some(place) => Some(place.clone()),
             None => variable(JOURNAL)?,
         };
+        let journal_is_given = given.is_some();
         let journal = given.as_deref().unwrap_or("toolcrib.db").parse()?;
         let by_count = match cli.options.verbose {
             0 if cli.is_verify() => WITHOUT_PROBLEMS,
@@ -50,7 +57,7 @@ impl Config {
             _ => "trace",
         };
         let log = variable(LOG)?.unwrap_or_else(|| by_count.to_owned());
-        Ok(Self { journal, log })
+        Ok(Self { journal, journal_is_given, log })
     }
 
     /// Sends what the libraries have to say to stderr.
@@ -60,16 +67,20 @@ impl Config {
         stderr.without_time().with_target(false).with_env_filter(EnvFilter::new(&self.log)).init();
     }
 
-    /// Programs of sources, kept from our own files where they can be.
-    pub(crate) fn programs(&self, is_open: bool, keys: [Option<&Path>; 2]) -> ProgramHost {
-        let journal = match &self.journal {
+    /// Programs of sources, kept from our own files where they can be; and those that whoever started us has named.
+    pub(crate) fn programs(
+        place: &JournalPlace,
+        (is_open, named): (bool, Vec<StdioCommand>),
+        keys: [Option<&Path>; 2],
+    ) -> ProgramHost {
+        let journal = match place {
             JournalPlace::File(path) => Some(path.as_path()),
             JournalPlace::Memory | JournalPlace::Postgres(_) => None,
         };
         let record = journal.map(SqliteRecords::beside);
         let files = keys.into_iter().chain([journal, record.as_deref()]).flatten();
-        let hidden = if is_open { hidden(files) } else { Vec::new() };
-        ProgramHost { hidden, ..programs(is_open) }
+        let hidden = if is_open || !named.is_empty() { hidden(files) } else { Vec::new() };
+        ProgramHost { hidden, named, ..programs(is_open) }
     }
 
     /// The key from a file, or else from the environment.
@@ -107,7 +118,7 @@ fn read_key(path: &Path) -> io::Result<String> {
 pub(crate) fn programs(is_open: bool) -> ProgramHost {
     let ourselves = cfg!(target_os = "linux").then(|| "/proc/self/exe".into());
     let search_path = std::env::var_os("PATH");
-    ProgramHost { is_open, search_path, bound_by: ourselves, hidden: Vec::new() }
+    ProgramHost { is_open, search_path, bound_by: ourselves, ..ProgramHost::default() }
 }
 
 /// The folders whose files may be resources.
@@ -127,10 +138,23 @@ pub(crate) fn hide_this_process() {
     }
 }
 
+/// How we were started, for commands that somebody is to paste: by a path, or found by our name.
+pub(crate) fn own_name() -> String {
+    let given = std::env::args_os().next().unwrap_or_default();
+    let given = given.to_string_lossy();
+    if given.contains('/') { given.into_owned() } else { "toolcrib".to_owned() }
+}
+
 /// As much of the environment as a program needs to run at all, and nothing that is anybody's secret.
 pub(crate) fn little_environment() -> BTreeMap<OsString, OsString> {
-    let known = ["PATH", "HOME", "LANG", "TMPDIR"].into_iter();
+    let known = LITTLE.into_iter();
     known.filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()
+}
+
+/// The same for the program of a source: by reference, so that its values are in no journal. Its `PATH` is ours anyway.
+pub(crate) fn little_environment_by_reference() -> BTreeMap<Box<str>, SecretRef> {
+    let set = LITTLE.into_iter().filter(|name| *name != "PATH" && std::env::var_os(name).is_some());
+    set.map(|name| (name.into(), SecretRef::Env(name.into()))).collect()
 }
 
 /// A variable that is empty counts as not set.

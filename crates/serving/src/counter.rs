@@ -2,7 +2,7 @@
 //! journal in this process: there is one way to change a thing, and one place that judges what is said of it.
 
 mod body;
-mod place;
+pub(crate) mod place;
 mod tables;
 
 use axum::http::Method;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::cli::Ended;
 use crate::cli::target as options;
 use crate::failure::Failure;
-use crate::out::{self, counted};
+use crate::out::{self, counted, quoted};
 use crate::table::section;
 use crate::target::{self, Target};
 
@@ -253,15 +253,6 @@ fn example(given: &str, tool: &Discovered) -> String {
     }
     let given = quoted(&target::shown(given).replace("standard input", "-"));
     format!("toolcrib call {given} {name}{pairs} --dry-run")
-}
-
-/// A word as a shell takes it: somebody will paste it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
-    match word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", out::plain(word).replace('\'', "'\\''")),
-    }
 }
 
 fn first_line(text: &str) -> Cow<'_, str> {

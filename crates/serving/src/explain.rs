@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use axum::http::Method;
 use model::{Claims, Visibility, strict_json};
-use toolcrib::{
-    Explanation, GroupOfTool, HeldTool, JournalPlace, PolicyExplanation, ToolExplanation,
-};
+use serde_json::json;
+use toolcrib::{Explanation, GroupOfTool, HeldTool, Moment, PolicyExplanation, ToolExplanation};
 
 use crate::cli::{self, Ended};
+use crate::config::Config;
+use crate::counter::place::Place;
 use crate::failure::Failure;
 use crate::journal::show::snapshot;
 use crate::out::{self, counted, plain};
@@ -17,19 +19,37 @@ use crate::target;
 /// As much as a token may hold, and some more.
 const LIMIT: u64 = 1 << 20;
 
-pub(crate) async fn explain(
-    place: &JournalPlace,
-    arguments: &cli::Explain,
-) -> Result<Ended, Failure> {
+pub(crate) async fn explain(config: &Config, arguments: &cli::Explain) -> Result<Ended, Failure> {
     let claims = claims(&arguments.claims).await?;
-    let snapshot = snapshot(place, arguments.at.as_ref()).await?;
-    let explained = toolcrib::explain(&snapshot, &claims, arguments.tool.as_deref());
+    let explained = match &arguments.place.server {
+        Some(_) => remote(config, arguments, &claims).await?,
+        None => {
+            let snapshot = snapshot(&config.journal, arguments.at.as_ref()).await?;
+            toolcrib::explain(&snapshot, &claims, arguments.tool.as_deref())
+        }
+    };
     match arguments.json.json {
         true => out::print_json(&explained)?,
         false => out::print(&text(&explained))?,
     }
     let granted = explained.tools.is_empty() || explained.tools.iter().any(|tool| tool.granted);
     Ok(if granted { Ended::Fine } else { Ended::ProblemsFound })
+}
+
+/// What a running server says, to whoever may administer it.
+async fn remote(
+    config: &Config,
+    arguments: &cli::Explain,
+    claims: &Claims,
+) -> Result<Explanation, Failure> {
+    let at = arguments.at.as_ref().map(|at| match at.0 {
+        Moment::Position(position) => json!(position.0),
+        Moment::Time(time) => json!(time.to_string()),
+    });
+    let asked = json!({"claims": claims, "tool": arguments.tool, "at": at});
+    let server = Place::open(config, &arguments.place, false).await?;
+    let answered = server.ask(Method::POST, "/api/access/explain", Some(asked)).await?;
+    serde_json::from_value(answered.body).map_err(Failure::ServerOdd)
 }
 
 pub(crate) async fn claims(given: &str) -> Result<Claims, Failure> {
@@ -113,7 +133,7 @@ fn group_text(group: &GroupOfTool) -> String {
         (_, toolcrib::group::DecidedBy::Selectors) => {
             let failing = membership.selectors.iter().enumerate();
             let failing = failing.filter_map(|(number, verdict)| {
-                Some(format!("selector {} fails at `{}`", number + 1, verdict.failing?))
+                Some(format!("selector {} fails at `{}`", number + 1, verdict.failing.as_ref()?))
             });
             let failing: Vec<_> = failing.collect();
             if failing.is_empty() { "selected".to_owned() } else { failing.join(", ") }

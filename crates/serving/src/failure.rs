@@ -120,8 +120,22 @@ pub(crate) enum Failure {
         "the file has neither `mcpServers`, `servers`, `packages` nor `remotes`: give the configuration of a client, or a server.json"
     )]
     ImportUnknown,
-    #[error("a server cannot be registered")]
+    #[error("a source cannot be registered")]
     NotRegistered(#[source] CommandError),
+    #[error(
+        "the server answered with something else than was asked for: is it a toolcrib of this version?"
+    )]
+    ServerOdd(#[source] serde_json::Error),
+    #[error(
+        "nothing of the demo is kept: leave --journal away, and the variable TOOLCRIB_JOURNAL empty"
+    )]
+    DemoInMemory,
+    #[error("no TARGET could be read\n{}", .0.join("\n"))]
+    NothingToServe(Vec<String>),
+    #[error(
+        "`{file}` is an http manifest, which is read from the server that it is of: give the URL that its `/tools` is below"
+    )]
+    ManifestInFile { file: String },
     #[error(
         "`{given}` is where a tool is, or the tool, and the other one is missing: `toolcrib call TARGET TOOL`, or \
          `toolcrib call TOOL -- COMMAND`; `toolcrib discover` lists tools"
@@ -133,6 +147,8 @@ pub(crate) enum Failure {
     ProgramWithoutDashes { words: String },
     #[error("say which program: `-- COMMAND ARGUMENT…`")]
     CommandMissing,
+    #[error("--bearer takes `env:NAME` or `file:PATH`; the token is not given itself")]
+    BearerOption,
     #[error(
         "--header takes NAME=REF, where REF is `env:NAME` or `file:PATH`; the value is not given itself"
     )]

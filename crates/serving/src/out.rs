@@ -48,6 +48,15 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(escape).collect())
 }
 
+/// A word as a shell takes it: somebody will paste it.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
+    match !word.is_empty() && word.chars().all(is_safe) {
+        true => word.to_owned(),
+        false => format!("'{}'", plain(word).replace('\'', "'\\''")),
+    }
+}
+
 /// `1 tool`, `2 tools`.
 pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
     let word = if count == 1 { one } else { many };

@@ -2,12 +2,13 @@
 
 mod connection;
 pub(crate) mod connections;
-mod descriptors;
-mod first_admin;
+pub(crate) mod descriptors;
+pub(crate) mod first_admin;
 pub(crate) mod follow;
 mod greeting;
 pub(crate) mod listen;
 pub(crate) mod listener;
+mod offer;
 mod otlp;
 mod pressure;
 mod pulse;
@@ -16,6 +17,7 @@ mod socket_file;
 mod spoken;
 pub(crate) mod tls;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,11 +38,13 @@ use self::connections::Limits;
 use self::follow::Follower;
 use self::listen::Listen;
 use self::listener::Listener;
+use self::offer::{Beside, Offer};
 use self::settings::Settings;
 use self::tls::Tls;
 use crate::app::Options;
 use crate::cli::{Ended, Serve};
 use crate::config::Config;
+use crate::declared::Declared;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::protected_resource::ProtectedResource;
@@ -50,9 +54,7 @@ use crate::{config, metrics, plan, router};
 const METRICS_PLACES: usize = 64;
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
-    if arguments.allow_stdio {
-        config::hide_this_process();
-    }
+    let place = Offer::journal(config, arguments)?;
     let declared = match &arguments.config {
         Some(path) => Some(plan::read(path).await?),
         None => None,
@@ -75,11 +77,20 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     // A start that would be refused leaves no new journal behind.
     let has_issuers = !settings.issuers.is_empty();
     let anonymous = anonymous_allowed(&listen, arguments.allow_anonymous, has_issuers);
-    let is_new = matches!(&config.journal, JournalPlace::File(path) if !path.exists());
+    let is_new = match &place {
+        JournalPlace::File(path) => !path.exists(),
+        JournalPlace::Memory => true,
+        JournalPlace::Postgres(_) => false,
+    };
     if is_new && !anonymous && !has_issuers {
         return Err(Failure::NobodyCanCome { address: listen });
     }
-    let journal = config.journal.open(SystemClock).await?;
+    let offer = Offer::read(arguments, is_new).await?;
+    let named = offer.programs();
+    if arguments.allow_stdio || !named.is_empty() {
+        config::hide_this_process();
+    }
+    let journal = place.open(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
@@ -106,10 +117,9 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
         return Err(Failure::NobodyCanCome { address: listen });
     }
-    let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
     let secrets = Some(Arc::new(secrets));
     let recorder = match record {
-        Some(options) => Some(Recorder::start(config.journal.open_record().await?, options)),
+        Some(options) => Some(Recorder::start(place.open_record().await?, options)),
         None => None,
     };
     let keys = [arguments.sealing_key_file.as_deref(), arguments.tls_key.as_deref()];
@@ -118,12 +128,12 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         authenticator,
         cache,
         secrets,
-        programs: config.programs(arguments.allow_stdio, keys),
+        programs: Config::programs(&place, (arguments.allow_stdio, named), keys),
         resource_folders,
         registry: Registry::new(),
         recorder: recorder.clone(),
         learns: settings.search.learns,
-        embeddings: settings.search.embeddings(&config.journal).await?,
+        embeddings: settings.search.embeddings(&place).await?,
         tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
@@ -140,11 +150,16 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         app.follow(follower.state.clone());
         app.later(follower.keep_applied());
     }
+    let made = offer.make(&app, anonymous).await?;
+    // Only when nothing can go wrong any more: it is shown once.
+    let admin = first_admin::make(&catalog, now, has_issuers, arguments.new_admin_key).await?;
+    let key = admin.as_ref().map(|key| key.expose_secret());
+    let here = greeting::Place::of(&listen, tls.is_some());
+    let said = made.text(&app.crib, &Beside { place: &here, journal: &place, key, anonymous });
     // Whoever reads the greeting may already want it to stop.
     let stopped = stopped()?;
-    let admin = admin.as_ref().map(|key| key.expose_secret());
     let metrics_at = metrics_place.as_ref().map(|(_, place)| place);
-    greeting::greet(&listen, tls.is_some(), &app.options.names, (metrics_at, admin))?;
+    greeting::greet(&here, &app.options.names, metrics_at, &said)?;
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
     let crib = app.crib.clone();
     app.later(async move { crib.keep_fresh().await });
@@ -191,6 +206,12 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         None => tracing::warn!("something still uses the catalog: it is not closed"),
     }
     Ok(Ended::Fine)
+}
+
+/// The issuers that a configuration names.
+pub(crate) fn issuers(file: Option<&Path>) -> Result<Vec<IssuerConfig>, Failure> {
+    let declared = file.map(Declared::read).transpose()?;
+    Ok(Settings::of(declared.as_ref(), None)?.issuers)
 }
 
 /// The certificate, if there is one.

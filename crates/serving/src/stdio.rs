@@ -4,23 +4,27 @@ use std::sync::Arc;
 
 use model::{Agent, Claims};
 use toolcrib::{
-    CallDoor, Catalog, Identity, RecordOptions, Recorder, SealingKey, Secrets, SystemClock,
-    Toolcrib,
+    CallDoor, Catalog, Identity, JournalPlace, RecordOptions, Recorder, SealingKey, Secrets,
+    SystemClock, Toolcrib,
 };
 use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
-use crate::app::Options;
+use crate::app::{App, Options};
 use crate::cli::{Ended, Stdio};
 use crate::coming::Coming;
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::mcp::{self, Peer};
+use crate::targets::register::register;
+use crate::targets::{self, Wanted};
 use crate::watching::Standing;
-use crate::{explain, router};
+use crate::{explain, out, router};
 
 pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, Failure> {
-    if arguments.allow_stdio {
+    let wanted = targets::look_at(&arguments.targets).await?;
+    let (has_targets, named) = (!wanted.is_empty(), targets::programs(&wanted));
+    if arguments.allow_stdio || !named.is_empty() {
         config::hide_this_process();
     }
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
@@ -28,28 +32,37 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
         Some(given) => Some(explain::claims(given).await?),
         None => None,
     };
+    let place = if has_targets { &JournalPlace::Memory } else { &config.journal };
     // A server may be running on it.
-    let journal = config.journal.open_read_only(SystemClock).await?;
+    let journal = place.open_read_only(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
     let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
     let catalog = Arc::new(Catalog::open(journal).await?);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
-    let recorder = recorder(config).await;
+    let recorder = recorder(place).await;
     let behaviour = toolcrib::Options {
         recorder,
         anonymous: true,
         secrets: Some(Arc::new(secrets)),
-        programs: config
-            .programs(arguments.allow_stdio, [arguments.sealing_key_file.as_deref(), None]),
+        programs: Config::programs(
+            place,
+            (arguments.allow_stdio, named),
+            [arguments.sealing_key_file.as_deref(), None],
+        ),
         resource_folders: config::resource_folders(&arguments.resource_folder)?,
         ..toolcrib::Options::default()
     };
     let crib = Toolcrib::new(catalog, client, SystemClock, behaviour);
     let (_, app) = router::doors(crib, Options { seal, ..Options::default() });
+    if has_targets {
+        serve_targets(&app, wanted).await?;
+    }
     let who = match (claims, config::key_of_agent()?) {
         (Some(claims), _) => Standing::here(of_claims(claims)),
-        (None, Some(key)) => Standing::shown(&app, key).await.map_err(Failure::KeyOfAgent)?,
-        (None, None) => Standing::here(Identity::anonymous()),
+        (None, Some(key)) if !has_targets => {
+            Standing::shown(&app, key).await.map_err(Failure::KeyOfAgent)?
+        }
+        (None, _) => Standing::here(Identity::anonymous()),
     };
     let all = app.clone();
     let peer = Peer::new(app, who, arguments.group.clone(), arguments.mode);
@@ -69,9 +82,21 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     Ok(Ended::Fine)
 }
 
+/// What targets offer is there before the first question is answered, and stays up to date.
+async fn serve_targets(app: &App, wanted: Vec<Wanted>) -> Result<(), Failure> {
+    for one in register(&app.crib, wanted, true).await? {
+        if let Some(problem) = one.problem {
+            out::note(&format!("warning: {} is not there: {problem}", one.shown));
+        }
+    }
+    let crib = app.crib.clone();
+    app.later(async move { crib.keep_fresh().await });
+    Ok(())
+}
+
 /// Records calls beside the server's, if that can be written here: the journal itself is only read.
-async fn recorder(config: &Config) -> Option<Arc<Recorder>> {
-    match config.journal.open_record().await {
+async fn recorder(place: &JournalPlace) -> Option<Arc<Recorder>> {
+    match place.open_record().await {
         Ok(records) => Some(Recorder::start(records, RecordOptions::default())),
         Err(error) => {
             tracing::warn!(%error, "calls are not recorded: {error}");

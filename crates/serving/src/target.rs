@@ -10,7 +10,7 @@ use std::time::Duration;
 use discovery::openapi::{Address, Found, Options};
 use discovery::text::MAX_BYTES;
 use model::{Kind, SourceId, SourceUrl};
-use upstream::egress::Egress;
+use upstream::egress::{Allowed, Egress};
 use upstream::http::{HttpClient, Limits, Origin};
 use upstream::limits::{LimitError, read_file};
 use upstream::mcp::Connection;
@@ -99,7 +99,7 @@ async fn document(options: &options::Target, target: &str) -> Result<(Address, V
     Ok(progress::during("fetching the specification", fetched).await?)
 }
 
-fn is_url(target: &str) -> bool {
+pub(crate) fn is_url(target: &str) -> bool {
     target.contains("://")
 }
 
@@ -107,9 +107,24 @@ fn url(target: &str) -> Result<SourceUrl, Failure> {
     target.parse().map_err(Failure::TargetUrl)
 }
 
-/// Reaches what the options allow.
+/// Reaches what the options allow, and what the user has typed: the guard is against addresses that specifications and
+/// upstreams name.
 pub(crate) fn client(options: &options::Target) -> HttpClient {
-    HttpClient::new(Egress { allow_private: options.allow_private, allowed: Vec::new() })
+    let typed = [&options.target, &options.base_url].into_iter().flatten();
+    let allowed = typed.filter_map(|text| typed_origin(text)).collect();
+    HttpClient::new(Egress { allow_private: options.allow_private, allowed })
+}
+
+/// Where a URL that somebody has typed leads, wherever that is.
+pub(crate) fn typed_origin(text: &str) -> Option<Allowed> {
+    let url = text.parse::<SourceUrl>().ok()?;
+    let (host, port) = (url.as_url().host_str()?, url.as_url().port_or_known_default()?);
+    format!("{host}:{port}").parse().ok()
+}
+
+/// Whether an address is most likely that of an MCP server.
+pub(crate) fn is_server(url: &SourceUrl) -> bool {
+    server::is_likely(url.as_url())
 }
 
 pub(crate) fn limits(options: &options::Target, usual: Limits) -> Limits {
@@ -158,7 +173,7 @@ pub(crate) fn shown(target: &str) -> String {
 }
 
 /// What the target would be called as a source: `pizzeria` for `examples/pizzeria.yaml`.
-fn source_id(target: &str) -> SourceId {
+pub(crate) fn source_id(target: &str) -> SourceId {
     let name = match target.parse::<SourceUrl>() {
         Ok(url) => url.as_url().host_str().unwrap_or_default().to_owned(),
         Err(_) => {

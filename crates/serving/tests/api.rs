@@ -36,7 +36,7 @@ mod socket;
 mod sources;
 mod start;
 mod stream;
-mod tls;
+pub(crate) mod tls;
 mod tokens;
 mod tools;
 mod traces;

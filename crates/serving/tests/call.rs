@@ -387,10 +387,10 @@ fn what_hides_from_the_reader_is_written_out() {
 }
 
 #[test]
-fn a_private_address_is_not_even_connected_to() {
-    let server = answering(ok("text/plain", "inside"));
-    let arguments = format!("call orders.yaml list_orders --base-url {}", server.url(""));
-    insta::assert_snapshot!(folder().run(&arguments).seen(), @"
+fn a_private_address_that_a_specification_names_is_not_even_connected_to() {
+    let (folder, server) = (folder(), answering(ok("text/plain", "inside")));
+    folder.write("inside.yaml", ORDERS.replace("/v1", &server.url("/v1")));
+    insta::assert_snapshot!(folder.run("call inside.yaml list_orders").seen(), @"
     stderr: error: `127.0.0.1` is, or leads to, an address that is not public: name it under `allow`, or use `--allow-private` where there is no source
     exit code: 1
     ");

@@ -5,6 +5,7 @@ mod journal;
 mod page;
 mod record;
 mod secret;
+mod start;
 mod things;
 mod workflow;
 
@@ -23,28 +24,32 @@ fn the_program() {
     Usage: toolcrib [OPTIONS] <COMMAND>
 
     Commands:
-      serve     Serve the catalog
-      stdio     Offer the tools of one identity to a program that starts us, over MCP
-      discover  List the tools of an API, without a server
-      call      Call a tool of an API, without a server
-      import    Take over the MCP servers that other programs know
-      explain   Say which tools an identity has, and why
-      plan      Say what a configuration file would change, and for whom
-      apply     Make the catalog as a configuration file declares it
-      export    Write the catalog as a configuration file
-      config    Look at what configuration files are
-      source    List, add, change, refresh and remove sources of tools
-      tool      List tools, switch them, say something else of them, and review their changes
-      group     List, add, change and remove groups of tools
-      policy    List, add, change and remove policies, which grant groups
-      label     List, add, change and remove labels of tools
-      key       List, make, change and revoke API keys
-      eval      Measure how well something works on your own examples
-      journal   Look into the journal, check it, move it
-      record    Look at the record of calls, check it, write it out
-      secret    Keep the secrets that sources need
-      workflow  Look at a tool of several steps, and check it
-      help      Print this message or the help of the given subcommand(s)
+      serve        Serve the catalog, or what TARGETs offer
+      stdio        Offer the tools of one identity to a program that starts us, over MCP
+      discover     List the tools of an API, without a server
+      call         Call a tool of an API, without a server
+      client       Say what Claude, Cursor, VS Code and others are told to use a server
+      import       Take over the MCP servers that other programs know
+      explain      Say which tools an identity has, and why
+      plan         Say what a configuration file would change, and for whom
+      apply        Make the catalog as a configuration file declares it
+      export       Write the catalog as a configuration file
+      config       Look at what configuration files are
+      source       List, add, change, refresh and remove sources of tools
+      tool         List tools, switch them, say something else of them, and review their changes
+      group        List, add, change and remove groups of tools
+      policy       List, add, change and remove policies, which grant groups
+      label        List, add, change and remove labels of tools
+      key          List, make, change and revoke API keys
+      doctor       Look at all that a server needs, and say what is wrong
+      completions  Print completions for a shell
+      man          Print the manual, as `man` reads it
+      eval         Measure how well something works on your own examples
+      journal      Look into the journal, check it, move it
+      record       Look at the record of calls, check it, write it out
+      secret       Keep the secrets that sources need
+      workflow     Look at a tool of several steps, and check it
+      help         Print this message or the help of the given subcommand(s)
 
     Options:
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
@@ -53,8 +58,10 @@ fn the_program() {
       -V, --version          Print version
 
     Examples:
-      toolcrib serve                          # start a server; it says where, and the first key
-      toolcrib stdio                          # the tools of one identity, for a desktop client
+      toolcrib serve --demo                   # a pizzeria to try things on
+      toolcrib serve api.yaml                 # the tools of an API, over MCP
+      toolcrib serve                          # a catalog; it says where, and the first key
+      toolcrib stdio api.yaml                 # the same for a desktop client
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib explain --claims token.json    # which tools an identity has, and why
@@ -69,12 +76,25 @@ fn the_program() {
 
 #[test]
 fn serve() {
-    insta::assert_snapshot!(help("serve"), @r#"
-    Serve the catalog
+    insta::assert_snapshot!(help("serve"), @"
+    Serve the catalog, or what TARGETs offer
 
-    Usage: toolcrib serve [OPTIONS]
+    Usage: toolcrib serve [OPTIONS] [TARGET]... [-- <COMMAND>...]
+
+    Arguments:
+      [TARGET]...   Specifications (files or URLs), http manifests or MCP servers (URLs)
+      [COMMAND]...  A program that speaks MCP; of the environment it gets PATH, HOME, LANG and TMPDIR
 
     Options:
+          --openapi <TARGET>         A TARGET that is a specification
+          --mcp <TARGET>             A TARGET that is an MCP server: its URL, or a program with its
+                                     arguments
+          --manifest <URL>           A TARGET that is an http manifest: the URL that its `/tools` is
+                                     below
+          --allow <HOST>             What else TARGETs may reach although it is not public, such as
+                                     `localhost:3000`
+          --demo                     Serve a pizzeria to try things on, which brings its own API, agents
+                                     and policies
           --listen <PLACE>           An address with a port, 0 for a free one, or unix:PATH [default:
                                      127.0.0.1:8080]
           --metrics-listen <PLACE>   Where `/metrics` and `/health` are open to whoever comes, and
@@ -102,6 +122,10 @@ fn serve() {
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
 
+    Each TARGET becomes a source, and all that they offer is for callers without a credential; it is in
+    memory then, unless --journal says where. A TARGET may be on this machine or on a private network;
+    what a specification names may not, but for --allow.
+
     Makes the journal if it is not there. If nobody could administer, a key for the first admin is made
     and printed once. Callers without a credential are let in only from this machine and only if there
     are no issuers, unless --allow-anonymous is given; admins always need one. SIGINT and SIGTERM stop
@@ -109,6 +133,9 @@ fn serve() {
     line on stderr.
 
     Examples:
+      toolcrib serve --demo
+      toolcrib serve api.yaml https://api.example.com/openapi.json
+      toolcrib serve -- npx -y @modelcontextprotocol/server-everything stdio
       toolcrib serve
       toolcrib serve --config toolcrib.yaml
       toolcrib serve --config toolcrib.yaml --listen 0.0.0.0:8080 --journal postgres://db.example/crib
@@ -120,12 +147,12 @@ fn serve() {
         - issuer: https://id.example.com/realms/acme
           audience: https://crib.example.com
           keys: {jwks_url: https://id.example.com/realms/acme/certs}
-    "#);
+    ");
 }
 
 #[test]
 fn discover() {
-    insta::assert_snapshot!(help("discover"), @r##"
+    insta::assert_snapshot!(help("discover"), @"
     List the tools of an API, without a server
 
     Usage: toolcrib discover [OPTIONS] [TARGET] [-- <COMMAND>...]
@@ -146,6 +173,7 @@ fn discover() {
           --allow-private            Reach private and loopback addresses too
           --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
                                      `file:PATH`
+          --bearer <REF>             A token or API key for an MCP server: `env:NAME` or `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --json                     Print JSON instead of text
@@ -162,12 +190,12 @@ fn discover() {
       toolcrib discover https://mcp.example.com/mcp --header authorization=env:TOKEN
       toolcrib discover -- npx -y @modelcontextprotocol/server-everything stdio
       curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'
-    "##);
+    ");
 }
 
 #[test]
 fn call() {
-    insta::assert_snapshot!(help("call"), @r##"
+    insta::assert_snapshot!(help("call"), @r#"
     Call a tool of an API, without a server
 
     Usage: toolcrib call [OPTIONS] TARGET TOOL [KEY=VALUE]...
@@ -189,6 +217,7 @@ fn call() {
           --allow-private            Reach private and loopback addresses too
           --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
                                      `file:PATH`
+          --bearer <REF>             A token or API key for an MCP server: `env:NAME` or `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --args <JSON>              Arguments as a JSON object, `@FILE` or `-` for standard input
@@ -209,7 +238,7 @@ fn call() {
       toolcrib call api.yaml add_pet --args @pet.json
       toolcrib call echo message=hi -- npx -y @modelcontextprotocol/server-everything stdio
       TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN
-    "##);
+    "#);
 }
 
 #[test]
@@ -242,12 +271,31 @@ fn import() {
 
 #[test]
 fn stdio() {
-    insta::assert_snapshot!(help("stdio"), @r##"
+    insta::assert_snapshot!(help("stdio"), @r#"
     Offer the tools of one identity to a program that starts us, over MCP
 
-    Usage: toolcrib stdio [OPTIONS]
+    Usage: toolcrib stdio [OPTIONS] [TARGET]... [-- <COMMAND>...]
+
+    Arguments:
+      [TARGET]...
+              Specifications (files or URLs), http manifests or MCP servers (URLs)
+
+      [COMMAND]...
+              A program that speaks MCP; of the environment it gets PATH, HOME, LANG and TMPDIR
 
     Options:
+          --openapi <TARGET>
+              A TARGET that is a specification
+
+          --mcp <TARGET>
+              A TARGET that is an MCP server: its URL, or a program with its arguments
+
+          --manifest <URL>
+              A TARGET that is an http manifest: the URL that its `/tools` is below
+
+          --allow <HOST>
+              What else TARGETs may reach although it is not public, such as `localhost:3000`
+
           --claims <CLAIMS>
               The claims as JSON, or a file with them
 
@@ -284,9 +332,12 @@ fn stdio() {
 
     Speaks MCP on standard input and output, every version of it, and writes nothing else there. Reads
     the journal; a server may be running on it. Who it is for: --claims, or the API key in TOOLCRIB_KEY,
-    or somebody without a credential.
+    or somebody without a credential. With TARGETs, as for `serve`, no journal is read: all that they
+    offer is there.
 
     Examples:
+      toolcrib stdio api.yaml
+      toolcrib stdio http://127.0.0.1:8080/mcp    # what a server has, for a client that starts programs
       toolcrib stdio --claims '{"role":"staff"}'
       TOOLCRIB_KEY=tcrib_… toolcrib stdio --group billing
       toolcrib stdio --mode search    # only tool_search and execute_tool, which reach the rest
@@ -294,7 +345,7 @@ fn stdio() {
     For a desktop client:
       {"mcpServers": {"crib": {"command": "toolcrib",
         "args": ["stdio", "--journal", "/path/to/toolcrib.db"]}}}
-    "##);
+    "#);
 }
 
 #[test]

@@ -11,14 +11,14 @@ use crate::support::Folder;
 const STAFF: &str = r#"stdio --claims {"role":"staff"}"#;
 
 /// A program that was started, and its two ends.
-struct Spoken {
+pub(crate) struct Spoken {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Spoken {
-    fn start(folder: &Folder, arguments: &str) -> Self {
+    pub(crate) fn start(folder: &Folder, arguments: &str) -> Self {
         let mut child = folder.start(arguments, &[]);
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, input, output }
@@ -36,13 +36,13 @@ impl Spoken {
         serde_json::from_str(&line).unwrap()
     }
 
-    fn ask(&mut self, message: &Value) -> Value {
+    pub(crate) fn ask(&mut self, message: &Value) -> Value {
         self.send(&message.to_string());
         self.hear()
     }
 
     /// What comes after the input has ended.
-    fn end(mut self) -> (String, Option<i32>) {
+    pub(crate) fn end(mut self) -> (String, Option<i32>) {
         drop(self.input.take());
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut rest).unwrap();
@@ -50,7 +50,7 @@ impl Spoken {
     }
 }
 
-fn modern(id: u32, method: &str, mut params: Value) -> Value {
+pub(crate) fn modern(id: u32, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -58,7 +58,7 @@ fn modern(id: u32, method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-fn names(answer: &Value) -> Vec<&str> {
+pub(crate) fn names(answer: &Value) -> Vec<&str> {
     let tools = answer["result"]["tools"].as_array().unwrap();
     tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }

@@ -14,7 +14,7 @@ use catalog::{Moment, Snapshot};
 use jiff::Timestamp;
 use model::{Claims, GroupId, PolicyId, ToolId, Visibility};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::crib::Toolcrib;
 use crate::resolver::resolve;
@@ -23,7 +23,7 @@ use crate::toolset::Toolset;
 pub use tool::{GroupOfTool, Stop, StopCode, ToolExplanation};
 
 /// What an agent with some claims has, and why.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Explanation {
     /// Of the last event that was known.
     pub position: Position,
@@ -41,12 +41,12 @@ pub struct Explanation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has: Option<Vec<HeldTool>>,
     /// The tools that were asked about; without a question, none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolExplanation>,
 }
 
 /// A tool that the agent has.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct HeldTool {
     /// Which.
     pub tool: ToolId,
@@ -57,7 +57,7 @@ pub struct HeldTool {
 }
 
 /// What a policy says to the claims.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyExplanation {
     /// Which.
     pub id: PolicyId,
@@ -79,7 +79,7 @@ pub struct PolicyExplanation {
 }
 
 /// A granted group.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GroupExplanation {
     /// Which.
     pub id: GroupId,

@@ -53,6 +53,8 @@ const SECRETS_FOR: Duration = Duration::from_secs(1);
 pub struct ProgramHost {
     /// Whether any are. Whoever may register a source could otherwise run whatever they like here.
     pub is_open: bool,
+    /// Those that are started all the same: whoever started us has named them.
+    pub named: Vec<StdioCommand>,
     /// Where the command of a source is looked up that is no path, and its `PATH`, unless its own environment says.
     pub search_path: Option<OsString>,
     /// A program that begins with [`upstream::stdio::run_if_asked`], most often this one: with it, programs die with us
@@ -60,6 +62,13 @@ pub struct ProgramHost {
     pub bound_by: Option<PathBuf>,
     /// What programs are kept from, as in [`upstream::stdio::Program`].
     pub hidden: Vec<PathBuf>,
+}
+
+impl ProgramHost {
+    /// Whether a command is carried out.
+    fn starts(&self, command: &StdioCommand) -> bool {
+        self.is_open || self.named.iter().any(|named| named.runs_the_same(command))
+    }
 }
 
 /// Why there is no connection to the server behind a source. None of it holds a secret.

@@ -119,6 +119,11 @@ impl Program {
             stderr: None,
         }
     }
+
+    /// Where it is.
+    pub fn find(&self) -> io::Result<PathBuf> {
+        find::find(self)
+    }
 }
 
 impl Stderr {

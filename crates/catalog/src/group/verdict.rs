@@ -1,13 +1,15 @@
 //! Why a tool belongs to a group or does not (requirement G7).
 
+use std::borrow::Cow;
+
 use model::{Facts, SelectorMode, ToolId};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::Group;
 
 /// Whether a tool belongs to a group, and what decided that.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Membership {
     /// Whether it does.
     pub member: bool,
@@ -21,7 +23,7 @@ pub struct Membership {
 }
 
 /// What decides whether a tool belongs to a group. The first of these that applies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
     /// It is kept out.
@@ -35,19 +37,22 @@ pub enum DecidedBy {
 }
 
 /// What one selector says of a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SelectorVerdict {
     /// Whether every part of it holds.
     pub matches: bool,
     /// The first part that does not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub failing: Option<&'static str>,
+    pub failing: Option<Cow<'static, str>>,
 }
 
 impl Group {
     /// Whether a tool belongs to the group, and why. Says the same as [`includes`](Self::includes).
     pub fn explain(&self, tool: &ToolId, facts: &Facts<'_>) -> Membership {
-        let verdict = |failing: Option<_>| SelectorVerdict { matches: failing.is_none(), failing };
+        let verdict = |failing: Option<&'static str>| SelectorVerdict {
+            matches: failing.is_none(),
+            failing: failing.map(Cow::Borrowed),
+        };
         let failing = self.selectors.iter().map(|selector| selector.failing(facts));
         let selectors: Vec<_> = failing.map(verdict).collect();
         let reason = self.excluded.get(tool).cloned();

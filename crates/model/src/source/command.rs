@@ -52,6 +52,12 @@ pub struct InvalidCommand {
 }
 
 impl StdioCommand {
+    /// Whether the same is run in the same place, whatever else is said of it.
+    pub fn runs_the_same(&self, other: &Self) -> bool {
+        let run = |it: &Self| (it.program.clone(), it.arguments.clone(), it.directory.clone());
+        run(self) == run(other)
+    }
+
     /// All that is wrong with it, although it can be read.
     pub fn problems(&self) -> Vec<InvalidCommand> {
         let mut problems = Vec::new();

@@ -6,7 +6,7 @@ use super::Json;
 
 /// Where an API is described, and how it is read.
 // Texts are parsed later: URLs and references may hold secrets, and clap repeats what it cannot parse.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct Target {
     /// Not with a command.
     #[arg(skip)]
@@ -29,6 +29,9 @@ pub(crate) struct Target {
     /// A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or `file:PATH`
     #[arg(long = "header", value_name = "NAME=REF")]
     pub(crate) headers: Vec<String>,
+    /// A token or API key for an MCP server: `env:NAME` or `file:PATH`
+    #[arg(long, value_name = "REF")]
+    pub(crate) bearer: Option<String>,
     /// How long to wait for an answer [default: 60 for a specification, 30 for a call]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: Option<u64>,
@@ -63,6 +66,11 @@ pub(crate) struct Discover {
 }
 
 impl Target {
+    /// A target with nothing else said of it.
+    pub(crate) fn of(target: &str) -> Self {
+        Self { target: Some(target.to_owned()), ..Self::default() }
+    }
+
     /// As it was given.
     pub(crate) fn shown(&self) -> String {
         match &self.target {

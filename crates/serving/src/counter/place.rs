@@ -30,20 +30,20 @@ const LIMIT: usize = 64 << 20;
 /// A refresh may take a minute, and then some.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-pub(super) enum Place {
+pub(crate) enum Place {
     Server { client: HttpClient, url: Url, key: Option<SecretString> },
     Here { doors: Doors, app: App, catalog: Arc<Catalog> },
 }
 
 /// What a request was answered.
-pub(super) struct Answered {
-    pub(super) body: Value,
+pub(crate) struct Answered {
+    pub(crate) body: Value,
     /// Of the thing as it is.
-    pub(super) tag: Option<HeaderValue>,
+    pub(crate) tag: Option<HeaderValue>,
 }
 
 impl Place {
-    pub(super) async fn open(config: &Config, at: &At, changes: bool) -> Result<Self, Failure> {
+    pub(crate) async fn open(config: &Config, at: &At, changes: bool) -> Result<Self, Failure> {
         if let Some(url) = &at.server {
             // The operator has named it, and most are near.
             let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
@@ -60,7 +60,7 @@ impl Place {
         let behaviour = toolcrib::Options {
             secrets: Some(Arc::new(secrets)),
             // Whoever can write the journal can start programs as well.
-            programs: config.programs(true, [None, None]),
+            programs: Config::programs(&config.journal, (true, Vec::new()), [None, None]),
             ..toolcrib::Options::default()
         };
         let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);
@@ -69,12 +69,12 @@ impl Place {
         Ok(Self::Here { doors, app, catalog })
     }
 
-    pub(super) fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         matches!(self, Self::Here { .. })
     }
 
     /// Nothing is left half done.
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         if let Self::Here { doors, app, catalog } = self {
             app.stop().await;
             drop((doors, app));
@@ -84,7 +84,7 @@ impl Place {
         }
     }
 
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         method: Method,
         path: &str,
@@ -94,7 +94,7 @@ impl Place {
     }
 
     /// The same, if the thing still has this tag.
-    pub(super) async fn ask_if(
+    pub(crate) async fn ask_if(
         &self,
         method: Method,
         path: &str,
@@ -126,7 +126,7 @@ impl Place {
     }
 
     /// What can be said of a thing, by the description of the API.
-    pub(super) async fn members_of(&self, path: &str) -> Result<Vec<String>, Failure> {
+    pub(crate) async fn members_of(&self, path: &str) -> Result<Vec<String>, Failure> {
         let document = self.ask(Method::GET, "/api/openapi.json", None).await?.body;
         let body = &document["paths"][format!("{path}/{{id}}")]["put"]["requestBody"];
         let schema = &body["content"]["application/json"]["schema"];

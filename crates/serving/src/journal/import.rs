@@ -248,7 +248,7 @@ async fn missing_secrets(
 }
 
 /// Every secret a source refers to.
-fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
+pub(crate) fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
     let mut secrets = profile.auth.secrets();
     if let Some(certificate) = &profile.client_certificate {
         secrets.extend([&certificate.chain, &certificate.key]);

@@ -28,6 +28,11 @@ pub(super) fn places(wanted: usize) -> usize {
     places
 }
 
+/// How many places there can be at most, as the system is set up.
+pub(crate) fn possible() -> usize {
+    getrlimit(Resource::Nofile).maximum.map_or(usize::MAX, places_of)
+}
+
 fn needed(places: u64) -> u64 {
     (places * ONE_IN).div_ceil(ONE_IN - 1).max(places + AT_LEAST)
 }

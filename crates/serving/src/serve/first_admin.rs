@@ -46,7 +46,7 @@ pub(super) async fn make(
 }
 
 /// A policy makes an admin only of somebody who comes with claims: a token, or a key.
-fn has_admin(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> bool {
+pub(crate) fn has_admin(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> bool {
     let mut good = snapshot.keys().filter(|key| key.is_good_at(now));
     let mut active = snapshot.policies().filter(|policy| policy.active);
     good.any(|key| {

@@ -6,25 +6,48 @@ use crate::mcp::PATH as MCP;
 use crate::names::Names;
 use crate::out;
 
+/// Where a server is.
+pub(super) struct Place {
+    shown: String,
+    pub(super) url: String,
+    /// For `curl`.
+    option: String,
+    /// Whether programs that take nothing but a URL get there.
+    pub(super) has_port: bool,
+}
+
+impl Place {
+    pub(super) fn of(listen: &Listen, has_tls: bool) -> Self {
+        match listen {
+            Listen::Tcp(address) => {
+                let url = format!("{}://{address}", if has_tls { "https" } else { "http" });
+                Self { shown: url.clone(), url, option: String::new(), has_port: true }
+            }
+            Listen::Unix(path) => Self {
+                shown: listen.to_string(),
+                url: "http://localhost".to_owned(),
+                option: format!("--unix-socket {} ", path.display()),
+                has_port: false,
+            },
+        }
+    }
+
+    pub(super) fn mcp(&self) -> String {
+        format!("{}{MCP}", self.url)
+    }
+}
+
+/// Says where everything is, and then something else.
 pub(super) fn greet(
-    listen: &Listen,
-    has_tls: bool,
+    place: &Place,
     names: &Names,
-    (metrics, admin_key): (Option<&Listen>, Option<&str>),
+    metrics: Option<&Listen>,
+    more: &str,
 ) -> Result<(), Failure> {
-    let scheme = if has_tls { "https" } else { "http" };
-    let (place, url, option) = match listen {
-        Listen::Tcp(address) => {
-            let url = format!("{scheme}://{address}");
-            (url.clone(), url, String::new())
-        }
-        Listen::Unix(path) => {
-            let option = format!("--unix-socket {} ", path.display());
-            (listen.to_string(), "http://localhost".to_owned(), option)
-        }
-    };
+    let Place { shown, url, .. } = place;
     let mut text = format!(
-        "toolcrib serves on {place}\n  MCP       {url}{MCP}\n  API       {url}/api\n  API docs  {url}/api/docs\n"
+        "toolcrib serves on {shown}\n  MCP       {}\n  API       {url}/api\n  API docs  {url}/api/docs\n",
+        place.mcp()
     );
     if let Some(place) = metrics {
         text += &match place {
@@ -32,14 +55,19 @@ pub(super) fn greet(
             Listen::Unix(_) => format!("  Metrics   {place}\n"),
         };
     }
-    if names.has_any() && matches!(listen, Listen::Tcp(_)) {
+    if names.has_any() && place.has_port {
         text += "  Names     any `Host` is answered; give its own with --public-url\n";
     }
-    if let Some(key) = admin_key {
-        text += &format!(
-            "\nA key for an admin, shown only now:\n  {key}\n\nTry it:\n  \
-             curl {option}-H 'Authorization: Bearer {key}' {url}/api/sources\n"
-        );
-    }
-    out::print(&text)
+    out::print(&(text + more))
+}
+
+/// The key of an admin.
+pub(super) fn key(key: &str) -> String {
+    format!("\nA key for an admin, shown only now:\n  {key}\n")
+}
+
+/// Something to do with it.
+pub(super) fn try_key(place: &Place, key: &str) -> String {
+    let Place { url, option, .. } = place;
+    format!("\nTry it:\n  curl {option}-H 'Authorization: Bearer {key}' {url}/api/sources\n")
 }

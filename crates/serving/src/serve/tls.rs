@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, SystemTime};
 
+use jiff::Timestamp;
 use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::{self, PemObject as _};
@@ -17,6 +18,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use upstream::limits::{LimitError, read_file};
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
 
 /// More than any chain of certificates has.
 const LIMIT: u64 = 1 << 20;
@@ -49,6 +52,8 @@ pub(crate) enum TlsError {
     Pem { path: PathBuf, source: pem::Error },
     #[error("`{}` is not the key of `{}`", key.display(), certificate.display())]
     Pair { certificate: PathBuf, key: PathBuf, source: rustls::Error },
+    #[error("`{}` does not say when it ends", path.display())]
+    Odd { path: PathBuf },
     #[error("TLS cannot be set up")]
     SetUp(#[source] rustls::Error),
 }
@@ -113,6 +118,17 @@ impl ResolvesServerCert for Pair {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(Arc::clone(&self.current.read().expect("no one panics while holding the pair")))
     }
+}
+
+/// When a certificate ends, if it can be used with its key.
+pub(crate) fn ends(certificate: &Path, key: &Path) -> Result<Timestamp, TlsError> {
+    let pair = read_pair(certificate, key, &aws_lc_rs::default_provider())?;
+    let odd = || TlsError::Odd { path: certificate.to_owned() };
+    let first = pair.cert.first().ok_or_else(odd)?;
+    let read = Certificate::from_der(first).map_err(|_| odd())?;
+    let ends = read.tbs_certificate.validity.not_after.to_unix_duration();
+    let seconds = i64::try_from(ends.as_secs()).map_err(|_| odd())?;
+    Timestamp::from_second(seconds).map_err(|_| odd())
 }
 
 fn traces(files: &[PathBuf; 2]) -> [Option<Trace>; 2] {

@@ -7,7 +7,7 @@ use model::{Kind, SecretRef};
 use secrecy::ExposeSecret as _;
 use toolcrib::{JournalPlace, Secrets, SystemClock};
 use upstream::http::Url;
-use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
+use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use upstream::mcp::{Connection, McpLimits, Settings, Target as Server};
 use upstream::stdio::{Program, Stderr};
 
@@ -30,7 +30,7 @@ pub(super) fn is_likely(url: &Url) -> bool {
 pub(super) async fn at(options: &options::Target, target: &str) -> Result<Target, Failure> {
     let url = url(target)?.as_url().clone();
     let origin = Some(url.origin());
-    let headers = headers(&options.headers).await?;
+    let headers = headers(&options.headers, options.bearer.as_deref()).await?;
     let server = Server::Http { client: client(options), url, headers };
     Ok(Target { origin, ..ask(options, &server, target).await? })
 }
@@ -74,14 +74,23 @@ async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<T
     Ok(Target { kind: Kind::Mcp, origin: None, found, connection: Some(connection) })
 }
 
-/// The values of `NAME=REF`s. A value that is no reference may be the secret itself and is not repeated.
-async fn headers(given: &[String]) -> Result<HeaderMap, Failure> {
+/// The values of `NAME=REF`s, and of a bearer token. A value that is no reference may be the secret itself and is not
+/// repeated.
+async fn headers(given: &[String], bearer: Option<&str>) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
-    if given.is_empty() {
+    if given.is_empty() && bearer.is_none() {
         return Ok(headers);
     }
     let journal = JournalPlace::Memory.open(SystemClock).await?;
     let secrets = Secrets::new(journal, None, config::variable_of_user);
+    if let Some(reference) = bearer {
+        let reference: SecretRef = reference.parse().map_err(|_| Failure::BearerOption)?;
+        let token = secrets.read(&reference).await?;
+        let value = HeaderValue::try_from(format!("Bearer {}", token.expose_secret().trim()));
+        let mut value = value.map_err(|_| Failure::BearerOption)?;
+        value.set_sensitive(true);
+        headers.append(AUTHORIZATION, value);
+    }
     for text in given {
         let (name, reference) = text.split_once('=').ok_or(Failure::HeaderOption)?;
         let reference: SecretRef = reference.parse().map_err(|_| Failure::HeaderOption)?;

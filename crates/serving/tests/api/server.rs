@@ -339,6 +339,11 @@ impl Ask {
         self.text("application/json", &body.to_string())
     }
 
+    /// Sends it to a server at a URL.
+    pub(crate) fn send_to(&self, url: &str) -> Answer {
+        send(connect(url.rsplit_once(':').unwrap().1.parse().unwrap()), self)
+    }
+
     pub(crate) fn text(self, media_type: &str, body: &str) -> Self {
         Self { body: body.to_owned(), ..self.header("Content-Type", media_type) }
     }

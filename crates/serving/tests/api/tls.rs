@@ -1,7 +1,7 @@
 //! A server with TLS: what it speaks, how long it waits, and how its certificate changes.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
-pub(super) mod certificate;
+pub(crate) mod certificate;
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;

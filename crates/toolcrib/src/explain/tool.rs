@@ -8,13 +8,13 @@ use catalog::tool::{Review, Status};
 use catalog::{CataloguedTool, Snapshot};
 use model::{GroupId, PolicyId, ToolId, Visibility};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{PolicyExplanation, granted_by};
 use crate::toolset::Toolset;
 
 /// Why an agent has a tool, or has it not.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ToolExplanation {
     /// Which; if there is none, what was asked for.
     pub tool: String,
@@ -35,7 +35,7 @@ pub struct ToolExplanation {
 }
 
 /// Something that stops a tool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stop {
     /// For programs.
     pub code: StopCode,
@@ -44,7 +44,7 @@ pub struct Stop {
 }
 
 /// What stops a tool, in one stable word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopCode {
     /// It does not exist.
@@ -74,7 +74,7 @@ pub enum StopCode {
 }
 
 /// What a group says of a tool.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct GroupOfTool {
     /// Which.
     pub id: GroupId,

@@ -170,7 +170,7 @@ pub(super) fn program(
     environment: &Environment,
     host: &ProgramHost,
 ) -> Result<Program, UpstreamError> {
-    if !host.is_open {
+    if !host.starts(command) {
         return Err(UpstreamError::NoPrograms);
     }
     // Hardly a program runs without: what it starts itself is found there too.
@@ -222,6 +222,15 @@ mod tests {
         let search_path = Some("/bin".into());
         let open = ProgramHost { is_open: true, search_path, ..ProgramHost::default() };
         let Ok(Target::Program(program)) = at(&open) else { panic!("no program") };
+        let named = |program: &str, directory: Option<&str>| {
+            let command = json!({"program": program, "directory": directory});
+            let named = vec![serde_json::from_value(command).unwrap()];
+            at(&ProgramHost { named, ..ProgramHost::default() })
+        };
+        assert!(named("files", None).is_ok());
+        for other in [named("pipes", None), named("files", Some("/srv"))] {
+            assert!(matches!(other, Err(UpstreamError::NoPrograms)));
+        }
         let path = (OsString::from("PATH"), OsString::from("/bin"));
         assert_eq!(program.environment.into_iter().collect::<Vec<_>>(), [path]);
     }

@@ -1,0 +1,96 @@
+//! Options of the verbs that serve targets without a configuration: `serve` and `stdio`.
+
+use clap::Args;
+use model::Kind;
+use upstream::egress::Allowed;
+
+/// What is to be served.
+// Texts are parsed later: URLs may hold secrets, and clap repeats what it cannot parse.
+#[derive(Args, Debug)]
+pub(crate) struct Targets {
+    /// Specifications (files or URLs), http manifests or MCP servers (URLs)
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// A TARGET that is a specification
+    #[arg(long, value_name = "TARGET")]
+    openapi: Vec<String>,
+    /// A TARGET that is an MCP server: its URL, or a program with its arguments
+    #[arg(long, value_name = "TARGET")]
+    mcp: Vec<String>,
+    /// A TARGET that is an http manifest: the URL that its `/tools` is below
+    #[arg(long, value_name = "URL")]
+    manifest: Vec<String>,
+    /// What else TARGETs may reach although it is not public, such as `localhost:3000`
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow: Vec<Allowed>,
+    /// A program that speaks MCP; of the environment it gets PATH, HOME, LANG and TMPDIR
+    #[arg(last = true, value_name = "COMMAND", num_args = 1..)]
+    command: Vec<String>,
+}
+
+/// One of them, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// A file or a URL, and what it is if that was said.
+    Place(String, Option<Kind>),
+    /// A program and its arguments.
+    Program(Vec<String>),
+}
+
+impl Targets {
+    /// All of them, in the order of the options.
+    pub(crate) fn all(&self) -> Vec<Given> {
+        let place = |kind| move |text: &String| Given::Place(text.clone(), kind);
+        let server = |text: &String| match text.contains("://") {
+            true => Given::Place(text.clone(), Some(Kind::Mcp)),
+            false => Given::Program(text.split_whitespace().map(str::to_owned).collect()),
+        };
+        let mut all: Vec<Given> = self.targets.iter().map(place(None)).collect();
+        all.extend(self.openapi.iter().map(place(Some(Kind::Openapi))));
+        all.extend(self.mcp.iter().map(server));
+        all.extend(self.manifest.iter().map(place(Some(Kind::HttpManifest))));
+        if !self.command.is_empty() {
+            all.push(Given::Program(self.command.clone()));
+        }
+        all
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        targets: Targets,
+    }
+
+    #[test]
+    fn what_is_said_of_a_target_is_kept_and_a_program_is_told_from_a_url() {
+        let line = "x api.yaml --openapi b.yaml --mcp https://a.example/x --manifest https://m.example -- npx -y c";
+        let all = Line::parse_from(line.split(' ')).targets.all();
+        let place = |text: &str, kind| Given::Place(text.to_owned(), kind);
+        let program =
+            |words: &[&str]| Given::Program(words.iter().map(ToString::to_string).collect());
+        assert_eq!(
+            all,
+            [
+                place("api.yaml", None),
+                place("b.yaml", Some(Kind::Openapi)),
+                place("https://a.example/x", Some(Kind::Mcp)),
+                place("https://m.example", Some(Kind::HttpManifest)),
+                program(&["npx", "-y", "c"]),
+            ]
+        );
+        let all = Line::parse_from(["x", "--mcp", "npx -y d"]).targets.all();
+        assert_eq!(all, [program(&["npx", "-y", "d"])]);
+        assert!(Line::parse_from(["x"]).targets.is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! `toolcrib serve --demo`: a pizzeria with a cook and a waiter, so that a newcomer sees discovery, access, search and calls
+//! work without a network, an account or a file.
+
+mod pizzeria;
+
+use std::collections::BTreeMap;
+
+use catalog::source::SourceCommand;
+use model::{KeyId, KeyProfile, NewGroup, PolicyRules, SourceId, SourceProfile};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use toolcrib::group::GroupCommand;
+use toolcrib::policy::PolicyCommand;
+use toolcrib::{Catalog, Command, Context, new_key};
+
+use crate::app::App;
+use crate::config;
+use crate::failure::Failure;
+use crate::out::quoted;
+
+/// Who is there, and which groups each of them has.
+const AGENTS: [(&str, [&str; 2]); 2] =
+    [("cook", ["menu", "kitchen"]), ("waiter", ["menu", "guests"])];
+
+/// A pizzeria that is open.
+pub(crate) struct Demo {
+    keys: BTreeMap<&'static str, SecretString>,
+}
+
+impl Demo {
+    /// Opens it on a free port of this machine, and registers it with agents, groups and policies.
+    pub(crate) async fn open(app: &App) -> Result<Self, Failure> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(Failure::Start)?;
+        let address = listener.local_addr().map_err(Failure::Start)?;
+        app.later(async move {
+            // It ends when it is dropped, with all that goes on in the background.
+            drop(axum::serve(listener, pizzeria::router()).await);
+        });
+        let catalog = app.crib.catalog();
+        let profile: SourceProfile = read(json!({
+            "name": "Pizzeria", "url": format!("http://{address}/openapi.yaml"),
+            "settings": {"kind": "openapi"}, "allow": [address.to_string()],
+        }));
+        let id: SourceId = "pizzeria".parse().expect("this is a slug");
+        tell(catalog, Command::Source(id.clone(), SourceCommand::Register(profile))).await?;
+        let read = app.crib.refresher().refresh(&id, false, &context()).await;
+        let read = read.map_err(Failure::NotRegistered)?;
+        if let Some(error) = read.error {
+            return Err(Failure::NothingToServe(vec![error.message.into()]));
+        }
+        for group in ["menu", "kitchen", "guests"] {
+            tell(catalog, group_of(group)).await?;
+        }
+        let mut keys = BTreeMap::new();
+        for (agent, groups) in AGENTS {
+            tell(catalog, policy_of(agent, groups)).await?;
+            keys.insert(agent, key_of(catalog, agent).await?);
+        }
+        Ok(Self { keys })
+    }
+
+    /// What to type, and what it shows.
+    pub(crate) fn text(&self, url: &str, admin: &str) -> String {
+        let program = quoted(&config::own_name());
+        let key = |agent: &str| self.keys.get(agent).map_or("", |key| key.expose_secret());
+        let steps = [
+            (
+                "What the cook may use, and what the waiter may",
+                format!("{program} discover {url}/mcp --bearer env:COOK"),
+            ),
+            ("", format!("{program} discover {url}/mcp --bearer env:WAITER")),
+            (
+                "The waiter searches, and orders",
+                format!(
+                    "{program} call '{url}/mcp?mode=search' tool_search query='how far is my order' --bearer env:WAITER"
+                ),
+            ),
+            (
+                "",
+                format!(
+                    "{program} call {url}/mcp place_order table=7 pizzas='[\"Margherita\"]' --bearer env:WAITER"
+                ),
+            ),
+            (
+                "The cook bakes, which takes a moment; the waiter looks",
+                format!("{program} call {url}/mcp bake_order order=1 --bearer env:COOK"),
+            ),
+            ("", format!("{program} call {url}/mcp get_order order=1 --bearer env:WAITER")),
+            (
+                "Why the cook cannot order",
+                format!(
+                    "TOOLCRIB_KEY=$ADMIN {program} explain --server {url} --claims '{{\"role\":\"cook\"}}' --tool place_order"
+                ),
+            ),
+        ];
+        let mut text = format!(
+            "\nA pizzeria to try things on: an API with 5 tools, a cook and a waiter, each with a key. Nothing is kept.\n\
+             Paste into another terminal, line by line:\n\n  export COOK={} WAITER={} ADMIN={admin}\n",
+            key("cook"),
+            key("waiter"),
+        );
+        for (what, command) in steps {
+            if !what.is_empty() {
+                text += &format!("\n  # {what}\n");
+            }
+            text += &format!("  {command}\n");
+        }
+        text + "\n  # Done: Ctrl-C ends it, and everything is gone\n"
+    }
+}
+
+/// The operations with the tag of the same name.
+fn group_of(tag: &str) -> Command {
+    let group: NewGroup = read(json!({
+        "id": tag, "profile": {"name": tag},
+        "selectors": [{"source": "pizzeria", "required_tags": [tag]}],
+    }));
+    Command::Group(group.id.clone(), GroupCommand::Create(Box::new(group)))
+}
+
+fn policy_of(agent: &str, groups: [&str; 2]) -> Command {
+    let rules: PolicyRules = read(json!({
+        "name": format!("What a {agent} needs"), "groups": groups,
+        "matchers": [{"claim": "role", "operator": "equals", "value": agent}],
+    }));
+    let id = format!("{agent}s").parse().expect("this is a slug");
+    Command::Policy(id, PolicyCommand::Define(rules))
+}
+
+async fn key_of(catalog: &Catalog, agent: &str) -> Result<SecretString, Failure> {
+    let id: KeyId = agent.parse().expect("this is a slug");
+    let profile: KeyProfile = read(json!({"name": agent, "claims": {"role": agent}}));
+    let (secret, command) = new_key(&id, profile);
+    tell(catalog, Command::Key(id, command)).await?;
+    Ok(secret)
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).expect("what the demo is made of can be read")
+}
+
+async fn tell(catalog: &Catalog, command: Command) -> Result<(), Failure> {
+    let told = catalog.execute(command, context(), None).await;
+    told.map(drop).map_err(Failure::NotRegistered)
+}
+
+fn context() -> Context {
+    Context::by("system:demo")
+}

@@ -1,0 +1,183 @@
+//! What is elsewhere: issuers and upstreams, asked once each, all at the same time.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::CataloguedSource;
+use futures_util::future::join_all;
+use jiff::fmt::rfc2822;
+use jiff::{SignedDuration, Timestamp};
+use model::{Health, Settings, SpecificationPlace};
+use toolcrib::{Authenticator, IssuerConfig, Secrets, Snapshot, SystemClock, Timing};
+use upstream::egress::Egress;
+use upstream::http::header::{DATE, HeaderMap};
+use upstream::http::{HttpClient, Limits, Method, Request, Url};
+use upstream::stdio::Program;
+
+use super::Finding;
+use crate::{config, progress};
+
+/// Nobody waits longer for an answer.
+const WITHIN: Duration = Duration::from_secs(10);
+/// Nothing but the head of an answer is looked at.
+const MAX_BYTES: u64 = 1 << 20;
+/// Further apart, and tokens are refused that are good.
+const IN_STEP: SignedDuration = SignedDuration::from_secs(60);
+
+/// The keys of every issuer are there.
+pub(super) async fn issuers(issuers: Vec<IssuerConfig>, secrets: &Secrets) -> Vec<Finding> {
+    if issuers.is_empty() {
+        return Vec::new();
+    }
+    let client = client();
+    let (clock, timing) = (Arc::new(SystemClock), Timing::default());
+    let authenticator = Authenticator::new(issuers, &client, secrets, clock, timing).await;
+    let states = match authenticator {
+        Ok(authenticator) => progress::during("asking issuers", authenticator.refresh_keys()).await,
+        Err(error) => {
+            let advice = "a server with this configuration does not start: mend it";
+            return vec![Finding::problem("issuers", model::sentence(&error), advice)];
+        }
+    };
+    let found = states.into_iter().map(|state| {
+        let finding = match (state.last_error, state.keys) {
+            (Some(error), _) => {
+                let advice = "its tokens are refused until its keys can be read: is its address right, and open?";
+                Finding::problem("issuer", error, advice)
+            }
+            (None, 0) => {
+                let advice = "its tokens are refused: it must publish a key for one of its algorithms";
+                Finding::problem("issuer", "none of its keys can be used", advice)
+            }
+            (None, keys) => Finding::ok("issuer", format!("{keys} of its keys can be used")),
+        };
+        finding.of(state.issuer)
+    });
+    found.collect()
+}
+
+/// Every source that is enabled is well, and can be reached now.
+pub(super) async fn upstreams(
+    snapshot: &Snapshot,
+    now: Timestamp,
+    is_offline: bool,
+) -> Vec<Finding> {
+    let client = client();
+    let sources = snapshot.sources().filter(|entry| entry.source.enabled);
+    let asked = sources.map(|entry| upstream(entry, &client, now, is_offline));
+    let found = progress::during("asking sources", join_all(asked)).await;
+    found.into_iter().flatten().collect()
+}
+
+async fn upstream(
+    entry: &CataloguedSource,
+    client: &HttpClient,
+    now: Timestamp,
+    is_offline: bool,
+) -> Vec<Finding> {
+    let source = &entry.source;
+    let mut findings = Vec::new();
+    if let Some(error) = &source.last_sync_error {
+        let says = format!("the last refresh failed: {}", error.message);
+        let advice = "its tools stay as they were; it is tried again, or now by `POST /api/sources/ID/refresh`";
+        findings.push(match source.health {
+            Health::Unhealthy => Finding::problem("source", says, advice),
+            Health::Unknown | Health::Healthy | Health::Degraded => {
+                Finding::warning("source", says, advice)
+            }
+        });
+    }
+    let place = match &source.profile.settings {
+        Settings::Mcp { command: Some(command), .. } => Place::Program(&command.program),
+        Settings::Openapi(openapi) => match (&openapi.specification, &source.profile.url) {
+            (Some(SpecificationPlace::File(path)), _) => Place::File(Path::new(&**path)),
+            (Some(SpecificationPlace::Url(url)), _) => Place::Url(url.as_url()),
+            (Some(SpecificationPlace::Text(_)), Some(url)) | (None, Some(url)) => {
+                Place::Url(url.as_url())
+            }
+            (Some(SpecificationPlace::Text(_)) | None, None) => Place::Here,
+        },
+        Settings::Mcp { command: None, .. } | Settings::HttpManifest {} => {
+            source.profile.url.as_ref().map_or(Place::Here, |url| Place::Url(url.as_url()))
+        }
+        Settings::Workflow { .. } | Settings::Builtin {} | Settings::Custom(_) => Place::Here,
+    };
+    findings.extend(match place {
+        Place::Url(_) if is_offline => Vec::new(),
+        Place::Url(url) => match client.allowing_texts(&source.profile.allow) {
+            Ok(client) => reached(&client, url, now).await,
+            Err(error) => vec![Finding::problem("source", error.to_string(), "mend its `allow`")],
+        },
+        Place::Program(program) => vec![found(program)],
+        Place::File(path) => vec![readable(path)],
+        Place::Here => Vec::new(),
+    });
+    if findings.is_empty() {
+        findings.push(Finding::ok("source", "nothing is known against it"));
+    }
+    findings.into_iter().map(|finding| finding.of(source.id.to_string())).collect()
+}
+
+/// Where a source is.
+enum Place<'a> {
+    Url(&'a Url),
+    Program(&'a str),
+    File(&'a Path),
+    /// Nothing has to be reached.
+    Here,
+}
+
+async fn reached(client: &HttpClient, url: &Url, now: Timestamp) -> Vec<Finding> {
+    let (method, url) = (Method::HEAD, url.clone());
+    let request = Request { method, url, headers: HeaderMap::new(), body: None };
+    let limits = Limits { deadline: WITHIN, max_bytes: MAX_BYTES };
+    let answer = match client.send(request, limits).await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let advice = "its tools cannot be called now: look there, and at the network between";
+            return vec![Finding::problem("source", model::sentence(&error), advice)];
+        }
+    };
+    let mut findings = vec![match answer.status {
+        status @ 500.. => {
+            let says = format!("it is there, and answers with status {status}");
+            Finding::warning("source", says, "calls may fail: look there")
+        }
+        _ => Finding::ok("source", "it is there"),
+    }];
+    let date = answer.headers.get(DATE).and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp());
+    if let Some(there) = date.filter(|there| IN_STEP < there.duration_since(now).abs()) {
+        let says = format!("it is {there:.0} there, and {now:.0} here");
+        let advice = "one of the clocks is wrong: set it (NTP), or tokens are refused";
+        findings.push(Finding::warning("clock", says, advice));
+    }
+    findings
+}
+
+fn found(program: &str) -> Finding {
+    let search_path = config::programs(true).search_path;
+    match (Program { search_path, ..Program::new(program) }).find() {
+        Ok(_) => Finding::ok("source", format!("`{program}` is there")),
+        Err(error) => {
+            let advice =
+                "install it, or name it by an absolute path; a server may have another PATH";
+            Finding::problem("source", format!("`{program}`: {error}"), advice)
+        }
+    }
+}
+
+fn readable(path: &Path) -> Finding {
+    match std::fs::File::open(path) {
+        Ok(_) => Finding::ok("source", format!("`{}` can be read", path.display())),
+        Err(error) => {
+            let advice = "its tools stay as they were: put the file back, or change the source";
+            Finding::problem("source", format!("`{}`: {error}", path.display()), advice)
+        }
+    }
+}
+
+fn client() -> HttpClient {
+    HttpClient::new(Egress { allow_private: false, allowed: Vec::new() })
+}

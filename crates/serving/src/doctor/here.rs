@@ -1,0 +1,158 @@
+//! What can be looked at without leaving the machine: the store, keys, secrets, the clock, files and limits.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use model::SecretRef;
+use toolcrib::{Catalog, Journal, JournalPlace, Secrets, Snapshot};
+
+use super::Finding;
+use crate::journal::{import, open_to_read};
+use crate::out::counted;
+use crate::serve::{connections, descriptors, first_admin, tls};
+
+/// What ends sooner is a warning.
+const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+/// Clocks of one machine, or of nodes that are kept in step, do not differ by more.
+const IN_STEP: SignedDuration = SignedDuration::from_secs(5);
+
+/// The journal can be read, and what would be served is all that it says.
+pub(super) async fn store(
+    place: &JournalPlace,
+) -> (Finding, Option<(Arc<dyn Journal>, Arc<Snapshot>)>) {
+    let opened = async {
+        let journal = open_to_read(place).await?;
+        let snapshot = Catalog::open(Arc::clone(&journal)).await?.snapshot();
+        let head = journal.head().await?;
+        Ok::<_, crate::failure::Failure>((journal, snapshot, head))
+    };
+    let (journal, snapshot, head) = match opened.await {
+        Ok(opened) => opened,
+        Err(failure) => {
+            let advice =
+                "say where the journal is with --journal; `toolcrib serve` makes a new one";
+            return (Finding::problem("store", failure.sentence(), advice), None);
+        }
+    };
+    let events = usize::try_from(head.0).unwrap_or(usize::MAX);
+    let events = counted(events, "event", "events");
+    let finding = match snapshot.not_understood() {
+        0 => Finding::ok("store", format!("{place}: {events}, all of them read")),
+        more => {
+            let says =
+                format!("{place}: {more} of {events} are of types this version does not know");
+            Finding::warning("store", says, "use the toolcrib that wrote them, or a newer one")
+        }
+    };
+    (finding, Some((journal, snapshot)))
+}
+
+/// Somebody can administer, and no key ends unnoticed.
+pub(super) fn keys(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> Vec<Finding> {
+    let good = snapshot.keys().filter(|key| key.is_good_at(now)).count();
+    let mut findings = vec![match first_admin::has_admin(snapshot, now, has_issuers) {
+        true => Finding::ok(
+            "keys",
+            counted(good, "key is good", "keys are good") + ", and there is an admin",
+        ),
+        false => {
+            let advice =
+                "the next start of `toolcrib serve` makes a key for an admin and prints it";
+            Finding::problem("keys", "nobody can administer", advice)
+        }
+    }];
+    for key in snapshot.keys().filter(|key| key.is_good_at(now)) {
+        let Some(ends) = key.profile.expires_at.filter(|ends| ends.duration_since(now) < SOON)
+        else {
+            continue;
+        };
+        let says = format!("ends at {ends:.0}");
+        let advice = "make another one over `POST /api/keys`, and hand it out before";
+        findings.push(Finding::warning("key", says, advice).of(key.id.to_string()));
+    }
+    findings
+}
+
+/// Time goes on: no event is from a time to come.
+pub(super) fn clock(snapshot: &Snapshot, now: Timestamp) -> Finding {
+    match snapshot.time() {
+        Some(last) if IN_STEP < last.duration_since(now) => {
+            let says = format!("the last event is of {last:.0}, and it is {now:.0} here");
+            let advice = "set the clock of this machine (NTP): tokens and keys are judged by it";
+            Finding::problem("clock", says, advice)
+        }
+        _ => Finding::ok("clock", "not before the last event"),
+    }
+}
+
+/// Every secret that a source in service refers to can be read, and the key opens all that are sealed.
+pub(super) async fn secrets(
+    journal: &Arc<dyn Journal>,
+    snapshot: &Snapshot,
+    secrets: &Secrets,
+) -> Vec<Finding> {
+    let mut all: Vec<(SecretRef, Option<String>)> = Vec::new();
+    for entry in snapshot.sources().filter(|entry| entry.source.enabled) {
+        let of = entry.source.id.to_string();
+        let wanted = import::secrets(&entry.source.profile).into_iter().cloned();
+        all.extend(wanted.map(|secret| (secret, Some(of.clone()))));
+    }
+    for name in journal.sealed_names().await.unwrap_or_default() {
+        let sealed = SecretRef::Sealed(name.into());
+        if !all.iter().any(|(known, _)| *known == sealed) {
+            all.push((sealed, None));
+        }
+    }
+    let mut findings = Vec::new();
+    for (secret, of) in &all {
+        let Err(error) = secrets.read(secret).await else { continue };
+        let advice = match of {
+            Some(source) => format!("source `{source}` cannot be called without it"),
+            None => "no source refers to it: `toolcrib secret remove` forgets it".to_owned(),
+        };
+        findings.push(Finding::problem("secret", error.to_string(), advice).of(secret.to_string()));
+    }
+    if findings.is_empty() {
+        let says = counted(all.len(), "secret can be read", "secrets can be read");
+        findings.push(Finding::ok("secrets", says));
+    }
+    findings
+}
+
+/// The certificate and its key can be read and belong together, and the certificate has not ended.
+pub(super) fn tls(certificate: &Path, key: &Path, now: Timestamp) -> Finding {
+    let ends = match tls::ends(certificate, key) {
+        Ok(ends) => ends,
+        Err(error) => {
+            let advice = "a server with these files does not start: give a pair in PEM";
+            return Finding::problem("tls", model::sentence(&error), advice);
+        }
+    };
+    let says = format!("the certificate ends at {ends:.0}");
+    match ends.duration_since(now) {
+        left if left.is_negative() => Finding::problem(
+            "tls",
+            says,
+            "clients refuse it: renew it; a running server reads it again",
+        ),
+        left if left < SOON => {
+            Finding::warning("tls", says, "renew it; a running server reads it again")
+        }
+        _ => Finding::ok("tls", says),
+    }
+}
+
+/// As many files may be open as connections are wanted.
+pub(super) fn limits() -> Finding {
+    let wanted = connections::Limits::default().places;
+    let places = descriptors::possible().min(wanted);
+    let says = format!("room for {places} connections at once");
+    match places < wanted {
+        true => {
+            let advice = format!("raise the number of open files (`ulimit -Hn`) for {wanted}");
+            Finding::warning("limits", says, advice)
+        }
+        false => Finding::ok("limits", says),
+    }
+}

@@ -1,0 +1,205 @@
+//! Targets of `serve` and `stdio`: what somebody at a terminal names becomes sources, without a configuration.
+//!
+//! Documents are looked at before the journal is opened, so that a mistake leaves nothing behind. What was typed may be
+//! anywhere, also on this machine: the guard is against addresses that specifications and upstreams name.
+
+pub(crate) mod example;
+pub(crate) mod register;
+
+use std::path::Path;
+
+use model::{
+    Isolation, Kind, Lifecycle, OpenapiSettings, Settings, SourceId, SourceProfile, SourceUrl,
+    SpecificationPlace, StdioCommand,
+};
+use serde_json::json;
+
+use crate::cli::target as options;
+use crate::cli::targets::{Given, Targets};
+use crate::failure::Failure;
+use crate::{config, target};
+
+/// A target that is to be served.
+pub(crate) struct Wanted {
+    /// As people see it.
+    pub(crate) shown: String,
+    /// What it would be called.
+    name: SourceId,
+    place: Place,
+    /// What it is, or why that cannot be said.
+    kind: Result<Kind, Failure>,
+    allow: Vec<Box<str>>,
+}
+
+/// Where a target is, by which it is known again.
+enum Place {
+    File(Box<str>),
+    Url(SourceUrl),
+    Program(StdioCommand),
+}
+
+/// Finds out what the targets are.
+pub(crate) async fn look_at(targets: &Targets) -> Result<Vec<Wanted>, Failure> {
+    let mut all = Vec::new();
+    for given in targets.all() {
+        let mut wanted = match given {
+            Given::Program(words) => program(&words)?,
+            Given::Place(text, kind) => place(&text, kind).await?,
+        };
+        wanted.allow.extend(targets.allow.iter().map(|allowed| allowed.to_string().into()));
+        all.push(wanted);
+    }
+    Ok(all)
+}
+
+/// The programs among them, which are started because they were named.
+pub(crate) fn programs(wanted: &[Wanted]) -> Vec<StdioCommand> {
+    let programs = wanted.iter().filter_map(|wanted| match &wanted.place {
+        Place::Program(command) => Some(command.clone()),
+        Place::File(_) | Place::Url(_) => None,
+    });
+    programs.collect()
+}
+
+fn program(words: &[String]) -> Result<Wanted, Failure> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Err(Failure::CommandMissing);
+    };
+    let folder = std::env::current_dir().ok();
+    // A path is one from here, wherever the server is started the next time.
+    let program = match std::path::absolute(program) {
+        Ok(path) if program.contains('/') => path.to_string_lossy().into_owned(),
+        _ => program.clone(),
+    };
+    let command = StdioCommand {
+        program: program.as_str().into(),
+        arguments: arguments.iter().map(|word| word.as_str().into()).collect(),
+        environment: config::little_environment_by_reference(),
+        directory: folder.map(|folder| folder.to_string_lossy().into()),
+        sandbox: None,
+    };
+    let (shown, name) = (format!("-- {}", words.join(" ")), target::source_id(&program));
+    let (place, kind) = (Place::Program(command), Ok(Kind::Mcp));
+    Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
+}
+
+async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
+    let (shown, name) = (target::shown(text), target::source_id(text));
+    if target::is_url(text) {
+        let url: SourceUrl = text.parse().map_err(Failure::TargetUrl)?;
+        let kind = match kind {
+            Some(kind) => Ok(kind),
+            None if target::is_server(&url) => Ok(Kind::Mcp),
+            None => kind_of(text).await,
+        };
+        let allow = target::typed_origin(text).map(|origin| origin.to_string().into());
+        let allow = allow.into_iter().collect();
+        return Ok(Wanted { shown, name, place: Place::Url(url), kind, allow });
+    }
+    // A file is a specification, and is read at once: most mistakes are in here.
+    let kind = match (kind, kind_of(text).await) {
+        (Some(Kind::HttpManifest), _) | (None, Ok(Kind::HttpManifest)) => {
+            Err(Failure::ManifestInFile { file: shown.clone() })
+        }
+        (_, kind) => kind,
+    };
+    let path = Path::new(text);
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let place = Place::File(path.to_string_lossy().into());
+    Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
+}
+
+async fn kind_of(text: &str) -> Result<Kind, Failure> {
+    Ok(target::read(&options::Target::of(text)).await?.kind)
+}
+
+impl Wanted {
+    /// Why it cannot be read.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let sentence = self.kind.as_ref().err()?.sentence();
+        let why = sentence.strip_prefix(&format!("{}: ", self.shown));
+        Some(why.unwrap_or(&sentence).to_owned())
+    }
+
+    /// Whether a source is this target.
+    fn is(&self, profile: &SourceProfile) -> bool {
+        match (&self.place, &profile.settings) {
+            (Place::File(path), Settings::Openapi(openapi)) => {
+                matches!(&openapi.specification, Some(SpecificationPlace::File(known)) if known == path)
+            }
+            (Place::Program(wanted), Settings::Mcp { command: Some(command), .. }) => {
+                command.runs_the_same(wanted)
+            }
+            (Place::Url(url), Settings::HttpManifest {}) => {
+                profile.url.as_ref() == Some(&without_tools(url))
+            }
+            (Place::Url(url), Settings::Openapi(openapi)) => {
+                openapi.specification.is_none() && profile.url.as_ref() == Some(url)
+            }
+            (Place::Url(url), Settings::Mcp { command: None, .. }) => {
+                profile.url.as_ref() == Some(url)
+            }
+            (Place::File(_) | Place::Program(_) | Place::Url(_), _) => false,
+        }
+    }
+
+    /// The source that it becomes.
+    fn profile(&self, id: &SourceId, kind: Kind) -> SourceProfile {
+        let (settings, url) = match &self.place {
+            Place::File(path) => {
+                let specification = Some(SpecificationPlace::File(path.clone()));
+                let settings = OpenapiSettings { specification, ..OpenapiSettings::default() };
+                (Settings::Openapi(settings), None)
+            }
+            Place::Program(command) => (server(Some(command.clone())), None),
+            Place::Url(url) => match kind {
+                Kind::Mcp => (server(None), Some(url.clone())),
+                Kind::HttpManifest => (Settings::HttpManifest {}, Some(without_tools(url))),
+                _ => (Settings::Openapi(OpenapiSettings::default()), Some(url.clone())),
+            },
+        };
+        let said = json!({"name": id, "settings": settings, "url": url, "allow": self.allow});
+        serde_json::from_value(said).expect("a profile that was put together here is one")
+    }
+}
+
+fn server(command: Option<StdioCommand>) -> Settings {
+    Settings::Mcp { command, lifecycle: Lifecycle::default(), isolation: Isolation::default() }
+}
+
+/// An http manifest is at `{url}/tools`.
+fn without_tools(url: &SourceUrl) -> SourceUrl {
+    let mut base = url.as_url().clone();
+    let path = base.path().trim_end_matches('/');
+    let path = path.strip_suffix("/tools").unwrap_or(path).to_owned();
+    base.set_path(&path);
+    base.as_str().parse().expect("the url of a source, shortened, is one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_target_is_known_again_by_its_place() {
+        let at = |text: &'static str, kind| async move { place(text, Some(kind)).await.unwrap() };
+        let id: SourceId = "x".parse().unwrap();
+        let spec = at("https://a.example/openapi.json", Kind::Openapi).await;
+        let manifest = at("https://a.example/v1/tools", Kind::HttpManifest).await;
+        let below = at("https://a.example/v1", Kind::HttpManifest).await;
+        let server = at("https://a.example/openapi.json", Kind::Mcp).await;
+        let run = |line: &str| program(&line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        let (one, other) = (run("npx -y a").unwrap(), run("npx -y b").unwrap());
+        let all = [&spec, &manifest, &server, &one, &other];
+        for (number, wanted) in all.iter().enumerate() {
+            let profile = wanted.profile(&id, *wanted.kind.as_ref().unwrap());
+            assert!(wanted.is(&profile), "{}", wanted.shown);
+            // The same URL is the same target, whatever it was taken for.
+            let others = all.iter().enumerate().filter(|(other, _)| *other != number);
+            let same = others.filter(|(_, other)| other.is(&profile)).count();
+            assert_eq!(same, usize::from([0, 2].contains(&number)), "{}", wanted.shown);
+        }
+        assert!(below.is(&manifest.profile(&id, Kind::HttpManifest)));
+        assert_eq!(spec.allow, ["a.example:443".into()]);
+    }
+}

@@ -1,0 +1,185 @@
+//! One call to try: of a tool that changes nothing, if there is one, with values that its schema takes.
+
+use execution::{Arguments, Others};
+use serde_json::{Map, Value, json};
+use toolcrib::ViewedTool;
+
+use crate::out::quoted;
+
+/// More tools than are looked at for a good example.
+const LOOKED_AT: usize = 300;
+/// How deep values are made; a schema may lead back to itself.
+const DEPTH: usize = 8;
+/// As long as a made-up text may be.
+const LONGEST: u64 = 60;
+
+/// `TOOL KEY=VALUE…`, as a shell takes it; nothing if no tool can be called so.
+pub(crate) fn call(tools: &[ViewedTool]) -> Option<String> {
+    let known = tools.iter().filter(|tool| tool.entry().is_some()).take(LOOKED_AT);
+    let tried = known.filter_map(|tool| Some((tool, Tried::of(&tool.input_schema())?)));
+    let (tool, tried) = tried
+        .min_by_key(|(tool, tried)| (!only_reads(tool), tried.is_made_up, tried.arguments.len()))?;
+    let pairs = tried.arguments.into_iter().map(|(name, value)| {
+        let value = match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        format!(" {}={}", quoted(&name), quoted(&value))
+    });
+    Some(format!("{}{}", quoted(tool.name()), pairs.collect::<String>()))
+}
+
+fn only_reads(tool: &ViewedTool) -> bool {
+    let manifest = tool.entry().and_then(|entry| entry.tool.served_manifest());
+    manifest.is_some_and(|manifest| &*manifest.method == "GET")
+        || tool.more().get("annotations").is_some_and(|said| said["readOnlyHint"] == json!(true))
+}
+
+/// Arguments that a schema takes.
+struct Tried {
+    arguments: Map<String, Value>,
+    /// Whether one of them is not from the schema itself.
+    is_made_up: bool,
+}
+
+impl Tried {
+    /// Those that must be given. None if they would be refused.
+    fn of(schema: &Value) -> Option<Self> {
+        let mut making = Making { root: schema, is_made_up: false };
+        let arguments = making.object(schema, DEPTH)?;
+        let is_taken = Arguments::compile(schema, Others::Sent).check(&arguments).is_ok();
+        is_taken.then_some(Self { arguments, is_made_up: making.is_made_up })
+    }
+}
+
+struct Making<'a> {
+    root: &'a Value,
+    is_made_up: bool,
+}
+
+impl Making<'_> {
+    /// With the members that it must have.
+    fn object(&mut self, schema: &Value, depth: usize) -> Option<Map<String, Value>> {
+        let required = schema["required"].as_array().into_iter().flatten();
+        let mut object = Map::new();
+        for name in required.filter_map(Value::as_str) {
+            object.insert(name.to_owned(), self.value(&schema["properties"][name], depth)?);
+        }
+        Some(object)
+    }
+
+    fn value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
+        let depth = depth.checked_sub(1)?;
+        if let Some(said) = said(schema) {
+            return Some(said.clone());
+        }
+        if let Some(reference) = schema["$ref"].as_str() {
+            let at = reference.strip_prefix('#')?;
+            return self.value(self.root.pointer(at)?, depth);
+        }
+        if let Some(first) = ["allOf", "oneOf", "anyOf"].iter().find_map(|of| schema[of].get(0)) {
+            return self.value(first, depth);
+        }
+        let kind = match &schema["type"] {
+            Value::Array(several) => {
+                several.iter().filter_map(Value::as_str).find(|it| *it != "null")
+            }
+            other => other.as_str(),
+        };
+        match kind {
+            Some("object") => return self.object(schema, depth).map(Value::Object),
+            Some("array") => {
+                let least = schema["minItems"].as_u64().unwrap_or(0).min(LONGEST);
+                let items: Option<Vec<Value>> =
+                    (0..least).map(|_| self.value(&schema["items"], depth)).collect();
+                return items.map(Value::Array);
+            }
+            _ => self.is_made_up = true,
+        }
+        Some(match kind {
+            Some("integer" | "number") => number(schema),
+            Some("boolean") => json!(true),
+            _ => json!(text(schema)),
+        })
+    }
+}
+
+/// A value that the schema itself names.
+fn said(schema: &Value) -> Option<&Value> {
+    let one = ["const", "example", "default"].iter().find_map(|name| schema.get(name));
+    one.or_else(|| schema["examples"].get(0)).or_else(|| schema["enum"].get(0))
+}
+
+fn number(schema: &Value) -> Value {
+    let limit = |name: &str| schema.get(name).filter(|limit| limit.is_number());
+    match (limit("minimum"), limit("exclusiveMinimum").and_then(Value::as_i64), limit("maximum")) {
+        (Some(least), ..) => least.clone(),
+        (_, Some(below), _) => json!(below + 1),
+        (.., Some(most)) if most.as_f64().is_some_and(|most| most < 1.0) => most.clone(),
+        _ => json!(1),
+    }
+}
+
+fn text(schema: &Value) -> String {
+    match schema["format"].as_str() {
+        Some("date") => return "2026-01-31".to_owned(),
+        Some("date-time") => return "2026-01-31T12:00:00Z".to_owned(),
+        Some("uuid") => return "00000000-0000-4000-8000-000000000000".to_owned(),
+        Some("email") => return "ada@example.com".to_owned(),
+        Some("uri" | "url") => return "https://example.com/".to_owned(),
+        _ => {}
+    }
+    let least = schema["minLength"].as_u64().unwrap_or(0).min(LONGEST);
+    let most = schema["maxLength"].as_u64().unwrap_or(LONGEST);
+    let length = usize::try_from(least.max(4).min(most)).unwrap_or(4);
+    "text".chars().cycle().take(length).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(schema: Value) -> Option<(Value, bool)> {
+        let tried = Tried::of(&schema)?;
+        Some((Value::Object(tried.arguments), tried.is_made_up))
+    }
+
+    #[test]
+    fn values_are_those_of_the_schema_or_else_such_that_it_takes() {
+        let schema = json!({
+            "type": "object", "required": ["a", "b", "c", "d", "e", "f", "g"],
+            "properties": {
+                "a": {"type": "string", "examples": ["one"]}, "b": {"enum": ["x", "y"]},
+                "c": {"$ref": "#/$defs/Count"}, "d": {"type": ["null", "array"], "minItems": 1, "items": {"const": 3}},
+                "e": {"type": "object", "required": ["name"], "properties": {"name": {"default": "n"}, "z": {}}},
+                "f": {"anyOf": [{"type": "boolean", "default": false}]}, "g": {"type": "integer", "example": 7},
+                "left out": {"type": "string"},
+            },
+            "$defs": {"Count": {"type": "integer", "default": 2}},
+        });
+        let all =
+            json!({"a": "one", "b": "x", "c": 2, "d": [3], "e": {"name": "n"}, "f": false, "g": 7});
+        assert_eq!(tried(schema), Some((all, false)));
+        let made_up = |property: Value| {
+            let schema =
+                json!({"type": "object", "required": ["it"], "properties": {"it": property}});
+            tried(schema).map(|(value, is_made_up)| (value["it"].clone(), is_made_up))
+        };
+        for (property, value) in [
+            (json!({"type": "integer", "minimum": 5}), json!(5)),
+            (json!({"type": "integer", "exclusiveMinimum": 5}), json!(6)),
+            (json!({"type": "number", "maximum": -1}), json!(-1)),
+            (json!({"type": "boolean"}), json!(true)),
+            (json!({"type": "string"}), json!("text")),
+            (json!({"type": "string", "maxLength": 2}), json!("te")),
+            (json!({"type": "string", "minLength": 6}), json!("textte")),
+            (json!({"type": "string", "format": "date"}), json!("2026-01-31")),
+            (json!({}), json!("text")),
+        ] {
+            assert_eq!(made_up(property.clone()), Some((value, true)), "{property}");
+        }
+        assert_eq!(made_up(json!({"type": "string", "pattern": "^[0-9]+$"})), None);
+        assert_eq!(made_up(json!({"$ref": "#/properties/it"})), None);
+        assert_eq!(tried(json!({"type": "object"})), Some((json!({}), false)));
+    }
+}

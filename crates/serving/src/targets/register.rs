@@ -1,0 +1,208 @@
+//! Targets become sources, one group with all they offer, and one policy for whoever comes without a credential.
+//!
+//! What is there already is left as it is: an admin may have changed it. Only a source that is new is put into the group.
+
+use std::collections::BTreeSet;
+
+use catalog::source::SourceCommand;
+use futures_util::future::join_all;
+use model::{
+    Execution, GroupId, Manifest, NewGroup, PolicyId, PolicyRules, Primitive, SchemaRef, Selector,
+    SourceId, SourceProfile,
+};
+use serde_json::json;
+use toolcrib::group::GroupCommand;
+use toolcrib::policy::PolicyCommand;
+use toolcrib::{Catalog, Command, CommandError, Context, RefreshResult, Snapshot, Toolcrib};
+use upstream::egress::{Egress, EgressError};
+use upstream::http::Url;
+
+use super::Wanted;
+use crate::failure::Failure;
+use crate::progress;
+
+/// Has everything that targets offer.
+const GROUP: &str = "all-tools";
+/// Grants it to callers without a credential.
+const POLICY: &str = "without-a-credential";
+
+/// What became of a target.
+pub(crate) struct Offered {
+    /// As it was given.
+    pub(crate) shown: String,
+    /// What it is called here; nothing if it could not be registered.
+    pub(crate) source: Option<SourceId>,
+    /// How many of its tools are served.
+    pub(crate) tools: usize,
+    /// How many wait for an admin.
+    pub(crate) kept_back: usize,
+    /// Why it was not read now.
+    pub(crate) problem: Option<String>,
+    /// Where its calls would go and may not.
+    pub(crate) shut: Option<String>,
+}
+
+/// Registers the targets that are new, asks all of them, and says what they offer.
+pub(crate) async fn register(
+    crib: &Toolcrib,
+    wanted: Vec<Wanted>,
+    is_granted: bool,
+) -> Result<Vec<Offered>, Failure> {
+    let (mut all, mut new) = (Vec::new(), BTreeSet::new());
+    for wanted in wanted {
+        let registered = source(crib.catalog(), &wanted, &mut new).await?;
+        all.push((wanted, registered));
+    }
+    let context = context();
+    let asked = all.iter().map(|(_, registered)| async {
+        let Ok(id) = registered else { return None };
+        Some(crib.refresher().refresh(id, false, &context).await)
+    });
+    let asked = progress::during("asking for tools", join_all(asked)).await;
+    let snapshot = crib.catalog().snapshot();
+    let mut offered = Vec::new();
+    for ((wanted, registered), asked) in all.into_iter().zip(asked) {
+        offered.push(outcome(&snapshot, wanted.shown, registered, asked)?);
+    }
+    if offered.iter().all(|one| one.problem.is_some() && one.tools == 0) {
+        for id in &new {
+            tell(crib.catalog(), Command::Source(id.clone(), SourceCommand::Remove)).await?;
+        }
+        let problem = |one: Offered| format!("{}: {}", one.shown, one.problem.unwrap_or_default());
+        return Err(Failure::NothingToServe(offered.into_iter().map(problem).collect()));
+    }
+    if !new.is_empty() {
+        group(crib.catalog(), &new).await?;
+        if is_granted {
+            policy(crib.catalog()).await?;
+        }
+    }
+    Ok(offered)
+}
+
+/// The source that a target is, or why there is none.
+async fn source(
+    catalog: &Catalog,
+    wanted: &Wanted,
+    new: &mut BTreeSet<SourceId>,
+) -> Result<Result<SourceId, String>, Failure> {
+    let snapshot = catalog.snapshot();
+    if let Some(known) = snapshot.sources().find(|entry| wanted.is(&entry.source.profile)) {
+        return Ok(Ok(known.source.id.clone()));
+    }
+    let kind = match &wanted.kind {
+        Ok(kind) => *kind,
+        Err(_) => return Ok(Err(wanted.problem().unwrap_or_default())),
+    };
+    let id = free(&snapshot, &wanted.name);
+    let profile = wanted.profile(&id, kind);
+    tell(catalog, Command::Source(id.clone(), SourceCommand::Register(profile))).await?;
+    new.insert(id.clone());
+    Ok(Ok(id))
+}
+
+/// The name, or `name-2` if there is another source of that name.
+fn free(snapshot: &Snapshot, name: &SourceId) -> SourceId {
+    let numbered = (2..).filter_map(|number| format!("{name}-{number}").parse().ok());
+    let mut names = std::iter::once(name.clone()).chain(numbered);
+    names.find(|id| snapshot.source(id).is_none()).expect("there are more numbers than sources")
+}
+
+async fn group(catalog: &Catalog, new: &BTreeSet<SourceId>) -> Result<(), Failure> {
+    let id: GroupId = GROUP.parse().expect("this is a slug");
+    let kinds = [Primitive::Tool, Primitive::Prompt, Primitive::Resource];
+    let selectors = new.iter().flat_map(|source| {
+        kinds.map(|kind| {
+            let source = source.as_str().parse().expect("an id is a pattern");
+            Selector { kind, source: Some(source), ..Selector::default() }
+        })
+    });
+    let command = match catalog.snapshot().group(&id) {
+        Some(known) => {
+            let known = known.group.selectors.iter().cloned();
+            GroupCommand::ReplaceSelectors(known.chain(selectors).collect())
+        }
+        None => {
+            let profile = json!({
+                "name": "All tools", "selector_mode": "any",
+                "description": "everything that the targets of the command line offer",
+            });
+            let profile = serde_json::from_value(profile).expect("the profile is complete");
+            let (tools, excluded) = (BTreeSet::new(), Vec::new());
+            let selectors = selectors.collect();
+            let new = NewGroup { id: id.clone(), profile, selectors, tools, excluded };
+            GroupCommand::Create(Box::new(new))
+        }
+    };
+    tell(catalog, Command::Group(id, command)).await
+}
+
+async fn policy(catalog: &Catalog) -> Result<(), Failure> {
+    let id: PolicyId = POLICY.parse().expect("this is a slug");
+    if catalog.snapshot().policy(&id).is_some() {
+        return Ok(());
+    }
+    let rules = json!({
+        "name": "Callers without a credential", "groups": [GROUP],
+        "description": "who come from this machine, unless the server lets others in too",
+        "matchers": [{"claim": "anonymous", "operator": "equals", "value": true}],
+    });
+    let rules: PolicyRules = serde_json::from_value(rules).expect("the policy is complete");
+    tell(catalog, Command::Policy(id, PolicyCommand::Define(rules))).await
+}
+
+async fn tell(catalog: &Catalog, command: Command) -> Result<(), Failure> {
+    let told = catalog.execute(command, context(), None).await;
+    told.map(drop).map_err(Failure::NotRegistered)
+}
+
+fn context() -> Context {
+    Context::by("cli:targets")
+}
+
+/// The host that calls of a tool would go to, if it is shut: a specification may name any.
+fn shut_host(profile: &SourceProfile, manifest: &Manifest<SchemaRef>) -> Option<String> {
+    let Execution::SyncHttp(request) = &manifest.execution else { return None };
+    let begin = request.url_template.split("{{").next()?;
+    let url = Url::parse(begin).ok()?;
+    let allowed = profile.allow.iter().filter_map(|text| text.parse().ok()).collect();
+    let egress = Egress { allow_private: false, allowed };
+    let is_shut = matches!(egress.check_url(&url), Err(EgressError::Forbidden { .. }));
+    is_shut.then(|| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).flatten()
+}
+
+fn outcome(
+    snapshot: &Snapshot,
+    shown: String,
+    registered: Result<SourceId, String>,
+    asked: Option<Result<RefreshResult, CommandError>>,
+) -> Result<Offered, Failure> {
+    let (source, tools, kept_back, problem, shut) = (None, 0, 0, None, None);
+    let mut offered = Offered { shown, source, tools, kept_back, problem, shut };
+    let id = match registered {
+        Ok(id) => id,
+        Err(problem) => return Ok(Offered { problem: Some(problem), ..offered }),
+    };
+    match asked {
+        Some(Ok(result)) => {
+            offered.kept_back = result.kept_back;
+            offered.problem = result.error.map(|error| error.message.into());
+        }
+        Some(Err(CommandError::Refused(refusal))) => offered.problem = Some(refusal.to_string()),
+        Some(Err(error)) => return Err(Failure::NotRegistered(error)),
+        None => {}
+    }
+    let of_source = snapshot.tools().filter(|entry| {
+        let manifest = entry.tool.served_manifest();
+        entry.tool.id.source() == id.as_str()
+            && snapshot.served().contains(entry.slot)
+            && manifest.is_some_and(|it| it.execution.primitive() == Primitive::Tool)
+    });
+    let of_source: Vec<_> = of_source.collect();
+    offered.tools = of_source.len();
+    let profile = snapshot.source(&id).map(|entry| &entry.source.profile);
+    let first = of_source.first().and_then(|entry| entry.tool.served_manifest());
+    offered.shut = profile.zip(first).and_then(|(profile, manifest)| shut_host(profile, manifest));
+    offered.source = Some(id);
+    Ok(offered)
+}

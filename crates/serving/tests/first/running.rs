@@ -1,0 +1,77 @@
+//! A server that somebody has started in a terminal, and what they paste from its greeting.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command};
+
+use crate::support::Folder;
+
+/// A server with everything that it said at its start. It is ended with the test.
+pub(super) struct Running {
+    child: Child,
+    pub(super) said: String,
+}
+
+impl Running {
+    /// Starts it on a free port, with nothing but where programs are found in its environment, and reads up to a line
+    /// that begins so.
+    pub(super) fn start(folder: &Folder, arguments: &str, last: &str) -> Self {
+        let (options, command) = match arguments.split_once(" -- ") {
+            Some((options, command)) => (options, format!(" -- {command}")),
+            None => (arguments, String::new()),
+        };
+        let arguments = format!("serve {options} --listen 127.0.0.1:0{command}");
+        let mut child = folder.start(&arguments, &[("PATH", "/usr/local/bin:/usr/bin:/bin")]);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut running = Self { child, said: String::new() };
+        for line in lines {
+            let line = line.unwrap();
+            running.said += &format!("{line}\n");
+            if line.starts_with(last) {
+                return running;
+            }
+        }
+        let mut error = String::new();
+        running.child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+        panic!("it did not start: {}{error}", running.said);
+    }
+
+    /// Where it is.
+    pub(super) fn url(&self) -> &str {
+        self.said.lines().next().unwrap().strip_prefix("toolcrib serves on ").unwrap()
+    }
+
+    /// The lines below one, as far as they are indented.
+    pub(super) fn below(&self, title: &str) -> Vec<&str> {
+        let lines = self.said.lines().skip_while(|line| !line.starts_with(title)).skip(1);
+        lines.take_while(|line| line.starts_with("  ")).map(str::trim).collect()
+    }
+
+    /// What it said, without what is another each time.
+    pub(super) fn greeting(&self) -> String {
+        let said = self.said.replace(self.url(), "URL");
+        let said = said.replace(env!("CARGO_BIN_EXE_toolcrib"), "toolcrib");
+        let secret = |line: &str| match line.split_once("tcrib_first-admin_") {
+            Some((before, _)) => format!("{before}tcrib_first-admin_…\n"),
+            None => format!("{line}\n"),
+        };
+        said.lines().map(secret).collect()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Runs lines as a shell does, in an environment without anything.
+#[expect(clippy::disallowed_methods, reason = "people paste commands into a shell")]
+pub(super) fn pasted(folder: &Folder, lines: &str) -> (Option<i32>, String) {
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", lines]).current_dir(folder.path("")).env_clear();
+    let output = shell.output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(said).unwrap())
+}

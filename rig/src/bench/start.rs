@@ -1,0 +1,112 @@
+//! How soon, and how small: `toolcrib serve --demo` from its start to the first answer of a tool, what it takes of memory
+//! when nobody asks, and how large the program is.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use toolcrib::upstream::egress::Egress;
+use toolcrib::upstream::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use toolcrib::upstream::http::{HttpClient, Limits, Method, Request};
+
+use super::Orders;
+use super::report::{Bound, Report};
+use crate::started::Started;
+
+const ROUNDS: usize = 9;
+/// What must hold: seconds, and megabytes of 1,000,000 bytes.
+const SOON: f64 = 1.0;
+const IDLE_MB: f64 = 30.0;
+const PROGRAM_MB: f64 = 40.0;
+/// Until what was needed for the start is given back.
+const SETTLES: Duration = Duration::from_secs(3);
+
+pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
+    // Built together with us, it lies beside us.
+    let program = std::env::current_exe()?.with_file_name("toolcrib");
+    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+    let rounds = if orders.quick { 3 } else { ROUNDS };
+    let (mut times, mut idle) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let begin = Instant::now();
+        let mut demo = Command::new(&program);
+        demo.args(["serve", "--demo", "--listen", "127.0.0.1:0"]);
+        let (server, (url, key)) = Started::start(&demo, greeting).await?;
+        call(&client, &url, &key).await?;
+        times.push(begin.elapsed().as_secs_f64());
+        tokio::time::sleep(SETTLES).await;
+        idle.push(memory(server.id().context("it runs")?)?);
+    }
+    let seconds = median(times);
+    report.add(
+        "`serve --demo`: from the start to the first answer of a tool, against 1 s",
+        seconds,
+        SOON,
+        "s",
+        Bound::AtMost(1.0),
+    );
+    report.add(
+        "`serve --demo`: memory when nobody asks (resident), against 30 MB",
+        median(idle),
+        IDLE_MB,
+        "MB",
+        Bound::AtMost(1.0),
+    );
+    let size = stripped(&program).await?;
+    report.add(
+        "the program, without what debuggers need, against 40 MB",
+        size,
+        PROGRAM_MB,
+        "MB",
+        Bound::AtMost(1.0),
+    );
+    Ok(())
+}
+
+fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// Where the server is, and the key of the cook.
+fn greeting(said: &str) -> Option<(String, String)> {
+    let url = said.lines().find_map(|line| line.strip_prefix("toolcrib serves on "))?;
+    let keys = said.lines().find_map(|line| line.trim().strip_prefix("export COOK="))?;
+    let (key, _) = keys.split_once(' ')?;
+    said.ends_with('\n').then(|| (url.to_owned(), key.to_owned()))
+}
+
+/// Asks for the menu.
+async fn call(client: &HttpClient, url: &str, key: &str) -> anyhow::Result<()> {
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, format!("Bearer {key}").parse()?);
+    headers.insert(CONTENT_TYPE, "application/json".parse()?);
+    headers.insert(ACCEPT, "application/json".parse()?);
+    let body = json!({"name": "list_pizzas", "arguments": {}}).to_string().into_bytes();
+    let url = format!("{url}/api/agents/tools/call").parse()?;
+    let request = Request { method: Method::POST, url, headers, body: Some(body) };
+    let answer = client.send(request, Limits::default()).await?;
+    let outcome: Value = serde_json::from_slice(&answer.body)?;
+    ensure!(outcome["status"] == "completed", "the tool was not called: {outcome}");
+    Ok(())
+}
+
+/// What a process has of the machine's memory, in MB.
+fn memory(id: u32) -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = line.context("the system does not say what the process takes")?;
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kib * 1.024 / 1_000.0)
+}
+
+/// The size of the program as it is handed out, in MB.
+async fn stripped(program: &Path) -> anyhow::Result<f64> {
+    let folder = tempfile::tempdir()?;
+    let copy = folder.path().join("toolcrib");
+    let stripped = Command::new("strip").arg("-o").arg(&copy).arg(program).status().await;
+    ensure!(stripped.context("cannot start `strip` of binutils")?.success(), "`strip` failed");
+    Ok(std::fs::metadata(&copy)?.len() as f64 / 1e6)
+}
