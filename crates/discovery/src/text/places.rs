@@ -57,7 +57,7 @@ mod tests {
         let text = "groups:\n  - id: a\n    selectors:\n      - {name: x, kind: tool}\n";
         assert_eq!(find(text, "groups"), Some((1, 1)));
         assert_eq!(find(text, "groups[0]"), Some((2, 5)));
-        assert_eq!(find(text, "groups[0].selectors[0].kind"), Some((4, 18)));
+        assert_eq!(find(text, "groups[0].selectors[0].kind"), Some((4, 19)));
         let json = "{\"a\": [\n  {\"b\": 1}]}";
         assert_eq!(find(json, "a[0].b"), Some((2, 4)));
     }

@@ -79,7 +79,9 @@ impl RegisteredTool {
 impl Registered {
     pub(super) fn add_tool(&self, tool: RegisteredTool) -> Result<(), RegisterError> {
         let offered = Arc::clone(&tool.offered);
-        if !self.write().tools.add(&offered.name, tool) {
+        // Whoever is told that it is there finds it: the change is said before anybody else can look.
+        let mut known = self.write();
+        if !known.tools.add(&offered.name, tool) {
             return Err(RegisterError::ToolExists(offered.name.clone()));
         }
         self.change(|changes| changes.tools += 1);
@@ -88,7 +90,8 @@ impl Registered {
 
     pub(super) fn add_prompt(&self, prompt: Prompt) -> Result<(), RegisterError> {
         let key = prompt.listed().key.clone();
-        if !self.write().prompts.add(&key, prompt) {
+        let mut known = self.write();
+        if !known.prompts.add(&key, prompt) {
             return Err(RegisterError::PromptExists(key));
         }
         self.change(|changes| changes.prompts += 1);
@@ -97,7 +100,8 @@ impl Registered {
 
     pub(super) fn add_resource(&self, resource: Resource) -> Result<(), RegisterError> {
         let key = resource.listed().key.clone();
-        if !self.write().resources.add(&key, resource) {
+        let mut known = self.write();
+        if !known.resources.add(&key, resource) {
             return Err(RegisterError::ResourceExists(key));
         }
         self.change(|changes| changes.resources += 1);
@@ -106,7 +110,8 @@ impl Registered {
 
     pub(super) fn add_template(&self, template: ResourceTemplate) -> Result<(), RegisterError> {
         let key = template.listed().key.clone();
-        if !self.write().templates.add(&key, template) {
+        let mut known = self.write();
+        if !known.templates.add(&key, template) {
             return Err(RegisterError::TemplateExists(key));
         }
         self.change(|changes| changes.resources += 1);
