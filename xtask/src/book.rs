@@ -1,4 +1,4 @@
-//! The documentation as a book: `docs/` and what it links to, made by the MkDocs that `docs/requirements.txt` pins.
+//! The documentation as a book: `docs/` and what it links to, made by the `mkdocs` that `docs/requirements.txt` pins.
 
 use std::process::ExitCode;
 

@@ -206,7 +206,18 @@ fn a_running_server_is_asked_and_its_journal_left_alone() {
       safe  #808080  Safe
     ");
     insta::assert_snapshot!(told(&run(&format!("label list {at}"), &[])), @"
-    stderr: error: this is for admins: send a key
+    stderr: error: this is for admins: send a key, as TOOLCRIB_KEY
     exit code: 5
+    ");
+}
+
+#[test]
+fn the_tools_of_a_group_are_told_by_their_ids() {
+    let folder = filled();
+    folder.run(r#"group add Some tools=["own:uuid"]"#).output();
+    insta::assert_snapshot!(told(&folder.run("group tools some")), @"
+    1 tool
+      ID        SERVED  EXPLICIT
+      own:uuid     yes  yes
     ");
 }

@@ -130,7 +130,7 @@ fn write_model(folder: &Folder) {
     }
     let header = Value::from(header).to_string().into_bytes();
     let length = (header.len() as u64).to_le_bytes();
-    std::fs::create_dir(folder.path("model")).unwrap();
+    std::fs::create_dir(folder.path("model")).expect("the folder is new");
     folder.write("model/config.json", config.to_string());
     folder.write("model/vocab.txt", words.join("\n"));
     folder.write("model/model.safetensors", [&length, &*header, &numbers].concat());

@@ -100,7 +100,15 @@ fn answer(outcome: &Outcome) -> String {
         let pretty = serde_json::to_string_pretty(result).expect("a value is JSON");
         parts.push(plain_json(&pretty));
     }
-    parts.extend(outcome.content.iter().map(content));
+    // Servers say a result as text too, for those who read nothing else.
+    let says_it_again = |content: &&Content| match (content, &outcome.result) {
+        (Content::Text { text }, Some(result)) => {
+            serde_json::from_str::<Value>(text).is_ok_and(|said| said == *result)
+        }
+        _ => false,
+    };
+    let rest = outcome.content.iter().filter(|content| !says_it_again(content));
+    parts.extend(rest.map(content));
     parts.join("\n")
 }
 

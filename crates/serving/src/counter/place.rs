@@ -212,5 +212,9 @@ fn refused(status: u16, problem: &Value) -> Failure {
             format!("the server answered {status}, and not as toolcrib does: is it one?")
         }),
     };
+    let sentence = match status {
+        401 => format!("{sentence}, as TOOLCRIB_KEY"),
+        _ => sentence,
+    };
     Failure::Refused { status, sentence }
 }

@@ -73,7 +73,7 @@ pub(super) fn members(rows: &[Value], format: &Json) -> Result<(), Failure> {
     if format.json {
         return out::print_json(&rows);
     }
-    let columns = [("ID", "id"), ("SERVED", "is_served"), ("DESCRIPTION", "description")];
+    let columns = [("ID", "tool_id"), ("SERVED", "is_served"), ("EXPLICIT", "is_explicit")];
     print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
 }
 

@@ -105,11 +105,11 @@ fn group(group: &Group) -> Map<String, Value> {
         body.insert("tools".to_owned(), json!(group.tools));
     }
     if !group.excluded.is_empty() {
-        let exclusion = |(tool, reason): (_, &Box<str>)| match reason.is_empty() {
+        let excluded = group.excluded.iter().map(|(tool, reason)| match reason.is_empty() {
             true => json!({"tool": tool}),
             false => json!({"tool": tool, "reason": reason}),
-        };
-        let excluded = group.excluded.iter().map(exclusion).collect();
+        });
+        let excluded = excluded.collect();
         body.insert("excluded".to_owned(), Value::Array(excluded));
     }
     body.insert("is_active".to_owned(), group.active.into());

@@ -87,13 +87,11 @@ impl Wishes {
         if let Some(labels) = labels {
             self.want(field, Command::Tool(id.clone(), ToolCommand::Label(labels.clone())));
         }
+        let is_gone = known.tool.status == Status::Deprecated;
         match is_enabled {
             // Nobody is served what its source no longer offers: that it is off is for later.
-            Some(true) if known.tool.status == Status::Deprecated => {
-                if !known.tool.enabled {
-                    self.waiting.push((field.clone(), id.clone()));
-                }
-            }
+            Some(true) if is_gone && known.tool.enabled => {}
+            Some(true) if is_gone => self.waiting.push((field.clone(), id.clone())),
             Some(true) => self.want(field, Command::Tool(id.clone(), ToolCommand::Enable)),
             Some(false) => self.want(field, Command::Tool(id.clone(), ToolCommand::Disable)),
             None => {}

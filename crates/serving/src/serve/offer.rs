@@ -2,7 +2,7 @@
 //! journal says.
 
 use model::StdioCommand;
-use toolcrib::{JournalPlace, Toolcrib};
+use toolcrib::{JournalPlace, Toolcrib, ViewedTool};
 
 use super::greeting::{self, Place};
 use crate::app::App;
@@ -103,6 +103,8 @@ impl Made {
 fn of_targets(crib: &Toolcrib, offered: &[Offered], beside: &Beside<'_>) -> String {
     let Beside { place, journal, key, anonymous } = beside;
     let count = offered.iter().map(|one| one.tools).sum();
+    let open = crib.anyone().list();
+    let open: Vec<_> = open.into_iter().filter(|tool| tool.entry().is_some()).collect();
     let for_whom = match anonymous {
         true => "for whoever comes without a credential",
         false => "for nobody yet: a policy grants the group `all-tools` to agents",
@@ -124,9 +126,19 @@ fn of_targets(crib: &Toolcrib, offered: &[Offered], beside: &Beside<'_>) -> Stri
             );
         }
     }
+    if let (true, more @ 1..) = (*anonymous, open.len().saturating_sub(count)) {
+        let more = counted(more, "tool", "tools");
+        text +=
+            &format!("  {more} of other sources are open in the same way: `toolcrib tool list`\n");
+    }
     if *anonymous && place.has_port {
         let (program, url) = (config::own_name(), place.mcp());
-        if let Some(call) = example::call(&crib.anyone().list()) {
+        let is_shut = |tool: &ViewedTool| {
+            let source = tool.entry().map(|entry| &entry.tool.source);
+            offered.iter().any(|one| one.shut.is_some() && one.source.as_ref() == source)
+        };
+        let callable: Vec<_> = open.into_iter().filter(|tool| !is_shut(tool)).collect();
+        if let Some(call) = example::call(&callable) {
             text += &format!("\nCall one:\n  {} call {url} {call}\n", quoted(&program));
         }
         text += &format!("\nTell a client (`{} client` knows more):\n", quoted(&program));

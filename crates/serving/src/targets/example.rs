@@ -17,8 +17,10 @@ const LONGEST: u64 = 60;
 pub(crate) fn call(tools: &[ViewedTool]) -> Option<String> {
     let known = tools.iter().filter(|tool| tool.entry().is_some()).take(LOOKED_AT);
     let tried = known.filter_map(|tool| Some((tool, Tried::of(&tool.input_schema())?)));
-    let (tool, tried) = tried
-        .min_by_key(|(tool, tried)| (!only_reads(tool), tried.is_made_up, tried.arguments.len()))?;
+    let (tool, tried) = tried.min_by_key(|(tool, tried)| {
+        let is_private = tells_too_much(tool.name());
+        (is_private, !only_reads(tool), tried.is_made_up, tried.arguments.len())
+    })?;
     let pairs = tried.arguments.into_iter().map(|(name, value)| {
         let value = match value {
             Value::String(text) => text,
@@ -27,6 +29,13 @@ pub(crate) fn call(tools: &[ViewedTool]) -> Option<String> {
         format!(" {}={}", quoted(&name), quoted(&value))
     });
     Some(format!("{}{}", quoted(tool.name()), pairs.collect::<String>()))
+}
+
+/// Whether what it answers may be nothing for a screen that others see.
+fn tells_too_much(name: &str) -> bool {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let private = ["env", "environment", "secret", "secrets", "token", "tokens", "key", "keys"];
+    words.into_iter().any(|word| private.iter().any(|it| word.eq_ignore_ascii_case(it)))
 }
 
 fn only_reads(tool: &ViewedTool) -> bool {
