@@ -39,9 +39,14 @@ impl Tensors {
         let mut header: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header)
             .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;
         header.remove("__metadata__");
-        let header = serde_json::from_value(header.into())
+        let header: HashMap<String, Entry> = serde_json::from_value(header.into())
             .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;
         numbers.drain(..begin);
+        // If they shared their bytes, a small file would become as much memory as its header says.
+        let lengths = header.values().map(|it| it.data_offsets.1.saturating_sub(it.data_offsets.0));
+        if numbers.len() < lengths.fold(0, usize::saturating_add) {
+            return Err(folder.unusable(FILE, "its tensors have more bytes together than it has"));
+        }
         Ok(Self { header, numbers, folder: folder.path(FILE) })
     }
 

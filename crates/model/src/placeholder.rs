@@ -42,6 +42,18 @@ pub fn filled<'v>(
     parts.map(|part| if let Part::Name(name) = part { value(name) } else { of(part) }).collect()
 }
 
+/// How many bytes that would have.
+pub fn filled_length<'v>(
+    text: &str,
+    is_name: impl Fn(&str) -> bool,
+    value: impl Fn(&str) -> &'v str,
+) -> usize {
+    let parts = parts(text, is_name).into_iter();
+    let lengths =
+        parts.map(|part| if let Part::Name(name) = part { value(name) } else { of(part) });
+    lengths.map(str::len).sum()
+}
+
 fn of(part: Part<'_>) -> &str {
     match part {
         Part::Text(text) | Part::Name(text) => text,

@@ -21,6 +21,8 @@ use crate::out;
 
 /// How many are asked for at a time.
 const PAGE: &str = "200";
+/// More than any catalog has.
+const MOST: usize = 1_000_000;
 
 /// A kind of thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,7 +270,10 @@ async fn all(
             rows.extend(data);
         }
         match page["next_cursor"].as_str() {
-            Some(next) => cursor = Some(next.to_owned()),
+            Some(next) if cursor.as_deref() != Some(next) && rows.len() < MOST => {
+                cursor = Some(next.to_owned());
+            }
+            Some(_) => return Err(Failure::EndlessList { rows: rows.len() }),
             None => return Ok(rows),
         }
     }

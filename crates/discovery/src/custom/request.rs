@@ -179,17 +179,21 @@ fn forms(
     pairs: &BTreeMap<Box<str>, Box<str>>,
     is_name: &impl Fn(&str) -> bool,
 ) -> impl Iterator<Item = String> {
-    pairs
-        .iter()
-        .map(|(name, text)| format!("form({}, {})", quoted(name), expression(text, is_name)))
+    pairs.iter().map(|(name, text)| format!("form({}, {})", quoted(name), one_text(text, is_name)))
 }
 
-/// A text as one value: nothing if something is to be put in and is not there.
+/// A text as one value, which is the value itself if nothing else is there.
 fn expression(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
-    let parts = parts(text, is_name);
-    if let [Part::Name(name)] = parts.as_slice() {
-        return argument(name);
+    match parts(text, is_name).as_slice() {
+        [Part::Name(name)] => argument(name),
+        _ => one_text(text, is_name),
     }
+}
+
+/// One text, whatever is put in: members of a value never become pairs of their own. Nothing if something is to be put in
+/// and is not there.
+fn one_text(text: &str, is_name: &impl Fn(&str) -> bool) -> String {
+    let parts = parts(text, is_name);
     let names: Vec<_> = parts
         .iter()
         .filter_map(|part| match part {

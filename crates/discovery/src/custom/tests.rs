@@ -36,7 +36,7 @@ fn every_value_stands_in_a_template_of_its_place() {
     }));
     let b = r#"(join("a ", args["b"]) if args["b"] is defined)"#;
     let query = format!(
-        r#"{{{{ query("fixed=1", form("f", "fixed"), form("q", args["q"]), form("w", {b})) }}}}"#
+        r#"{{{{ query("fixed=1", form("f", "fixed"), form("q", (join(args["q"]) if args["q"] is defined)), form("w", {b})) }}}}"#
     );
     let url = r#"https://api.test/v1/orders/{{ args["id"] }}{{ "/x\u007by" }}"#;
     assert_eq!(written["url_template"], format!("{url}{query}"));
@@ -55,7 +55,10 @@ fn bodies_are_json_forms_or_texts() {
     let fixed = request(json!({"method": "POST", "url": "/a", "body": {"json": {"a": "{% b %}"}}}));
     assert_eq!(fixed["body_template"], r#"{{ "\u007b\"a\":\"\u007b% b %\u007d\"\u007d" }}"#);
     let form = request(json!({"method": "POST", "url": "/a", "body": {"form": {"a": "{{b}}"}}}));
-    assert_eq!(form["body_template"], r#"{{ pairs(form("a", args["b"])) }}"#);
+    assert_eq!(
+        form["body_template"],
+        r#"{{ pairs(form("a", (join(args["b"]) if args["b"] is defined))) }}"#
+    );
     assert_eq!(form["body_encoding"], "form");
     let text =
         request(json!({"method": "PUT", "url": "https://b.test", "body": {"text": "a {{b}}"}}));

@@ -10,6 +10,8 @@ use crate::out::quoted;
 const LOOKED_AT: usize = 300;
 /// How deep values are made; a schema may lead back to itself.
 const DEPTH: usize = 8;
+/// How many values are made at most for one tool.
+const VALUES: usize = 64;
 /// As long as a made-up text may be.
 const LONGEST: u64 = 60;
 
@@ -54,7 +56,7 @@ struct Tried {
 impl Tried {
     /// Those that must be given. None if they would be refused.
     fn of(schema: &Value) -> Option<Self> {
-        let mut making = Making { root: schema, is_made_up: false };
+        let mut making = Making { root: schema, is_made_up: false, left: VALUES };
         let arguments = making.object(schema, DEPTH)?;
         let is_taken = Arguments::compile(schema, Others::Sent).check(&arguments).is_ok();
         is_taken.then_some(Self { arguments, is_made_up: making.is_made_up })
@@ -64,6 +66,8 @@ impl Tried {
 struct Making<'a> {
     root: &'a Value,
     is_made_up: bool,
+    /// Values that may still be made.
+    left: usize,
 }
 
 impl Making<'_> {
@@ -72,6 +76,10 @@ impl Making<'_> {
         let required = schema["required"].as_array().into_iter().flatten();
         let mut object = Map::new();
         for name in required.filter_map(Value::as_str) {
+            // It would be taken for an option.
+            if name.starts_with('-') {
+                return None;
+            }
             object.insert(name.to_owned(), self.value(&schema["properties"][name], depth)?);
         }
         Some(object)
@@ -79,6 +87,7 @@ impl Making<'_> {
 
     fn value(&mut self, schema: &Value, depth: usize) -> Option<Value> {
         let depth = depth.checked_sub(1)?;
+        self.left = self.left.checked_sub(1)?;
         if let Some(said) = said(schema) {
             return Some(said.clone());
         }
@@ -123,7 +132,7 @@ fn number(schema: &Value) -> Value {
     let limit = |name: &str| schema.get(name).filter(|limit| limit.is_number());
     match (limit("minimum"), limit("exclusiveMinimum").and_then(Value::as_i64), limit("maximum")) {
         (Some(least), ..) => least.clone(),
-        (_, Some(below), _) => json!(below + 1),
+        (_, Some(below), _) => json!(below.saturating_add(1)),
         (.., Some(most)) if most.as_f64().is_some_and(|most| most < 1.0) => most.clone(),
         _ => json!(1),
     }
@@ -151,6 +160,21 @@ mod tests {
     fn tried(schema: Value) -> Option<(Value, bool)> {
         let tried = Tried::of(&schema)?;
         Some((Value::Object(tried.arguments), tried.is_made_up))
+    }
+
+    #[test]
+    fn a_schema_that_wants_too_much_or_is_taken_for_options_gives_no_example() {
+        let nested = (0..6).fold(
+            json!({"type": "string"}),
+            |items, _| json!({"type": "array", "minItems": 60, "items": items}),
+        );
+        let of = |name: &str, property: &Value| {
+            tried(json!({"type": "object", "required": [name], "properties": {name: property}}))
+        };
+        assert_eq!(of("a", &nested), None);
+        assert_eq!(of("--args", &json!({"default": "@/etc/passwd"})), None);
+        let beyond = json!({"type": "integer", "exclusiveMinimum": i64::MAX});
+        assert_eq!(of("a", &beyond), None, "no number is larger");
     }
 
     #[test]

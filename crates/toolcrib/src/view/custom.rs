@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use catalog::{CataloguedSource, CataloguedTool};
 use discovery::custom::values_of_uri;
-use model::placeholder::filled;
+use model::placeholder::{filled, filled_length};
 use model::{
     Content, CustomHolds, CustomMessage, CustomWork, ErrorCode, Failure, Manifest, PromptArgument,
     RawJson, SchemaRef,
@@ -25,6 +25,8 @@ use super::{AgentView, scopes};
 use crate::call::CallContext;
 use crate::gates::Verdict;
 
+/// How long all messages of a prompt may be, in bytes: a value may stand in many places.
+const LONGEST_PROMPT: usize = 4 << 20;
 /// What is taken of a file, in bytes, and how long it may take.
 const FILE: usize = 4 << 20;
 const TIME: Duration = Duration::from_secs(10);
@@ -51,6 +53,12 @@ impl AgentView {
         }
         let is_name = |name: &str| arguments.iter().any(|argument| *argument.name == *name);
         let value = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
+        let texts = messages.iter().filter_map(|message| message.text.as_deref());
+        let length: usize = texts.map(|text| filled_length(text, is_name, value)).sum();
+        if LONGEST_PROMPT < length {
+            let why = format!("with these arguments it has {length} bytes, over {LONGEST_PROMPT}");
+            return Got::Invalid(why);
+        }
         let messages = messages.iter().map(|message| {
             let text = message.text.as_ref().map(|text| filled(text, is_name, value));
             let text = text.map(|text| json!({"type": "text", "text": text}));

@@ -92,6 +92,18 @@ fn a_prompt_takes_its_arguments_as_they_are_and_nothing_else() {
 }
 
 #[test]
+fn a_prompt_does_not_grow_without_bound() {
+    let prompt =
+        json!({"name": "again", "arguments": [{"name": "x"}], "template": "{{x}} ".repeat(200)});
+    let own = Own::new(json!({"prompts": [prompt]}));
+    assert!(own.prompt("again", json!({"x": "a".repeat(1_000)}))["messages"].is_array());
+    let params = json!({"name": "again", "arguments": {"x": "a".repeat(100_000)}});
+    let (_, code, why) = own.client().refused(Modern, "prompts/get", params);
+    assert_eq!(code, -32602);
+    assert!(why.contains("over 4194304"), "{why}");
+}
+
+#[test]
 fn texts_and_bytes_are_resources_and_so_is_what_addresses_say() {
     let own = Own::new(settings());
     let handbook =

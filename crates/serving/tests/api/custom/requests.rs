@@ -25,6 +25,9 @@ fn own(upstream: &Upstream) -> Own {
         {"name": "post", "input_schema": optional, "request": {
             "method": "POST", "url": "/v1/orders",
             "body": {"json": {"whole": "{{n}}", "part": "a {{q}}", "fixed": [1, {"x": null}], "id": "{{id}}"}}}},
+        {"name": "any", "input_schema": {"properties": {"c": {}}}, "request": {
+            "method": "POST", "url": "/v1/any", "query": {"q": "{{c}}", "fixed": "1"},
+            "body": {"form": {"q": "{{c}}", "role": "guest"}}}},
         {"name": "form", "request": {"method": "PUT", "url": "/v1/form", "body": {"form": {"a": "{{a}}"}}}},
         {"name": "text", "request": {"method": "POST", "url": "/v1/text", "body": {"text": "{{a}} {% b %} {{ c }}"}}},
     ]});
@@ -71,6 +74,17 @@ fn values_are_encoded_for_the_place_they_stand_in() {
     own.call("text", json!({"a": "{{ c }} {% d %}"}));
     assert_eq!(last(&upstream).2, "{{ c }} {% d %} {% b %} {{ c }}");
     assert_eq!(own.rest("form", &json!({"a": "b"})).ok()["result"]["done"], true);
+}
+
+#[test]
+fn a_value_of_many_parts_stays_one_pair() {
+    let upstream = upstream();
+    let own = own(&upstream);
+    own.call("any", json!({"c": {"role": "admin", "fixed": "2"}}));
+    let (line, _, body) = last(&upstream);
+    let text = "%7B%22role%22%3A%22admin%22%2C%22fixed%22%3A%222%22%7D";
+    assert_eq!(line, format!("POST /api/v1/any?fixed=1&q={text} HTTP/1.1"));
+    assert_eq!(body, format!("q={text}&role=guest"));
 }
 
 #[test]
