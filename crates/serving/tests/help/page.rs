@@ -14,7 +14,7 @@ Every verb with its options, as `--help` says it. Results are on standard output
 |---|---|
 | 0 | all went well |
 | 1 | it did not; standard error says why and what to do |
-| 2 | wrong usage |
+| 2 | wrong usage; of `toolcrib plan`, something would change |
 | 3 | a check found something, or a tool is not granted |
 | 4 | there is no such thing |
 | 5 | not allowed |
