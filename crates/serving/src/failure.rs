@@ -198,6 +198,8 @@ pub(crate) enum Failure {
     PairExpected { given: String },
     #[error("`{file}` cannot be used")]
     BodyFile { file: String, source: TextError },
+    #[error("`{file}` is to be a mapping, such as `name: Pets`")]
+    BodyNoMapping { file: String },
     #[error("the server's list has no end: {rows} came, and it has more of the same")]
     EndlessList { rows: usize },
     #[error("--server is the address of a server, such as `http://127.0.0.1:8080`")]

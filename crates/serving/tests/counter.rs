@@ -181,11 +181,26 @@ fn a_body_can_be_a_file() {
     let shown = folder.run("group show others --json").output();
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
     assert_eq!((&shown["name"], &shown["description"]), (&"Others".into(), &"some".into()));
+    folder.write("list.json", r#"["a", "b"]"#);
+    let list = folder.run("label add X --file list.json");
+    assert!(list.stderr.contains("`list.json` is to be a mapping"), "{}", list.stderr);
     folder.write("broken.yaml", "name: [");
     insta::assert_snapshot!(told(&folder.run("group add --file broken.yaml")), @"
     stderr: error: `broken.yaml` cannot be used: the document is not YAML: while parsing a node, did not find expected node content at line 2 column 1
     exit code: 1
     ");
+}
+
+#[test]
+fn a_secret_that_a_program_is_given_is_known_to_be_used() {
+    let folder = Folder::empty();
+    let run = r#"{"program":"date","environment":{"TOKEN":"sealed:tok"}}"#;
+    let tools =
+        format!(r#"settings.kind=custom settings.tools=[{{"name":"run","command":{run}}}]"#);
+    folder.run(&format!("source add House {tools}")).output();
+    folder.run("journal export out.jsonl").output();
+    let told = folder.run("--journal other.db journal import out.jsonl").output();
+    assert!(told.contains("  tok"), "{told}");
 }
 
 #[test]

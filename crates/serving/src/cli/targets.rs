@@ -41,7 +41,10 @@ impl Targets {
     /// All of them, in the order of the options.
     pub(crate) fn all(&self) -> Vec<Given> {
         let place = |kind| move |text: &String| Given::Place(text.clone(), kind);
-        let server = |text: &String| match text.contains("://") {
+        // A program may be told a URL.
+        let is_url =
+            |text: &str| text.split_whitespace().next().is_some_and(|it| it.contains("://"));
+        let server = |text: &String| match is_url(text) {
             true => Given::Place(text.clone(), Some(Kind::Mcp)),
             false => Given::Program(text.split_whitespace().map(str::to_owned).collect()),
         };
@@ -89,8 +92,8 @@ mod tests {
                 program(&["npx", "-y", "c"]),
             ]
         );
-        let all = Line::parse_from(["x", "--mcp", "npx -y d"]).targets.all();
-        assert_eq!(all, [program(&["npx", "-y", "d"])]);
+        let all = Line::parse_from(["x", "--mcp", "npx -y d https://a.example/x"]).targets.all();
+        assert_eq!(all, [program(&["npx", "-y", "d", "https://a.example/x"])]);
         assert!(Line::parse_from(["x"]).targets.is_empty());
     }
 }

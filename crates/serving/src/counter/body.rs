@@ -49,7 +49,11 @@ async fn read(file: &str) -> Result<Value, Failure> {
         path => target::from_file(path.as_ref(), LIMIT)?,
     };
     let read = text::read(&bytes);
-    read.map_err(|source| Failure::BodyFile { file: target::shown(file), source })
+    let read = read.map_err(|source| Failure::BodyFile { file: target::shown(file), source })?;
+    match read.is_object() {
+        true => Ok(read),
+        false => Err(Failure::BodyNoMapping { file: target::shown(file) }),
+    }
 }
 
 /// `a.b` is `b` of `a`.

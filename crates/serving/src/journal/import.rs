@@ -258,7 +258,14 @@ pub(crate) fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
             secrets.extend(command.environment.values());
         }
         Settings::Openapi(settings) => secrets.extend(settings.credentials.values()),
-        _ => {}
+        Settings::Custom(custom) => {
+            let commands = custom.tools.iter().filter_map(|tool| tool.command.as_ref());
+            secrets.extend(commands.flat_map(|command| command.run.environment.values()));
+        }
+        Settings::Mcp { command: None, .. }
+        | Settings::HttpManifest { .. }
+        | Settings::Workflow { .. }
+        | Settings::Builtin {} => {}
     }
     secrets
 }
