@@ -76,6 +76,8 @@ async fn fill(journal: &Path, sources: usize) -> anyhow::Result<()> {
         let selector = json!({"source": source, "name": format!("*{}", number / 10)});
         let new = json!({"id": id, "profile": {"name": id}, "selectors": [selector]});
         execute(Wish::Group(id.parse()?, GroupCommand::Create(Box::new(from_json(new))))).await?;
+    }
+    for number in 0..GROUPS {
         let rules = policy(&format!("role-{number}"), &[number, (number + 37) % GROUPS]);
         let define = PolicyCommand::Define(from_json(rules));
         execute(Wish::Policy(format!("policy-{number}").parse()?, define)).await?;
