@@ -13,7 +13,7 @@ pub(crate) mod schema;
 pub(crate) mod wishes;
 pub(crate) mod written;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use model::{GroupId, LabelId, LabelProfile, PolicyId, PolicyRules, SourceId, SourceProfile};
 use serde_json::{Map, Value};
@@ -27,6 +27,7 @@ use crate::body::check;
 use crate::failure::Failure;
 use crate::serve::settings::Settings;
 use crate::target;
+use crate::trace::Files;
 
 /// Specifications and workflows may stand in it.
 const LIMIT: u64 = 16 << 20;
@@ -48,26 +49,29 @@ pub(crate) struct Declared {
     pub(crate) identities: Vec<Identity>,
     /// How a server is to behave.
     pub(crate) server: Value,
-    /// The file, and those it refers to and that were read with it.
-    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Declared {
     /// Reads a file, or says all that is wrong with it.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        Self::read_noting(path, &mut Files::default())
+    }
+
+    /// The same. The file is noted, and those that it refers to and that were read with it.
+    pub(crate) fn read_noting(path: &Path, files: &mut Files) -> Result<Self, Failure> {
+        files.note(path);
         let bytes = target::from_file(path, LIMIT)?;
         let (document, value) = Document::read(path, bytes)?;
         let wrong = check::all(schema::schemas(), schema::shape(), &value);
         if !wrong.is_empty() {
             return Err(document.refuse(wrong.into_iter().map(Mistake::from).collect()));
         }
-        Self::of(document, value)
+        Self::of(document, value, files)
     }
 
-    fn of(document: Document, mut value: Value) -> Result<Self, Failure> {
+    fn of(document: Document, mut value: Value, files: &mut Files) -> Result<Self, Failure> {
         let mut mistakes = Mistakes::default();
-        let mut files = vec![document.path().to_owned()];
-        paths::settle(&mut value, document.path(), &mut files, &mut mistakes);
+        paths::settle(&mut value, document.path(), files, &mut mistakes);
         let mut members = match value {
             Value::Object(members) => members,
             _ => Map::new(),
@@ -93,7 +97,6 @@ impl Declared {
             policies: policies.map(|values| Entry::read_all("policies", values, "is_active", read)),
             identities: identities.map_or_else(Vec::new, |values| Identity::read_all(values, read)),
             server,
-            files,
             document,
         };
         declared.check_sources(&mut mistakes);

@@ -68,6 +68,7 @@ mod stream;
 mod table;
 mod target;
 mod targets;
+mod trace;
 mod watching;
 mod whoami;
 mod work;

@@ -28,6 +28,7 @@ use crate::declared::wishes::{Wish, Wishes};
 use crate::failure::Failure;
 use crate::journal::open_to_read;
 use crate::problem::Problem;
+use crate::trace::Files;
 use crate::{explain, out};
 
 /// What a file would change.
@@ -170,6 +171,16 @@ pub(crate) async fn plan(place: &JournalPlace, given: &cli::Plan) -> Result<Ende
 
 /// Reads a file where that keeps nobody waiting.
 pub(crate) async fn read(path: &Path) -> Result<Declared, Failure> {
+    read_noting(path).await.1
+}
+
+/// The same, and which files were read.
+pub(crate) async fn read_noting(path: &Path) -> (Files, Result<Declared, Failure>) {
     let path = path.to_owned();
-    upstream::aside(move || Declared::read(&path)).await
+    upstream::aside(move || {
+        let mut files = Files::default();
+        let declared = Declared::read_noting(&path, &mut files);
+        (files, declared)
+    })
+    .await
 }

@@ -47,7 +47,9 @@ use crate::config::Config;
 use crate::declared::Declared;
 use crate::failure::Failure;
 use crate::names::Names;
+use crate::plan::Plan;
 use crate::protected_resource::ProtectedResource;
+use crate::trace::Files;
 use crate::{config, metrics, plan, router};
 
 /// How many connections there are at once where only metrics are.
@@ -55,9 +57,12 @@ const METRICS_PLACES: usize = 64;
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
     let place = Offer::journal(config, arguments)?;
-    let declared = match &arguments.config {
-        Some(path) => Some(plan::read(path).await?),
-        None => None,
+    let (files, declared) = match &arguments.config {
+        Some(path) => {
+            let (files, declared) = plan::read_noting(path).await;
+            (files, Some(declared?))
+        }
+        None => (Files::default(), None),
     };
     let settings = Settings::of(declared.as_ref(), arguments.public_url.as_ref())?;
     let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
@@ -85,6 +90,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     if is_new && !anonymous && !has_issuers {
         return Err(Failure::NobodyCanCome { address: listen });
     }
+    if let (true, Some(declared)) = (is_new, &declared) {
+        let empty = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
+        Plan::make(&empty, declared, false, Vec::new()).await?;
+    }
+    let embeddings = settings.search.embeddings(&place).await?;
     let offer = Offer::read(arguments, is_new).await?;
     let named = offer.programs();
     if arguments.allow_stdio || !named.is_empty() {
@@ -109,10 +119,6 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     };
     let authenticator = authenticator(settings.issuers, &client, &secrets).await?;
     let catalog = Arc::new(Catalog::open(journal).await?);
-    let follower = match &declared {
-        Some(declared) => Some(Follower::start(Arc::clone(&catalog), declared).await?),
-        None => None,
-    };
     let now = SystemClock.now();
     if !anonymous && !has_issuers && !has_good_key(&catalog.snapshot(), now) {
         return Err(Failure::NobodyCanCome { address: listen });
@@ -120,6 +126,11 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let secrets = Some(Arc::new(secrets));
     let recorder = match record {
         Some(options) => Some(Recorder::start(place.open_record().await?, options)),
+        None => None,
+    };
+    // After all that may keep the server from starting.
+    let follower = match &declared {
+        Some(declared) => Some(Follower::start(Arc::clone(&catalog), declared, files).await?),
         None => None,
     };
     let keys = [arguments.sealing_key_file.as_deref(), arguments.tls_key.as_deref()];
@@ -133,7 +144,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         registry: Registry::new(),
         recorder: recorder.clone(),
         learns: settings.search.learns,
-        embeddings: settings.search.embeddings(&place).await?,
+        embeddings,
         tracer: exporter.as_ref().and_then(|exporter| exporter.tracer()),
     };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, behaviour);

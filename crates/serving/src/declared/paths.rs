@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::mistake::{Mistake, Mistakes};
 use crate::target;
+use crate::trace::Files;
 
 /// Longer than any workflow that can be read.
 const DOCUMENT_LIMIT: u64 = 4 << 20;
@@ -27,11 +28,11 @@ const PATHS_WRITTEN: [(&str, &str); 3] = [
     ("/settings/resource_templates", "/file"),
 ];
 
-/// Makes every relative path absolute, and adds the files that were read to the others.
+/// Makes the relative paths of [`PATHS`] and its like absolute, and notes the files that are read.
 pub(super) fn settle(
     value: &mut Value,
     file: &Path,
-    files: &mut Vec<PathBuf>,
+    files: &mut Files,
     mistakes: &mut Mistakes,
 ) {
     let Some(folder) = std::path::absolute(file).ok().and_then(|path| Some(path.parent()?.into()))
@@ -53,11 +54,11 @@ pub(super) fn settle(
         for (number, document) in documents.into_iter().flatten().enumerate() {
             let Some(name) = document.get("file").and_then(Value::as_str) else { continue };
             let place = absolute(name, &folder);
+            files.note(&place);
             match text(&place) {
                 Ok(text) => *document = Value::from(text),
                 Err(message) => mistakes.push(Mistake::new(element(&field, number), message)),
             }
-            files.push(place);
         }
     }
     for (_, issuer) in elements(value, "issuers") {

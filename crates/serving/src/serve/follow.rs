@@ -2,11 +2,9 @@
 //! applied changes nothing: the last good one stays in force, and it is said why.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use catalog::Catalog;
 use jiff::Timestamp;
@@ -18,14 +16,12 @@ use toolcrib::{Clock as _, CommandError, Context, JournalError, Position, System
 use crate::declared::Declared;
 use crate::failure::Failure;
 use crate::plan::{self, Plan};
+use crate::trace::Files;
 
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often it is planned again when somebody else was faster.
 const ATTEMPTS: usize = 5;
-
-/// What tells that a file is another: where it is on the disk, when it was written, how long it is.
-type Trace = Option<(u64, SystemTime, u64)>;
 
 /// How a configuration file is followed.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -67,7 +63,7 @@ pub(super) struct Follower {
     catalog: Arc<Catalog>,
     /// As it was when the server started.
     server: Value,
-    traces: Vec<(PathBuf, Trace)>,
+    files: Files,
     /// Where the catalog was when tools were last waited for.
     looked_at: Position,
     pub(super) state: State,
@@ -75,7 +71,11 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Applies a file. A server does not start on one that cannot be applied.
-    pub(super) async fn start(catalog: Arc<Catalog>, declared: &Declared) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        catalog: Arc<Catalog>,
+        declared: &Declared,
+        files: Files,
+    ) -> Result<Self, Failure> {
         let (position, waiting) = apply(&catalog, declared).await?;
         waiting.iter().for_each(|waiting| tracing::info!("{waiting}"));
         let path = declared.document.path().to_owned();
@@ -90,7 +90,7 @@ impl Follower {
         };
         Ok(Self {
             path,
-            traces: traces(&declared.files),
+            files,
             looked_at: position,
             server: declared.server.clone(),
             state: State(Arc::new(Mutex::new(followed))),
@@ -107,37 +107,41 @@ impl Follower {
     }
 
     async fn look(&mut self) {
-        let files: Vec<PathBuf> = self.traces.iter().map(|(path, _)| path.clone()).collect();
-        let now = traces(&files);
         let position = self.catalog.snapshot().position();
+        let has_changed = self.files.have_changed();
         // What is declared of a tool is said of it when its source has it.
         let may_be_there = self.looked_at < position && !self.state.lock().waiting.is_empty();
-        if now == self.traces && !may_be_there {
+        if !has_changed && !may_be_there {
             return;
         }
-        self.looked_at = position;
-        let has_changed = now != self.traces;
-        self.traces = now;
-        match self.again(has_changed).await {
-            Ok(()) => {}
-            Err(failure) => {
-                let problems = match failure {
-                    Failure::Declared { problems } => problems,
-                    other => vec![other.sentence()],
-                };
-                for problem in &problems {
-                    tracing::warn!("the configuration before stays in force: {problem}");
-                }
-                let mut state = self.state.lock();
-                (state.is_applied, state.problems) = (false, problems);
+        let (files, declared) = plan::read_noting(&self.path).await;
+        let applied = match declared {
+            Ok(declared) => self.again(&declared, has_changed).await,
+            Err(failure) => Err(failure),
+        };
+        let is_for_another_time = matches!(
+            applied,
+            Err(Failure::Journal(_) | Failure::NotApplied(_) | Failure::Overtaken { .. })
+        );
+        if !is_for_another_time {
+            (self.files, self.looked_at) = (files, position);
+        }
+        let problems = match applied {
+            Ok(()) => return,
+            Err(Failure::Declared { problems }) => problems,
+            Err(other) => vec![other.sentence()],
+        };
+        let mut state = self.state.lock();
+        if state.problems != problems {
+            for problem in &problems {
+                tracing::warn!("the configuration before stays in force: {problem}");
             }
         }
+        (state.is_applied, state.problems) = (false, problems);
     }
 
-    async fn again(&mut self, has_changed: bool) -> Result<(), Failure> {
-        let declared = plan::read(&self.path).await?;
-        let (position, waiting) = apply(&self.catalog, &declared).await?;
-        self.traces = traces(&declared.files);
+    async fn again(&self, declared: &Declared, has_changed: bool) -> Result<(), Failure> {
+        let (position, waiting) = apply(&self.catalog, declared).await?;
         let needs_restart = differing(&self.server, &declared.server);
         if has_changed {
             tracing::info!("`{}` is applied", self.path.display());
@@ -178,12 +182,4 @@ fn differing(before: &Value, after: &Value) -> BTreeSet<String> {
     };
     let all = names(before).into_iter().chain(names(after));
     all.filter(|name| before.get(name) != after.get(name)).collect()
-}
-
-fn traces(files: &[PathBuf]) -> Vec<(PathBuf, Trace)> {
-    let trace = |path: &PathBuf| {
-        let found = fs::metadata(path).ok()?;
-        Some((found.ino(), found.modified().ok()?, found.len()))
-    };
-    files.iter().map(|path| (path.clone(), trace(path))).collect()
 }

@@ -1,11 +1,9 @@
 //! TLS with a certificate and a key in files, which are read again when they change: certificates end.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rustls::ServerConfig;
@@ -20,6 +18,8 @@ use tokio_rustls::server::TlsStream;
 use upstream::limits::{LimitError, read_file};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
+
+use crate::trace::Trace;
 
 /// More than any chain of certificates has.
 const LIMIT: u64 = 1 << 20;
@@ -37,8 +37,8 @@ pub(super) struct Tls {
 #[derive(Debug)]
 struct Pair {
     files: [PathBuf; 2],
-    /// Of the files, before they were first read: what is written meanwhile is seen.
-    first: [Option<Trace>; 2],
+    /// Of the files, before they were first read.
+    first: [Trace; 2],
     provider: Arc<CryptoProvider>,
     current: RwLock<Arc<CertifiedKey>>,
 }
@@ -58,14 +58,11 @@ pub(crate) enum TlsError {
     SetUp(#[source] rustls::Error),
 }
 
-/// What tells a file that was written again: where it lies, when it was written, and how long it is.
-type Trace = (u64, SystemTime, u64);
-
 impl Tls {
     pub(super) fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let files = [certificate.to_owned(), key.to_owned()];
-        let first = traces(&files);
+        let first = files.each_ref().map(|path| Trace::of(path));
         let current = RwLock::new(Arc::new(read_pair(certificate, key, &provider)?));
         let pair = Arc::new(Pair { files, first, provider: Arc::clone(&provider), current });
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -89,7 +86,7 @@ impl Tls {
         let mut before = self.pair.first;
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
-            let now = traces(&self.pair.files);
+            let now = self.pair.files.each_ref().map(|path| Trace::of(path));
             if now == before {
                 continue;
             }
@@ -129,13 +126,6 @@ pub(crate) fn ends(certificate: &Path, key: &Path) -> Result<Timestamp, TlsError
     let ends = read.tbs_certificate.validity.not_after.to_unix_duration();
     let seconds = i64::try_from(ends.as_secs()).map_err(|_| odd())?;
     Timestamp::from_second(seconds).map_err(|_| odd())
-}
-
-fn traces(files: &[PathBuf; 2]) -> [Option<Trace>; 2] {
-    files.each_ref().map(|path| {
-        let found = fs::metadata(path).ok()?;
-        Some((found.ino(), found.modified().ok()?, found.len()))
-    })
 }
 
 fn read_pair(

@@ -81,6 +81,21 @@ fn a_server_does_not_start_on_a_file_that_cannot_be_applied() {
         "{}",
         run.stderr
     );
+    assert_eq!(folder.files(), ["crib.yaml"]);
+}
+
+#[test]
+fn a_file_that_a_bad_version_asks_for_is_looked_at_too() {
+    let server = following(FIRST);
+    let order = include_str!("../../../../examples/order.workflow.yaml");
+    let text = "groups: [{id: a, name: Second}]\n\
+        sources: [{id: w, name: W, settings: {kind: workflow, documents: [{file: order.yaml}]}}]\n";
+    server.folder.write("crib.yaml", text);
+    until(&server, |config| config["is_applied"] == false);
+    assert_eq!(name(&server), "First");
+    server.folder.write("order.yaml", order);
+    until(&server, |config| config["is_applied"] == true);
+    assert_eq!(name(&server), "Second");
 }
 
 #[test]

@@ -8,6 +8,8 @@ use crate::declared::objects::Kind;
 
 /// How deep members are looked at: `limits.calls`, `matchers[0].value`.
 const DEPTH: usize = 3;
+/// How many are looked at, each by reading the whole without it. The others are said, as usual as they may be.
+const LOOKED_AT: usize = 200;
 
 /// The same without what is as usual. Ids and switches stay: without a switch, what is applied to would keep its own.
 pub(crate) fn left_out(kind: Kind, body: Map<String, Value>) -> Map<String, Value> {
@@ -37,7 +39,7 @@ fn without<T: DeserializeOwned + PartialEq>(body: Map<String, Value>) -> Map<Str
     let meant = read(&value);
     let mut pointers = Vec::new();
     collect(&value, "", 0, &mut pointers);
-    for pointer in pointers {
+    for pointer in pointers.into_iter().take(LOOKED_AT) {
         let Some((parent, name)) = pointer.rsplit_once('/') else { continue };
         let name = name.replace("~1", "/").replace("~0", "~");
         let mut shorter = value.clone();
