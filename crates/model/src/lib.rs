@@ -24,7 +24,7 @@ pub mod placeholder;
 mod policy;
 mod raw_json;
 mod schema;
-mod secret;
+pub mod secret;
 mod selector;
 mod sentence;
 mod source;

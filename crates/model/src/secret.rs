@@ -19,6 +19,30 @@ pub enum SecretRef {
     Sealed(Box<str>),
 }
 
+/// What is part of the name of a place for a secret, without what separates words.
+const IN_NAMES: [&str; 13] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "authorization",
+    "credential",
+    "cookie",
+    "session",
+    "signature",
+];
+
+/// Whether what has this name is most likely a secret.
+pub fn is_for_secret(name: &str) -> bool {
+    let letters = name.chars().filter(|c| c.is_alphanumeric());
+    let name: String = letters.flat_map(char::to_lowercase).collect();
+    IN_NAMES.iter().any(|word| name.contains(word))
+}
+
 /// A text that is no reference. It may be the secret itself, so it is not repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(

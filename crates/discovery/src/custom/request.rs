@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::placeholder::{Part, parts};
+use model::secret::is_for_secret;
 use model::{BodyEncoding, CustomBody, CustomRequest, HttpRequest, header};
 use serde_json::Value;
 
@@ -13,6 +14,8 @@ use crate::openapi::template::{argument, push_expression, push_literal, quoted};
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// Credentials have a place where they are only referred to.
 const SECRET: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+/// Shorter ones are words, such as `X-Atlassian-Token: no-check`.
+const SHORTEST_KEY: usize = 12;
 
 impl Reader<'_> {
     /// The templates, and the path for people and selectors.
@@ -36,6 +39,7 @@ impl Reader<'_> {
                 self.say(format!("{at}.headers.{name}"), "is not set by tools");
             }
         }
+        self.written_down(at, request, is_name);
         let (path, url_template) = self.address(&format!("{at}.url"), request, is_name)?;
         let headers = request.headers.iter();
         let headers = headers.map(|(name, text)| (name.clone(), line(text, is_name).into()));
@@ -48,6 +52,35 @@ impl Reader<'_> {
             body_encoding: body_encoding.unwrap_or_default(),
         };
         Some((path.into(), request))
+    }
+
+    /// What stands here is shown to admins, kept in the journal and exported.
+    fn written_down(
+        &mut self,
+        at: &str,
+        request: &CustomRequest,
+        is_name: &impl Fn(&str) -> bool,
+    ) {
+        let named = [("headers", &request.headers), ("query", &request.query)];
+        let named = named.into_iter().flat_map(|(member, pairs)| {
+            let pairs = pairs.iter();
+            pairs.map(move |(name, text)| (format!("{member}.{name}"), &**name, &**text))
+        });
+        let (_, fixed) = request.url.split_once('?').unwrap_or_default();
+        let fixed = fixed.split('&').filter_map(|pair| pair.split_once('='));
+        let fixed = fixed.map(|(name, text)| ("url".to_owned(), name, text));
+        let is_key = |name: &str, text: &str| {
+            let is_filled = parts(text, is_name).iter().any(|part| matches!(part, Part::Name(_)));
+            is_for_secret(name) && SHORTEST_KEY <= text.len() && !is_filled
+        };
+        for (place, name, text) in named.chain(fixed) {
+            if !SECRET.contains(&name.to_ascii_lowercase().as_str()) && is_key(name, text) {
+                let why = format!(
+                    "`{name}` holds what may be a secret: give it under `auth` of the source, by reference"
+                );
+                self.say(format!("{at}.{place}"), why);
+            }
+        }
     }
 
     fn address(

@@ -1,28 +1,12 @@
 //! Arguments for the record: without what looks like a secret, and not at any length.
 
+use model::secret::is_for_secret;
 use serde_json::{Map, Value};
 
 use crate::secrets::Secrets;
 
 /// The most that is recorded of the arguments of a call, in bytes.
 const LIMIT: usize = 4 << 10;
-
-/// What is part of the name of a member that holds a secret, without what separates words.
-const SECRET: [&str; 13] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "secret",
-    "token",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "authorization",
-    "credential",
-    "cookie",
-    "session",
-    "signature",
-];
 
 /// The arguments as JSON; cut off where they get too long.
 pub(super) fn arguments(arguments: &Map<String, Value>, secrets: Option<&Secrets>) -> Box<str> {
@@ -46,7 +30,7 @@ fn object(members: &Map<String, Value>, secrets: Option<&Secrets>, to: &mut Stri
         }
         scalar(&Value::from(cut(name)), to);
         to.push(':');
-        match is_secret(name) {
+        match is_for_secret(name) {
             true => to.push_str("\"[redacted]\""),
             false => any(value, secrets, to),
         }
@@ -89,12 +73,6 @@ fn scalar(value: &Value, to: &mut String) {
 
 fn cut(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LIMIT)).unwrap_or_default()
-}
-
-fn is_secret(name: &str) -> bool {
-    let letters = name.chars().filter(|c| c.is_alphanumeric());
-    let name: String = letters.flat_map(char::to_lowercase).collect();
-    SECRET.iter().any(|word| name.contains(word))
 }
 
 #[cfg(test)]
