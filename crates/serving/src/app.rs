@@ -15,8 +15,6 @@ use crate::metrics::doors::Doors;
 use crate::names::Names;
 use crate::prepared::PreparedLists;
 use crate::protected_resource::ProtectedResource;
-use crate::router::Published;
-use crate::schemas::Schemas;
 use crate::seats::{Seat, Seats};
 use crate::serve::follow::State;
 use crate::sight::Chosen;
@@ -36,8 +34,6 @@ pub struct Shared {
     pub(crate) crib: Toolcrib,
     pub(crate) options: Options,
     /// Of everything that routes take: bodies are held against them.
-    pub(crate) schemas: Schemas,
-    pub(crate) published: Published,
     /// Lists of agents that are written already.
     pub(crate) prepared: PreparedLists,
     /// Which of their tools are in lists that would be too long.
@@ -96,16 +92,12 @@ impl App {
     pub(crate) fn new(
         crib: Toolcrib,
         options: Options,
-        schemas: Schemas,
-        published: Published,
         doors: Doors,
     ) -> Self {
         let seal = options.seal.clone().unwrap_or_else(Seal::random);
         Self(Arc::new(Shared {
             crib,
             options,
-            schemas,
-            published,
             prepared: PreparedLists::default(),
             chosen: Chosen::default(),
             mcp: Arc::new(Mcp::new(seal)),

@@ -41,7 +41,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Body<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let value = json_of(request, app).await?.0;
-        check::against(&app.schemas, Shape::of::<T>(), &value)?;
+        check::against(Shape::of::<T>(), &value)?;
         read(&value).map(Self)
     }
 }
@@ -57,7 +57,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Exact<T> {
                 format!("the number `{number}` cannot be kept as it is: send it as a text");
             return Err(Problem::field("", message));
         }
-        check::against(&app.schemas, Shape::of::<T>(), &value)?;
+        check::against(Shape::of::<T>(), &value)?;
         read(&value).map(Self)
     }
 }
@@ -71,7 +71,7 @@ where
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let mut value = json_of(request, app).await?.0;
-        check::against(&app.schemas, Shape::of::<Self>(), &value)?;
+        check::against(Shape::of::<Self>(), &value)?;
         let id = value.as_object_mut().and_then(|members| members.shift_remove("id"));
         // One after the other, so that each says where it is wrong.
         let rest = read(&value)?;

@@ -12,7 +12,7 @@ use url::form_urlencoded;
 use crate::app::App;
 use crate::body::{self, check};
 use crate::problem::Problem;
-use crate::schemas::{Schemas, Shape};
+use crate::schemas::Shape;
 
 /// The query parameters of a request.
 pub(crate) struct Asked<T>(pub(crate) T);
@@ -20,7 +20,7 @@ pub(crate) struct Asked<T>(pub(crate) T);
 impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
         // Most requests have none, and most parameters can be left out.
         if parts.uri.query().is_none()
             && let Ok(none) = T::deserialize(Map::new().into_deserializer())
@@ -28,8 +28,8 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequestParts<App> for Asked
             return Ok(Self(none));
         }
         let shape = Shape::of::<T>();
-        let value = value_of(parts.uri.query().unwrap_or_default(), &app.schemas, shape)?;
-        check::against(&app.schemas, shape, &value)?;
+        let value = value_of(parts.uri.query().unwrap_or_default(), shape)?;
+        check::against(shape, &value)?;
         body::read(&value).map(Self)
     }
 }
@@ -46,7 +46,8 @@ pub(crate) async fn refuse(request: Request, next: Next) -> Response {
 }
 
 /// The parameters as JSON; each is of the type that the schema says.
-fn value_of(query: &str, schemas: &Schemas, shape: Shape) -> Result<Value, Problem> {
+fn value_of(query: &str, shape: Shape) -> Result<Value, Problem> {
+    let schemas = shape.schemas();
     let properties = schemas.resolve(schemas.get(shape)).get("properties");
     let mut members = Map::new();
     for (name, text) in form_urlencoded::parse(query.as_bytes()) {

@@ -1,8 +1,9 @@
 //! Every route, in one table. From it come the router, the OpenAPI document, the page that shows it, and the test that
 //! tries every route as everybody. See `docs/adr/0013-one-table-of-routes.md`.
 
+use std::sync::LazyLock;
+
 use axum::Router;
-use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
@@ -64,8 +65,18 @@ fn about() -> Vec<Route> {
     ]
 }
 
-/// What is told about the routes.
-pub(crate) struct Published {
+/// What is told about the routes, for whoever asks.
+static PUBLISHED: LazyLock<Published> = LazyLock::new(|| {
+    let routes = table();
+    let problem = Shape::of::<problem::Written>();
+    let shapes = routes.iter().flat_map(Route::shapes).chain([problem]);
+    let schemas = Schemas::of(shapes.collect::<Vec<_>>());
+    let document = openapi::document(&routes, &schemas);
+    let openapi = serde_json::to_string(&document).expect("the document is JSON");
+    Published { openapi, docs: docs_page::of(&document) }
+});
+
+struct Published {
     openapi: String,
     docs: DocsPage,
 }
@@ -90,14 +101,8 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App
 }
 
 fn routed(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router<App>, App) {
-    let problem = Shape::of::<problem::Written>();
-    let shapes = routes.iter().flat_map(Route::shapes).chain([problem]);
-    let schemas = Schemas::of(shapes.collect::<Vec<_>>());
-    let document = openapi::document(&routes, &schemas);
-    let openapi = serde_json::to_string(&document).expect("the document is JSON");
-    let published = Published { openapi, docs: docs_page::of(&document) };
     let doors = metrics::doors::Doors::new(routes.iter().map(|route| route.path));
-    let app = App::new(crib, options, schemas, published, doors);
+    let app = App::new(crib, options, doors);
     let mut router = Router::new();
     for route in routes {
         router = router.route(route.path, route.into_handler());
@@ -114,13 +119,13 @@ fn finished(router: Router<App>, app: &App) -> Router {
     router.layer(around).with_state(app.clone())
 }
 
-async fn show_openapi(State(app): State<App>) -> Response {
+async fn show_openapi() -> Response {
     let kind = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
-    (kind, app.published.openapi.clone()).into_response()
+    (kind, PUBLISHED.openapi.clone()).into_response()
 }
 
-async fn show_docs(State(app): State<App>) -> Response {
-    let DocsPage { html, policy } = app.published.docs.clone();
+async fn show_docs() -> Response {
+    let DocsPage { html, policy } = PUBLISHED.docs.clone();
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, policy),

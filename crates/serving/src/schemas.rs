@@ -1,7 +1,8 @@
-//! JSON Schemas of what routes take and answer, made from the types once, when the table of routes is read.
+//! JSON Schemas of what routes take and answer, made from the types when somebody wants them.
 
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -21,9 +22,21 @@ impl Shape {
     pub(crate) fn of<T: JsonSchema + 'static>() -> Self {
         Self { id: TypeId::of::<T>(), schema: SchemaGenerator::subschema_for::<T> }
     }
+
+    /// Its schema and what that refers to: made the first time, then kept.
+    pub(crate) fn schemas(self) -> Arc<Schemas> {
+        static MADE: LazyLock<RwLock<HashMap<TypeId, Arc<Schemas>>>> =
+            LazyLock::new(RwLock::default);
+        if let Some(made) = MADE.read().unwrap_or_else(PoisonError::into_inner).get(&self.id) {
+            return Arc::clone(made);
+        }
+        let made = Arc::new(Schemas::of([self]));
+        let mut all = MADE.write().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry(self.id).or_insert(made))
+    }
 }
 
-/// The schemas of all shapes in the table of routes.
+/// The schemas of some shapes.
 pub(crate) struct Schemas {
     /// By name: what a `$ref` leads to.
     pub(crate) components: Map<String, Value>,
@@ -46,9 +59,9 @@ impl Schemas {
         Self { components, by_type }
     }
 
-    /// The schema of a type that stands in the table of routes.
+    /// The schema of one of the shapes.
     pub(crate) fn get(&self, shape: Shape) -> &Value {
-        self.by_type.get(&shape.id).expect("the table of routes says what its handlers take")
+        self.by_type.get(&shape.id).expect("it is one of the shapes")
     }
 
     /// Follows a reference, if the schema is one.

@@ -7,27 +7,38 @@ mod signs;
 
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexSet, RegexSetBuilder};
+use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
 
-use self::signs::{CRITICAL, SIGNS, Sign, WARNING};
+use self::signs::{CRITICAL, OTHER_ALPHABETS, SIGNS, Sign, WARNING};
 use super::unseen;
 use crate::Severity;
 
 /// With room for its states: with less it would make the same ones again and again.
 static SET: LazyLock<RegexSet> = LazyLock::new(|| {
     let patterns = SIGNS.iter().map(expression);
-    let set = RegexSetBuilder::new(patterns).dfa_size_limit(32 << 20).build();
+    let set = RegexSetBuilder::new(patterns).unicode(false).dfa_size_limit(32 << 20).build();
     set.expect("the signs are regular expressions")
 });
 static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    let compile = |sign| Regex::new(&expression(sign)).expect("a sign is a regular expression");
+    let compile =
+        |sign| Regex::new(&format!("(?-u){}", expression(sign))).expect("it is an expression");
     SIGNS.iter().map(compile).collect()
 });
+static OTHER: LazyLock<Vec<regex::Regex>> = LazyLock::new(|| {
+    let compile = |sign| {
+        let expression = expression(sign).replace(r"\b", r"(?-u:\b)");
+        regex::Regex::new(&expression).expect("it is an expression")
+    };
+    OTHER_ALPHABETS.iter().map(compile).collect()
+});
 
-/// Words are ASCII: all of Unicode's letters would make large machines of small expressions.
+/// Words are in lower case.
 fn expression(sign: &Sign) -> String {
-    sign.pattern.replace(r"\w", "[0-9a-z_]").replace(r"\b", r"(?-u:\b)")
+    sign.pattern.replace(r"\w", "[0-9a-z_]")
 }
+
+/// Stands for every letter that is not ASCII.
+const STRANGE: u8 = 0xff;
 
 /// A sign that was found.
 pub(super) struct Found {
@@ -61,10 +72,18 @@ pub(super) fn signs(text: &str) -> Vec<Found> {
 }
 
 fn found_in(lowered: &str, text: &str) -> Vec<Found> {
-    let matched: Vec<usize> = SET.matches(lowered).into_iter().collect();
-    let all = || matched.iter().filter_map(|number| Some((number, SIGNS.get(*number)?)));
-    let points: usize = all().map(|(_, sign)| sign.says.points()).sum();
-    let most = all().map(|(_, sign)| sign.says.points()).max().unwrap_or_default();
+    // A letter is a byte here: all of Unicode's would make large machines of small expressions.
+    let letters: Vec<u8> = lowered.chars().map(|letter| ascii(letter).unwrap_or(STRANGE)).collect();
+    let mut all: Vec<(&Sign, Start)> = Vec::new();
+    for number in SET.matches(&letters) {
+        all.extend(SIGNS.get(number).map(|sign| (sign, Start::ToBeFound { number })));
+    }
+    for (sign, expression) in OTHER_ALPHABETS.iter().zip(&*OTHER) {
+        let before = expression.find(lowered).and_then(|found| lowered.get(..found.start()));
+        all.extend(before.map(|before| (sign, Start::After(before.chars().count()))));
+    }
+    let points: usize = all.iter().map(|(sign, _)| sign.says.points()).sum();
+    let most = all.iter().map(|(sign, _)| sign.says.points()).max().unwrap_or_default();
     let severity = match points {
         // What says little does not say more by itself.
         CRITICAL.. if WARNING <= most => Severity::Critical,
@@ -72,13 +91,26 @@ fn found_in(lowered: &str, text: &str) -> Vec<Found> {
         _ => return Vec::new(),
     };
     // Those that say little are named only if there are no others.
-    let named = all().filter(|(_, sign)| WARNING.min(most) <= sign.says.points());
-    let found = named.filter_map(|(number, sign)| {
-        let start = EACH.get(*number)?.find(lowered)?.start();
-        let offset = offset_of(text, lowered.get(..start)?.chars().count());
+    let named = all.iter().filter(|(sign, _)| WARNING.min(most) <= sign.says.points());
+    let found = named.filter_map(|(sign, start)| {
+        let start = match *start {
+            Start::After(letters) => letters,
+            Start::ToBeFound { number } => EACH.get(number)?.find(&letters)?.start(),
+        };
+        let offset = offset_of(text, start);
         Some(Found { check: sign.check, severity, what: sign.what, offset })
     });
     found.collect()
+}
+
+/// Where a sign begins, in letters. Most are never asked for it.
+enum Start {
+    After(usize),
+    ToBeFound { number: usize },
+}
+
+fn ascii(letter: char) -> Option<u8> {
+    u8::try_from(letter).ok().filter(u8::is_ascii)
 }
 
 /// A text in lower case, with single spaces, without what cannot be seen and without emphasis.

@@ -18,8 +18,8 @@ use crate::schemas::{Schemas, Shape, resolve};
 const MOST_ERRORS: usize = 50;
 
 /// Refuses a value that the schema of a type does not fit.
-pub(crate) fn against(schemas: &Schemas, shape: Shape, value: &Value) -> Result<(), Problem> {
-    let errors = all(schemas, shape, value);
+pub(crate) fn against(shape: Shape, value: &Value) -> Result<(), Problem> {
+    let errors = all(&shape.schemas(), shape, value);
     if errors.is_empty() { Ok(()) } else { Err(Problem::fields(errors)) }
 }
 

@@ -209,6 +209,10 @@ pub(super) const SIGNS: &[Sign] = &[
         "has a command that destroys",
         r"\brm -[rf]{2} (?:/|~|\$home|\*)|\bmkfs\.\w+ /dev/|\bdd if=/dev/(?:zero|random) of=/dev/|:\(\) ?\{ ?:\|:& ?\};:|\bchmod (?:-r )?777 /",
     ),
+];
+
+/// The same in languages that need more letters than ASCII has.
+pub(super) const OTHER_ALPHABETS: &[Sign] = &[
     sign(
         DIRECTIVE,
         Says::Enough,
