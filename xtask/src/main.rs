@@ -91,7 +91,7 @@ Commands:
         Makes up input for N seconds (60 unless given) and watches which code it reaches. TARGET is `search`. Needs a C++
         compiler. Exit code other than 0 if something panics or takes too long; the input is in `target/fuzz/found`.
   package
-        Builds target/dist/toolcrib, the program as it is given to others, and says how large it is.
+        Builds target/release/toolcrib, the program as it is given to others, and says how large it is.
   servers [--try [--only NAME]]
         Installs the same as `clients`: the MCP servers that others wrote are among it.
         --try         registers each of them with a server, has agents of both eras call their tools, compares what

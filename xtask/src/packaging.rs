@@ -16,10 +16,10 @@ const EXPOSURE: &str = "20";
 
 /// `cargo xtask package`: builds the program as it is given to others, and says how large it is.
 pub(crate) fn run() -> Result<ExitCode, Failure> {
-    let mut build = cargo(&["build", "--locked", "--profile", "dist", "--bin", "toolcrib"]);
+    let mut build = cargo(&["build", "--locked", "--release", "--bin", "toolcrib"]);
     program::run(build.args(["--package", "toolcrib-serving"]))?;
-    let bytes = fs::metadata(workspace::root().join("target/dist/toolcrib"))?.len();
-    println!("target/dist/toolcrib {}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10);
+    let bytes = fs::metadata(workspace::root().join("target/release/toolcrib"))?.len();
+    println!("target/release/toolcrib {}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10);
     Ok(ExitCode::SUCCESS)
 }
 

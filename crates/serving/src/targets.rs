@@ -6,18 +6,24 @@
 pub(crate) mod example;
 pub(crate) mod register;
 
+use std::net::IpAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use model::{
     Isolation, Kind, Lifecycle, OpenapiSettings, Settings, SourceId, SourceProfile, SourceUrl,
     SpecificationPlace, StdioCommand,
 };
 use serde_json::json;
+use upstream::egress::Egress;
 
 use crate::cli::target as options;
 use crate::cli::targets::{Given, Targets};
 use crate::failure::Failure;
 use crate::{config, target};
+
+/// How long a resolver may take to say where a name leads.
+const LOOKED_UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// A target that is to be served.
 pub(crate) struct Wanted {
@@ -92,7 +98,10 @@ async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
             None if target::is_server(&url) => Ok(Kind::Mcp),
             None => kind_of(text).await,
         };
-        let allow = target::typed_origin(text).map(|origin| origin.to_string().into());
+        let allow = match is_public(&url).await {
+            true => None,
+            false => target::typed_origin(text).map(|origin| origin.to_string().into()),
+        };
         let allow = allow.into_iter().collect();
         return Ok(Wanted { shown, name, place: Place::Url(url), kind, allow });
     }
@@ -107,6 +116,23 @@ async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let place = Place::File(path.to_string_lossy().into());
     Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
+}
+
+/// Whether a name leads where everybody may go, or nowhere yet. Only what does not needs leave: with it, who owns a name
+/// could have it lead to our neighbours later.
+async fn is_public(url: &SourceUrl) -> bool {
+    let guard = Egress { allow_private: false, allowed: Vec::new() };
+    let url = url.as_url();
+    if guard.check_url(url).is_err() {
+        return false;
+    }
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+        return true;
+    };
+    let found = tokio::time::timeout(LOOKED_UP_WITHIN, tokio::net::lookup_host((host, port)));
+    let Ok(Ok(found)) = found.await else { return true };
+    let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    guard.check_addresses(host, port, &addresses).is_ok()
 }
 
 async fn kind_of(text: &str) -> Result<Kind, Failure> {
@@ -181,6 +207,19 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn only_what_is_not_public_is_let_through_the_guard() {
+        for (url, is_so) in [
+            ("http://127.0.0.1:9/", false),
+            ("http://localhost:9/", false),
+            ("http://10.0.0.7/", false),
+            ("https://93.184.215.14/", true),
+            ("https://nowhere.invalid/", true),
+        ] {
+            assert_eq!(is_public(&url.parse().unwrap()).await, is_so, "{url}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_target_is_known_again_by_its_place() {
         let at = |text: &'static str, kind| async move { place(text, Some(kind)).await.unwrap() };
         let id: SourceId = "x".parse().unwrap();
@@ -200,6 +239,7 @@ mod tests {
             assert_eq!(same, usize::from([0, 2].contains(&number)), "{}", wanted.shown);
         }
         assert!(below.is(&manifest.profile(&id, Kind::HttpManifest)));
-        assert_eq!(spec.allow, ["a.example:443".into()]);
+        assert!(spec.allow.is_empty());
+        assert_eq!(at("http://127.0.0.1:9/", Kind::Mcp).await.allow, ["127.0.0.1:9".into()]);
     }
 }

@@ -1,7 +1,6 @@
 //! How soon, and how small: `toolcrib serve --demo` from its start to the first answer of a tool, what it takes of memory
 //! when nobody asks, and how large the program is.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -54,9 +53,9 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
         "MB",
         Bound::AtMost(1.0),
     );
-    let size = stripped(&program).await?;
+    let size = std::fs::metadata(&program)?.len() as f64 / 1e6;
     report.add(
-        "the program, without what debuggers need, against 40 MB",
+        "the program, against 40 MB",
         size,
         PROGRAM_MB,
         "MB",
@@ -100,13 +99,4 @@ fn memory(id: u32) -> anyhow::Result<f64> {
     let line = line.context("the system does not say what the process takes")?;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kib * 1.024 / 1_000.0)
-}
-
-/// The size of the program as it is handed out, in MB.
-async fn stripped(program: &Path) -> anyhow::Result<f64> {
-    let folder = tempfile::tempdir()?;
-    let copy = folder.path().join("toolcrib");
-    let stripped = Command::new("strip").arg("-o").arg(&copy).arg(program).status().await;
-    ensure!(stripped.context("cannot start `strip` of binutils")?.success(), "`strip` failed");
-    Ok(std::fs::metadata(&copy)?.len() as f64 / 1e6)
 }
