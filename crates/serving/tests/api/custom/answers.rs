@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::mcp::Era::{Legacy, Modern};
+use super::super::server::Server;
 use super::{Own, registered};
 
 fn settings() -> Value {
@@ -54,6 +55,22 @@ fn an_answer_is_the_same_over_every_door_and_recorded() {
     assert_eq!(record["data"].as_array().unwrap().len(), 2, "{record}");
     let tool = own.server.get("/api/tools/own:motto").ok();
     assert_eq!(tool["execution"]["mode"], "custom", "{tool}");
+}
+
+#[test]
+fn what_an_admin_wrote_down_waits_where_everything_is_reviewed() {
+    let settings = json!({"tools": [{"name": "motto", "answer": {"text": "Less"}}]});
+    let own = Own::of(Server::start(), json!({"settings": settings, "trust": "review"}));
+    assert_eq!(own.client().tools(Modern), "");
+    let diff = own.server.get("/api/tools/own:motto/diff").ok();
+    let approval = json!({"fingerprint": diff["fingerprint"]});
+    own.server.post("/api/tools/own:motto/approve", &approval).ok();
+    assert_eq!(own.client().tools(Modern), "motto");
+    let mut changed = registered(json!({"settings": settings, "trust": "review"}));
+    changed["settings"]["tools"][0]["answer"]["text"] = json!("More");
+    own.server.send(&own.server.ask("PUT", "/api/sources/own").json(&changed)).ok();
+    own.server.wait_for("/api/tools/own:motto", |tool| tool["review"] == "waiting");
+    assert_eq!(own.text("motto", json!({})), "Less");
 }
 
 #[test]
