@@ -14,6 +14,7 @@ mod checks;
 mod clients;
 mod conformance;
 mod failure;
+mod fresh;
 mod fuzz;
 mod installed;
 mod packaging;
@@ -87,6 +88,12 @@ Commands:
   fixture [--port PORT]
         Serves tools, prompts and resources of its own on 127.0.0.1 and prints where, for suites that try a
         server of MCP. Ends at Ctrl-C, or when a pipe that is its standard input ends.
+  fresh [--only first|second] [--keep]
+        Clones what is committed into a temporary folder and runs the README's two commands there, with an empty home and
+        nothing that was built or installed here but the toolchain and cargo's packages. The first one's greeting is
+        pasted line by line. Says how long each step took and how large the folder is. No step of `test`.
+        --only        only one of the two commands
+        --keep        leaves the folder there
   fuzz TARGET [--seconds N]
         Makes up input for N seconds (60 unless given) and watches which code it reaches. TARGET is `search`. Needs a C++
         compiler. Exit code other than 0 if something panics or takes too long; the input is in `target/fuzz/found`.
@@ -130,6 +137,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         | "wycheproof" => rig::run(command, rest),
         "book" => book::run(),
         "clients" => clients::run(rest),
+        "fresh" => fresh::run(rest),
         "fuzz" => fuzz::run(rest),
         "conformance" => conformance::run(rest),
         "package" => packaging::run(),
