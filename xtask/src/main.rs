@@ -166,3 +166,41 @@ fn lend_postgres() -> Result<ExitCode, Failure> {
     std::io::stdin().read_line(&mut String::new())?;
     Ok(ExitCode::SUCCESS)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What stands behind `cargo xtask ` in a text, if it is a command.
+    fn commands(text: &str) -> impl Iterator<Item = &str> {
+        let behind = text.split("cargo xtask ").skip(1);
+        behind.map(|rest| {
+            rest.split(|character: char| !character.is_ascii_lowercase()).next().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_documentation_names_only_commands_that_there_are() {
+        let known: BTreeSet<&str> = HELP
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        let files = workspace::files_below(&workspace::root().join("docs")).unwrap();
+        let pages =
+            files.into_iter().filter(|file| file.extension().is_some_and(|end| end == "md"));
+        let more = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+        let more = more.map(|name| workspace::root().join(name));
+        let mut seen = 0;
+        for page in pages.chain(more) {
+            let text = workspace::read(&page).unwrap();
+            for command in commands(&text).filter(|command| !command.is_empty()) {
+                assert!(known.contains(command), "{}: `{command}`", workspace::shown(&page));
+                seen += 1;
+            }
+        }
+        assert!(50 < seen, "{seen}");
+    }
+}
