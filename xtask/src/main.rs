@@ -14,6 +14,7 @@ mod checks;
 mod clients;
 mod conformance;
 mod failure;
+mod fresh;
 mod fuzz;
 mod installed;
 mod packaging;
@@ -87,6 +88,12 @@ Commands:
   fixture [--port PORT]
         Serves tools, prompts and resources of its own on 127.0.0.1 and prints where, for suites that try a
         server of MCP. Ends at Ctrl-C, or when a pipe that is its standard input ends.
+  fresh [--only first|second] [--keep]
+        Clones what is committed into a temporary folder and runs the README's two commands there, with an empty home and
+        nothing that was built or installed here but the toolchain and cargo's packages. The first one's greeting is
+        pasted line by line. Says how long each step took and how large the folder is. No step of `test`.
+        --only        only one of the two commands
+        --keep        leaves the folder there
   fuzz TARGET [--seconds N]
         Makes up input for N seconds (60 unless given) and watches which code it reaches. TARGET is `search`. Needs a C++
         compiler. Exit code other than 0 if something panics or takes too long; the input is in `target/fuzz/found`.
@@ -130,6 +137,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         | "wycheproof" => rig::run(command, rest),
         "book" => book::run(),
         "clients" => clients::run(rest),
+        "fresh" => fresh::run(rest),
         "fuzz" => fuzz::run(rest),
         "conformance" => conformance::run(rest),
         "package" => packaging::run(),
@@ -157,4 +165,42 @@ fn lend_postgres() -> Result<ExitCode, Failure> {
     println!("Enter or Ctrl-C removes it.");
     std::io::stdin().read_line(&mut String::new())?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What stands behind `cargo xtask ` in a text, if it is a command.
+    fn commands(text: &str) -> impl Iterator<Item = &str> {
+        let behind = text.split("cargo xtask ").skip(1);
+        behind.map(|rest| {
+            rest.split(|character: char| !character.is_ascii_lowercase()).next().unwrap()
+        })
+    }
+
+    #[test]
+    fn the_documentation_names_only_commands_that_there_are() {
+        let known: BTreeSet<&str> = HELP
+            .lines()
+            .filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        let files = workspace::files_below(&workspace::root().join("docs")).unwrap();
+        let pages =
+            files.into_iter().filter(|file| file.extension().is_some_and(|end| end == "md"));
+        let more = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md"];
+        let more = more.map(|name| workspace::root().join(name));
+        let mut seen = 0;
+        for page in pages.chain(more) {
+            let text = workspace::read(&page).unwrap();
+            for command in commands(&text).filter(|command| !command.is_empty()) {
+                assert!(known.contains(command), "{}: `{command}`", workspace::shown(&page));
+                seen += 1;
+            }
+        }
+        assert!(50 < seen, "{seen}");
+    }
 }

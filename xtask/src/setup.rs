@@ -84,6 +84,14 @@ fn missing_packages() -> Vec<&'static str> {
     if !program::is_in_path("setpriv") || !program::is_in_path("unshare") {
         missing.push("util-linux");
     }
+    // The documentation's commands are run, in a network of their own.
+    for (program, package) in
+        [("ip", "iproute2"), ("curl", "curl"), ("jq", "jq"), ("openssl", "openssl")]
+    {
+        if !program::is_in_path(program) {
+            missing.push(package);
+        }
+    }
     missing
 }
 

@@ -1,0 +1,247 @@
+//! Somebody who types what a page says, and looks whether the page is right.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::likeness::{begins_like, is_like};
+use crate::page::{Command, ROOT};
+use crate::shell::{PATIENCE, Shell};
+
+/// A request that is refused is a mistake on the page; curl says what came all the same.
+const CURLRC: &str = "fail-with-body\nno-progress-meter\nmax-time = 30\n";
+
+/// A server that says so takes requests.
+const GREETING: &str = "toolcrib serves on ";
+
+/// What a request leads to is there by then.
+const A_MOMENT: Duration = Duration::from_secs(10);
+
+pub(crate) struct Reader {
+    shell: Shell,
+    folder: tempfile::TempDir,
+    /// What goes on in other terminals.
+    lasting: Vec<Lasting>,
+    /// All that was printed until now.
+    heard: String,
+    number: usize,
+    mistakes: Vec<String>,
+}
+
+struct Lasting {
+    group: String,
+    command: String,
+    is_server: bool,
+}
+
+impl Reader {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["bin", "home", "said", "page", "page/target", "page/target/release"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        for name in ["bin/toolcrib", "page/target/release/toolcrib"] {
+            symlink(env!("CARGO_BIN_EXE_toolcrib"), path(name)).unwrap();
+        }
+        symlink(PathBuf::from(ROOT).join("examples"), path("page/examples")).unwrap();
+        fs::write(path("home/.curlrc"), CURLRC).unwrap();
+        let shell = Shell::start(&path("page"), &path("bin"), &path("home"));
+        let (heard, mistakes) = (String::new(), Vec::new());
+        Self { shell, folder, lasting: Vec::new(), heard, number: 0, mistakes }
+    }
+
+    /// Types one command.
+    pub(crate) fn read(&mut self, page: &str, command: &Command) {
+        self.number += 1;
+        let place = format!("{page}:{}", command.line);
+        let result = match completed(&command.text, &self.heard) {
+            Ok(text) if is_lasting(&text) => self.start(&text, command),
+            Ok(text) => self.run(&text, command, Instant::now() + A_MOMENT),
+            Err(mistake) => Err(mistake),
+        };
+        if let Err(mistake) = result {
+            self.mistakes.push(format!("{place}: `{}`\n{mistake}", command.text));
+        }
+    }
+
+    /// Stops what still runs, and tells what was wrong.
+    pub(crate) fn end(mut self, page: &str) -> Vec<String> {
+        while let Some(lasting) = self.lasting.pop() {
+            let stopped = self.stop(&lasting);
+            self.mistakes.extend(stopped.err().map(|mistake| format!("{page}: {mistake}")));
+        }
+        self.mistakes
+    }
+
+    /// Runs it; what comes a moment later, as tools of a new source do, is looked for again until then.
+    fn run(&mut self, text: &str, command: &Command, deadline: Instant) -> Result<(), String> {
+        self.write_what_is_shown(text, command);
+        let code = self.shell.run(text, &self.output_file());
+        let said = self.hear();
+        let wanted = wanted_code(text);
+        if code != Some(wanted) {
+            return Err(format!("ended with {code:?}, not with {wanted}, and said:\n{said}"));
+        }
+        if command.output.is_empty() || is_like(&command.output, &said) {
+            return Ok(());
+        }
+        if only_looks(text) && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(50));
+            return self.run(text, command, deadline);
+        }
+        Err(format!("said:\n{said}"))
+    }
+
+    /// Where a page shows a file of its own, with `cat`, the reader has written it.
+    fn write_what_is_shown(&self, text: &str, command: &Command) {
+        let Some(name) = text.strip_prefix("cat ") else {
+            return;
+        };
+        let file = self.folder.path().join("page").join(name);
+        if !file.exists() {
+            fs::write(file, command.output.join("\n") + "\n").unwrap();
+        }
+    }
+
+    /// Starts it, and waits until it has said what is shown, or anything.
+    fn start(&mut self, text: &str, command: &Command) -> Result<(), String> {
+        let is_server = is_server(text);
+        let stopped = if is_server { self.stop_servers() } else { Ok(()) };
+        let group = self.shell.start_lasting(text, &self.output_file());
+        let group = group.ok_or("could not be started")?;
+        self.lasting.push(Lasting { group, command: text.to_owned(), is_server });
+        let deadline = Instant::now() + PATIENCE / 2;
+        while Instant::now() < deadline {
+            let said = fs::read_to_string(self.output_file()).unwrap_or_default();
+            let is_there = if is_server { said.contains(GREETING) } else { !said.is_empty() };
+            if is_there && begins_like(&command.output, &said) {
+                self.hear();
+                return stopped;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Err(format!("said:\n{}", self.hear()))
+    }
+
+    /// They would have the same port: a reader ends one before starting the next.
+    fn stop_servers(&mut self) -> Result<(), String> {
+        let servers = self.lasting.extract_if(.., |lasting| lasting.is_server);
+        for server in servers.collect::<Vec<_>>() {
+            self.stop(&server)?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, lasting: &Lasting) -> Result<(), String> {
+        let code = self.shell.stop(&lasting.group);
+        if code == Some(0) || code.is_some() && !lasting.is_server {
+            return Ok(());
+        }
+        Err(format!("`{}` ended with {code:?} when it was stopped", lasting.command))
+    }
+
+    fn output_file(&self) -> String {
+        format!("{}/said/{}", self.folder.path().display(), self.number)
+    }
+
+    fn hear(&mut self) -> String {
+        let said = fs::read(self.output_file()).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        self.heard += &said;
+        said
+    }
+}
+
+/// `toolcrib serve …`, perhaps with options before `serve`.
+fn is_server(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    words.next().is_some_and(|program| program.ends_with("toolcrib"))
+        && words.any(|word| word == "serve")
+}
+
+/// A request that changes nothing, however often it is made.
+fn only_looks(text: &str) -> bool {
+    ["admin ", "agent ", "cook ", "curl "].iter().any(|asks| text.starts_with(asks))
+        && ![" -d ", " -X "].iter().any(|option| text.contains(option))
+}
+
+fn is_lasting(text: &str) -> bool {
+    is_server(text) || text.contains(" --follow") || text.contains("curl -N")
+}
+
+/// 0, or what a comment says: `# exit code 3: …`.
+fn wanted_code(text: &str) -> i32 {
+    let said = text.split_once('#').and_then(|(_, comment)| comment.split_once("exit code "));
+    let digit = said.and_then(|(_, rest)| rest.chars().next()?.to_digit(10));
+    digit.and_then(|digit| digit.try_into().ok()).unwrap_or(0)
+}
+
+/// Puts in what stands for something that was printed before: of `tcrib_cook_…`, the last word that begins so. `…` alone
+/// is whatever a reader has, and stays.
+fn completed(text: &str, heard: &str) -> Result<String, String> {
+    let is_of_word = |character: char| character.is_alphanumeric() || "_-".contains(character);
+    let mut parts = text.split('…').peekable();
+    let mut whole = String::new();
+    while let Some(part) = parts.next() {
+        whole += part;
+        if parts.peek().is_none() {
+            break;
+        }
+        let start = part.rfind(|character| !is_of_word(character)).map_or(0, |place| place + 1);
+        let beginning = part.get(start..).unwrap_or_default();
+        if beginning.is_empty() {
+            whole.push('…');
+            continue;
+        }
+        let words = heard.split(|character| !is_of_word(character));
+        let mut ends = words.filter_map(|word| word.strip_prefix(beginning));
+        match ends.rfind(|end| !end.is_empty()) {
+            Some(end) => whole += end,
+            None => return Err(format!("nothing was printed that begins with `{beginning}`")),
+        }
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_printed_is_put_in_where_dots_are() {
+        let heard = "key: tcrib_a_old\nkey: tcrib_a_1Xy-z_9\nand tcrib_a_…";
+        assert_eq!(completed("A=tcrib_a_… b", heard).unwrap(), "A=tcrib_a_1Xy-z_9 b");
+        assert_eq!(completed("A=… b", heard).unwrap(), "A=… b");
+        assert!(completed("A=tcrib_b_…", heard).is_err());
+    }
+
+    #[test]
+    fn a_comment_says_how_a_command_ends() {
+        assert_eq!(wanted_code("a b  # nothing; exit code 2: something would change"), 2);
+        assert_eq!(wanted_code("a b  # what it does"), 0);
+    }
+
+    #[test]
+    fn a_page_that_is_wrong_is_found_out() {
+        let command = |text: &str, output: &[&str]| Command {
+            line: 1,
+            heading: String::new(),
+            text: text.to_owned(),
+            output: output.iter().map(|line| (*line).to_owned()).collect(),
+        };
+        let mut reader = Reader::new();
+        reader.read("page", &command("cat new.txt", &["hello"]));
+        reader.read("page", &command("A=$(cat new.txt); test -d examples", &[]));
+        reader.read("page", &command("echo $A; toolcrib --version", &["hello", "toolcrib …"]));
+        reader.read("page", &command("(exit 3)  # exit code 3", &[]));
+        assert_eq!(reader.mistakes, [""; 0]);
+        reader.read("page", &command("false | true", &[]));
+        reader.read("page", &command("echo $A", &["hallo"]));
+        reader.read("page", &command("curl -s http://127.0.0.1:8080/", &[]));
+        assert_eq!(reader.end("page").len(), 3);
+    }
+}

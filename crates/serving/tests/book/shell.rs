@@ -1,0 +1,84 @@
+//! A shell in which commands are typed one after the other, with a network and processes that nobody else has.
+//!
+//! Only `lo` is in the network: every port is free, and nothing outside is reached. When the shell ends, the kernel ends
+//! all that it started.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
+#![expect(clippy::disallowed_methods, reason = "readers type commands into a shell")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// A command that takes longer hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Without `-r` for root: not everywhere may it make a world of its own in which it is nobody else.
+const NAMESPACES: [&str; 2] = ["-npf", "-Urnpf"];
+
+const START: &str = "ip link set lo up && exec bash";
+
+pub(crate) struct Shell {
+    child: Child,
+    stdin: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Shell {
+    /// In a folder, with programs found there first, and nothing else in its environment.
+    pub(crate) fn start(folder: &Path, programs: &Path, home: &Path) -> Self {
+        let works = |namespaces: &&&str| {
+            let tried = Command::new("unshare").args([namespaces, "true"]).output();
+            tried.unwrap().status.success()
+        };
+        let namespaces = NAMESPACES.iter().find(works);
+        let namespaces = namespaces.expect("`unshare` must be allowed, for a network of our own");
+        let mut shell = Command::new("unshare");
+        shell.args([namespaces, "--kill-child", "sh", "-c", START]).current_dir(folder);
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", programs.display());
+        shell.env_clear().env("PATH", path).env("HOME", home).env("LANG", "C.UTF-8");
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let (sender, answers) = channel();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        let mut shell = Self { child, stdin, answers };
+        // `-m`: what is in the background is a process group, which is ended as a whole; nobody wants to hear of jobs.
+        assert_eq!(
+            shell.ask("set -m -o pipefail; exec 2> /dev/null; echo $?").as_deref(),
+            Some("0")
+        );
+        shell
+    }
+
+    /// Has a command done; its exit code, unless it hangs.
+    pub(crate) fn run(&mut self, command: &str, output: &str) -> Option<i32> {
+        self.ask(&format!("{{ {command}\n}} < /dev/null > {output} 2>&1; echo $?"))?.parse().ok()
+    }
+
+    /// Starts what does not end by itself; the number of its process group.
+    pub(crate) fn start_lasting(&mut self, command: &str, output: &str) -> Option<String> {
+        // The signal is for all of the group: the shell around the command stays, and tells how it ended.
+        self.ask(&format!("{{ trap : TERM; {command}\n}} < /dev/null > {output} 2>&1 & echo $!"))
+    }
+
+    /// Ends it as Ctrl-C does, or rather as a service manager; its exit code, unless it hangs.
+    pub(crate) fn stop(&mut self, group: &str) -> Option<i32> {
+        self.ask(&format!("kill -TERM -- -{group}; wait {group}; echo $?"))?.parse().ok()
+    }
+
+    fn ask(&mut self, line: &str) -> Option<String> {
+        writeln!(self.stdin, "{line}").unwrap();
+        self.answers.recv_timeout(PATIENCE).ok()
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

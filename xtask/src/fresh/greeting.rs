@@ -1,0 +1,86 @@
+//! What the demo says at its start: lines to paste into another terminal.
+
+use crate::failure::Failure;
+
+/// What a newcomer pastes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Greeting {
+    /// The line with the keys, which all others need.
+    pub(super) exports: String,
+    pub(super) lines: Vec<Line>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) command: String,
+    /// `explain` tells of a tool that is not granted, and says so by its exit code too.
+    pub(super) exit_code: i32,
+}
+
+/// Nothing follows behind it.
+pub(super) fn is_last(line: &str) -> bool {
+    line.trim_start().starts_with("# Done")
+}
+
+impl Greeting {
+    pub(super) fn read(said: &[String]) -> Result<Self, Failure> {
+        let lines = said.iter().map(|line| line.trim());
+        let mut lines = lines.skip_while(|line| !line.starts_with("export "));
+        let exports = lines.next().ok_or_else(|| Failure::new("it greets without any key"))?;
+        let commands = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines: Vec<Line> = commands.map(Line::new).collect();
+        if lines.is_empty() {
+            return Err(Failure::new("it greets without a line to paste"));
+        }
+        Ok(Self { exports: exports.to_owned(), lines })
+    }
+}
+
+impl Line {
+    fn new(command: &str) -> Self {
+        let exit_code = if command.contains(" explain ") { 3 } else { 0 };
+        Self { command: command.to_owned(), exit_code }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "\
+toolcrib serves on http://127.0.0.1:8080
+  MCP       http://127.0.0.1:8080/mcp
+
+Paste into another terminal, line by line:
+
+  export COOK=a WAITER=b ADMIN=c
+
+  # What the cook may use
+  toolcrib discover http://127.0.0.1:8080/mcp --bearer env:COOK
+
+  # Why the cook cannot order
+  TOOLCRIB_KEY=$ADMIN toolcrib explain --server http://127.0.0.1:8080 --tool place_order
+
+  # Done: Ctrl-C ends it, and everything is gone
+";
+
+    fn said(text: &str) -> Vec<String> {
+        text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn commands_are_what_is_no_comment() {
+        let greeting = Greeting::read(&said(SAID)).unwrap();
+        assert_eq!(greeting.exports, "export COOK=a WAITER=b ADMIN=c");
+        let codes: Vec<i32> = greeting.lines.iter().map(|line| line.exit_code).collect();
+        assert_eq!(codes, [0, 3]);
+        assert!(greeting.lines[0].command.ends_with("--bearer env:COOK"));
+        assert_eq!(SAID.lines().filter(|line| is_last(line)).count(), 1);
+    }
+
+    #[test]
+    fn a_greeting_without_anything_to_paste_is_a_failure() {
+        assert!(Greeting::read(&said("toolcrib serves on http://127.0.0.1:8080")).is_err());
+        assert!(Greeting::read(&said("  export COOK=a\n  # Done")).is_err());
+    }
+}

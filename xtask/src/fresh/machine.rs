@@ -1,0 +1,193 @@
+//! A folder that stands for a machine: an empty home, a clone, and what cargo has of the registry.
+//!
+//! A watchdog holds the other end of a pipe of ours, on which it is told which process group is at work. When the pipe
+//! closes, be it because the value is dropped or because we were killed, it ends that group and removes the folder.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::fresh::running::Running;
+use crate::{program, workspace};
+
+/// What a newcomer has of a toolchain. Nothing else that `cargo install` put beside it is there.
+const TOOLCHAIN: [&str; 8] = [
+    "cargo",
+    "cargo-clippy",
+    "cargo-fmt",
+    "clippy-driver",
+    "rustc",
+    "rustdoc",
+    "rustfmt",
+    "rustup",
+];
+
+/// How the network is reached, where that is not as usual: of all variables, only these are passed on.
+const WAYS_OUT: [&str; 16] = [
+    "ALL_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "https_proxy",
+    "http_proxy",
+    "no_proxy",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "NODE_EXTRA_CA_CERTS",
+    "NPM_CONFIG_USERCONFIG",
+    "PIP_CERT",
+    "PIP_CONFIG_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+];
+
+const COPYING_MAY_TAKE: Duration = Duration::from_mins(10);
+
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const WATCHDOG: &str = r#"
+    trap "" INT TERM HUP
+    group=
+    while read -r line; do group=$line; done
+    if [ -n "$group" ]; then kill -KILL -- "-$group" 2>/dev/null; fi
+    if [ -n "$1" ]; then rm -rf -- "$1"; fi
+"#;
+
+pub(super) struct Machine {
+    folder: PathBuf,
+    watchdog: Child,
+}
+
+impl Machine {
+    pub(super) fn make(keep: bool) -> Result<Self, Failure> {
+        let name = format!("toolcrib-fresh-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder)?;
+        let removed = if keep { Path::new("") } else { folder.as_path() };
+        let mut watchdog = program::command("/bin/sh");
+        watchdog.args(["-c", WATCHDOG, "watchdog"]).arg(removed);
+        // A group of its own: Ctrl-C is for us, and not for who tidies up behind us.
+        let watchdog = watchdog.process_group(0).stdin(Stdio::piped()).spawn()?;
+        let machine = Self { folder, watchdog };
+        machine.furnish()?;
+        Ok(machine)
+    }
+
+    /// An empty home, the toolchain, and packages that need not come over the network again.
+    fn furnish(&self) -> Result<(), Failure> {
+        for name in ["home", "bin", "cargo"] {
+            fs::create_dir(self.folder.join(name))?;
+        }
+        for name in TOOLCHAIN {
+            let found = program::folders_in_path().into_iter().map(|folder| folder.join(name));
+            if let Some(found) = found.into_iter().find(|found| found.is_file()) {
+                symlink(found, self.folder.join("bin").join(name))?;
+            }
+        }
+        let cargo = of_home("CARGO_HOME", ".cargo");
+        for name in ["config", "config.toml", "registry/cache", "registry/index"] {
+            copy(&cargo.join(name), &self.folder.join("cargo").join(name))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn clone_workspace(&self) -> Result<(), Failure> {
+        let mut git = program::command("git");
+        git.args(["clone", "--quiet", "--no-hardlinks"])
+            .arg(workspace::root())
+            .arg(self.checkout());
+        Running::start(&mut git)?.end_with(0, COPYING_MAY_TAKE)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a newcomer stands.
+    pub(super) fn checkout(&self) -> PathBuf {
+        self.folder.join("toolcrib")
+    }
+
+    pub(super) fn megabytes(&self) -> Result<u64, Failure> {
+        let said = program::output(program::command("du").arg("-sm").arg(&self.folder))?;
+        let number = said.split_whitespace().next().and_then(|number| number.parse().ok());
+        number.ok_or_else(|| Failure::new(format!("`du` said `{said}`")))
+    }
+
+    /// Runs one command, as it is typed, for as long as something is done with it. The watchdog knows of it meanwhile.
+    pub(super) fn attend<T>(
+        &self,
+        command: &str,
+        work: impl FnOnce(&mut Running) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        // `exec`: what we start is the program itself, which signals are for, and no shell in between.
+        let mut running = self.start_script(&format!("exec {command}"))?;
+        self.tell_watchdog(&running.group().to_string())?;
+        let result = work(&mut running);
+        drop(running);
+        // The number may soon be that of another group.
+        self.tell_watchdog("")?;
+        result
+    }
+
+    fn tell_watchdog(&self, group: &str) -> Result<(), Failure> {
+        let pipe = self.watchdog.stdin.as_ref();
+        let mut pipe = pipe.ok_or_else(|| Failure::new("the watchdog does not listen"))?;
+        Ok(writeln!(pipe, "{group}")?)
+    }
+
+    /// Starts lines that end soon.
+    pub(super) fn start_script(&self, lines: &str) -> Result<Running, Failure> {
+        let mut shell = program::command("/bin/sh");
+        shell.args(["-c", lines]).current_dir(self.checkout());
+        self.set_environment(&mut shell);
+        Running::start(&mut shell)
+    }
+
+    fn set_environment(&self, command: &mut Command) {
+        let path = format!("{}:{SYSTEM_PATH}", self.folder.join("bin").display());
+        command.env_clear().env("PATH", path).env("HOME", self.folder.join("home"));
+        command.env("CARGO_HOME", self.folder.join("cargo"));
+        command.env("RUSTUP_HOME", of_home("RUSTUP_HOME", ".rustup"));
+        for name in WAYS_OUT {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        drop(self.watchdog.stdin.take());
+        if let Err(error) = self.watchdog.wait() {
+            eprintln!("warning: {} is not removed: {error}", self.folder.display());
+        }
+    }
+}
+
+/// A folder that a variable names, or that is in the home.
+fn of_home(variable: &str, name: &str) -> PathBuf {
+    match std::env::var_os(variable) {
+        Some(folder) => folder.into(),
+        None => PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(name),
+    }
+}
+
+/// A copy and no link: cargo locks its home, and this one is not locked by those who use the other.
+fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
+    if !from.exists() {
+        return Ok(());
+    }
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    Running::start(program::command("cp").arg("-r").arg(from).arg(to))?
+        .end_with(0, COPYING_MAY_TAKE)
+}
