@@ -16,7 +16,7 @@ pub use self::auth::{
     is_scope,
 };
 pub use self::command::{InvalidCommand, Sandbox, StdioCommand};
-use crate::{CustomSettings, Name, OpenapiSettings, SourceId, SourceLimits};
+use crate::{CustomSettings, Name, OpenapiSettings, SecretRef, SourceId, SourceLimits};
 
 /// A source to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +71,31 @@ pub struct SourceProfile {
     /// A refresh that would remove more than this share of the tools is held back (per cent).
     #[serde(default = "half")]
     pub shrink_limit: u8,
+}
+
+impl SourceProfile {
+    /// Every secret that it refers to.
+    pub fn secrets(&self) -> Vec<&SecretRef> {
+        let mut secrets = self.auth.secrets();
+        if let Some(certificate) = &self.client_certificate {
+            secrets.extend([&certificate.chain, &certificate.key]);
+        }
+        match &self.settings {
+            Settings::Mcp { command: Some(command), .. } => {
+                secrets.extend(command.environment.values());
+            }
+            Settings::Openapi(settings) => secrets.extend(settings.credentials.values()),
+            Settings::Custom(custom) => {
+                let commands = custom.tools.iter().filter_map(|tool| tool.command.as_ref());
+                secrets.extend(commands.flat_map(|command| command.run.environment.values()));
+            }
+            Settings::Mcp { command: None, .. }
+            | Settings::HttpManifest { .. }
+            | Settings::Workflow { .. }
+            | Settings::Builtin {} => {}
+        }
+        secrets
+    }
 }
 
 fn half() -> u8 {

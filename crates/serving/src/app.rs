@@ -89,11 +89,7 @@ impl App {
         drop(self.followed.set(state));
     }
 
-    pub(crate) fn new(
-        crib: Toolcrib,
-        options: Options,
-        doors: Doors,
-    ) -> Self {
+    pub(crate) fn new(crib: Toolcrib, options: Options, doors: Doors) -> Self {
         let seal = options.seal.clone().unwrap_or_else(Seal::random);
         Self(Arc::new(Shared {
             crib,

@@ -84,9 +84,29 @@ fn program(words: &[String]) -> Result<Wanted, Failure> {
         directory: folder.map(|folder| folder.to_string_lossy().into()),
         sandbox: None,
     };
-    let (shown, name) = (format!("-- {}", words.join(" ")), target::source_id(&program));
+    let (shown, name) = (format!("-- {}", words.join(" ")), target::source_id(named_after(words)));
     let (place, kind) = (Place::Program(command), Ok(Kind::Mcp));
     Ok(Wanted { shown, name, place, kind, allow: Vec::new() })
+}
+
+/// What tells a program from others. Of one that only starts another, as `npx -y` does, it is the other.
+fn named_after(words: &[String]) -> &str {
+    const STARTERS: [&str; 12] = [
+        "npx", "bunx", "pnpx", "uvx", "pipx", "uv", "bun", "deno", "node", "python", "python3",
+        "docker",
+    ];
+    let name = |word: &str| word.rsplit('/').next().unwrap_or(word).to_owned();
+    let Some((program, rest)) = words.split_first() else { return "" };
+    if !STARTERS.contains(&name(program).as_str()) {
+        return program;
+    }
+    let mut rest = rest.iter().filter(|word| !word.starts_with('-') && *word != "run");
+    let named = rest.next().map_or(program.as_str(), String::as_str);
+    // Without its version: `@scope/server@1.2`.
+    match named.rsplit_once('@') {
+        Some((name, _)) if !name.is_empty() => name,
+        _ => named,
+    }
 }
 
 async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
@@ -205,6 +225,22 @@ fn without_tools(url: &SourceUrl) -> SourceUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_that_starts_another_gives_the_name_of_that() {
+        for (line, name) in [
+            ("/opt/bin/crm --fast", "crm"),
+            ("npx -y @modelcontextprotocol/server-everything@2 stdio", "server-everything"),
+            ("uvx mcp-server-time", "mcp-server-time"),
+            ("docker run -i --rm mcp/time", "time"),
+            ("python3 -m weather", "weather"),
+            ("node build/index.js", "index"),
+            ("npx", "npx"),
+        ] {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(target::source_id(named_after(&words)).as_str(), name, "{line}");
+        }
+    }
 
     #[tokio::test]
     async fn only_what_is_not_public_is_let_through_the_guard() {

@@ -54,13 +54,7 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
         Bound::AtMost(1.0),
     );
     let size = std::fs::metadata(&program)?.len() as f64 / 1e6;
-    report.add(
-        "the program, against 40 MB",
-        size,
-        PROGRAM_MB,
-        "MB",
-        Bound::AtMost(1.0),
-    );
+    report.add("the program, against 40 MB", size, PROGRAM_MB, "MB", Bound::AtMost(1.0));
     Ok(())
 }
 

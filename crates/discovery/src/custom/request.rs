@@ -55,12 +55,7 @@ impl Reader<'_> {
     }
 
     /// What stands here is shown to admins, kept in the journal and exported.
-    fn written_down(
-        &mut self,
-        at: &str,
-        request: &CustomRequest,
-        is_name: &impl Fn(&str) -> bool,
-    ) {
+    fn written_down(&mut self, at: &str, request: &CustomRequest, is_name: &impl Fn(&str) -> bool) {
         let named = [("headers", &request.headers), ("query", &request.query)];
         let named = named.into_iter().flat_map(|(member, pairs)| {
             let pairs = pairs.iter();

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use discovery::text::{element, member};
-use model::SecretRef;
 use serde_json::Value;
 
 use super::mistake::{Mistake, Mistakes};
@@ -29,12 +28,7 @@ const PATHS_WRITTEN: [(&str, &str); 3] = [
 ];
 
 /// Makes the relative paths of [`PATHS`] and its like absolute, and notes the files that are read.
-pub(super) fn settle(
-    value: &mut Value,
-    file: &Path,
-    files: &mut Files,
-    mistakes: &mut Mistakes,
-) {
+pub(super) fn settle(value: &mut Value, file: &Path, files: &mut Files, mistakes: &mut Mistakes) {
     let Some(folder) = std::path::absolute(file).ok().and_then(|path| Some(path.parent()?.into()))
     else {
         return;
@@ -75,33 +69,10 @@ pub(super) fn settle(
     }
 }
 
-/// The references to secrets in a source.
-pub(super) fn secrets_of(source: &Value) -> Vec<&str> {
-    let mut found = Vec::new();
-    for pointer in SECRETS {
-        source.pointer(pointer).into_iter().for_each(|value| references(value, &mut found));
-    }
-    for (list, pointer) in SECRETS_WRITTEN {
-        let elements = source.pointer(list).and_then(Value::as_array).into_iter().flatten();
-        let values = elements.filter_map(|element| element.pointer(pointer));
-        values.for_each(|value| references(value, &mut found));
-    }
-    found
-}
-
 fn each(source: &mut Value, places: &[(&str, &str)], mut settle: impl FnMut(&mut Value)) {
     for (list, pointer) in places {
         let elements = source.pointer_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         elements.filter_map(|element| element.pointer_mut(pointer)).for_each(&mut settle);
-    }
-}
-
-fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
-    match value {
-        Value::String(text) if text.parse::<SecretRef>().is_ok() => found.push(text),
-        Value::Array(values) => values.iter().for_each(|value| references(value, found)),
-        Value::Object(members) => members.values().for_each(|value| references(value, found)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 

@@ -12,7 +12,6 @@ use toolcrib::{JournalPlace, Snapshot};
 
 pub(crate) use self::usual::left_out;
 use super::objects::{Kind, objects};
-use super::paths;
 use crate::cli::{self, Ended};
 use crate::failure::Failure;
 use crate::journal::show::snapshot;
@@ -52,19 +51,19 @@ pub(crate) fn write(snapshot: &Snapshot, format: Format) -> Result<String, Failu
         Format::Yaml => yaml::write(&sections),
         Format::Toml => toml::write(&sections).ok_or(Failure::NotToml)?,
     };
-    Ok(format!("{TITLE}{}{text}", secrets(&sections)))
+    Ok(format!("{TITLE}{}{text}", secrets(snapshot)))
 }
 
 /// A comment with the secrets that are referred to.
-fn secrets(sections: &Map<String, Value>) -> String {
-    let sources = sections.get("sources").and_then(Value::as_array).into_iter().flatten();
-    let found: BTreeSet<&str> = sources.flat_map(paths::secrets_of).collect();
+fn secrets(snapshot: &Snapshot) -> String {
+    let found = snapshot.sources().flat_map(|entry| entry.source.profile.secrets());
+    let found: BTreeSet<String> = found.map(ToString::to_string).collect();
     if found.is_empty() {
         return String::new();
     }
     let mut text = "# These secrets have to be there before its tools can be called:\n".to_owned();
     for secret in found {
-        let secret = out::plain(secret);
+        let secret = out::plain(&secret);
         text += &match secret.strip_prefix("sealed:") {
             Some(name) => format!("#   {secret} (toolcrib secret set {name})\n"),
             None => format!("#   {secret}\n"),

@@ -8,7 +8,7 @@ use model::SecretRef;
 use toolcrib::{Catalog, Journal, JournalPlace, Secrets, Snapshot};
 
 use super::Finding;
-use crate::journal::{import, open_to_read};
+use crate::journal::open_to_read;
 use crate::out::counted;
 use crate::serve::{connections, descriptors, first_admin, tls};
 
@@ -95,7 +95,7 @@ pub(super) async fn secrets(
     let mut all: Vec<(SecretRef, Option<String>)> = Vec::new();
     for entry in snapshot.sources().filter(|entry| entry.source.enabled) {
         let of = entry.source.id.to_string();
-        let wanted = import::secrets(&entry.source.profile).into_iter().cloned();
+        let wanted = entry.source.profile.secrets().into_iter().cloned();
         all.extend(wanted.map(|secret| (secret, Some(of.clone()))));
     }
     for name in journal.sealed_names().await.unwrap_or_default() {

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use model::{SecretRef, Settings, SourceProfile};
+use model::SecretRef;
 use serde::Serialize;
 use toolcrib::{Catalog, Journal, JournalPlace, Snapshot, SystemClock, TransferError};
 
@@ -235,7 +235,7 @@ async fn missing_secrets(
 ) -> Result<BTreeSet<Box<str>>, Failure> {
     let mut missing = BTreeSet::new();
     for entry in catalog.sources() {
-        for secret in secrets(&entry.source.profile) {
+        for secret in entry.source.profile.secrets() {
             if let SecretRef::Sealed(name) = secret {
                 missing.insert(name.clone());
             }
@@ -245,27 +245,4 @@ async fn missing_secrets(
         missing.remove(name.as_str());
     }
     Ok(missing)
-}
-
-/// Every secret a source refers to.
-pub(crate) fn secrets(profile: &SourceProfile) -> Vec<&SecretRef> {
-    let mut secrets = profile.auth.secrets();
-    if let Some(certificate) = &profile.client_certificate {
-        secrets.extend([&certificate.chain, &certificate.key]);
-    }
-    match &profile.settings {
-        Settings::Mcp { command: Some(command), .. } => {
-            secrets.extend(command.environment.values());
-        }
-        Settings::Openapi(settings) => secrets.extend(settings.credentials.values()),
-        Settings::Custom(custom) => {
-            let commands = custom.tools.iter().filter_map(|tool| tool.command.as_ref());
-            secrets.extend(commands.flat_map(|command| command.run.environment.values()));
-        }
-        Settings::Mcp { command: None, .. }
-        | Settings::HttpManifest { .. }
-        | Settings::Workflow { .. }
-        | Settings::Builtin {} => {}
-    }
-    secrets
 }

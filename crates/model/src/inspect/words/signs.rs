@@ -212,11 +212,9 @@ pub(super) const SIGNS: &[Sign] = &[
 ];
 
 /// The same in languages that need more letters than ASCII has.
-pub(super) const OTHER_ALPHABETS: &[Sign] = &[
-    sign(
-        DIRECTIVE,
-        Says::Enough,
-        "orders the reader to ignore what it was told, in another language",
-        r"\bignorier[^ ]* (?:[^ ]+ ){0,3}(?:vorherigen?|bisherigen?|obigen?|früheren?|vorangegangenen?) (?:[^ ]+ )?(?:anweisung|instruktion|befehl)|\bignor(?:a|e|ar|ez|er|i|are)\b (?:[^ ]+ ){0,3}(?:instrucciones|instructions|instruções|istruzioni) (?:anteriores|previas|précédentes|ci-dessus|precedenti)|\boublie[zr]? (?:[^ ]+ ){0,2}instructions|忽略(?:之前|以上|先前|前面|上述|所有)[^。]{0,8}(?:指令|指示|说明|提示)|(?:以前|これまで|上記|前)の(?:すべての)?指示を(?:無視|忘れ)|игнорируй(?:те)? (?:[^ ]+ ){0,2}(?:предыдущие|прежние|все)|이전(?:의)? (?:모든 )?(?:지시|명령)[^ ]{0,3} (?:모두 )?무시",
-    ),
-];
+pub(super) const OTHER_ALPHABETS: &[Sign] = &[sign(
+    DIRECTIVE,
+    Says::Enough,
+    "orders the reader to ignore what it was told, in another language",
+    r"\bignorier[^ ]* (?:[^ ]+ ){0,3}(?:vorherigen?|bisherigen?|obigen?|früheren?|vorangegangenen?) (?:[^ ]+ )?(?:anweisung|instruktion|befehl)|\bignor(?:a|e|ar|ez|er|i|are)\b (?:[^ ]+ ){0,3}(?:instrucciones|instructions|instruções|istruzioni) (?:anteriores|previas|précédentes|ci-dessus|precedenti)|\boublie[zr]? (?:[^ ]+ ){0,2}instructions|忽略(?:之前|以上|先前|前面|上述|所有)[^。]{0,8}(?:指令|指示|说明|提示)|(?:以前|これまで|上記|前)の(?:すべての)?指示を(?:無視|忘れ)|игнорируй(?:те)? (?:[^ ]+ ){0,2}(?:предыдущие|прежние|все)|이전(?:의)? (?:모든 )?(?:지시|명령)[^ ]{0,3} (?:모두 )?무시",
+)];
