@@ -1,7 +1,7 @@
 //! A target: an API or an MCP server that is looked at without a server of ours. A file, a URL, standard input or a
 //! program becomes its tools.
 
-mod server;
+pub(crate) mod server;
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};

@@ -18,7 +18,7 @@ use crate::{config, out, progress};
 
 /// How much of the standard error of a program is kept, and shown if it fails.
 const STDERR: usize = 64 << 10;
-const LAST_LINES: usize = 10;
+pub(crate) const LAST_LINES: usize = 10;
 
 /// Whether an address looks like that of an MCP server.
 pub(super) fn is_likely(url: &Url) -> bool {

@@ -19,7 +19,8 @@ use upstream::http::Url;
 
 use super::Wanted;
 use crate::failure::Failure;
-use crate::progress;
+use crate::target::server::LAST_LINES;
+use crate::{out, progress};
 
 /// Has everything that targets offer.
 const GROUP: &str = "all-tools";
@@ -62,7 +63,15 @@ pub(crate) async fn register(
     let snapshot = crib.catalog().snapshot();
     let mut offered = Vec::new();
     for ((wanted, registered), asked) in all.into_iter().zip(asked) {
-        offered.push(outcome(&snapshot, wanted.shown, registered, asked)?);
+        let said = registered.as_ref().ok().and_then(|id| crib.stderr_of(id));
+        let one = outcome(&snapshot, wanted.shown, registered, asked)?;
+        if let (Some(_), Some(said)) = (&one.problem, said) {
+            // What a program had to say is most often the reason.
+            for line in last_lines(&said) {
+                out::note(&format!("| {line}"));
+            }
+        }
+        offered.push(one);
     }
     if offered.iter().all(|one| one.problem.is_some() && one.tools == 0) {
         for id in &new {
@@ -78,6 +87,10 @@ pub(crate) async fn register(
         }
     }
     Ok(offered)
+}
+
+fn last_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().skip(text.lines().count().saturating_sub(LAST_LINES))
 }
 
 /// The source that a target is, or why there is none.

@@ -119,7 +119,7 @@ fn a_program_is_started_because_it_was_named_and_no_other_can_be_registered() {
     let folder = Folder::empty();
     folder.write("echo.py", ECHO);
     let running = Running::start(&folder, "--allow-anonymous -- python3 echo.py", LAST);
-    assert_eq!(running.below("1 tool")[1], "python3      1  -- python3 echo.py");
+    assert_eq!(running.below("1 tool")[1], "echo        1  -- python3 echo.py");
     let (code, said) = pasted(&folder, running.below("Call one:")[0]);
     assert_eq!((code, said.as_str()), (Some(0), "heard {'word': 'hello'}\n"));
     let (key, url) = (running.below("A key for an admin")[0], running.url());
@@ -190,6 +190,15 @@ fn nothing_is_left_of_a_start_with_targets_that_cannot_be_read() {
     let left = folder.run("--journal crib.db journal show --json").output();
     let left: Value = serde_json::from_str(&left).unwrap();
     assert_eq!((&left["sources"], &left["keys"]), (&json!([]), &json!([])));
+}
+
+#[test]
+fn a_program_that_ends_at_once_is_heard() {
+    let folder = Folder::empty();
+    folder.write("server.py", "import sys\nsys.exit('no token: set \\x1b[31mTOKEN')\n");
+    let run = folder.run("serve --listen 127.0.0.1:0 -- /usr/bin/python3 server.py");
+    assert_eq!(run.code, Some(1));
+    assert!(run.stderr.contains("| no token: set \\u{1b}[31mTOKEN\n"), "{}", run.stderr);
 }
 
 #[test]
