@@ -17,6 +17,7 @@ use crate::prepared::PreparedLists;
 use crate::protected_resource::ProtectedResource;
 use crate::seats::{Seat, Seats};
 use crate::serve::follow::State;
+use crate::serve::pressure::Pressure;
 use crate::sight::Chosen;
 use crate::work::Work;
 
@@ -48,6 +49,8 @@ pub struct Shared {
     /// What is measured at the doors.
     pub(crate) doors: Doors,
     /// The configuration file, if there is one.
+    /// Of calls that wait for their turn.
+    pub(crate) pressure: Arc<Pressure>,
     pub(crate) followed: OnceLock<State>,
 }
 
@@ -103,6 +106,7 @@ impl App {
             health: Health::default(),
             streams: Seats::new(STREAMS, FOR_OTHERS),
             doors,
+            pressure: Arc::default(),
             followed: OnceLock::new(),
         }))
     }

@@ -33,19 +33,33 @@ static STREAMS: Metric = Metric {
     labels: &[],
     help: "Streams that stay open to tell of changes.",
 };
+static WAITING: Metric = Metric {
+    name: "toolcrib_calls_waiting",
+    kind: MetricKind::Gauge,
+    labels: &[],
+    help: "Calls that wait for their turn, since more come than can be done.",
+};
+static REFUSED: Metric = Metric {
+    name: "toolcrib_calls_refused_total",
+    kind: MetricKind::Counter,
+    labels: &[],
+    help: "Calls that were refused, since too many waited or for too long.",
+};
 static BUILD: Metric = Metric {
     name: "toolcrib_build_info",
     kind: MetricKind::Gauge,
     labels: &["version"],
     help: "Always 1; the version of the program.",
 };
-static OURS: [&Metric; 7] = [
+static OURS: [&Metric; 9] = [
     &doors::REQUESTS,
     &doors::REQUEST_DURATION,
     &doors::REQUESTS_ACTIVE,
     &doors::MCP_REQUESTS,
     &doors::MCP_SESSIONS,
     &STREAMS,
+    &WAITING,
+    &REFUSED,
     &BUILD,
 ];
 
@@ -93,6 +107,9 @@ pub(crate) fn reading(app: &App) -> Reading {
     }
     app.doors.read(&mut reading);
     reading.level(&STREAMS, &[], app.open_streams() as f64);
+    let (waiting, refused) = app.pressure.read();
+    reading.level(&WAITING, &[], waiting as f64);
+    reading.counted(&REFUSED, &[], refused);
     reading.level(&BUILD, &[env!("CARGO_PKG_VERSION")], 1.0);
     reading
 }

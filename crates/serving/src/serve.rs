@@ -10,7 +10,7 @@ pub(crate) mod listen;
 pub(crate) mod listener;
 mod offer;
 mod otlp;
-mod pressure;
+pub(crate) mod pressure;
 mod pulse;
 pub(crate) mod settings;
 mod socket_file;
@@ -199,7 +199,8 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         connections::serve(listener, alone, limits, async { drop(until.await) }).await;
     };
     tokio::join!(beside, async {
-        connections::serve(listener, doors, limits, drained).await;
+        let pressure = Arc::clone(&app.pressure);
+        connections::serve_under(listener, doors, limits, pressure, drained).await;
         drop(served);
     });
     app.stop().await;

@@ -22,7 +22,7 @@ use tower::{Service, ServiceExt as _};
 
 use super::connections::Limits;
 use super::listener::Accepted;
-use super::pressure::{Pressure, Turn, is_call, refusal};
+use super::pressure::{Pressure, Turn, is_call};
 use super::pulse::{Felt, Pulse};
 use super::spoken::Spoken;
 
@@ -176,9 +176,10 @@ where
         false => doors.oneshot(request.map(Body::new)).await?,
         true => {
             let turn = Turn::default();
-            let request = request.map(|body| Body::new(turn.after(body, pressure)));
+            let asked = Arc::clone(&pressure);
+            let request = request.map(|body| Body::new(turn.after(body, asked)));
             let response = doors.oneshot(request).await?;
-            if turn.is_refused() { refusal() } else { response }
+            if turn.is_refused() { pressure.refuse() } else { response }
         }
     };
     if pulse.leaves() && !has_streams {

@@ -47,9 +47,19 @@ pub async fn serve(
     limits: Limits,
     stopped: impl Future<Output = ()>,
 ) {
+    serve_under(listener, doors, limits, Arc::default(), stopped).await;
+}
+
+/// The same, where somebody else looks at how many wait.
+pub(crate) async fn serve_under(
+    listener: impl Into<Listener>,
+    doors: impl Answers,
+    limits: Limits,
+    pressure: Arc<Pressure>,
+    stopped: impl Future<Output = ()>,
+) {
     let (listener, places) = (listener.into(), Arc::new(Semaphore::new(limits.places)));
     let stopping = watch::Sender::new(false);
-    let pressure = Arc::new(Pressure::default());
     let mut watch = JoinSet::new();
     watch.spawn(Arc::clone(&pressure).watch());
     let mut connections = JoinSet::new();

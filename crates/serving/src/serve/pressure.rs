@@ -19,6 +19,7 @@ use axum::response::Response;
 use tokio::runtime::{Handle, RuntimeMetrics};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
+use toolcrib::telemetry::Counter;
 
 pub(super) use self::turn::Turn;
 
@@ -41,7 +42,7 @@ const ALL: usize = Semaphore::MAX_PERMITS / 2;
 const REFUSAL: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"code":"rate_limited","retryable":true,"retry_after":1}}}"#;
 
 /// What is known of it by everybody who answers.
-pub(super) struct Pressure {
+pub(crate) struct Pressure {
     /// Whoever has none waits, one after the other.
     places: Arc<Semaphore>,
     /// How many places there are.
@@ -49,6 +50,7 @@ pub(super) struct Pressure {
     /// How many there should be: those that are too many go when their calls end.
     wanted: AtomicUsize,
     waiting: AtomicUsize,
+    refused: Counter,
 }
 
 /// A call under way, for as long as this lives.
@@ -67,6 +69,7 @@ impl Default for Pressure {
             there_are: AtomicUsize::new(ALL),
             wanted: AtomicUsize::new(ALL),
             waiting: AtomicUsize::new(0),
+            refused: Counter::default(),
         }
     }
 }
@@ -117,6 +120,17 @@ impl Pressure {
         // An error if it took too long; the places are never closed.
         let place = place.ok()?.ok()?;
         Some(UnderWay { place: Some(place), pressure: self })
+    }
+
+    /// What is answered to a call that did not get its turn.
+    pub(super) fn refuse(&self) -> Response {
+        self.refused.one();
+        refusal()
+    }
+
+    /// How many calls wait, and how many were refused.
+    pub(crate) fn read(&self) -> (usize, u64) {
+        (self.waiting.load(Relaxed), self.refused.read())
     }
 
     fn under_way(&self) -> usize {
@@ -216,7 +230,7 @@ pub(super) fn is_call<B>(request: &Request<B>) -> bool {
 }
 
 /// For whoever speaks MCP, and understood by all others.
-pub(super) fn refusal() -> Response {
+fn refusal() -> Response {
     let mut response = Response::new(Body::from(REFUSAL));
     *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     let headers = response.headers_mut();
@@ -325,8 +339,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_an_answer_of_the_protocol() {
-        let refused = refusal();
+    fn a_refusal_is_an_answer_of_the_protocol_and_counted() {
+        let pressure = Pressure::default();
+        let refused = pressure.refuse();
+        assert_eq!(pressure.read(), (0, 1));
         assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(refused.headers()[RETRY_AFTER], "1");
         let said: serde_json::Value = serde_json::from_str(REFUSAL).unwrap();
