@@ -3,7 +3,7 @@
 
 mod body;
 pub(crate) mod place;
-mod tables;
+pub(crate) mod tables;
 
 use axum::http::Method;
 use serde_json::{Value, json};

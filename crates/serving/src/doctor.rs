@@ -10,7 +10,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use toolcrib::{Clock as _, Secrets, SystemClock};
 
-use crate::cli::{Doctor, Ended};
+use crate::cli::Ended;
+use crate::cli::doctor::Doctor;
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::out::{self, counted, plain};

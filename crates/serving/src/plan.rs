@@ -19,7 +19,8 @@ use toolcrib::{
 };
 
 use self::change::{Changed, changes};
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::plan as options;
 use crate::declared::Declared;
 use crate::declared::entry::Identity;
 use crate::declared::mistake::Mistake;
@@ -150,7 +151,7 @@ pub(crate) async fn identities(
 }
 
 /// `toolcrib plan`. A journal that is not there is planned for as an empty one, and is not made.
-pub(crate) async fn plan(place: &JournalPlace, given: &cli::Plan) -> Result<Ended, Failure> {
+pub(crate) async fn plan(place: &JournalPlace, given: &options::Plan) -> Result<Ended, Failure> {
     let declared = read(&given.file).await?;
     let journal = match place {
         JournalPlace::File(path) if !path.exists() => {

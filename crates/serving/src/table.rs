@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use crate::out;
 
 /// Columns with these titles hold numbers.
-const NUMBERS: [&str; 4] = ["TOOLS", "MEMBERS", "SERVED", "PRIORITY"];
+const NUMBERS: [&str; 5] = ["TOOLS", "MEMBERS", "SERVED", "PRIORITY", "MS"];
 
 /// A title and an indented table; only the title if there are no rows. Nothing in a cell steers the reader's terminal.
 pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {

@@ -1,9 +1,9 @@
 //! The texts of `--help`, as a newcomer reads them.
 
 mod config;
+mod execution;
 mod journal;
 mod page;
-mod record;
 mod secret;
 mod start;
 mod things;
@@ -41,12 +41,12 @@ fn the_program() {
       policy       List, add, change and remove policies, which grant groups
       label        List, add, change and remove labels of tools
       key          List, make, change and revoke API keys
+      execution    List, show, count and write out the calls that were made, and check their record
       doctor       Look at all that a server needs, and say what is wrong
       completions  Print completions for a shell
       man          Print the manual, as `man` reads it
       eval         Measure how well something works on your own examples
       journal      Look into the journal, check it, move it
-      record       Look at the record of calls, check it, write it out
       secret       Keep the secrets that sources need
       workflow     Look at a tool of several steps, and check it
       help         Print this message or the help of the given subcommand(s)

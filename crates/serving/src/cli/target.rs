@@ -52,6 +52,17 @@ pub(crate) enum Describe {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, the http manifest behind
+`GET /tools`, or the URL of an MCP server. After `--` comes a program that speaks MCP. What cannot
+become a tool is a warning.
+
+Examples:
+  toolcrib discover api.yaml
+  toolcrib discover https://api.example.com/openapi.json
+  toolcrib discover https://mcp.example.com/mcp --header authorization=env:TOKEN
+  toolcrib discover -- npx -y @modelcontextprotocol/server-everything stdio
+  curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'")]
 pub(crate) struct Discover {
     /// A specification or http manifest (file, URL, or `-` for standard input), or the URL of an MCP server
     #[arg(value_name = "TARGET", required_unless_present = "command")]
@@ -101,6 +112,21 @@ impl Call {
 }
 
 #[derive(Args, Debug)]
+#[command(override_usage = "\
+toolcrib call [OPTIONS] TARGET TOOL [KEY=VALUE]...
+       toolcrib call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARGUMENT]...")]
+#[command(after_help = "\
+A text argument takes VALUE as it is; any other takes JSON. --json prints the whole outcome:
+`tool_id`, `status`, `result` or `content`, `error` with its `code`, `execution_time_ms` and
+`upstream_status`. With --dry-run it prints `method`, `url`, `headers`, `content_type` and `body`
+(`body_base64` if it is not UTF-8). The exit code is 1 if the call failed.
+
+Examples:
+  toolcrib call api.yaml get_pet id=7
+  toolcrib call api.yaml add_pet name=Rex tags='[\"dog\"]' --dry-run
+  toolcrib call api.yaml add_pet --args @pet.json
+  toolcrib call echo message=hi -- npx -y @modelcontextprotocol/server-everything stdio
+  TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN")]
 pub(crate) struct Call {
     /// The target as for `discover`, the tool as `discover` lists it, and arguments
     #[arg(value_name = "TARGET TOOL KEY=VALUE", required = true, num_args = 1..)]

@@ -107,7 +107,7 @@ fn cell(row: &Value, path: &str) -> String {
 }
 
 /// One thing, a line for each of its members.
-pub(super) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
+pub(crate) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
     let (false, Value::Object(members)) = (format.json, thing) else {
         return out::print_json(thing);
     };

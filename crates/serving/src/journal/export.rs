@@ -8,7 +8,8 @@ use tempfile::NamedTempFile;
 use toolcrib::{Journal, JournalPlace};
 
 use super::open_to_read;
-use crate::cli::{Ended, Export};
+use crate::cli::Ended;
+use crate::cli::journal::Export;
 use crate::failure::Failure;
 use crate::out;
 use crate::progress::Progress;

@@ -5,12 +5,13 @@ use std::io::{self, IsTerminal as _, Write as _};
 use toolcrib::{Catalog, Context, JournalPlace, SystemClock};
 
 use super::{Plan, identities, read, shown};
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::plan::Apply;
 use crate::failure::Failure;
 use crate::journal::open_or_make;
 use crate::out;
 
-pub(crate) async fn apply(place: &JournalPlace, given: &cli::Apply) -> Result<Ended, Failure> {
+pub(crate) async fn apply(place: &JournalPlace, given: &Apply) -> Result<Ended, Failure> {
     let declared = read(&given.file).await?;
     if matches!(place, JournalPlace::File(path) if !path.exists()) {
         // What is refused leaves no new journal behind.

@@ -228,7 +228,8 @@ fn canaries_are_in_nothing_that_comes_out_and_agents_tokens_reach_no_upstream() 
     let (code, _) = world.server.stop();
     assert_eq!(code, Some(0));
     world.hear("the log", log.join().unwrap());
-    for arguments in ["journal export", "record export", "journal show", "record list -n 500"] {
+    for arguments in ["journal export", "execution export", "journal show", "execution list -n 500"]
+    {
         let said = world.server.folder.run(arguments).output();
         assert!(said.contains("bearer"), "{arguments}: {said}");
         world.hear(arguments, said);
