@@ -8,6 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod import;
 pub(crate) mod journal;
 pub(crate) mod plan;
+pub(crate) mod search;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod target;
@@ -52,6 +53,7 @@ Examples:
   toolcrib discover api.yaml              # the tools of an API, without a server
   toolcrib call api.yaml get_pet id=7     # call one of them
   toolcrib explain --claims token.json    # which tools an identity has, and why
+  toolcrib search how is my pet           # among all tools, or with --claims those of an identity
   toolcrib plan crib.yaml                 # what a configuration file would change, and for whom
   toolcrib apply crib.yaml                # change it, all of it or nothing
   toolcrib journal show                   # what the catalog knows now
@@ -108,6 +110,8 @@ enum Verb {
     Import(import::ImportServers),
     /// Say which tools an identity has, and why
     Explain(explain::Explain),
+    /// Search the tools of an identity, or all tools
+    Search(search::Search),
     /// Say what a configuration file would change, and for whom
     Plan(plan::Plan),
     /// Make the catalog as a configuration file declares it
@@ -192,6 +196,7 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Client(arguments) => crate::client::print(&arguments),
         Verb::Import(arguments) => crate::import::import(&config, &arguments).await,
         Verb::Explain(arguments) => crate::explain::explain(&config, &arguments).await,
+        Verb::Search(arguments) => crate::search::search(&config, &arguments).await,
         Verb::Plan(arguments) => crate::plan::plan(place, &arguments).await,
         Verb::Apply(arguments) => crate::plan::apply::apply(place, &arguments).await,
         Verb::Export(arguments) => written::export(place, &arguments).await,

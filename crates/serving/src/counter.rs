@@ -40,6 +40,7 @@ enum Wish<'a> {
     List(&'a List, Vec<(&'static str, &'a str)>),
     Members(&'a One),
     Show(&'a One),
+    History(&'a One),
     Add(&'a Add),
     Edit(&'a Edit),
     Remove(&'a One),
@@ -53,6 +54,7 @@ pub(crate) async fn source(config: &Config, done: &Done<SourceVerb>) -> Result<E
     let wish = match &done.verb {
         SourceVerb::List(list) => Wish::List(list, Vec::new()),
         SourceVerb::Show(one) => Wish::Show(one),
+        SourceVerb::History(one) => Wish::History(one),
         SourceVerb::Add(add) => Wish::Add(add),
         SourceVerb::Edit(edit) => Wish::Edit(edit),
         SourceVerb::Enable(one) => Wish::Do(one, "enable", Value::Null),
@@ -75,6 +77,7 @@ pub(crate) async fn tool(config: &Config, done: &Done<ToolVerb>) -> Result<Ended
             Wish::List(list, given.collect())
         }
         ToolVerb::Show(one) => Wish::Show(one),
+        ToolVerb::History(one) => Wish::History(one),
         ToolVerb::Edit(edit) => Wish::Edit(edit),
         ToolVerb::Enable(one) => Wish::Do(one, "enable", Value::Null),
         ToolVerb::Disable(one) => Wish::Do(one, "disable", Value::Null),
@@ -93,6 +96,7 @@ pub(crate) async fn group(config: &Config, done: &Done<GroupVerb>) -> Result<End
     let wish = match &done.verb {
         GroupVerb::List(list) => Wish::List(list, Vec::new()),
         GroupVerb::Show(one) => Wish::Show(one),
+        GroupVerb::History(one) => Wish::History(one),
         GroupVerb::Add(add) => Wish::Add(add),
         GroupVerb::Edit(edit) => Wish::Edit(edit),
         GroupVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
@@ -107,6 +111,7 @@ pub(crate) async fn policy(config: &Config, done: &Done<PolicyVerb>) -> Result<E
     let wish = match &done.verb {
         PolicyVerb::List(list) => Wish::List(list, Vec::new()),
         PolicyVerb::Show(one) => Wish::Show(one),
+        PolicyVerb::History(one) => Wish::History(one),
         PolicyVerb::Add(add) => Wish::Add(add),
         PolicyVerb::Edit(edit) => Wish::Edit(edit),
         PolicyVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
@@ -120,6 +125,7 @@ pub(crate) async fn label(config: &Config, done: &Done<LabelVerb>) -> Result<End
     let wish = match &done.verb {
         LabelVerb::List(list) => Wish::List(list, Vec::new()),
         LabelVerb::Show(one) => Wish::Show(one),
+        LabelVerb::History(one) => Wish::History(one),
         LabelVerb::Add(add) => Wish::Add(add),
         LabelVerb::Edit(edit) => Wish::Edit(edit),
         LabelVerb::Remove(one) => Wish::Remove(one),
@@ -131,6 +137,7 @@ pub(crate) async fn key(config: &Config, done: &Done<KeyVerb>) -> Result<Ended, 
     let wish = match &done.verb {
         KeyVerb::List(list) => Wish::List(list, Vec::new()),
         KeyVerb::Show(one) => Wish::Show(one),
+        KeyVerb::History(one) => Wish::History(one),
         KeyVerb::Add(add) => Wish::Add(add),
         KeyVerb::Edit(edit) => Wish::Edit(edit),
         KeyVerb::Revoke(one) => Wish::Do(one, "revoke", Value::Null),
@@ -179,7 +186,14 @@ async fn fulfil(config: &Config, at: &At, thing: Thing, wish: Wish<'_>) -> Resul
 
 impl Wish<'_> {
     fn changes(&self) -> bool {
-        !matches!(self, Self::List(..) | Self::Members(_) | Self::Show(_) | Self::Diff(_))
+        match self {
+            Self::List(..)
+            | Self::Members(_)
+            | Self::Show(_)
+            | Self::History(_)
+            | Self::Diff(_) => false,
+            Self::Add(_) | Self::Edit(_) | Self::Remove(_) | Self::Do(..) | Self::Put(..) => true,
+        }
     }
 }
 
@@ -197,6 +211,10 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
         }
         Wish::Show(one) => {
             tables::show(&place.ask(Method::GET, &thing.one(&one.id), None).await?.body, &one.json)
+        }
+        Wish::History(one) => {
+            let rows = all(place, &format!("{}/history", thing.one(&one.id)), &[]).await?;
+            tables::history(&rows, &one.json)
         }
         Wish::Diff(one) => {
             let path = format!("{}/diff", thing.one(&one.id));

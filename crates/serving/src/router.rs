@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 use toolcrib::Toolcrib;
 
 use crate::admin::{
-    access, configuration, executions, groups, issuers, keys, labels, policies, sources, tools,
+    access, configuration, executions, groups, history, issuers, keys, labels, policies, search,
+    sources, tools,
 };
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
@@ -43,8 +44,10 @@ fn table() -> Vec<Route> {
         policies::routes(),
         labels::routes(),
         keys::routes(),
+        history::routes(),
         issuers::routes(),
         access::routes(),
+        search::routes(),
         executions::routes(),
         configuration::routes(),
     ]

@@ -78,8 +78,8 @@ fn a_plan_says_what_would_change_and_for_whom() {
 
     2 identities; 1 more stay as they are
       IDENTITY  HAS    GAINS  LOSES  RENAMED  TOKENS
-      a vet     0 → 1  +1     0      0        +235
-      staff     2 → 3  +1     0      0        +234
+      a vet     0 → 1     +1      0        0    +235
+      staff     2 → 3     +1      0        0    +234
 
     a vet
       + petstore:getOwner

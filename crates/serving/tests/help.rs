@@ -31,6 +31,7 @@ fn the_program() {
       client       Say what Claude, Cursor, VS Code and others are told to use a server
       import       Take over the MCP servers that other programs know
       explain      Say which tools an identity has, and why
+      search       Search the tools of an identity, or all tools
       plan         Say what a configuration file would change, and for whom
       apply        Make the catalog as a configuration file declares it
       export       Write the catalog as a configuration file
@@ -65,6 +66,7 @@ fn the_program() {
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib explain --claims token.json    # which tools an identity has, and why
+      toolcrib search how is my pet           # among all tools, or with --claims those of an identity
       toolcrib plan crib.yaml                 # what a configuration file would change, and for whom
       toolcrib apply crib.yaml                # change it, all of it or nothing
       toolcrib journal show                   # what the catalog knows now
@@ -353,6 +355,39 @@ fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
     let run = Folder::empty().run("");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     assert!(run.stderr.contains("Usage: toolcrib"), "{}", run.stderr);
+}
+
+#[test]
+fn search() {
+    insta::assert_snapshot!(help("search"), @r#"
+    Search the tools of an identity, or all tools
+
+    Usage: toolcrib search [OPTIONS] <WORDS>...
+
+    Arguments:
+      <WORDS>...  What is looked for, in plain words
+
+    Options:
+          --claims <CLAIMS>  Of whom: the claims as JSON, a file with them, or `-` for standard input
+      -n, --limit <N>        How many at most, up to 100 [default: 10]
+          --json             Print JSON instead of text
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    With --claims it finds what an agent with these claims finds by `tool_search`, under the names that
+    the agent knows; without, it searches all tools, served or not. Reads the journal; a server may be
+    running. Search by what is meant, and not only by words, needs the server that has embeddings:
+    --server.
+
+    Examples:
+      toolcrib search how is my pet
+      toolcrib search refund an order --claims '{"role":"staff"}'
+      toolcrib search weather --claims token.json --json | jq -r '.[].name'
+      toolcrib search weather --server http://127.0.0.1:8080
+    "#);
 }
 
 #[test]

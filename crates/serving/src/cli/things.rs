@@ -32,6 +32,8 @@ pub(crate) enum SourceVerb {
     List(List),
     /// Show a source
     Show(One),
+    /// List what has happened to a source, and who wanted it; the newest comes last
+    History(One),
     /// Register a source
     #[command(after_help = "\
 Examples:
@@ -60,6 +62,8 @@ pub(crate) enum ToolVerb {
     List(ListTools),
     /// Show a tool
     Show(One),
+    /// List what has happened to a tool, and who wanted it; the newest comes last
+    History(One),
     /// Say something else of a tool than its source does; `null` takes it back
     #[command(after_help = "\
 Examples:
@@ -86,6 +90,8 @@ pub(crate) enum GroupVerb {
     List(List),
     /// Show a group
     Show(One),
+    /// List what has happened to a group, and who wanted it; the newest comes last
+    History(One),
     /// Create a group
     #[command(after_help = "\
 Examples:
@@ -110,6 +116,8 @@ pub(crate) enum PolicyVerb {
     List(List),
     /// Show a policy
     Show(One),
+    /// List what has happened to a policy, and who wanted it; the newest comes last
+    History(One),
     /// Define a policy
     #[command(after_help = "\
 Examples:
@@ -132,6 +140,8 @@ pub(crate) enum LabelVerb {
     List(List),
     /// Show a label
     Show(One),
+    /// List what has happened to a label, and who wanted it; the newest comes last
+    History(One),
     /// Create a label
     Add(Add),
     /// Change a label; what is not named stays as it is
@@ -146,6 +156,8 @@ pub(crate) enum KeyVerb {
     List(List),
     /// Show an API key
     Show(One),
+    /// List what has happened to an API key, and who wanted it; the newest comes last
+    History(One),
     /// Make an API key; it is shown once
     #[command(after_help = "\
 Examples:

@@ -167,6 +167,7 @@ impl World {
         assert!(paths.contains(&"/metrics".to_owned()), "{paths:?}");
         assert!(paths.contains(&"/api/executions".to_owned()), "{paths:?}");
         paths.extend(self.sources.iter().map(|name| format!("/api/sources/{name}")));
+        paths.extend(self.sources.iter().map(|name| format!("/api/sources/{name}/history")));
         for path in paths {
             let said = format!("{:?}", self.server.get_as(credential, &path));
             self.hear(&path, said);

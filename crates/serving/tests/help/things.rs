@@ -28,6 +28,7 @@ fn source() {
     Commands:
       list     List sources
       show     Show a source
+      history  List what has happened to a source, and who wanted it; the newest comes last
       add      Register a source
       edit     Change a source; what is not named stays as it is
       enable   Serve the tools of a source
@@ -59,6 +60,17 @@ fn source() {
     Show a source
 
     Usage: toolcrib source show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a source, and who wanted it; the newest comes last
+
+    Usage: toolcrib source history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -168,6 +180,7 @@ fn tool() {
     Commands:
       list     List tools
       show     Show a tool
+      history  List what has happened to a tool, and who wanted it; the newest comes last
       edit     Say something else of a tool than its source does; `null` takes it back
       enable   Serve a tool
       disable  Do not serve a tool
@@ -202,6 +215,17 @@ fn tool() {
     Show a tool
 
     Usage: toolcrib tool show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a tool, and who wanted it; the newest comes last
+
+    Usage: toolcrib tool history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -307,6 +331,7 @@ fn group() {
     Commands:
       list     List groups
       show     Show a group
+      history  List what has happened to a group, and who wanted it; the newest comes last
       add      Create a group
       edit     Change a group; what is not named stays as it is
       enable   Let policies grant a group
@@ -337,6 +362,17 @@ fn group() {
     Show a group
 
     Usage: toolcrib group show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a group, and who wanted it; the newest comes last
+
+    Usage: toolcrib group history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -432,6 +468,7 @@ fn policy() {
     Commands:
       list     List policies, those of the highest priority first
       show     Show a policy
+      history  List what has happened to a policy, and who wanted it; the newest comes last
       add      Define a policy
       edit     Change a policy; what is not named stays as it is
       enable   Let a policy grant
@@ -461,6 +498,17 @@ fn policy() {
     Show a policy
 
     Usage: toolcrib policy show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a policy, and who wanted it; the newest comes last
+
+    Usage: toolcrib policy history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -543,12 +591,13 @@ fn label() {
     Usage: toolcrib label [OPTIONS] <COMMAND>
 
     Commands:
-      list    List labels
-      show    Show a label
-      add     Create a label
-      edit    Change a label; what is not named stays as it is
-      remove  Delete a label and take it off all tools
-      help    Print this message or the help of the given subcommand(s)
+      list     List labels
+      show     Show a label
+      history  List what has happened to a label, and who wanted it; the newest comes last
+      add      Create a label
+      edit     Change a label; what is not named stays as it is
+      remove   Delete a label and take it off all tools
+      help     Print this message or the help of the given subcommand(s)
 
     Options:
           --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
@@ -572,6 +621,17 @@ fn label() {
     Show a label
 
     Usage: toolcrib label show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a label, and who wanted it; the newest comes last
+
+    Usage: toolcrib label history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -628,13 +688,14 @@ fn key() {
     Usage: toolcrib key [OPTIONS] <COMMAND>
 
     Commands:
-      list    List API keys
-      show    Show an API key
-      add     Make an API key; it is shown once
-      edit    Change what is said of an API key
-      revoke  Revoke an API key for good
-      remove  Delete an API key
-      help    Print this message or the help of the given subcommand(s)
+      list     List API keys
+      show     Show an API key
+      history  List what has happened to an API key, and who wanted it; the newest comes last
+      add      Make an API key; it is shown once
+      edit     Change what is said of an API key
+      revoke   Revoke an API key for good
+      remove   Delete an API key
+      help     Print this message or the help of the given subcommand(s)
 
     Options:
           --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
@@ -658,6 +719,17 @@ fn key() {
     Show an API key
 
     Usage: toolcrib key show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to an API key, and who wanted it; the newest comes last
+
+    Usage: toolcrib key history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
