@@ -11,6 +11,7 @@ pub(crate) mod history;
 pub(crate) mod issuers;
 pub(crate) mod keys;
 pub(crate) mod labels;
+pub(crate) mod plan;
 pub(crate) mod policies;
 pub(crate) mod search;
 pub(crate) mod sources;

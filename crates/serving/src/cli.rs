@@ -197,8 +197,8 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Import(arguments) => crate::import::import(&config, &arguments).await,
         Verb::Explain(arguments) => crate::explain::explain(&config, &arguments).await,
         Verb::Search(arguments) => crate::search::search(&config, &arguments).await,
-        Verb::Plan(arguments) => crate::plan::plan(place, &arguments).await,
-        Verb::Apply(arguments) => crate::plan::apply::apply(place, &arguments).await,
+        Verb::Plan(arguments) => crate::plan::plan(&config, &arguments).await,
+        Verb::Apply(arguments) => crate::plan::apply::apply(&config, &arguments).await,
         Verb::Export(arguments) => written::export(place, &arguments).await,
         Verb::Config(ConfigVerb::Schema) => {
             crate::out::print_json(&schema::for_editors()).map(|()| Ended::Fine)

@@ -213,7 +213,12 @@ pub(crate) enum Failure {
     )]
     ServerRuns { place: String },
     #[error("{sentence}")]
-    Refused { status: u16, sentence: String },
+    Refused {
+        status: u16,
+        sentence: String,
+        /// Members of what was sent, and what is wrong with them.
+        errors: Vec<(String, String)>,
+    },
 }
 
 fn suggestion(near: &[String]) -> String {

@@ -1,7 +1,7 @@
 //! What is written: results to stdout, notes to stderr; and how texts from elsewhere are made fit for a terminal.
 
 use std::borrow::Cow;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use execution::{is_hidden, plain_json};
 use serde::Serialize;
@@ -55,6 +55,21 @@ pub(crate) fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", plain(word).replace('\'', "'\\''")),
     }
+}
+
+/// Whether somebody says yes; nobody is asked where there is nobody to ask, and it is as if they had said yes.
+pub(crate) async fn agreed(question: &'static str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(true);
+    }
+    let answer = tokio::task::spawn_blocking(move || {
+        write!(io::stderr(), "{question} [y/N] ")?;
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    let answer = answer.await.expect("reading does not panic").map_err(Failure::Stdin)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// `1 tool`, `2 tools`.

@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 use toolcrib::Toolcrib;
 
 use crate::admin::{
-    access, configuration, executions, groups, history, issuers, keys, labels, policies, search,
-    sources, tools,
+    access, configuration, executions, groups, history, issuers, keys, labels, plan, policies,
+    search, sources, tools,
 };
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
@@ -50,6 +50,7 @@ fn table() -> Vec<Route> {
         search::routes(),
         executions::routes(),
         configuration::routes(),
+        plan::routes(),
     ]
     .into_iter()
     .flatten()

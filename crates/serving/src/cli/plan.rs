@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::Json;
+use super::things::At;
 use crate::declared::written;
 
 #[derive(Args, Debug)]
@@ -16,6 +17,7 @@ something would change, and 1 if the plan failed.
 
 Examples:
   toolcrib plan crib.yaml
+  toolcrib plan crib.yaml --server https://crib.example.com
   toolcrib plan crib.yaml --prune --as '{\"role\":\"staff\"}'
   toolcrib plan crib.yaml --json | jq -r '.changes[].id'")]
 pub(crate) struct Plan {
@@ -30,16 +32,20 @@ pub(crate) struct Plan {
     pub(crate) identities: Vec<String>,
     #[command(flatten)]
     pub(crate) json: Json,
+    #[command(flatten)]
+    pub(crate) at: At,
 }
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Shows the plan, asks if there is somebody to ask, and stores all of it in one step or nothing. What
 the file does not name stays as it is; --prune removes it, in the sections that the file has. Makes
-the journal if it is not there. For a running server on a file: `toolcrib serve --config`.
+the journal if it is not there. While a server runs on the journal, it is asked: --server. For one
+that keeps to a file: `toolcrib serve --config`.
 
 Examples:
   toolcrib apply crib.yaml
+  toolcrib apply crib.yaml --server https://crib.example.com
   toolcrib apply crib.yaml --prune --yes")]
 pub(crate) struct Apply {
     /// The configuration, in YAML, JSON or TOML
@@ -56,6 +62,8 @@ pub(crate) struct Apply {
     pub(crate) identities: Vec<String>,
     #[command(flatten)]
     pub(crate) json: Json,
+    #[command(flatten)]
+    pub(crate) at: At,
 }
 
 #[derive(Args, Debug)]

@@ -283,7 +283,7 @@ fn operator() -> Identity {
 }
 
 /// With what to do instead.
-fn in_use(failure: Failure) -> Failure {
+pub(crate) fn in_use(failure: Failure) -> Failure {
     match failure {
         Failure::Journal(JournalError::InUse { place }) => Failure::ServerRuns { place },
         other => other,
@@ -310,5 +310,9 @@ fn refused(status: u16, problem: &Value) -> Failure {
         401 => format!("{sentence}, as TOOLCRIB_KEY"),
         _ => sentence,
     };
-    Failure::Refused { status, sentence }
+    let both = |error: &Value| {
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        (text("field"), text("message"))
+    };
+    Failure::Refused { status, sentence, errors: errors.iter().map(both).collect() }
 }

@@ -111,6 +111,8 @@ fn these_are_the_operations() {
     GET /api/executions/usage get_usage (admins)
     GET /api/executions/{id} get_execution (admins)
     GET /api/config get_config (admins)
+    POST /api/plan plan_config (admins)
+    POST /api/apply apply_config (admins)
     ");
 }
 
@@ -170,7 +172,7 @@ fn every_example_can_be_sent_as_it_is() {
             sent += 1;
         }
     }
-    assert_eq!(sent, 8);
+    assert_eq!(sent, 10);
 }
 
 /// The operations of the document by name, each with its method and path, until it was tried.
@@ -283,6 +285,9 @@ fn every_answer_has_the_headers_that_the_document_says() {
     }
     send("list_key_history", "k", none.clone());
     send("try_search", "", json!({"query": "cats"}));
+    let labels = json!({"document": {"labels": [{"id": "l", "name": "l"}]}});
+    send("plan_config", "", labels.clone());
+    send("apply_config", "", labels);
     send("delete_policy", "p", none.clone());
     send("delete_group", "g", none.clone());
     send("delete_label", "l", none.clone());
