@@ -17,7 +17,6 @@ mod socket_file;
 mod spoken;
 pub(crate) mod tls;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +44,6 @@ use crate::app::Options;
 use crate::cli::Ended;
 use crate::cli::serve::Serve;
 use crate::config::Config;
-use crate::declared::Declared;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::protected_resource::ProtectedResource;
@@ -207,12 +205,6 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         None => tracing::warn!("something still uses the catalog: it is not closed"),
     }
     Ok(Ended::Fine)
-}
-
-/// The issuers that a configuration names.
-pub(crate) fn issuers(file: Option<&Path>) -> Result<Vec<IssuerConfig>, Failure> {
-    let declared = file.map(Declared::read).transpose()?;
-    Ok(Settings::of(declared.as_ref(), None)?.issuers)
 }
 
 /// The certificate, if there is one.

@@ -8,16 +8,16 @@ use super::{Json, KEY_FILE_HELP};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Looks at the journal, keys, secrets, the clock, issuers, every source, TLS files and limits. Changes
-nothing; a server may be running. The exit code is 0 if all works and 3 if something does not; what
-will end soon is a warning.
+Looks at the journal, the configuration, keys, secrets, the clock, issuers, embeddings, sources, TLS
+files and limits. Changes nothing; a server may be running. The exit code is 0 if all works and 3 if
+something does not; what will end soon is a warning.
 
 Examples:
   toolcrib doctor
   toolcrib doctor --config toolcrib.yaml --tls-cert crib.pem --tls-key crib.key
   toolcrib doctor --json | jq '.findings[] | select(.state != \"ok\")'")]
 pub(crate) struct Doctor {
-    /// The configuration of the server, for its issuers
+    /// The configuration of the server
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The certificate of the server, in PEM
@@ -29,7 +29,7 @@ pub(crate) struct Doctor {
     /// A file with the key
     #[arg(long, value_name = "FILE", help = KEY_FILE_HELP)]
     pub(crate) sealing_key_file: Option<PathBuf>,
-    /// Do not ask sources whether they are there
+    /// Do not ask sources and embeddings whether they are there
     #[arg(long)]
     pub(crate) offline: bool,
     #[command(flatten)]
