@@ -237,7 +237,9 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
             crate::secret::set(place, &arguments.name, key).await
         }
         Verb::Secret(SecretVerb::List(format)) => crate::secret::list(place, &format).await,
-        Verb::Secret(SecretVerb::Remove { name }) => crate::secret::remove(place, &name).await,
+        Verb::Secret(SecretVerb::Remove { name, yes }) => {
+            crate::secret::remove(place, &name, yes).await
+        }
         Verb::Workflow(WorkflowVerb::Show(arguments)) => crate::workflow::show(&arguments).await,
         Verb::Workflow(WorkflowVerb::Check(arguments)) => crate::workflow::check(&arguments).await,
     }

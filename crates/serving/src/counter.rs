@@ -9,9 +9,9 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use self::place::{Answered, Place};
+use self::place::{Answered, Place, Reach};
 use crate::cli::things::{
-    Add, At, Done, Edit, GroupVerb, KeyVerb, LabelVerb, List, ListTools, One, PolicyVerb,
+    Add, At, Done, Edit, GroupVerb, KeyVerb, LabelVerb, List, ListTools, One, PolicyVerb, Remove,
     SourceVerb, ToolVerb,
 };
 use crate::cli::{Ended, Json};
@@ -43,7 +43,8 @@ enum Wish<'a> {
     History(&'a One),
     Add(&'a Add),
     Edit(&'a Edit),
-    Remove(&'a One),
+    Remove(&'a Remove),
+    Revoke(&'a Remove),
     /// A verb of the API, and its body.
     Do(&'a One, &'static str, Value),
     Put(&'a One, &'static str, Value),
@@ -59,7 +60,7 @@ pub(crate) async fn source(config: &Config, done: &Done<SourceVerb>) -> Result<E
         SourceVerb::Edit(edit) => Wish::Edit(edit),
         SourceVerb::Enable(one) => Wish::Do(one, "enable", Value::Null),
         SourceVerb::Disable(one) => Wish::Do(one, "disable", Value::Null),
-        SourceVerb::Remove(one) => Wish::Remove(one),
+        SourceVerb::Remove(remove) => Wish::Remove(remove),
         SourceVerb::Refresh(refresh) => {
             Wish::Do(&refresh.one, "refresh", json!({"force": refresh.force}))
         }
@@ -101,7 +102,7 @@ pub(crate) async fn group(config: &Config, done: &Done<GroupVerb>) -> Result<End
         GroupVerb::Edit(edit) => Wish::Edit(edit),
         GroupVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
         GroupVerb::Disable(one) => Wish::Do(one, "deactivate", Value::Null),
-        GroupVerb::Remove(one) => Wish::Remove(one),
+        GroupVerb::Remove(remove) => Wish::Remove(remove),
         GroupVerb::Tools(one) => Wish::Members(one),
     };
     fulfil(config, &done.at, Thing::Group, wish).await
@@ -116,7 +117,7 @@ pub(crate) async fn policy(config: &Config, done: &Done<PolicyVerb>) -> Result<E
         PolicyVerb::Edit(edit) => Wish::Edit(edit),
         PolicyVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
         PolicyVerb::Disable(one) => Wish::Do(one, "deactivate", Value::Null),
-        PolicyVerb::Remove(one) => Wish::Remove(one),
+        PolicyVerb::Remove(remove) => Wish::Remove(remove),
     };
     fulfil(config, &done.at, Thing::Policy, wish).await
 }
@@ -128,7 +129,7 @@ pub(crate) async fn label(config: &Config, done: &Done<LabelVerb>) -> Result<End
         LabelVerb::History(one) => Wish::History(one),
         LabelVerb::Add(add) => Wish::Add(add),
         LabelVerb::Edit(edit) => Wish::Edit(edit),
-        LabelVerb::Remove(one) => Wish::Remove(one),
+        LabelVerb::Remove(remove) => Wish::Remove(remove),
     };
     fulfil(config, &done.at, Thing::Label, wish).await
 }
@@ -140,8 +141,8 @@ pub(crate) async fn key(config: &Config, done: &Done<KeyVerb>) -> Result<Ended, 
         KeyVerb::History(one) => Wish::History(one),
         KeyVerb::Add(add) => Wish::Add(add),
         KeyVerb::Edit(edit) => Wish::Edit(edit),
-        KeyVerb::Revoke(one) => Wish::Do(one, "revoke", Value::Null),
-        KeyVerb::Remove(one) => Wish::Remove(one),
+        KeyVerb::Revoke(revoke) => Wish::Revoke(revoke),
+        KeyVerb::Remove(remove) => Wish::Remove(remove),
     };
     fulfil(config, &done.at, Thing::Key, wish).await
 }
@@ -178,21 +179,24 @@ impl Thing {
 }
 
 async fn fulfil(config: &Config, at: &At, thing: Thing, wish: Wish<'_>) -> Result<Ended, Failure> {
-    let place = Place::open(config, at, wish.changes()).await?;
+    let place = Place::open(config, at, wish.reach()).await?;
     let done = carry_out(&place, thing, &wish).await;
     place.close().await;
     done.map(|()| Ended::Fine)
 }
 
 impl Wish<'_> {
-    fn changes(&self) -> bool {
+    fn reach(&self) -> Reach {
         match self {
             Self::List(..)
             | Self::Members(_)
             | Self::Show(_)
             | Self::History(_)
-            | Self::Diff(_) => false,
-            Self::Add(_) | Self::Edit(_) | Self::Remove(_) | Self::Do(..) | Self::Put(..) => true,
+            | Self::Diff(_) => Reach::Read,
+            Self::Add(_) => Reach::Make,
+            Self::Edit(_) | Self::Remove(_) | Self::Revoke(_) | Self::Do(..) | Self::Put(..) => {
+                Reach::Change
+            }
         }
     }
 }
@@ -236,7 +240,10 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
             let changed = self::edit(place, thing, edit).await?;
             said(&edit.json, &changed, &format!("changed {} `{}`", thing.word(), edit.id))
         }
-        Wish::Remove(one) => {
+        Wish::Remove(Remove { one, yes }) => {
+            if !yes && !agreed(place, thing, "Remove", one).await? {
+                return Ok(());
+            }
             let gone = place.ask(Method::DELETE, &thing.one(&one.id), None).await?.body;
             said(&one.json, &gone, &format!("removed {} `{}`", thing.word(), one.id))
         }
@@ -245,20 +252,51 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
             let changed = place.ask(Method::PUT, &path, Some(body.clone())).await?.body;
             said(&one.json, &changed, &format!("changed {} `{}`", thing.word(), one.id))
         }
-        Wish::Do(one, verb, body) => {
-            let path = format!("{}/{verb}", thing.one(&one.id));
-            let body = Some(body.clone()).filter(|body| !body.is_null());
-            let done = place.ask(Method::POST, &path, body).await?.body;
-            match *verb {
-                "refresh" => tables::refreshed(&done, &one.json),
-                verb => said(
-                    &one.json,
-                    &done,
-                    &format!("{} `{}`: {}", thing.word(), one.id, past(verb)),
-                ),
+        Wish::Revoke(Remove { one, yes }) => {
+            if !yes && !agreed(place, thing, "Revoke", one).await? {
+                return Ok(());
             }
+            act(place, thing, one, "revoke", None).await
+        }
+        Wish::Do(one, verb, body) => {
+            let body = Some(body.clone()).filter(|body| !body.is_null());
+            act(place, thing, one, verb, body).await
         }
     }
+}
+
+/// A verb of the API.
+async fn act(
+    place: &Place,
+    thing: Thing,
+    one: &One,
+    verb: &str,
+    body: Option<Value>,
+) -> Result<(), Failure> {
+    let path = format!("{}/{verb}", thing.one(&one.id));
+    let done = place.ask(Method::POST, &path, body).await?.body;
+    match verb {
+        "refresh" => tables::refreshed(&done, &one.json),
+        verb => said(&one.json, &done, &format!("{} `{}`: {}", thing.word(), one.id, past(verb))),
+    }
+}
+
+/// Whether somebody says yes to what cannot be taken back. What is not there is not asked about.
+async fn agreed(place: &Place, thing: Thing, verb: &str, one: &One) -> Result<bool, Failure> {
+    if !out::can_ask() {
+        return Ok(true);
+    }
+    let there = place.ask(Method::GET, &thing.one(&one.id), None).await?.body;
+    let with = match there["tools"]["total"].as_u64().unwrap_or(0) {
+        0 => String::new(),
+        tools => format!(" and its {}", out::counted(tools as usize, "tool", "tools")),
+    };
+    let (word, id) = (thing.word(), out::plain(&one.id));
+    let agreed = out::agreed(&format!("{verb} {word} `{id}`{with}?")).await?;
+    if !agreed {
+        out::note("nothing was changed");
+    }
+    Ok(agreed)
 }
 
 /// As it is told afterwards.

@@ -10,7 +10,7 @@ use toolcrib::{Explanation, GroupOfTool, HeldTool, Moment, PolicyExplanation, To
 use crate::cli::Ended;
 use crate::cli::explain as options;
 use crate::config::Config;
-use crate::counter::place::Place;
+use crate::counter::place::{Place, Reach};
 use crate::failure::Failure;
 use crate::journal::show::snapshot;
 use crate::out::{self, counted, plain};
@@ -51,7 +51,7 @@ async fn remote(
         Moment::Time(time) => json!(time.to_string()),
     });
     let asked = json!({"claims": claims, "tool": arguments.tool, "at": at});
-    let server = Place::open(config, &arguments.place, false).await?;
+    let server = Place::open(config, &arguments.place, Reach::Read).await?;
     let answered = server.ask(Method::POST, "/api/access/explain", Some(asked)).await?;
     serde_json::from_value(answered.body).map_err(Failure::ServerOdd)
 }

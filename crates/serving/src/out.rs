@@ -57,13 +57,19 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Whether somebody says yes; nobody is asked where there is nobody to ask, and it is as if they had said yes.
-pub(crate) async fn agreed(question: &'static str) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+/// Whether there is somebody to ask.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether somebody says yes; where there is nobody to ask, it is as if they had.
+pub(crate) async fn agreed(question: &str) -> Result<bool, Failure> {
+    if !can_ask() {
         return Ok(true);
     }
+    let question = format!("{question} [y/N] ");
     let answer = tokio::task::spawn_blocking(move || {
-        write!(io::stderr(), "{question} [y/N] ")?;
+        write!(io::stderr(), "{question}")?;
         io::stderr().flush()?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer).map(|_| answer)

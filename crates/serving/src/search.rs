@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::cli::Ended;
 use crate::cli::search::Search;
 use crate::config::Config;
-use crate::counter::place::Place;
+use crate::counter::place::{Place, Reach};
 use crate::counter::tables;
 use crate::explain;
 use crate::failure::Failure;
@@ -17,7 +17,7 @@ pub(crate) async fn search(config: &Config, given: &Search) -> Result<Ended, Fai
         None => None,
     };
     let asked = json!({"query": given.words.join(" "), "claims": claims, "limit": given.limit});
-    let place = Place::open(config, &given.at, false).await?;
+    let place = Place::open(config, &given.at, Reach::Read).await?;
     let answered = place.ask(Method::POST, "/api/access/search", Some(asked)).await;
     place.close().await;
     let found = match answered?.body["data"].take() {

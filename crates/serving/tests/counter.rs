@@ -47,8 +47,8 @@ fn things_are_added_and_listed() {
     let lists: String = lists.iter().map(|line| told(&folder.run(line))).collect();
     insta::assert_snapshot!(lists, @r#"
     1 source
-      ID   KIND     HEALTH   ENABLED  TOOLS  SERVED  NAME
-      own  builtin  healthy  yes         11      11  Own
+      ID   KIND     HEALTH   ENABLED  TOOLS  SERVED  OTHERS  NAME
+      own  builtin  healthy  yes         11      11       0  Own
     1 group
       ID      ACTIVE  TOOLS  SERVED  NAME
       office  yes        11      11  Office
@@ -372,4 +372,58 @@ fn a_search_finds_what_an_identity_would_find_or_whatever_there_is() {
     let found = folder.run("search uuid --json").output();
     let found: serde_json::Value = serde_json::from_str(&found).unwrap();
     assert_eq!((&found[0]["tool"], &found[0]["is_served"]), (&"own:uuid".into(), &false.into()));
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_asked_about_where_somebody_can_answer() {
+    let folder = filled();
+    let no = folder.run_at_terminal("source remove own", "n\n");
+    assert!(no.stderr.contains("Remove source `own` and its 11 tools? [y/N] "), "{}", no.stderr);
+    assert!(no.stderr.contains("nothing was changed") && no.stdout.is_empty(), "{}", no.seen());
+    folder.run("source show own").output();
+    let revoked = folder.run_at_terminal("key revoke ada", "y\n");
+    assert!(revoked.stderr.contains("Revoke key `ada`? [y/N] "), "{}", revoked.stderr);
+    assert_eq!(revoked.stdout, "key `ada`: revoked\n");
+    let yes = folder.run_at_terminal("policy remove staff --yes", "");
+    assert_eq!((yes.stdout.as_str(), yes.stderr.as_str()), ("removed policy `staff`\n", ""));
+    let gone = folder.run_at_terminal("policy remove staff", "");
+    assert_eq!((gone.code, gone.stderr.contains("[y/N]")), (Some(4), false), "{}", gone.stderr);
+}
+
+#[test]
+fn a_wrong_value_is_told_with_a_right_one() {
+    let folder = filled();
+    let lines = [
+        "key add Ada expires_at=tomorrow",
+        "source add Pets url=api.yaml settings.kind=openapi",
+        "label remove safe --journal nowhere.db",
+    ];
+    let said: String =
+        lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
+    insta::assert_snapshot!(said, @"
+    $ key add Ada expires_at=tomorrow
+    stderr: error: `expires_at`: is to be a time, such as `2026-05-01T12:00:00Z`
+    exit code: 1
+    $ source add Pets url=api.yaml settings.kind=openapi
+    stderr: error: `url`: is to be an `http://` or `https://` URL, such as `https://api.example.com/openapi.json`
+    exit code: 1
+    $ label remove safe --journal nowhere.db
+    stderr: error: the journal `FOLDER/nowhere.db` cannot be opened (there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export)
+    exit code: 1
+    ");
+}
+
+#[test]
+fn prompts_and_resources_are_no_tools_of_a_source() {
+    let folder = Folder::empty();
+    let prompt = r#"{"name":"greet","template":"Hello"}"#;
+    let tool = r#"{"name":"now","command":{"program":"date"}}"#;
+    let written = format!("settings.prompts=[{prompt}] settings.tools=[{tool}]");
+    folder.run(&format!("source add House settings.kind=custom {written}")).output();
+    folder.run("source refresh house").output();
+    insta::assert_snapshot!(told(&folder.run("source list")), @"
+    1 source
+      ID     KIND    HEALTH   ENABLED  TOOLS  SERVED  OTHERS  NAME
+      house  custom  healthy  yes          1       1       1  House
+    ");
 }

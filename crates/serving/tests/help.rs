@@ -173,9 +173,10 @@ fn discover() {
           --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
                                      basic it is `user:password`
           --allow-private            Reach private and loopback addresses too
-          --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
+          --header <NAME=REF>        A header for TARGET if it is a URL: `NAME=REF`, where REF is
+                                     `env:NAME` or `file:PATH`
+          --bearer <REF>             A token or API key for TARGET if it is a URL: `env:NAME` or
                                      `file:PATH`
-          --bearer <REF>             A token or API key for an MCP server: `env:NAME` or `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --json                     Print JSON instead of text
@@ -217,9 +218,10 @@ fn call() {
           --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
                                      basic it is `user:password`
           --allow-private            Reach private and loopback addresses too
-          --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
+          --header <NAME=REF>        A header for TARGET if it is a URL: `NAME=REF`, where REF is
+                                     `env:NAME` or `file:PATH`
+          --bearer <REF>             A token or API key for TARGET if it is a URL: `env:NAME` or
                                      `file:PATH`
-          --bearer <REF>             A token or API key for an MCP server: `env:NAME` or `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --args <JSON>              Arguments as a JSON object, `@FILE` or `-` for standard input

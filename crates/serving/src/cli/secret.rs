@@ -24,6 +24,9 @@ Examples:
     Remove {
         /// Its name
         name: String,
+        /// Do not ask; where there is nobody to ask, nothing is asked
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 

@@ -1,8 +1,11 @@
 //! Options of the verbs that look at an API without a server: `discover` and `call`.
 
 use clap::{Args, ValueEnum};
+use model::SecretRef;
 
 use super::Json;
+use crate::out::quoted;
+use crate::target;
 
 /// Where an API is described, and how it is read.
 // Texts are parsed later: URLs and references may hold secrets, and clap repeats what it cannot parse.
@@ -26,10 +29,10 @@ pub(crate) struct Target {
     /// Reach private and loopback addresses too
     #[arg(long)]
     pub(crate) allow_private: bool,
-    /// A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or `file:PATH`
+    /// A header for TARGET if it is a URL: `NAME=REF`, where REF is `env:NAME` or `file:PATH`
     #[arg(long = "header", value_name = "NAME=REF")]
     pub(crate) headers: Vec<String>,
-    /// A token or API key for an MCP server: `env:NAME` or `file:PATH`
+    /// A token or API key for TARGET if it is a URL: `env:NAME` or `file:PATH`
     #[arg(long, value_name = "REF")]
     pub(crate) bearer: Option<String>,
     /// How long to wait for an answer [default: 60 for a specification, 30 for a call]
@@ -88,6 +91,26 @@ impl Target {
             Some(target) if self.command.is_empty() => target.clone(),
             _ => format!("-- {}", self.command.join(" ")),
         }
+    }
+}
+
+impl Target {
+    /// The options that a call of the same target needs too. What may be a secret itself is not repeated.
+    pub(crate) fn again(&self) -> String {
+        let is_reference = |text: &str| text.parse::<SecretRef>().is_ok();
+        let named =
+            |pair: &&String| pair.split_once('=').is_some_and(|(_, value)| is_reference(value));
+        let mut words = Vec::new();
+        for (option, pairs) in [("--credential", &self.credentials), ("--header", &self.headers)] {
+            words.extend(pairs.iter().filter(named).map(|pair| (option, pair.clone())));
+        }
+        let bearer = self.bearer.iter().filter(|text| is_reference(text));
+        words.extend(bearer.map(|reference| ("--bearer", reference.clone())));
+        let base_url = self.base_url.iter().map(|url| ("--base-url", target::shown(url)));
+        words.extend(base_url);
+        let words = words.iter().map(|(option, value)| format!(" {option} {}", quoted(value)));
+        let private = if self.allow_private { " --allow-private" } else { "" };
+        words.collect::<String>() + private
     }
 }
 

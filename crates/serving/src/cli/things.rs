@@ -40,6 +40,7 @@ Examples:
   toolcrib source add Pets url=https://pets.example.com/openapi.json settings.kind=openapi
   toolcrib source add Tools url=https://mcp.example.com/mcp settings.kind=mcp refresh_every=3600
   toolcrib source add 'Built-in tools' settings.kind=builtin
+  toolcrib source add Local settings.kind=openapi settings.specification.file=/srv/api.yaml
   toolcrib source add --file source.yaml")]
     Add(Add),
     /// Change a source; what is not named stays as it is
@@ -49,7 +50,7 @@ Examples:
     /// Do not serve the tools of a source
     Disable(One),
     /// Remove a source and its tools
-    Remove(One),
+    Remove(Remove),
     /// Ask a source what it offers, and take that in
     Refresh(Refresh),
     /// Call a source again that was left alone after failures
@@ -105,7 +106,7 @@ Examples:
     /// Let no policy grant a group
     Disable(One),
     /// Delete a group that no policy grants
-    Remove(One),
+    Remove(Remove),
     /// List the tools of a group, and which of them are served
     Tools(One),
 }
@@ -131,7 +132,7 @@ Examples:
     /// Let a policy grant nothing
     Disable(One),
     /// Delete a policy
-    Remove(One),
+    Remove(Remove),
 }
 
 #[derive(Debug, Subcommand)]
@@ -147,7 +148,7 @@ pub(crate) enum LabelVerb {
     /// Change a label; what is not named stays as it is
     Edit(Edit),
     /// Delete a label and take it off all tools
-    Remove(One),
+    Remove(Remove),
 }
 
 #[derive(Debug, Subcommand)]
@@ -167,9 +168,9 @@ Examples:
     /// Change what is said of an API key
     Edit(Edit),
     /// Revoke an API key for good
-    Revoke(One),
+    Revoke(Remove),
     /// Delete an API key
-    Remove(One),
+    Remove(Remove),
 }
 
 #[derive(Args, Debug)]
@@ -200,6 +201,15 @@ pub(crate) struct One {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    pub(crate) one: One,
+    /// Do not ask; where there is nobody to ask, nothing is asked
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Args, Debug)]

@@ -28,7 +28,7 @@ use crate::cli::things::At;
 use crate::config::{self, Config};
 use crate::doors::Doors;
 use crate::failure::Failure;
-use crate::journal::{open_or_make, open_to_read};
+use crate::journal::{open_or_make, open_to_change, open_to_read};
 use crate::{progress, router};
 
 /// The largest answer, in bytes.
@@ -41,6 +41,15 @@ pub(crate) enum Place {
     Here { doors: Doors, app: App, catalog: Arc<Catalog> },
 }
 
+/// What is done to a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Read,
+    Change,
+    /// Changed, and made if it is not there.
+    Make,
+}
+
 /// What a request was answered.
 pub(crate) struct Answered {
     pub(crate) body: Value,
@@ -49,13 +58,14 @@ pub(crate) struct Answered {
 }
 
 impl Place {
-    pub(crate) async fn open(config: &Config, at: &At, changes: bool) -> Result<Self, Failure> {
+    pub(crate) async fn open(config: &Config, at: &At, reach: Reach) -> Result<Self, Failure> {
         if let Some(url) = &at.server {
             return Self::server(url);
         }
-        let journal = match changes {
-            true => open_or_make(&config.journal).await.map_err(in_use)?,
-            false => open_to_read(&config.journal).await?,
+        let journal = match reach {
+            Reach::Read => open_to_read(&config.journal).await?,
+            Reach::Change => open_to_change(&config.journal).await.map_err(in_use)?,
+            Reach::Make => open_or_make(&config.journal).await.map_err(in_use)?,
         };
         Self::here(config, journal, None).await
     }

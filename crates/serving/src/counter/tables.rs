@@ -19,6 +19,7 @@ fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
             ("ENABLED", "is_enabled"),
             ("TOOLS", "tools.total"),
             ("SERVED", "tools.served"),
+            ("OTHERS", "tools.others"),
             ("NAME", "name"),
         ],
         Thing::Tool => &[

@@ -153,9 +153,11 @@ impl Lines {
 
     fn progress(&self) -> String {
         let percent = self.total_bytes.and_then(|total| (self.bytes * 100).checked_div(total));
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        let lines = out::counted(count, "line", "lines");
         match percent {
-            Some(percent) => format!("imported {} lines, {percent} %", self.count),
-            None => format!("imported {} lines", self.count),
+            Some(percent) => format!("imported {lines}, {percent} %"),
+            None => format!("imported {lines}"),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Asked, Told, named};
 use crate::cli::things::At;
 use crate::config::Config;
-use crate::counter::place::{Answered, Place};
+use crate::counter::place::{Answered, Place, Reach};
 use crate::declared::Declared;
 use crate::declared::document::Document;
 use crate::declared::mistake::{Mistake, Mistakes};
@@ -41,7 +41,7 @@ pub(super) async fn ask(config: &Config, at: &At, asked: &Asked<'_>) -> Result<P
     let identities: Vec<Value> =
         identities.map(|one| json!({"name": one.name, "claims": one.claims})).collect();
     let request = json!({DOCUMENT: sections, "prune": asked.prune, "identities": identities});
-    let server = Place::open(config, at, false).await?;
+    let server = Place::open(config, at, Reach::Read).await?;
     let document = declared.document;
     let (told, tag) = send(&server, "/api/plan", &request, None, &document).await?;
     Ok(Planned { told, document, server, request, tag })

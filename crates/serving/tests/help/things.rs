@@ -96,6 +96,7 @@ fn source() {
       toolcrib source add Pets url=https://pets.example.com/openapi.json settings.kind=openapi
       toolcrib source add Tools url=https://mcp.example.com/mcp settings.kind=mcp refresh_every=3600
       toolcrib source add 'Built-in tools' settings.kind=builtin
+      toolcrib source add Local settings.kind=openapi settings.specification.file=/srv/api.yaml
       toolcrib source add --file source.yaml
 
     -- edit
@@ -144,6 +145,7 @@ fn source() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
 
     -- refresh
     Ask a source what it offers, and take that in
@@ -444,6 +446,7 @@ fn group() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
 
     -- tools
     List the tools of a group, and which of them are served
@@ -580,6 +583,7 @@ fn policy() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
     "#);
 }
 
@@ -677,6 +681,7 @@ fn label() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
     ");
 }
 
@@ -779,6 +784,7 @@ fn key() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
 
     -- remove
     Delete an API key
@@ -790,5 +796,6 @@ fn key() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
     ");
 }
