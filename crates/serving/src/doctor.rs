@@ -15,7 +15,7 @@ use crate::cli::Ended;
 use crate::cli::doctor::Doctor;
 use crate::config::{self, Config};
 use crate::failure::Failure;
-use crate::out::{self, counted, plain};
+use crate::out::{self, Style, counted, plain};
 use crate::serve::settings::Settings;
 
 /// What was looked at, and how it is.
@@ -130,15 +130,16 @@ fn text(report: &Report) -> String {
     let width = report.findings.iter().map(|one| name(one).chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in &report.findings {
-        let state = match finding.state {
-            State::Ok => "ok",
-            State::Warning => "warning",
-            State::Problem => "PROBLEM",
+        let (state, style) = match finding.state {
+            State::Ok => ("ok", Style::Green),
+            State::Warning => ("warning", Style::Yellow),
+            State::Problem => ("PROBLEM", Style::Red),
         };
+        let state = out::styled(style, &format!("{state:<7}"));
         let name = name(finding);
         let mut lines = finding.says.lines();
         let first = plain(lines.next().unwrap_or_default());
-        text += &format!("{state:<7}  {name:<width$}  {first}\n");
+        text += &format!("{state}  {name:<width$}  {first}\n");
         for line in lines {
             text += &format!("{:7}  {:width$}  {}\n", "", "", plain(line));
         }

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::out;
+use crate::out::{self, Style};
 
 /// A title and an indented table; only the title if there are no rows. Nothing in a cell steers the reader's terminal.
 pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
@@ -25,8 +25,9 @@ pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> 
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for line in table.lines() {
-        text += line.trim_end();
+    for (number, line) in table.lines().enumerate() {
+        let line = line.trim_end();
+        text += &if number == 0 { out::styled(Style::Bold, line) } else { line.to_owned() };
         text.push('\n');
     }
     text

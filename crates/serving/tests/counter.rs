@@ -377,17 +377,30 @@ fn a_search_finds_what_an_identity_would_find_or_whatever_there_is() {
 #[test]
 fn what_cannot_be_taken_back_is_asked_about_where_somebody_can_answer() {
     let folder = filled();
-    let no = folder.run_at_terminal("source remove own", "n\n");
-    assert!(no.stderr.contains("Remove source `own` and its 11 tools? [y/N] "), "{}", no.stderr);
-    assert!(no.stderr.contains("nothing was changed") && no.stdout.is_empty(), "{}", no.seen());
+    let at_terminal = |line: &str, typed: &str| folder.run_at_terminal(line, typed, &[]);
+    let no = at_terminal("source remove own", "n\n").output();
+    assert!(no.contains("Remove source `own` and its 11 tools? [y/N] "), "{no}");
+    assert!(no.ends_with("nothing was changed\n"), "{no}");
     folder.run("source show own").output();
-    let revoked = folder.run_at_terminal("key revoke ada", "y\n");
-    assert!(revoked.stderr.contains("Revoke key `ada`? [y/N] "), "{}", revoked.stderr);
-    assert_eq!(revoked.stdout, "key `ada`: revoked\n");
-    let yes = folder.run_at_terminal("policy remove staff --yes", "");
-    assert_eq!((yes.stdout.as_str(), yes.stderr.as_str()), ("removed policy `staff`\n", ""));
-    let gone = folder.run_at_terminal("policy remove staff", "");
-    assert_eq!((gone.code, gone.stderr.contains("[y/N]")), (Some(4), false), "{}", gone.stderr);
+    let revoked = at_terminal("key revoke ada", "y\n").output();
+    assert!(revoked.contains("Revoke key `ada`? [y/N] "), "{revoked}");
+    assert!(revoked.ends_with("key `ada`: revoked\n"), "{revoked}");
+    let yes = at_terminal("policy remove staff --yes", "").output();
+    assert_eq!(yes, "removed policy `staff`\n");
+    let gone = at_terminal("policy remove staff", "");
+    assert_eq!((gone.code, gone.stdout.contains("[y/N]")), (Some(4), false), "{}", gone.stdout);
+}
+
+#[test]
+fn tables_have_styles_for_people_who_want_them() {
+    let folder = filled();
+    let styled = folder.run_at_terminal("group list", "", &[]).output();
+    assert!(styled.contains("\x1b[1m  ID "), "{styled:?}");
+    let plain = folder.run("group list").output();
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    for environment in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        assert_eq!(folder.run_at_terminal("group list", "", &[environment]).output(), plain);
+    }
 }
 
 #[test]

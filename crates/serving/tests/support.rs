@@ -161,9 +161,14 @@ impl Folder {
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
     }
 
-    /// Runs the program at a terminal where somebody types; what it says there is on stderr, with what was typed.
+    /// Runs the program at a terminal where somebody types; what stands there in the end is its stdout.
     #[expect(clippy::disallowed_methods, reason = "the program is what these tests are about")]
-    pub(crate) fn run_at_terminal(&self, arguments: &str, typed: &str) -> Run {
+    pub(crate) fn run_at_terminal(
+        &self,
+        arguments: &str,
+        typed: &str,
+        environment: &[(&str, &str)],
+    ) -> Run {
         let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         rustix::pty::grantpt(&master).unwrap();
         rustix::pty::unlockpt(&master).unwrap();
@@ -171,17 +176,18 @@ impl Folder {
         let slave = fs::File::options().read(true).write(true).open(name).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
         command.args(arguments.split_whitespace()).current_dir(self.0.path()).env_clear();
-        command.stdin(slave.try_clone().unwrap()).stderr(slave).stdout(Stdio::piped());
-        let child = command.spawn().unwrap();
+        command.envs(environment.iter().copied());
+        let end = || slave.try_clone().unwrap();
+        command.stdin(end()).stderr(end()).stdout(end());
+        let mut child = command.spawn().unwrap();
         // Nobody but the program has the other end: what is read ends with it.
-        drop(command);
+        drop((command, slave));
         let mut terminal = fs::File::from(master);
         terminal.write_all(typed.as_bytes()).unwrap();
-        let output = child.wait_with_output().unwrap();
         let mut said = Vec::new();
         drop(terminal.read_to_end(&mut said));
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace('\r', "");
-        Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(said) }
+        let stdout = String::from_utf8(said).unwrap().replace('\r', "");
+        Run { code: child.wait().unwrap().code(), stdout, stderr: String::new() }
     }
 
     /// Starts the program with nothing but the given environment.

@@ -8,7 +8,7 @@ use super::{Compared, Told};
 use crate::cli::Json;
 use crate::declared::document::Document;
 use crate::failure::Failure;
-use crate::out::{self, counted, plain};
+use crate::out::{self, Style, counted, plain};
 use crate::table::section;
 
 /// How much of a value is shown, in characters.
@@ -66,12 +66,13 @@ pub(crate) fn summary(changes: &[Changed]) -> String {
 }
 
 fn changed_text(changed: &Changed) -> String {
-    let sign = match changed.change {
-        Change::Added => '+',
-        Change::Changed => '~',
-        Change::Removed => '-',
+    let (sign, style) = match changed.change {
+        Change::Added => ('+', Style::Green),
+        Change::Changed => ('~', Style::Yellow),
+        Change::Removed => ('-', Style::Red),
     };
-    let mut text = format!("{sign} {} {}\n", changed.kind, plain(&changed.id));
+    let line = format!("{sign} {} {}", changed.kind, plain(&changed.id));
+    let mut text = out::styled(style, &line) + "\n";
     for Differs { member, before, after } in &changed.members {
         let member = plain(member);
         text += &match (before, after) {

@@ -185,7 +185,7 @@ fn the_command_line_says_the_same_of_a_file_and_of_a_server() {
     exit code: 1
     ");
     insta::assert_snapshot!(folder.run("execution list --since yesterday").seen(), @"
-    stderr: error: failed to parse four digit integer as year: invalid digit, expected 0-9 but got y
+    stderr: error: `since`: is to be a time, such as `2026-05-01T12:00:00Z`
     exit code: 1
     ");
     insta::assert_snapshot!(folder.run(&format!("execution export {at}")).seen(), @"
