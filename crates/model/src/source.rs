@@ -282,7 +282,7 @@ pub enum Health {
 /// An `http` or `https` address without credentials in it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
-#[schemars(inline, extend("format" = "uri", "title" = "an `http://` or `https://` URL", "pattern" = "^[Hh][Tt][Tt][Pp][Ss]?://"))]
+#[schemars(inline, extend("format" = "uri", "title" = "an `http://` or `https://` URL, such as `https://api.example.com/openapi.json`", "pattern" = "^[Hh][Tt][Tt][Pp][Ss]?://"))]
 pub struct SourceUrl(Url);
 
 /// A text that is no address of a source. Not repeated: it may hold a password.

@@ -7,10 +7,13 @@ pub(crate) mod access;
 pub(crate) mod configuration;
 pub(crate) mod executions;
 pub(crate) mod groups;
+pub(crate) mod history;
 pub(crate) mod issuers;
 pub(crate) mod keys;
 pub(crate) mod labels;
+pub(crate) mod plan;
 pub(crate) mod policies;
+pub(crate) mod search;
 pub(crate) mod sources;
 pub(crate) mod tools;
 

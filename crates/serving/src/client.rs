@@ -3,7 +3,8 @@
 use clap::ValueEnum;
 use serde_json::json;
 
-use crate::cli::{Ended, OfClient};
+use crate::cli::Ended;
+use crate::cli::import::OfClient;
 use crate::failure::Failure;
 use crate::out::{plain, quoted};
 use crate::{config, out};

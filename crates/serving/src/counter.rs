@@ -3,15 +3,15 @@
 
 mod body;
 pub(crate) mod place;
-mod tables;
+pub(crate) mod tables;
 
 use axum::http::Method;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use self::place::{Answered, Place};
+use self::place::{Answered, Place, Reach};
 use crate::cli::things::{
-    Add, At, Done, Edit, GroupVerb, KeyVerb, LabelVerb, List, ListTools, One, PolicyVerb,
+    Add, At, Done, Edit, GroupVerb, KeyVerb, LabelVerb, List, ListTools, One, PolicyVerb, Remove,
     SourceVerb, ToolVerb,
 };
 use crate::cli::{Ended, Json};
@@ -40,9 +40,11 @@ enum Wish<'a> {
     List(&'a List, Vec<(&'static str, &'a str)>),
     Members(&'a One),
     Show(&'a One),
+    History(&'a One),
     Add(&'a Add),
     Edit(&'a Edit),
-    Remove(&'a One),
+    Remove(&'a Remove),
+    Revoke(&'a Remove),
     /// A verb of the API, and its body.
     Do(&'a One, &'static str, Value),
     Put(&'a One, &'static str, Value),
@@ -53,11 +55,12 @@ pub(crate) async fn source(config: &Config, done: &Done<SourceVerb>) -> Result<E
     let wish = match &done.verb {
         SourceVerb::List(list) => Wish::List(list, Vec::new()),
         SourceVerb::Show(one) => Wish::Show(one),
+        SourceVerb::History(one) => Wish::History(one),
         SourceVerb::Add(add) => Wish::Add(add),
         SourceVerb::Edit(edit) => Wish::Edit(edit),
         SourceVerb::Enable(one) => Wish::Do(one, "enable", Value::Null),
         SourceVerb::Disable(one) => Wish::Do(one, "disable", Value::Null),
-        SourceVerb::Remove(one) => Wish::Remove(one),
+        SourceVerb::Remove(remove) => Wish::Remove(remove),
         SourceVerb::Refresh(refresh) => {
             Wish::Do(&refresh.one, "refresh", json!({"force": refresh.force}))
         }
@@ -75,6 +78,7 @@ pub(crate) async fn tool(config: &Config, done: &Done<ToolVerb>) -> Result<Ended
             Wish::List(list, given.collect())
         }
         ToolVerb::Show(one) => Wish::Show(one),
+        ToolVerb::History(one) => Wish::History(one),
         ToolVerb::Edit(edit) => Wish::Edit(edit),
         ToolVerb::Enable(one) => Wish::Do(one, "enable", Value::Null),
         ToolVerb::Disable(one) => Wish::Do(one, "disable", Value::Null),
@@ -93,11 +97,12 @@ pub(crate) async fn group(config: &Config, done: &Done<GroupVerb>) -> Result<End
     let wish = match &done.verb {
         GroupVerb::List(list) => Wish::List(list, Vec::new()),
         GroupVerb::Show(one) => Wish::Show(one),
+        GroupVerb::History(one) => Wish::History(one),
         GroupVerb::Add(add) => Wish::Add(add),
         GroupVerb::Edit(edit) => Wish::Edit(edit),
         GroupVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
         GroupVerb::Disable(one) => Wish::Do(one, "deactivate", Value::Null),
-        GroupVerb::Remove(one) => Wish::Remove(one),
+        GroupVerb::Remove(remove) => Wish::Remove(remove),
         GroupVerb::Tools(one) => Wish::Members(one),
     };
     fulfil(config, &done.at, Thing::Group, wish).await
@@ -107,11 +112,12 @@ pub(crate) async fn policy(config: &Config, done: &Done<PolicyVerb>) -> Result<E
     let wish = match &done.verb {
         PolicyVerb::List(list) => Wish::List(list, Vec::new()),
         PolicyVerb::Show(one) => Wish::Show(one),
+        PolicyVerb::History(one) => Wish::History(one),
         PolicyVerb::Add(add) => Wish::Add(add),
         PolicyVerb::Edit(edit) => Wish::Edit(edit),
         PolicyVerb::Enable(one) => Wish::Do(one, "activate", Value::Null),
         PolicyVerb::Disable(one) => Wish::Do(one, "deactivate", Value::Null),
-        PolicyVerb::Remove(one) => Wish::Remove(one),
+        PolicyVerb::Remove(remove) => Wish::Remove(remove),
     };
     fulfil(config, &done.at, Thing::Policy, wish).await
 }
@@ -120,9 +126,10 @@ pub(crate) async fn label(config: &Config, done: &Done<LabelVerb>) -> Result<End
     let wish = match &done.verb {
         LabelVerb::List(list) => Wish::List(list, Vec::new()),
         LabelVerb::Show(one) => Wish::Show(one),
+        LabelVerb::History(one) => Wish::History(one),
         LabelVerb::Add(add) => Wish::Add(add),
         LabelVerb::Edit(edit) => Wish::Edit(edit),
-        LabelVerb::Remove(one) => Wish::Remove(one),
+        LabelVerb::Remove(remove) => Wish::Remove(remove),
     };
     fulfil(config, &done.at, Thing::Label, wish).await
 }
@@ -131,10 +138,11 @@ pub(crate) async fn key(config: &Config, done: &Done<KeyVerb>) -> Result<Ended, 
     let wish = match &done.verb {
         KeyVerb::List(list) => Wish::List(list, Vec::new()),
         KeyVerb::Show(one) => Wish::Show(one),
+        KeyVerb::History(one) => Wish::History(one),
         KeyVerb::Add(add) => Wish::Add(add),
         KeyVerb::Edit(edit) => Wish::Edit(edit),
-        KeyVerb::Revoke(one) => Wish::Do(one, "revoke", Value::Null),
-        KeyVerb::Remove(one) => Wish::Remove(one),
+        KeyVerb::Revoke(revoke) => Wish::Revoke(revoke),
+        KeyVerb::Remove(remove) => Wish::Remove(remove),
     };
     fulfil(config, &done.at, Thing::Key, wish).await
 }
@@ -171,15 +179,25 @@ impl Thing {
 }
 
 async fn fulfil(config: &Config, at: &At, thing: Thing, wish: Wish<'_>) -> Result<Ended, Failure> {
-    let place = Place::open(config, at, wish.changes()).await?;
+    let place = Place::open(config, at, wish.reach()).await?;
     let done = carry_out(&place, thing, &wish).await;
     place.close().await;
     done.map(|()| Ended::Fine)
 }
 
 impl Wish<'_> {
-    fn changes(&self) -> bool {
-        !matches!(self, Self::List(..) | Self::Members(_) | Self::Show(_) | Self::Diff(_))
+    fn reach(&self) -> Reach {
+        match self {
+            Self::List(..)
+            | Self::Members(_)
+            | Self::Show(_)
+            | Self::History(_)
+            | Self::Diff(_) => Reach::Read,
+            Self::Add(_) => Reach::Make,
+            Self::Edit(_) | Self::Remove(_) | Self::Revoke(_) | Self::Do(..) | Self::Put(..) => {
+                Reach::Change
+            }
+        }
     }
 }
 
@@ -197,6 +215,10 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
         }
         Wish::Show(one) => {
             tables::show(&place.ask(Method::GET, &thing.one(&one.id), None).await?.body, &one.json)
+        }
+        Wish::History(one) => {
+            let rows = all(place, &format!("{}/history", thing.one(&one.id)), &[]).await?;
+            tables::history(&rows, &one.json)
         }
         Wish::Diff(one) => {
             let path = format!("{}/diff", thing.one(&one.id));
@@ -218,7 +240,10 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
             let changed = self::edit(place, thing, edit).await?;
             said(&edit.json, &changed, &format!("changed {} `{}`", thing.word(), edit.id))
         }
-        Wish::Remove(one) => {
+        Wish::Remove(Remove { one, yes }) => {
+            if !yes && !agreed(place, thing, "Remove", one).await? {
+                return Ok(());
+            }
             let gone = place.ask(Method::DELETE, &thing.one(&one.id), None).await?.body;
             said(&one.json, &gone, &format!("removed {} `{}`", thing.word(), one.id))
         }
@@ -227,20 +252,51 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
             let changed = place.ask(Method::PUT, &path, Some(body.clone())).await?.body;
             said(&one.json, &changed, &format!("changed {} `{}`", thing.word(), one.id))
         }
-        Wish::Do(one, verb, body) => {
-            let path = format!("{}/{verb}", thing.one(&one.id));
-            let body = Some(body.clone()).filter(|body| !body.is_null());
-            let done = place.ask(Method::POST, &path, body).await?.body;
-            match *verb {
-                "refresh" => tables::refreshed(&done, &one.json),
-                verb => said(
-                    &one.json,
-                    &done,
-                    &format!("{} `{}`: {}", thing.word(), one.id, past(verb)),
-                ),
+        Wish::Revoke(Remove { one, yes }) => {
+            if !yes && !agreed(place, thing, "Revoke", one).await? {
+                return Ok(());
             }
+            act(place, thing, one, "revoke", None).await
+        }
+        Wish::Do(one, verb, body) => {
+            let body = Some(body.clone()).filter(|body| !body.is_null());
+            act(place, thing, one, verb, body).await
         }
     }
+}
+
+/// A verb of the API.
+async fn act(
+    place: &Place,
+    thing: Thing,
+    one: &One,
+    verb: &str,
+    body: Option<Value>,
+) -> Result<(), Failure> {
+    let path = format!("{}/{verb}", thing.one(&one.id));
+    let done = place.ask(Method::POST, &path, body).await?.body;
+    match verb {
+        "refresh" => tables::refreshed(&done, &one.json),
+        verb => said(&one.json, &done, &format!("{} `{}`: {}", thing.word(), one.id, past(verb))),
+    }
+}
+
+/// Whether somebody says yes to what cannot be taken back. What is not there is not asked about.
+async fn agreed(place: &Place, thing: Thing, verb: &str, one: &One) -> Result<bool, Failure> {
+    if !out::can_ask() {
+        return Ok(true);
+    }
+    let there = place.ask(Method::GET, &thing.one(&one.id), None).await?.body;
+    let with = match there["tools"]["total"].as_u64().unwrap_or(0) {
+        0 => String::new(),
+        tools => format!(" and its {}", out::counted(tools as usize, "tool", "tools")),
+    };
+    let (word, id) = (thing.word(), out::plain(&one.id));
+    let agreed = out::agreed(&format!("{verb} {word} `{id}`{with}?")).await?;
+    if !agreed {
+        out::note("nothing was changed");
+    }
+    Ok(agreed)
 }
 
 /// As it is told afterwards.

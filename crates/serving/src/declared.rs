@@ -30,7 +30,7 @@ use crate::target;
 use crate::trace::Files;
 
 /// Specifications and workflows may stand in it.
-const LIMIT: u64 = 16 << 20;
+pub(crate) const LIMIT: u64 = 16 << 20;
 
 /// The members of a file that are about the catalog; the others are for the server.
 const SECTIONS: [&str; 6] = ["sources", "labels", "tools", "groups", "policies", "identities"];
@@ -59,19 +59,51 @@ impl Declared {
 
     /// The same. The file is noted, and those that it refers to and that were read with it.
     pub(crate) fn read_noting(path: &Path, files: &mut Files) -> Result<Self, Failure> {
+        Self::read_whole(path, files).map(|(declared, _)| declared)
+    }
+
+    /// The same, and what it says of the catalog, to be sent elsewhere.
+    pub(crate) fn read_to_send(path: &Path) -> Result<(Self, Value), Failure> {
+        Self::read_whole(path, &mut Files::default())
+    }
+
+    fn read_whole(path: &Path, files: &mut Files) -> Result<(Self, Value), Failure> {
         files.note(path);
         let bytes = target::from_file(path, LIMIT)?;
-        let (document, value) = Document::read(path, bytes)?;
+        let (document, mut value) = Document::read(path, bytes)?;
         let wrong = check::all(schema::schemas(), schema::shape(), &value);
         if !wrong.is_empty() {
             return Err(document.refuse(wrong.into_iter().map(Mistake::from).collect()));
         }
-        Self::of(document, value, files)
-    }
-
-    fn of(document: Document, mut value: Value, files: &mut Files) -> Result<Self, Failure> {
         let mut mistakes = Mistakes::default();
         paths::settle(&mut value, document.path(), files, &mut mistakes);
+        let sections = SECTIONS.iter().filter_map(|name| Some((*name, value.get(*name)?)));
+        let sections = sections.map(|(name, value)| (name.to_owned(), value.clone())).collect();
+        let refuse = |(document, mistakes): (Document, Mistakes)| document.refuse(mistakes);
+        let declared = Self::of(document, value, mistakes).map_err(refuse)?;
+        Ok((declared, Value::Object(sections)))
+    }
+
+    /// The sections of a file that somebody else has read, or all that is wrong with them. Nothing is read for it here.
+    pub(crate) fn of_sections(value: Value) -> Result<Self, Mistakes> {
+        let wrong = check::all(schema::schemas(), schema::shape(), &value);
+        let mut mistakes: Mistakes = wrong.into_iter().map(Mistake::from).collect();
+        let others = value.as_object().into_iter().flat_map(Map::keys);
+        let others = others.filter(|name| !SECTIONS.contains(&name.as_str()));
+        let message = "is for a server that starts, `toolcrib serve --config`: leave it away here";
+        mistakes.extend(others.map(|name| Mistake::new(name, message)));
+        if !mistakes.is_empty() {
+            return Err(mistakes);
+        }
+        let read = Self::of(Document::nowhere(), value, mistakes);
+        read.map_err(|(_, mistakes)| mistakes)
+    }
+
+    fn of(
+        document: Document,
+        value: Value,
+        mut mistakes: Mistakes,
+    ) -> Result<Self, (Document, Mistakes)> {
         let mut members = match value {
             Value::Object(members) => members,
             _ => Map::new(),
@@ -103,7 +135,7 @@ impl Declared {
         mistakes.extend(Settings::mistake(&declared.server));
         match mistakes.is_empty() {
             true => Ok(declared),
-            false => Err(declared.document.refuse(mistakes)),
+            false => Err((declared.document, mistakes)),
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) async fn discover(arguments: &options::Discover) -> Result<Ended, Fai
     let target = target::read(&arguments.target).await?;
     match arguments.json.json {
         true => out::print_json(&Shown::of(&target))?,
-        false => out::print(&text(&arguments.target.shown(), &target))?,
+        false => out::print(&text(&arguments.target, &target))?,
     }
     Ok(Ended::Fine)
 }
@@ -102,7 +102,8 @@ impl<'a> ShownTool<'a> {
 }
 
 /// What people see.
-fn text(given: &str, target: &Target) -> String {
+fn text(options: &options::Target, target: &Target) -> String {
+    let given = &options.shown();
     let inventory = &target.found.inventory;
     let version = inventory.source_version.as_deref();
     let version = version.map(|version| format!(", version {}", out::plain(version)));
@@ -131,7 +132,7 @@ fn text(given: &str, target: &Target) -> String {
     };
     // Rather one that changes nothing.
     if let Some(tool) = tools().find(|tool| &*tool.manifest.method == "GET").or(tools().next()) {
-        text += &format!("\nCall one: {}\n", example(given, tool));
+        text += &format!("\nCall one: {}\n", example(given, &options.again(), tool));
     }
     text
 }
@@ -243,7 +244,7 @@ fn findings(target: &Target) -> String {
 }
 
 /// A call with every argument that is required.
-fn example(given: &str, tool: &Discovered) -> String {
+fn example(given: &str, again: &str, tool: &Discovered) -> String {
     let schema = tool.schema(&tool.manifest.input_schema).to_value();
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let pairs: String = required.map(|name| format!(" {}=…", quoted(name))).collect();
@@ -252,7 +253,7 @@ fn example(given: &str, tool: &Discovered) -> String {
         return format!("toolcrib call {name}{pairs} -- {}", out::plain(command));
     }
     let given = quoted(&target::shown(given).replace("standard input", "-"));
-    format!("toolcrib call {given} {name}{pairs} --dry-run")
+    format!("toolcrib call {given} {name}{pairs}{again} --dry-run")
 }
 
 fn first_line(text: &str) -> Cow<'_, str> {

@@ -3,17 +3,20 @@
 //! It reads and changes nothing; a server may be running.
 
 mod away;
+mod declared;
 mod here;
 
 use std::sync::Arc;
 
 use serde::Serialize;
-use toolcrib::{Clock as _, Secrets, SystemClock};
+use toolcrib::{Clock as _, JournalPlace, Secrets, SystemClock};
 
-use crate::cli::{Doctor, Ended};
+use crate::cli::Ended;
+use crate::cli::doctor::Doctor;
 use crate::config::{self, Config};
 use crate::failure::Failure;
-use crate::out::{self, counted, plain};
+use crate::out::{self, Style, counted, plain};
+use crate::serve::settings::Settings;
 
 /// What was looked at, and how it is.
 #[derive(Debug, Serialize)]
@@ -73,25 +76,43 @@ pub(crate) async fn examine(config: &Config, arguments: &Doctor) -> Result<Ended
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
         findings.push(here::tls(certificate, key, now));
     }
-    let issuers = match crate::serve::issuers(arguments.config.as_deref()) {
-        Ok(issuers) => issuers,
-        Err(failure) => {
-            let advice = "a server with this file does not start: mend it";
-            findings.push(Finding::problem("config", failure.sentence(), advice));
-            Vec::new()
-        }
-    };
     let (store, opened) = here::store(&config.journal).await;
     findings.push(store);
-    if let Some((journal, snapshot)) = opened {
-        findings.extend(here::keys(&snapshot, now, !issuers.is_empty()));
+    let (journal, catalog) = match &opened {
+        Some((journal, catalog)) => (Arc::clone(journal), Some(catalog)),
+        // What does not lie in the journal can be looked at all the same.
+        None => (JournalPlace::Memory.open(SystemClock).await?, None),
+    };
+    let settings = match declared::settings(arguments.config.as_deref(), catalog).await {
+        Ok((settings, finding)) => {
+            findings.extend(finding);
+            settings
+        }
+        Err(finding) => {
+            findings.push(finding);
+            Settings::default()
+        }
+    };
+    let sealing_key = match config.sealing_key(arguments.sealing_key_file.as_deref()) {
+        Ok(key) => key,
+        Err(failure) => {
+            let advice = "sealed secrets cannot be read without it: give the file that has the key";
+            findings.push(Finding::problem("sealing key", failure.sentence(), advice));
+            None
+        }
+    };
+    let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
+    let secrets = Arc::new(secrets);
+    if let Some(catalog) = catalog {
+        let snapshot = catalog.snapshot();
+        findings.extend(here::keys(&snapshot, now, !settings.issuers.is_empty()));
         findings.push(here::clock(&snapshot, now));
-        let sealing_key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
-        let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
         findings.extend(here::secrets(&journal, &snapshot, &secrets).await);
-        findings.extend(away::issuers(issuers, &secrets).await);
         findings.extend(away::upstreams(&snapshot, now, arguments.offline).await);
     }
+    let search = &settings.search;
+    findings.extend(declared::search(search, config, &secrets, arguments.offline).await);
+    findings.extend(away::issuers(settings.issuers, &secrets).await);
     let ok = findings.iter().all(|finding| finding.state != State::Problem);
     let report = Report { ok, findings };
     match arguments.json.json {
@@ -109,13 +130,19 @@ fn text(report: &Report) -> String {
     let width = report.findings.iter().map(|one| name(one).chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in &report.findings {
-        let state = match finding.state {
-            State::Ok => "ok",
-            State::Warning => "warning",
-            State::Problem => "PROBLEM",
+        let (state, style) = match finding.state {
+            State::Ok => ("ok", Style::Green),
+            State::Warning => ("warning", Style::Yellow),
+            State::Problem => ("PROBLEM", Style::Red),
         };
+        let state = out::styled(style, &format!("{state:<7}"));
         let name = name(finding);
-        text += &format!("{state:<7}  {name:<width$}  {}\n", plain(&finding.says));
+        let mut lines = finding.says.lines();
+        let first = plain(lines.next().unwrap_or_default());
+        text += &format!("{state}  {name:<width$}  {first}\n");
+        for line in lines {
+            text += &format!("{:7}  {:width$}  {}\n", "", "", plain(line));
+        }
         if let Some(advice) = &finding.advice {
             text += &format!("{:7}  {:width$}  → {}\n", "", "", plain(advice));
         }

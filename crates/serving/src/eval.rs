@@ -15,7 +15,8 @@ use catalog::tool_set::ToolSet;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::eval::EvalSearch;
 use crate::failure::Failure;
 use crate::out::{self, counted};
 use crate::target;
@@ -40,7 +41,7 @@ struct World {
     meaning: Option<Meaning>,
 }
 
-pub(crate) async fn search(arguments: &cli::EvalSearch) -> Result<Ended, Failure> {
+pub(crate) async fn search(arguments: &EvalSearch) -> Result<Ended, Failure> {
     let mut world = World::new(lines(&arguments.tools)?, lines(&arguments.queries)?);
     world.meaning = Meaning::of(&world, arguments).await?;
     if arguments.cross_validate {

@@ -7,9 +7,10 @@ use model::{Claims, Visibility, strict_json};
 use serde_json::json;
 use toolcrib::{Explanation, GroupOfTool, HeldTool, Moment, PolicyExplanation, ToolExplanation};
 
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::explain as options;
 use crate::config::Config;
-use crate::counter::place::Place;
+use crate::counter::place::{Place, Reach};
 use crate::failure::Failure;
 use crate::journal::show::snapshot;
 use crate::out::{self, counted, plain};
@@ -19,7 +20,10 @@ use crate::target;
 /// As much as a token may hold, and some more.
 const LIMIT: u64 = 1 << 20;
 
-pub(crate) async fn explain(config: &Config, arguments: &cli::Explain) -> Result<Ended, Failure> {
+pub(crate) async fn explain(
+    config: &Config,
+    arguments: &options::Explain,
+) -> Result<Ended, Failure> {
     let claims = claims(&arguments.claims).await?;
     let explained = match &arguments.place.server {
         Some(_) => remote(config, arguments, &claims).await?,
@@ -39,7 +43,7 @@ pub(crate) async fn explain(config: &Config, arguments: &cli::Explain) -> Result
 /// What a running server says, to whoever may administer it.
 async fn remote(
     config: &Config,
-    arguments: &cli::Explain,
+    arguments: &options::Explain,
     claims: &Claims,
 ) -> Result<Explanation, Failure> {
     let at = arguments.at.as_ref().map(|at| match at.0 {
@@ -47,7 +51,7 @@ async fn remote(
         Moment::Time(time) => json!(time.to_string()),
     });
     let asked = json!({"claims": claims, "tool": arguments.tool, "at": at});
-    let server = Place::open(config, &arguments.place, false).await?;
+    let server = Place::open(config, &arguments.place, Reach::Read).await?;
     let answered = server.ask(Method::POST, "/api/access/explain", Some(asked)).await?;
     serde_json::from_value(answered.body).map_err(Failure::ServerOdd)
 }

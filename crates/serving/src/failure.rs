@@ -89,7 +89,7 @@ pub(crate) enum Failure {
     NotThereYet { asked: u64, end: u64 },
     #[error(
         "there is no stream `{name}`: streams are called `upstream_source-ID`, `source_tool-ID`, `tool_group-ID`, \
-         `access_policy-ID` and `label-ID`"
+         `access_policy-ID`, `label-ID` and `api_key-ID`"
     )]
     NoSuchStream { name: String },
     #[error("event {position} has data that are not JSON: see `toolcrib journal verify`")]
@@ -213,7 +213,12 @@ pub(crate) enum Failure {
     )]
     ServerRuns { place: String },
     #[error("{sentence}")]
-    Refused { status: u16, sentence: String },
+    Refused {
+        status: u16,
+        sentence: String,
+        /// Members of what was sent, and what is wrong with them.
+        errors: Vec<(String, String)>,
+    },
 }
 
 fn suggestion(near: &[String]) -> String {

@@ -21,7 +21,8 @@ use toolcrib::{
 };
 use url::Url;
 
-use crate::cli::{Ended, ImportServers};
+use crate::cli::Ended;
+use crate::cli::import::ImportServers;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::journal::{open_or_make, show};

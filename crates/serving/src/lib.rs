@@ -58,6 +58,7 @@ mod room;
 mod route;
 mod router;
 mod schemas;
+mod search;
 mod seats;
 mod secret;
 mod sentence_model;

@@ -101,7 +101,7 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
     }
     parameters.extend(query_parameters(route, schemas));
     let named = [
-        ("If-Match", route.changes() && route.parameter().is_some()),
+        ("If-Match", route.is_conditional || route.changes() && route.parameter().is_some()),
         ("Idempotency-Key", route.takes_key),
         ("If-None-Match", matches!(route.answer, Answer::List(_))),
         ("Prefer", route.deferred.is_some()),

@@ -1,12 +1,14 @@
 //! What is written: results to stdout, notes to stderr; and how texts from elsewhere are made fit for a terminal.
 
 use std::borrow::Cow;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::LazyLock;
 
 use execution::{is_hidden, plain_json};
 use serde::Serialize;
 
 use crate::cli::{Ended, Json};
+use crate::config;
 use crate::failure::Failure;
 
 /// Writes a result to stdout, and a line end if it has none.
@@ -21,6 +23,38 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a result to stdout as JSON for people and programs.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&plain_json(&serde_json::to_string_pretty(value).expect("what we print is JSON")))
+}
+
+/// How a text stands out for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Titles of columns.
+    Bold,
+    /// What is well, or comes.
+    Green,
+    /// What will not be well for ever, or changes.
+    Yellow,
+    /// What is not well, or goes.
+    Red,
+}
+
+/// The text with a style, if stdout is a terminal whose user wants colours (`NO_COLOR`, `TERM=dumb`).
+pub(crate) fn styled(style: Style, text: &str) -> String {
+    static HAS_STYLES: LazyLock<bool> = LazyLock::new(|| {
+        let given = |name| config::variable(name).ok().flatten();
+        let is_dumb = given("TERM").is_some_and(|kind| kind == "dumb");
+        io::stdout().is_terminal() && given("NO_COLOR").is_none() && !is_dumb
+    });
+    if !*HAS_STYLES {
+        return text.to_owned();
+    }
+    let code = match style {
+        Style::Bold => 1,
+        Style::Red => 31,
+        Style::Green => 32,
+        Style::Yellow => 33,
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
 }
 
 /// Writes a line to stderr. A note that nobody can read is not worth a failure.
@@ -55,6 +89,27 @@ pub(crate) fn quoted(word: &str) -> String {
         true => word.to_owned(),
         false => format!("'{}'", plain(word).replace('\'', "'\\''")),
     }
+}
+
+/// Whether there is somebody to ask.
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Whether somebody says yes; where there is nobody to ask, it is as if they had.
+pub(crate) async fn agreed(question: &str) -> Result<bool, Failure> {
+    if !can_ask() {
+        return Ok(true);
+    }
+    let question = format!("{question} [y/N] ");
+    let answer = tokio::task::spawn_blocking(move || {
+        write!(io::stderr(), "{question}")?;
+        io::stderr().flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    let answer = answer.await.expect("reading does not panic").map_err(Failure::Stdin)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 /// `1 tool`, `2 tools`.

@@ -4,6 +4,7 @@
 //! what was planned, event by event: if something of it has changed meanwhile, nothing is stored.
 
 pub(crate) mod apply;
+mod away;
 pub(crate) mod change;
 pub(crate) mod notes;
 pub(crate) mod shown;
@@ -12,24 +13,28 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::Claims;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use toolcrib::{
     Catalog, Clock as _, Command, CommandError, Effect, JournalPlace, Position, RefusedAt,
     Snapshot, Supposed, SystemClock,
 };
 
 use self::change::{Changed, changes};
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::plan as options;
+use crate::config::Config;
 use crate::declared::Declared;
+use crate::declared::document::Document;
 use crate::declared::entry::Identity;
-use crate::declared::mistake::Mistake;
+use crate::declared::mistake::{Mistake, Mistakes};
 use crate::declared::objects::objects;
 use crate::declared::wishes::{Wish, Wishes};
+use crate::explain;
 use crate::failure::Failure;
 use crate::journal::open_to_read;
 use crate::problem::Problem;
 use crate::trace::Files;
-use crate::{explain, out};
 
 /// What a file would change.
 pub(crate) struct Plan {
@@ -39,7 +44,8 @@ pub(crate) struct Plan {
 }
 
 /// What is said of a plan.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Plan")]
 pub(crate) struct Told {
     /// Of the last event that was known.
     pub(crate) position: Position,
@@ -50,18 +56,36 @@ pub(crate) struct Told {
     /// What would change for whom.
     pub(crate) identities: Vec<Compared>,
     /// What is declared of tools that are not known yet.
-    pub(crate) waiting: Vec<String>,
+    pub(crate) waiting: Mistakes,
     /// What is most likely not meant, or not known before it is done.
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Mistakes,
 }
 
 /// What would change for somebody.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PlannedEffect")]
 pub(crate) struct Compared {
     /// Who.
     pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) effect: Effect,
+}
+
+/// Why there is no plan.
+pub(crate) enum NotPlanned {
+    /// What is declared would be refused.
+    Refused(Mistakes),
+    Failed(CommandError),
+}
+
+impl NotPlanned {
+    /// With the lines of a file.
+    pub(crate) fn of(self, document: &Document) -> Failure {
+        match self {
+            Self::Refused(mistakes) => document.refuse(mistakes),
+            Self::Failed(error) => Failure::not_applied(error),
+        }
+    }
 }
 
 impl Compared {
@@ -78,21 +102,20 @@ impl Plan {
         declared: &Declared,
         prune: bool,
         identities: Vec<Identity>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, NotPlanned> {
         let before = catalog.snapshot();
         let Wishes { wishes, waiting } = Wishes::of(declared, &before, prune);
         let (fields, commands): (Vec<String>, Vec<Command>) =
             wishes.into_iter().map(|Wish { field, command }| (field, command)).unzip();
         let supposed = catalog.suppose(&before, &commands).await;
         let supposed = supposed.map_err(|refused| refusal(declared, &before, &fields, refused))?;
-        let notes = notes::of(declared, &before, &supposed.snapshot);
         let told = Told {
             position: before.position(),
             events: supposed.len(),
             changes: changes(&objects(&before), &objects(&supposed.snapshot)),
             identities: compare(&before, &supposed.snapshot, identities),
-            waiting: waiting.iter().map(|one| notes::waiting(declared, &before, one)).collect(),
-            notes: notes.iter().map(|note| declared.document.told(note)).collect(),
+            waiting: waiting.iter().map(|one| notes::waiting(&before, one)).collect(),
+            notes: notes::of(declared, &before, &supposed.snapshot),
         };
         Ok(Self { told, supposed })
     }
@@ -111,35 +134,38 @@ fn refusal(
     before: &Snapshot,
     fields: &[String],
     refused: RefusedAt,
-) -> Failure {
+) -> NotPlanned {
     let RefusedAt { number, error } = refused;
     match error {
         CommandError::Refused(refusal) => {
             let field = fields.get(number).map_or("", String::as_str);
             let unknown = notes::unknown(declared, before, field, &refusal);
-            let mistakes = match unknown.is_empty() {
+            NotPlanned::Refused(match unknown.is_empty() {
                 true => Mistake::all_of(Problem::from(refusal), field),
                 false => unknown,
-            };
-            declared.document.refuse(mistakes)
+            })
         }
-        other => Failure::not_applied(other),
+        other => NotPlanned::Failed(other),
     }
 }
 
 /// Everybody whose tools are compared: the holders of good keys, those that the file names, and those that were given.
-pub(crate) async fn identities(
+pub(crate) fn identities(
     snapshot: &Snapshot,
     declared: &Declared,
-    given: &[String],
-) -> Result<Vec<Identity>, Failure> {
+    given: Vec<Identity>,
+) -> Vec<Identity> {
     let now = SystemClock.now();
     let keys = snapshot.keys().filter(|key| key.is_good_at(now)).map(|key| Identity {
         name: format!("key:{}", key.id),
         claims: Arc::clone(&key.profile.claims),
     });
-    let mut identities: Vec<Identity> = keys.collect();
-    identities.extend(declared.identities.iter().cloned());
+    keys.chain(declared.identities.iter().cloned()).chain(given).collect()
+}
+
+/// Those that were given on the command line.
+pub(crate) async fn named(given: &[String]) -> Result<Vec<Identity>, Failure> {
+    let mut identities = Vec::with_capacity(given.len());
     for given in given {
         let claims = Arc::new(explain::claims(given).await?);
         let stem = Path::new(given).file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -151,8 +177,25 @@ pub(crate) async fn identities(
 }
 
 /// `toolcrib plan`. A journal that is not there is planned for as an empty one, and is not made.
-pub(crate) async fn plan(place: &JournalPlace, given: &cli::Plan) -> Result<Ended, Failure> {
-    let declared = read(&given.file).await?;
+pub(crate) async fn plan(config: &Config, given: &options::Plan) -> Result<Ended, Failure> {
+    let asked = Asked { file: &given.file, prune: given.prune, identities: &given.identities };
+    let (told, document) = match &given.at.server {
+        Some(_) => away::plan(config, &given.at, &asked).await?,
+        None => here(&config.journal, &asked).await?,
+    };
+    shown::print(&told, &document, &given.json)?;
+    Ok(if told.changes.is_empty() { Ended::Fine } else { Ended::WouldChange })
+}
+
+/// What is to be planned.
+pub(crate) struct Asked<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) prune: bool,
+    pub(crate) identities: &'a [String],
+}
+
+async fn here(place: &JournalPlace, asked: &Asked<'_>) -> Result<(Told, Document), Failure> {
+    let declared = read(asked.file).await?;
     let journal = match place {
         JournalPlace::File(path) if !path.exists() => {
             JournalPlace::Memory.open(SystemClock).await?
@@ -160,13 +203,11 @@ pub(crate) async fn plan(place: &JournalPlace, given: &cli::Plan) -> Result<Ende
         place => open_to_read(place).await?,
     };
     let catalog = Catalog::open(journal).await?;
-    let identities = identities(&catalog.snapshot(), &declared, &given.identities).await?;
-    let plan = Plan::make(&catalog, &declared, given.prune, identities).await?;
-    match given.json.json {
-        true => out::print_json(&plan.told)?,
-        false => out::print(&shown::text(&plan.told))?,
-    }
-    Ok(if plan.told.changes.is_empty() { Ended::Fine } else { Ended::WouldChange })
+    let named = named(asked.identities).await?;
+    let identities = identities(&catalog.snapshot(), &declared, named);
+    let plan = Plan::make(&catalog, &declared, asked.prune, identities).await;
+    let plan = plan.map_err(|refused| refused.of(&declared.document))?;
+    Ok((plan.told, declared.document))
 }
 
 /// Reads a file where that keeps nobody waiting.

@@ -1,21 +1,56 @@
-//! `toolcrib record …`: the record of calls, one file for each verb.
+//! `toolcrib execution …`: the record of calls, by the routes of the API. It is checked where it lies.
 
-pub(crate) mod export;
-pub(crate) mod list;
-pub(crate) mod verify;
+mod export;
+mod list;
+mod verify;
 
-use std::sync::Arc;
+use axum::http::Method;
+use url::form_urlencoded;
 
-use toolcrib::{JournalPlace, Records};
-
+use crate::cli::Ended;
+use crate::cli::execution::{CallsOf, ExecutionVerb, ShowCall};
+use crate::config::Config;
+use crate::counter::place::Place;
+use crate::counter::tables;
 use crate::failure::Failure;
 
-/// For reading, beside a running server if there is one.
-async fn open(place: &JournalPlace) -> Result<Arc<dyn Records>, Failure> {
-    match place {
-        JournalPlace::Memory => Err(Failure::InMemory),
-        JournalPlace::File(_) | JournalPlace::Postgres(_) => {
-            Ok(place.open_record_to_read().await?)
-        }
-    }
+const EXECUTIONS: &str = "/api/executions";
+
+pub(crate) async fn execution(config: &Config, verb: &ExecutionVerb) -> Result<Ended, Failure> {
+    let at = match verb {
+        ExecutionVerb::Verify(format) => return verify::verify(&config.journal, format).await,
+        ExecutionVerb::List(list) => &list.at,
+        ExecutionVerb::Show(one) => &one.at,
+        ExecutionVerb::Usage(of) => &of.at,
+        ExecutionVerb::Export(export) => &export.at,
+    };
+    let place = Place::open_record(config, at).await?;
+    let done = match verb {
+        ExecutionVerb::List(list) => list::list(&place, list).await,
+        ExecutionVerb::Show(one) => show(&place, one).await,
+        ExecutionVerb::Usage(of) => usage(&place, of).await,
+        ExecutionVerb::Export(export) => export::export(&place, &export.which).await,
+        ExecutionVerb::Verify(_) => Ok(()),
+    };
+    place.close().await;
+    done.map(|()| Ended::Fine)
+}
+
+async fn show(place: &Place, one: &ShowCall) -> Result<(), Failure> {
+    let id: String = form_urlencoded::byte_serialize(one.id.as_bytes()).collect();
+    let call = place.ask(Method::GET, &format!("{EXECUTIONS}/{id}"), None).await?.body;
+    tables::show(&call, &one.json)
+}
+
+async fn usage(place: &Place, of: &CallsOf) -> Result<(), Failure> {
+    let named = [("tool", &of.tool), ("subject", &of.subject)];
+    let named = named.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+    let usage = place.ask(Method::GET, &with(&format!("{EXECUTIONS}/usage"), named), None).await?;
+    tables::show(&usage.body, &of.json)
+}
+
+/// A path with a query.
+fn with<'a>(path: &str, pairs: impl IntoIterator<Item = (&'static str, &'a str)>) -> String {
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }

@@ -53,6 +53,8 @@ pub(crate) struct Route {
     pub(crate) example: Option<&'static str>,
     /// Whether the same request with the same key is carried out once.
     pub(crate) takes_key: bool,
+    /// Whether it heeds `If-Match`.
+    pub(crate) is_conditional: bool,
     /// Whether it calls a tool: nothing of ours changes.
     pub(crate) is_call: bool,
     pub(crate) answer: Answer,
@@ -138,6 +140,7 @@ impl Route {
             body_is_optional: false,
             example: None,
             takes_key,
+            is_conditional: false,
             is_call: false,
             answer: Answer::Document("text/plain"),
             deferred: None,
@@ -182,6 +185,11 @@ impl Route {
     /// Is carried out as often as it is asked for.
     pub(crate) fn without_key(self) -> Self {
         Self { takes_key: false, ..self }
+    }
+
+    /// Is carried out only if what was seen still holds; the handler looks at `Change::condition`.
+    pub(crate) fn if_unchanged(self) -> Self {
+        Self { is_conditional: true, ..self }
     }
 
     /// Calls a tool, which may take long and large arguments.

@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use toolcrib::Toolcrib;
 
 use crate::admin::{
-    access, configuration, executions, groups, issuers, keys, labels, policies, sources, tools,
+    access, configuration, executions, groups, history, issuers, keys, labels, plan, policies,
+    search, sources, tools,
 };
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
@@ -44,10 +45,13 @@ fn table() -> Vec<Route> {
         policies::routes(),
         labels::routes(),
         keys::routes(),
+        history::routes(),
         issuers::routes(),
         access::routes(),
+        search::routes(),
         executions::routes(),
         configuration::routes(),
+        plan::routes(),
     ]
     .into_iter()
     .flatten()

@@ -42,9 +42,14 @@ pub(crate) async fn list(place: &JournalPlace, format: &Json) -> Result<Ended, F
     Ok(Ended::Fine)
 }
 
-pub(crate) async fn remove(place: &JournalPlace, name: &str) -> Result<Ended, Failure> {
+pub(crate) async fn remove(place: &JournalPlace, name: &str, yes: bool) -> Result<Ended, Failure> {
     check_name(name)?;
-    Secrets::new(open_to_change(place).await?, None, |_| None).remove(name).await?;
+    let secrets = Secrets::new(open_to_change(place).await?, None, |_| None);
+    if !yes && !out::agreed(&format!("Remove the secret `{name}`?")).await? {
+        out::note("nothing was changed");
+        return Ok(Ended::Fine);
+    }
+    secrets.remove(name).await?;
     out::print(&format!("removed `{name}`"))?;
     Ok(Ended::Fine)
 }

@@ -17,7 +17,6 @@ mod socket_file;
 mod spoken;
 pub(crate) mod tls;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,9 +41,9 @@ use self::offer::{Beside, Offer};
 use self::settings::Settings;
 use self::tls::Tls;
 use crate::app::Options;
-use crate::cli::{Ended, Serve};
+use crate::cli::Ended;
+use crate::cli::serve::Serve;
 use crate::config::Config;
-use crate::declared::Declared;
 use crate::failure::Failure;
 use crate::names::Names;
 use crate::plan::Plan;
@@ -54,6 +53,9 @@ use crate::{config, metrics, plan, router};
 
 /// How many connections there are at once where only metrics are.
 const METRICS_PLACES: usize = 64;
+/// How often memory is given back, and a piece of memory large enough to have it looked through.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
+const LARGE: usize = 1 << 20;
 
 pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, Failure> {
     let place = Offer::journal(config, arguments)?;
@@ -92,7 +94,8 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     if let (true, Some(declared)) = (is_new, &declared) {
         let empty = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
-        Plan::make(&empty, declared, false, Vec::new()).await?;
+        let plan = Plan::make(&empty, declared, false, Vec::new()).await;
+        plan.map_err(|refused| refused.of(&declared.document))?;
     }
     let embeddings = settings.search.embeddings(&place).await?;
     let offer = Offer::read(arguments, is_new).await?;
@@ -172,6 +175,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     let metrics_at = metrics_place.as_ref().map(|(_, place)| place);
     greeting::greet(&here, &app.options.names, metrics_at, &said)?;
     tls.into_iter().for_each(|tls| app.later(tls.keep_fresh()));
+    app.later(give_memory_back());
     let crib = app.crib.clone();
     app.later(async move { crib.keep_fresh().await });
     let crib = app.crib.clone();
@@ -220,12 +224,6 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     Ok(Ended::Fine)
 }
 
-/// The issuers that a configuration names.
-pub(crate) fn issuers(file: Option<&Path>) -> Result<Vec<IssuerConfig>, Failure> {
-    let declared = file.map(Declared::read).transpose()?;
-    Ok(Settings::of(declared.as_ref(), None)?.issuers)
-}
-
 /// The certificate, if there is one.
 fn tls(arguments: &Serve) -> Result<Option<Tls>, Failure> {
     match (&arguments.tls_cert, &arguments.tls_key, &arguments.listen) {
@@ -257,6 +255,15 @@ fn anonymous_allowed(listen: &Listen, flag: bool, has_issuers: bool) -> bool {
 
 fn has_good_key(snapshot: &Snapshot, now: Timestamp) -> bool {
     snapshot.keys().any(|key| key.is_good_at(now))
+}
+
+/// The allocator gives free memory back to the system some time later, but only while somebody allocates. Where nobody
+/// asks for anything, this does.
+async fn give_memory_back() {
+    loop {
+        tokio::time::sleep(GIVE_BACK_EVERY).await;
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
+    }
 }
 
 /// Ends when somebody wants the server to stop.

@@ -11,7 +11,8 @@ use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
 use crate::app::{App, Options};
-use crate::cli::{Ended, Stdio};
+use crate::cli::Ended;
+use crate::cli::serve::Stdio;
 use crate::coming::Coming;
 use crate::config::{self, Config};
 use crate::failure::Failure;

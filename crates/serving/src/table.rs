@@ -2,10 +2,7 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::out;
-
-/// Columns with these titles hold numbers.
-const NUMBERS: [&str; 4] = ["TOOLS", "MEMBERS", "SERVED", "PRIORITY"];
+use crate::out::{self, Style};
 
 /// A title and an indented table; only the title if there are no rows. Nothing in a cell steers the reader's terminal.
 pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> String {
@@ -15,16 +12,22 @@ pub(crate) fn section(title: &str, columns: &[&str], rows: Vec<Vec<String>>) -> 
     }
     let plain = |row: Vec<String>| row.iter().map(|cell| out::plain(cell).into_owned()).collect();
     let rows: Vec<Vec<String>> = rows.into_iter().map(plain).collect();
+    let has_numbers = |number: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(number));
+        cells.clone().all(|cell| cell.parse::<f64>().is_ok())
+    };
+    let numbers: Vec<bool> = (0..columns.len()).map(has_numbers).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(columns).add_rows(rows);
-    for (column, title) in table.column_iter_mut().zip(columns) {
+    for (column, is_number) in table.column_iter_mut().zip(numbers) {
         column.set_padding((2, 0));
-        if NUMBERS.contains(title) {
+        if is_number {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
-    for line in table.lines() {
-        text += line.trim_end();
+    for (number, line) in table.lines().enumerate() {
+        let line = line.trim_end();
+        text += &if number == 0 { out::styled(Style::Bold, line) } else { line.to_owned() };
         text.push('\n');
     }
     text

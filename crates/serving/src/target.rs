@@ -11,7 +11,7 @@ use discovery::openapi::{Address, Found, Options};
 use discovery::text::MAX_BYTES;
 use model::{Kind, SourceId, SourceUrl};
 use upstream::egress::{Allowed, Egress};
-use upstream::http::{HttpClient, Limits, Origin};
+use upstream::http::{HttpClient, Limits, Origin, Shown};
 use upstream::limits::{LimitError, read_file};
 use upstream::mcp::Connection;
 
@@ -94,7 +94,9 @@ async fn document(options: &options::Target, target: &str) -> Result<(Address, V
         return Ok((Address::File(path), bytes));
     }
     let url = url(target)?;
-    let client = client(options);
+    let headers = server::headers(&options.headers, options.bearer.as_deref()).await?;
+    let shown = Shown { origin: url.as_url().origin(), headers, query: None };
+    let client = client(options).showing(shown);
     let fetched = discovery::fetch(&client, url.as_url(), limits(options, discovery::LIMITS));
     Ok(progress::during("fetching the specification", fetched).await?)
 }

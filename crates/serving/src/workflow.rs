@@ -5,7 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use toolcrib::{InvalidDocument, read_workflow};
 
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::workflow::{CheckWorkflows, ShowWorkflow};
 use crate::failure::Failure;
 use crate::out::{self, counted, plain};
 use crate::target;
@@ -14,7 +15,7 @@ use crate::target;
 const LIMIT: u64 = 1 << 20;
 
 /// Says what a workflow would do, in words and as a picture.
-pub(crate) async fn show(arguments: &cli::ShowWorkflow) -> Result<Ended, Failure> {
+pub(crate) async fn show(arguments: &ShowWorkflow) -> Result<Ended, Failure> {
     let read = read(&arguments.file).await?;
     let workflow = match read {
         Ok(workflow) => workflow,
@@ -54,7 +55,7 @@ pub(crate) async fn show(arguments: &cli::ShowWorkflow) -> Result<Ended, Failure
 }
 
 /// Says whether documents can be run, and all that is wrong with those that cannot.
-pub(crate) async fn check(arguments: &cli::CheckWorkflows) -> Result<Ended, Failure> {
+pub(crate) async fn check(arguments: &CheckWorkflows) -> Result<Ended, Failure> {
     let mut ended = Ended::Fine;
     for file in &arguments.files {
         let text = match read(file).await? {

@@ -10,7 +10,7 @@ use crate::support::Folder;
 fn a_journal_that_is_not_there_is_not_made_by_looking() {
     let folder = Folder::empty();
     insta::assert_snapshot!(folder.run("journal show").seen(), @"
-    stderr: error: the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file: `toolcrib journal import` makes one)
+    stderr: error: the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export)
     exit code: 1
     ");
     for verb in [

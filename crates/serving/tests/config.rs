@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::api::server::Server;
 use crate::support::{Folder, Run};
 
 /// What the small catalog has, as far as these tests change it.
@@ -78,8 +79,8 @@ fn a_plan_says_what_would_change_and_for_whom() {
 
     2 identities; 1 more stay as they are
       IDENTITY  HAS    GAINS  LOSES  RENAMED  TOKENS
-      a vet     0 → 1  +1     0      0        +235
-      staff     2 → 3  +1     0      0        +234
+      a vet     0 → 1     +1      0        0    +235
+      staff     2 → 3     +1      0        0    +234
 
     a vet
       + petstore:getOwner
@@ -371,4 +372,96 @@ fn the_example_is_planned_applied_and_served() {
     assert_eq!(plan["waiting"].as_array().unwrap().len(), 1);
     let shown: Value = serde_json::from_str(&folder.run("journal show --json").output()).unwrap();
     assert_eq!(shown["sources"].as_array().unwrap().len(), 2);
+}
+
+/// A server on the small catalog, with a file beside it.
+fn served(text: &str) -> Server {
+    Server::on(with(text), "--new-admin-key")
+}
+
+/// The same verb on the journal and at the server.
+fn both(server: &Server, line: &str) -> (String, String) {
+    let key = [("TOOLCRIB_KEY", server.key.as_str())];
+    let there = format!("{line} --server {}", server.url(""));
+    // The server may have refreshed a source in between.
+    let told = |run: Run| -> String {
+        let told = run.seen();
+        let lines = told.lines().filter(|line| !line.contains("\"position\""));
+        lines.map(|line| format!("{line}\n")).collect()
+    };
+    (told(server.folder.run(line)), told(server.folder.run_with(&there, "", &key)))
+}
+
+#[test]
+fn a_running_server_plans_and_applies_the_same() {
+    let text =
+        format!("{CHANGED}sources:\n  - {{id: own, name: Own, settings: {{kind: builtin}}}}\n");
+    let server = served(&text);
+    server.folder.write("staff.json", r#"{"role": "staff"}"#);
+    for line in ["plan crib.yaml --as staff.json", "plan crib.yaml --json"] {
+        let (here, there) = both(&server, line);
+        assert_eq!(here, there);
+        assert!(here.contains("crib.yaml:27:5: `sources[0]`: is new"), "{here}");
+    }
+    let (here, there) = both(&server, "apply crib.yaml");
+    insta::assert_snapshot!(here, @"
+    stderr: error: a server runs on the journal `FOLDER/toolcrib.db`: give --server with its address, and TOOLCRIB_KEY with an admin's key
+    exit code: 6
+    ");
+    assert!(there.contains("\nstderr: applied: "), "{there}");
+    let (here, there) = both(&server, "plan crib.yaml");
+    assert_eq!(here, there);
+    assert!(here.starts_with("Nothing to change"), "{here}");
+    let (_, again) = both(&server, "apply crib.yaml");
+    assert!(again.starts_with("Nothing to change") && !again.contains("applied"), "{again}");
+    let history = server.get("/api/groups/owners/history").ok();
+    assert_eq!(history["data"][0]["actor"], "key:first-admin");
+}
+
+#[test]
+fn what_a_server_refuses_has_its_line_too() {
+    let policy = "{id: p, name: P, groups: [nowhere], \
+        matchers: [{claim: role, operator: equals, value: staff}]}";
+    let server = served(&format!("labels: []\npolicies:\n  - {policy}\n"));
+    let (here, there) = both(&server, "apply crib.yaml");
+    assert!(here.contains("a server runs on the journal"), "{here}");
+    let (planned, _) = both(&server, "plan crib.yaml");
+    assert_eq!(planned, there);
+    insta::assert_snapshot!(there, @"
+    stderr: error: the configuration cannot be used
+    stderr:   crib.yaml:3:22: `policies[0].groups`: names group `nowhere`, which is not there
+    exit code: 1
+    ");
+    let program = "settings: {kind: mcp, command: {program: date}}";
+    server.folder.write("crib.yaml", format!("sources:\n  - id: s\n    name: S\n    {program}\n"));
+    insta::assert_snapshot!(both(&server, "plan crib.yaml").1, @"
+    stderr: error: the configuration cannot be used
+    stderr:   crib.yaml:2:5: `sources[0]`: this server starts no child processes: start it with --allow-stdio for that
+    exit code: 1
+    ");
+    server.folder.write("crib.yaml", "record: {mode: loose}");
+    insta::assert_snapshot!(both(&server, "plan crib.yaml").1, @"
+    stderr: error: the configuration cannot be used
+    stderr:   crib.yaml:1:10: `record.mode`: there is no `loose`; there is `default`, `strict`, `off`
+    exit code: 1
+    ");
+    let record = json!({"document": {"record": {"mode": "strict"}}});
+    insta::assert_snapshot!(server.post("/api/plan", &record).problem(), @"422 validation_error: `document.record`: is for a server that starts, `toolcrib serve --config`: leave it away here");
+}
+
+#[test]
+fn only_what_was_planned_is_applied() {
+    let server = served("");
+    let labels = json!({"document": {"labels": [{"id": "new", "name": "New"}]}});
+    let plan = server.post("/api/plan", &labels);
+    let tag = plan.header("etag").to_owned();
+    server.post("/api/labels", &json!({"id": "new", "name": "Other"})).ok();
+    let ask = server.ask("POST", "/api/apply").header("if-match", &tag).json(&labels);
+    let refused = server.send(&ask);
+    assert_eq!(refused.status, 412, "{refused:?}");
+    assert_eq!(server.get("/api/labels/new").ok()["name"], "Other");
+    let tag = server.post("/api/plan", &labels).header("etag").to_owned();
+    let ask = server.ask("POST", "/api/apply").header("if-match", &tag).json(&labels);
+    assert_eq!(server.send(&ask).ok()["changes"][0]["id"], "new");
+    assert_eq!(server.get("/api/labels/new").ok()["name"], "New");
 }

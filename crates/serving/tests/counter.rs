@@ -47,8 +47,8 @@ fn things_are_added_and_listed() {
     let lists: String = lists.iter().map(|line| told(&folder.run(line))).collect();
     insta::assert_snapshot!(lists, @r#"
     1 source
-      ID   KIND     HEALTH   ENABLED  TOOLS  SERVED  NAME
-      own  builtin  healthy  yes         11      11  Own
+      ID   KIND     HEALTH   ENABLED  TOOLS  SERVED  OTHERS  NAME
+      own  builtin  healthy  yes         11      11       0  Own
     1 group
       ID      ACTIVE  TOOLS  SERVED  NAME
       office  yes        11      11  Office
@@ -233,6 +233,210 @@ fn the_tools_of_a_group_are_told_by_their_ids() {
     insta::assert_snapshot!(told(&folder.run("group tools some")), @"
     1 tool
       ID        SERVED  EXPLICIT
-      own:uuid     yes  yes
+      own:uuid  yes     yes
+    ");
+}
+
+/// Without times, which are others each time.
+fn timeless(run: &Run) -> String {
+    let told = told(run);
+    let is_time = |word: &&str| 20 < word.len() && word.starts_with("20") && word.ends_with('Z');
+    let line = |line: &str| line.split(' ').filter(|it| !is_time(it)).collect::<Vec<_>>().join(" ");
+    // The hash is another one when a tool is added to those that ship with the program.
+    let told = told.lines().map(|it| it.split("inventory_hash").next().unwrap_or_default());
+    told.map(|it| line(it).replace("TIME", "").trim_end().to_owned() + "\n").collect()
+}
+
+#[test]
+fn what_has_happened_is_told_with_who_wanted_it() {
+    let folder = filled();
+    for line in ["label add Safe", "label edit safe description=Good", "group disable office"] {
+        folder.run(line).output();
+    }
+    for line in ["policy remove staff", "key revoke ada", "tool disable own:uuid"] {
+        folder.run(line).output();
+    }
+    let lines = [
+        "label history safe",
+        "group history office",
+        "policy history staff",
+        "key history ada",
+        "source history own",
+        "tool history own:uuid",
+        "tool history own:nothing",
+    ];
+    let said: String =
+        lines.iter().map(|line| format!("$ {line}\n{}", timeless(&folder.run(line)))).collect();
+    insta::assert_snapshot!(said, @r##"
+    $ label history safe
+    2 events
+      EVENT                        WHO  WHAT          SAYING
+         19   cli  LabelCreated  {"profile":{"name":"Safe","colour":"#808080"}}
+         20   cli  LabelUpdated  {"profile":{"name":"Safe","description":"Good","colour":"#80…
+    $ group history office
+    2 events
+      EVENT                        WHO  WHAT              SAYING
+         16   cli  GroupCreated      {"profile":{"name":"Office","selector_mode":"all"},"selector…
+         21   cli  GroupDeactivated  {}
+    $ policy history staff
+    2 events
+      EVENT                        WHO  WHAT           SAYING
+         17   cli  PolicyDefined  {"rules":{"name":"Staff","priority":0,"matchers":[{"claim":"…
+         22   cli  PolicyDeleted  {}
+    $ key history ada
+    2 events
+      EVENT                        WHO  WHAT        SAYING
+         18   cli  KeyCreated  {"profile":{"name":"Ada","claims":{"role":"staff"}}}
+         23   cli  KeyRevoked  {}
+    $ source history own
+    4 events
+      EVENT                        WHO  WHAT                 SAYING
+          1   cli  SourceRegistered     {"profile":{"name":"Own","settings":{"kind":"builtin"},"auth…
+          2   cli  SourceSyncStarted    {}
+         14   cli  InventoryIngested    {"inventory":{"
+         15   cli  SourceHealthChanged  {"health":"healthy"}
+    $ tool history own:uuid
+    2 events
+      EVENT                        WHO  WHAT            SAYING
+         12   cli  ToolRegistered  {"source":"own","manifest":{"name":"uuid","title":"New ident…
+         24   cli  ToolDisabled    {}
+    $ tool history own:nothing
+    stderr: error: there is no tool `own:nothing`
+    exit code: 4
+    "##);
+    let told = folder.run("key history ada --json").output();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told[0]["data"]["profile"]["claims"]["role"], "staff");
+    assert!(told[0]["data"].get("hash").is_none(), "{told}");
+    assert_eq!((&told[1]["type"], &told[1]["actor"]), (&"KeyRevoked".into(), &"cli".into()));
+}
+
+#[test]
+fn a_long_history_is_told_whole() {
+    let folder = filled();
+    let server = Server::on(folder, "--new-admin-key");
+    for number in 0..205 {
+        let body = serde_json::json!({"name": "Safe", "description": number.to_string()});
+        match number {
+            0 => server.post("/api/labels", &body).ok(),
+            _ => server.put("/api/labels/safe", &body).ok(),
+        };
+    }
+    let key = [("TOOLCRIB_KEY", server.key.as_str())];
+    let line = format!("label history safe --json --server {}", server.url(""));
+    let told = server.folder.run_with(&line, "", &key).output();
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let told = told.as_array().unwrap();
+    assert_eq!((told.len(), &told[204]["version"]), (205, &205.into()));
+    assert_eq!(server.get("/api/labels/safe/history?cursor=x").status, 422);
+    assert_eq!(server.get("/api/labels/nope/history").status, 404);
+}
+
+#[test]
+fn a_search_finds_what_an_identity_would_find_or_whatever_there_is() {
+    let folder = filled();
+    folder.run("tool disable own:uuid").output();
+    let lines = [
+        "search new identifiers -n 2",
+        "search new identifiers -n 2 --claims {\"role\":\"staff\"}",
+        "search new identifiers --claims {\"role\":\"guest\"}",
+        "search uuid -n 101",
+        "search",
+    ];
+    let said: String =
+        lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
+    insta::assert_snapshot!(said, @r#"
+    $ search new identifiers -n 2
+    2 tools
+       SCORE  NAME       SOURCE  SERVED  DESCRIPTION
+      0.4841  uuid       own     no      Makes new identifiers that nobody else has (UUID): random on…
+      0.0108  calculate  own     yes     Calculates an expression exactly: + - * / % ^ and parenthese…
+    $ search new identifiers -n 2 --claims {"role":"staff"}
+    1 tool
+       SCORE  NAME       SOURCE  SERVED  DESCRIPTION
+      0.0085  calculate  own     yes     Calculates an expression exactly: + - * / % ^ and parenthese…
+    $ search new identifiers --claims {"role":"guest"}
+    0 tools
+    $ search uuid -n 101
+    stderr: error: `limit`: is more than 100
+    exit code: 1
+    $ search
+    stderr: error: the following required arguments were not provided:
+    stderr:   <WORDS>...
+    stderr:
+    stderr: Usage: toolcrib search <WORDS>...
+    stderr:
+    stderr: For more information, try '--help'.
+    exit code: 2
+    "#);
+    let found = folder.run("search uuid --json").output();
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+    assert_eq!((&found[0]["tool"], &found[0]["is_served"]), (&"own:uuid".into(), &false.into()));
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_asked_about_where_somebody_can_answer() {
+    let folder = filled();
+    let at_terminal = |line: &str, typed: &str| folder.run_at_terminal(line, typed, &[]);
+    let no = at_terminal("source remove own", "n\n").output();
+    assert!(no.contains("Remove source `own` and its 11 tools? [y/N] "), "{no}");
+    assert!(no.ends_with("nothing was changed\n"), "{no}");
+    folder.run("source show own").output();
+    let revoked = at_terminal("key revoke ada", "y\n").output();
+    assert!(revoked.contains("Revoke key `ada`? [y/N] "), "{revoked}");
+    assert!(revoked.ends_with("key `ada`: revoked\n"), "{revoked}");
+    let yes = at_terminal("policy remove staff --yes", "").output();
+    assert_eq!(yes, "removed policy `staff`\n");
+    let gone = at_terminal("policy remove staff", "");
+    assert_eq!((gone.code, gone.stdout.contains("[y/N]")), (Some(4), false), "{}", gone.stdout);
+}
+
+#[test]
+fn tables_have_styles_for_people_who_want_them() {
+    let folder = filled();
+    let styled = folder.run_at_terminal("group list", "", &[]).output();
+    assert!(styled.contains("\x1b[1m  ID "), "{styled:?}");
+    let plain = folder.run("group list").output();
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    for environment in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        assert_eq!(folder.run_at_terminal("group list", "", &[environment]).output(), plain);
+    }
+}
+
+#[test]
+fn a_wrong_value_is_told_with_a_right_one() {
+    let folder = filled();
+    let lines = [
+        "key add Ada expires_at=tomorrow",
+        "source add Pets url=api.yaml settings.kind=openapi",
+        "label remove safe --journal nowhere.db",
+    ];
+    let said: String =
+        lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
+    insta::assert_snapshot!(said, @"
+    $ key add Ada expires_at=tomorrow
+    stderr: error: `expires_at`: is to be a time, such as `2026-05-01T12:00:00Z`
+    exit code: 1
+    $ source add Pets url=api.yaml settings.kind=openapi
+    stderr: error: `url`: is to be an `http://` or `https://` URL, such as `https://api.example.com/openapi.json`
+    exit code: 1
+    $ label remove safe --journal nowhere.db
+    stderr: error: the journal `FOLDER/nowhere.db` cannot be opened (there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export)
+    exit code: 1
+    ");
+}
+
+#[test]
+fn prompts_and_resources_are_no_tools_of_a_source() {
+    let folder = Folder::empty();
+    let prompt = r#"{"name":"greet","template":"Hello"}"#;
+    let tool = r#"{"name":"now","command":{"program":"date"}}"#;
+    let written = format!("settings.prompts=[{prompt}] settings.tools=[{tool}]");
+    folder.run(&format!("source add House settings.kind=custom {written}")).output();
+    folder.run("source refresh house").output();
+    insta::assert_snapshot!(told(&folder.run("source list")), @"
+    1 source
+      ID     KIND    HEALTH   ENABLED  TOOLS  SERVED  OTHERS  NAME
+      house  custom  healthy  yes          1       1       1  House
     ");
 }

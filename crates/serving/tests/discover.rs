@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::support::{Folder, answering, ok};
-use crate::upstream::answer;
+use crate::upstream::{Upstream, answer};
 
 const PETS: &str = r#"
 openapi: 3.1.0
@@ -233,6 +233,30 @@ fn an_http_manifest_is_known_by_its_look() {
     let shown: Value = serde_json::from_str(&run).unwrap();
     assert_eq!((&shown["kind"], &shown["operations"]), (&"http_manifest".into(), &1.into()));
     assert_eq!(names(&run), ["get_weather"]);
+}
+
+#[test]
+fn a_credential_is_shown_to_the_target_and_named_in_what_to_do_next() {
+    let manifest =
+        r#"{"tools": [{"name": "get_weather", "endpoint": "/weather", "method": "GET"}]}"#;
+    let shop = Upstream::replying(move |request| {
+        let is_known = request.to_ascii_lowercase().contains("authorization: bearer s3cret");
+        match is_known && request.starts_with("GET /tools ") {
+            true => ok("application/json", manifest),
+            false => answer("401 Unauthorized", "", b""),
+        }
+    });
+    let url = shop.url("");
+    let environment = [("TOKEN", "s3cret")];
+    let without = Folder::empty().run_with(&format!("discover {url}"), "", &environment);
+    assert_eq!(without.code, Some(1), "{}", without.seen());
+    let line = format!("discover {url} --bearer env:TOKEN");
+    let run = Folder::empty().run_with(&line, "", &environment).output();
+    let next = format!("Call one: toolcrib call {url} get_weather --bearer env:TOKEN --dry-run\n");
+    assert!(run.ends_with(&next), "{run}");
+    let call = next.trim_start_matches("Call one: toolcrib ").trim_end();
+    let called = Folder::empty().run_with(call, "", &environment).output();
+    assert!(called.starts_with("GET ") && called.contains("/weather"), "{called}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn what_is_wrong_with_a_catalog_is_said_with_what_to_do() {
 fn a_journal_that_is_not_there_is_not_made() {
     let folder = Folder::empty();
     insta::assert_snapshot!(seen(&folder.run("doctor")), @"
-    PROBLEM  store   the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file: `toolcrib journal import` makes one)
+    PROBLEM  store   the journal `FOLDER/toolcrib.db` cannot be opened (there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export)
                      → say where the journal is with --journal; `toolcrib serve` makes a new one
 
     1 problem, 0 warnings
@@ -100,6 +100,92 @@ fn files_of_tls_are_looked_at() {
     };
     assert!(tls("crib.key").starts_with("ok       tls"), "{}", tls("crib.key"));
     assert!(tls("other.key").contains("`other.key` is not the key of `crib.pem`"));
+}
+
+#[test]
+fn a_configuration_is_looked_at_whole_and_nothing_else_is_left_out_for_it() {
+    let folder = Folder::with_catalog();
+    let look = |text: &str| {
+        folder.write("crib.yaml", text);
+        let run = folder.run("doctor --offline --config crib.yaml --sealing-key-file nowhere");
+        let seen = seen(&run);
+        let is_meant = |line: &&str| !line.contains(" secret ") && !line.contains("→ source `");
+        seen.lines().filter(is_meant).map(|line| format!("{line}\n")).collect::<String>()
+    };
+    insta::assert_snapshot!(look("record: {mode: loose}\nlimits: {connections: many}\n"), @"
+    ok       store                         toolcrib.db: 18 events, all of them read
+    PROBLEM  config                        the configuration cannot be used
+                                           crib.yaml:1:10: `record.mode`: there is no `loose`; there is `default`, `strict`, `off`
+                                           crib.yaml:2:10: `limits.connections`: is to be an integer or null, not a string
+                                           → a server with this file does not start: mend it
+    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
+                                           → sealed secrets cannot be read without it: give the file that has the key
+    PROBLEM  keys                          nobody can administer
+                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
+    ok       clock                         not before the last event
+    ok       source petstore               nothing is known against it
+
+    4 problems, 0 warnings
+    exit code: 3
+    ");
+    insta::assert_snapshot!(look("tools: [{id: petstore:getOwner, labels: [pij]}]"), @"
+    ok       store                         toolcrib.db: 18 events, all of them read
+    PROBLEM  config                        the configuration cannot be used
+                                           crib.yaml:1:33: `tools[0].labels`: names label `pij`, which is not there; did you mean `pii`?
+                                           → a server with this file does not start: mend it
+    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
+                                           → sealed secrets cannot be read without it: give the file that has the key
+    PROBLEM  keys                          nobody can administer
+                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
+    ok       clock                         not before the last event
+    ok       source petstore               nothing is known against it
+
+    4 problems, 0 warnings
+    exit code: 3
+    ");
+    insta::assert_snapshot!(look("search: {embeddings: {folder: nowhere}}"), @"
+    ok       store                         toolcrib.db: 18 events, all of them read
+    ok       config                        it is in force
+    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
+                                           → sealed secrets cannot be read without it: give the file that has the key
+    PROBLEM  keys                          nobody can administer
+                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
+    ok       clock                         not before the last event
+    ok       source petstore               nothing is known against it
+    PROBLEM  embeddings                    `FOLDER/nowhere/config.json` of a sentence model cannot be read: No such file or directory (os error 2)
+                                           → a server with this file does not start: mend it
+
+    4 problems, 0 warnings
+    exit code: 3
+    ");
+    insta::assert_snapshot!(look("labels: [{id: new, name: New}]"), @"
+    ok       store                         toolcrib.db: 18 events, all of them read
+    warning  config                        it can be applied, and is not in force yet
+                                           → see what it would change: toolcrib plan crib.yaml
+    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
+                                           → sealed secrets cannot be read without it: give the file that has the key
+    PROBLEM  keys                          nobody can administer
+                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
+    ok       clock                         not before the last event
+    ok       source petstore               nothing is known against it
+
+    3 problems, 1 warning
+    exit code: 3
+    ");
+}
+
+#[test]
+fn embeddings_are_tried() {
+    let folder = Folder::with_catalog();
+    let refusing = Upstream::replying(|_| answer("401 Unauthorized", "", b"{}"));
+    let url = refusing.url("/v1/embeddings");
+    folder.write("crib.yaml", format!("search: {{embeddings: {{url: '{url}', model: m}}}}"));
+    let report = folder.run("doctor --json --config crib.yaml");
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let found = report["findings"].as_array().unwrap().iter();
+    let found: Vec<&Value> = found.filter(|one| one["check"] == "embeddings").collect();
+    assert_eq!((found.len(), &found[0]["state"]), (1, &json!("problem")), "{report}");
+    assert!(!refusing.requests().is_empty());
 }
 
 #[test]

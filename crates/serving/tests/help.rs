@@ -1,9 +1,9 @@
 //! The texts of `--help`, as a newcomer reads them.
 
 mod config;
+mod execution;
 mod journal;
 mod page;
-mod record;
 mod secret;
 mod start;
 mod things;
@@ -31,6 +31,7 @@ fn the_program() {
       client       Say what Claude, Cursor, VS Code and others are told to use a server
       import       Take over the MCP servers that other programs know
       explain      Say which tools an identity has, and why
+      search       Search the tools of an identity, or all tools
       plan         Say what a configuration file would change, and for whom
       apply        Make the catalog as a configuration file declares it
       export       Write the catalog as a configuration file
@@ -41,12 +42,12 @@ fn the_program() {
       policy       List, add, change and remove policies, which grant groups
       label        List, add, change and remove labels of tools
       key          List, make, change and revoke API keys
+      execution    List, show, count and write out the calls that were made, and check their record
       doctor       Look at all that a server needs, and say what is wrong
       completions  Print completions for a shell
       man          Print the manual, as `man` reads it
       eval         Measure how well something works on your own examples
       journal      Look into the journal, check it, move it
-      record       Look at the record of calls, check it, write it out
       secret       Keep the secrets that sources need
       workflow     Look at a tool of several steps, and check it
       help         Print this message or the help of the given subcommand(s)
@@ -65,6 +66,7 @@ fn the_program() {
       toolcrib discover api.yaml              # the tools of an API, without a server
       toolcrib call api.yaml get_pet id=7     # call one of them
       toolcrib explain --claims token.json    # which tools an identity has, and why
+      toolcrib search how is my pet           # among all tools, or with --claims those of an identity
       toolcrib plan crib.yaml                 # what a configuration file would change, and for whom
       toolcrib apply crib.yaml                # change it, all of it or nothing
       toolcrib journal show                   # what the catalog knows now
@@ -171,9 +173,10 @@ fn discover() {
           --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
                                      basic it is `user:password`
           --allow-private            Reach private and loopback addresses too
-          --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
+          --header <NAME=REF>        A header for TARGET if it is a URL: `NAME=REF`, where REF is
+                                     `env:NAME` or `file:PATH`
+          --bearer <REF>             A token or API key for TARGET if it is a URL: `env:NAME` or
                                      `file:PATH`
-          --bearer <REF>             A token or API key for an MCP server: `env:NAME` or `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --json                     Print JSON instead of text
@@ -215,9 +218,10 @@ fn call() {
           --credential <SCHEME=REF>  The secret for a security scheme: `env:NAME` or `file:PATH`; for
                                      basic it is `user:password`
           --allow-private            Reach private and loopback addresses too
-          --header <NAME=REF>        A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or
+          --header <NAME=REF>        A header for TARGET if it is a URL: `NAME=REF`, where REF is
+                                     `env:NAME` or `file:PATH`
+          --bearer <REF>             A token or API key for TARGET if it is a URL: `env:NAME` or
                                      `file:PATH`
-          --bearer <REF>             A token or API key for an MCP server: `env:NAME` or `file:PATH`
           --timeout <SECONDS>        How long to wait for an answer [default: 60 for a specification, 30
                                      for a call]
           --args <JSON>              Arguments as a JSON object, `@FILE` or `-` for standard input
@@ -353,6 +357,39 @@ fn without_a_verb_the_help_is_shown_and_the_exit_code_says_wrong_usage() {
     let run = Folder::empty().run("");
     assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""));
     assert!(run.stderr.contains("Usage: toolcrib"), "{}", run.stderr);
+}
+
+#[test]
+fn search() {
+    insta::assert_snapshot!(help("search"), @r#"
+    Search the tools of an identity, or all tools
+
+    Usage: toolcrib search [OPTIONS] <WORDS>...
+
+    Arguments:
+      <WORDS>...  What is looked for, in plain words
+
+    Options:
+          --claims <CLAIMS>  Of whom: the claims as JSON, a file with them, or `-` for standard input
+      -n, --limit <N>        How many at most, up to 100 [default: 10]
+          --json             Print JSON instead of text
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    With --claims it finds what an agent with these claims finds by `tool_search`, under the names that
+    the agent knows; without, it searches all tools, served or not. Reads the journal; a server may be
+    running. Search by what is meant, and not only by words, needs the server that has embeddings:
+    --server.
+
+    Examples:
+      toolcrib search how is my pet
+      toolcrib search refund an order --claims '{"role":"staff"}'
+      toolcrib search weather --claims token.json --json | jq -r '.[].name'
+      toolcrib search weather --server http://127.0.0.1:8080
+    "#);
 }
 
 #[test]

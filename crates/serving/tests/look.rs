@@ -164,7 +164,7 @@ fn tail_prints_one_stream() {
           11  2026-05-01T09:05:00.000Z  upstream_source-tickets        4  SourceDisabled       ada
     ");
     insta::assert_snapshot!(folder.run("journal tail --stream tickets").seen(), @"
-    stderr: error: there is no stream `tickets`: streams are called `upstream_source-ID`, `source_tool-ID`, `tool_group-ID`, `access_policy-ID` and `label-ID`
+    stderr: error: there is no stream `tickets`: streams are called `upstream_source-ID`, `source_tool-ID`, `tool_group-ID`, `access_policy-ID`, `label-ID` and `api_key-ID`
     exit code: 1
     ");
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use catalog::source::{SourceCommand, SyncError};
 use catalog::tool::ToolCommand;
 use jiff::SignedDuration;
 use model::{Execution, Inventory, Manifest, Schema};
+use rustix::pty::OpenptFlags;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use toolcrib::{Catalog, Context, ManualClock};
@@ -158,6 +159,35 @@ impl Folder {
             String::from_utf8(bytes).unwrap().replace(self.0.path().to_str().unwrap(), "FOLDER")
         };
         Run { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Runs the program at a terminal where somebody types; what stands there in the end is its stdout.
+    #[expect(clippy::disallowed_methods, reason = "the program is what these tests are about")]
+    pub(crate) fn run_at_terminal(
+        &self,
+        arguments: &str,
+        typed: &str,
+        environment: &[(&str, &str)],
+    ) -> Run {
+        let master = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        rustix::pty::grantpt(&master).unwrap();
+        rustix::pty::unlockpt(&master).unwrap();
+        let name = rustix::pty::ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let slave = fs::File::options().read(true).write(true).open(name).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_toolcrib"));
+        command.args(arguments.split_whitespace()).current_dir(self.0.path()).env_clear();
+        command.envs(environment.iter().copied());
+        let end = || slave.try_clone().unwrap();
+        command.stdin(end()).stderr(end()).stdout(end());
+        let mut child = command.spawn().unwrap();
+        // Nobody but the program has the other end: what is read ends with it.
+        drop((command, slave));
+        let mut terminal = fs::File::from(master);
+        terminal.write_all(typed.as_bytes()).unwrap();
+        let mut said = Vec::new();
+        drop(terminal.read_to_end(&mut said));
+        let stdout = String::from_utf8(said).unwrap().replace('\r', "");
+        Run { code: child.wait().unwrap().code(), stdout, stderr: String::new() }
     }
 
     /// Starts the program with nothing but the given environment.

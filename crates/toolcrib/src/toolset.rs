@@ -33,6 +33,16 @@ impl Toolset {
         Self::within(snapshot, grant, snapshot.served())
     }
 
+    /// Every tool of the catalog, served or not, whoever has it. For admins.
+    pub(crate) fn everything(snapshot: &Snapshot) -> Self {
+        let known: ToolSet = snapshot.tools().map(|entry| entry.slot).collect();
+        let all = known.difference(&snapshot.visibility().others);
+        let (others, listed) = (ToolSet::default(), ToolSet::default());
+        let (serial, searchable) = (next_serial(), all.clone());
+        let grant = Grant::default();
+        Self { serial, grant, all, others, listed, searchable, list: OnceLock::new() }
+    }
+
     /// The same of other tools than those that can be served.
     pub(crate) fn within(snapshot: &Snapshot, grant: Grant, limit: &ToolSet) -> Self {
         let groups = grant.groups.iter().filter_map(|id| snapshot.group(id));
@@ -43,8 +53,7 @@ impl Toolset {
         let others = granted.intersection(&snapshot.visibility().others);
         let all = granted.difference(&others);
         let (listed, searchable) = shown(snapshot, &groups, &all);
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let serial = next_serial();
         Self { serial, grant, all, others, listed, searchable, list: OnceLock::new() }
     }
 
@@ -143,6 +152,11 @@ impl Toolset {
         let sets: usize = sets.iter().map(|set| set.size()).sum();
         size_of::<Self>() + sets + ids + self.listed.len() * size_of::<(Slot, Option<Box<str>>)>()
     }
+}
+
+fn next_serial() -> u64 {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    SERIAL.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Of a tool's visibility its own word counts first, then the most open word of the agent's groups it is in, then that

@@ -12,7 +12,7 @@ use catalog::tool_set::{Slot, ToolSet};
 use catalog::{CataloguedTool, Command, CommandError, Snapshot};
 use model::{Claims, GroupId, ToolId};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use self::forms::Forms;
 use crate::crib::Toolcrib;
@@ -23,7 +23,7 @@ use crate::toolset::Toolset;
 const BYTES_PER_TOKEN: usize = 4;
 
 /// What would change for one agent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// Tools it would have and has not.
     pub gained: Vec<ToolId>,
@@ -40,7 +40,7 @@ pub struct Effect {
 }
 
 /// A tool that would be called something else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Renamed {
     /// Which.
     pub tool: ToolId,
@@ -51,7 +51,7 @@ pub struct Renamed {
 }
 
 /// How much an agent has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Extent {
     /// All its tools.
     pub tools: usize,

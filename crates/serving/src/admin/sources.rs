@@ -134,7 +134,7 @@ async fn changed(
 }
 
 /// What a profile must not say, although it can be read.
-fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
+pub(super) fn check(app: &App, profile: &SourceProfile) -> Result<(), Problem> {
     let runs_programs = match &profile.settings {
         Settings::Mcp { command, .. } => command.is_some(),
         Settings::Custom(custom) => custom.runs_programs(),

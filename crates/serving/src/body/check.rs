@@ -185,6 +185,10 @@ impl<'a> Check<'a> {
                 self.say(at, "is empty");
             } else if let Some(most) = number("maxLength").filter(|most| *most < length) {
                 self.say(at, format!("is longer than {most} characters"));
+            } else if part.get("format").is_some_and(|format| format == "date-time")
+                && text.parse::<jiff::Timestamp>().is_err()
+            {
+                self.say(at, "is to be a time, such as `2026-05-01T12:00:00Z`");
             } else if !self.matches(part, text) {
                 let meant = part.get("title").and_then(Value::as_str);
                 self.say(

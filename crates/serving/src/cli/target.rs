@@ -1,8 +1,11 @@
 //! Options of the verbs that look at an API without a server: `discover` and `call`.
 
 use clap::{Args, ValueEnum};
+use model::SecretRef;
 
 use super::Json;
+use crate::out::quoted;
+use crate::target;
 
 /// Where an API is described, and how it is read.
 // Texts are parsed later: URLs and references may hold secrets, and clap repeats what it cannot parse.
@@ -26,10 +29,10 @@ pub(crate) struct Target {
     /// Reach private and loopback addresses too
     #[arg(long)]
     pub(crate) allow_private: bool,
-    /// A header for an MCP server: `NAME=REF`, where REF is `env:NAME` or `file:PATH`
+    /// A header for TARGET if it is a URL: `NAME=REF`, where REF is `env:NAME` or `file:PATH`
     #[arg(long = "header", value_name = "NAME=REF")]
     pub(crate) headers: Vec<String>,
-    /// A token or API key for an MCP server: `env:NAME` or `file:PATH`
+    /// A token or API key for TARGET if it is a URL: `env:NAME` or `file:PATH`
     #[arg(long, value_name = "REF")]
     pub(crate) bearer: Option<String>,
     /// How long to wait for an answer [default: 60 for a specification, 30 for a call]
@@ -52,6 +55,17 @@ pub(crate) enum Describe {
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+TARGET is an OpenAPI 3 or Swagger 2.0 specification in JSON or YAML, the http manifest behind
+`GET /tools`, or the URL of an MCP server. After `--` comes a program that speaks MCP. What cannot
+become a tool is a warning.
+
+Examples:
+  toolcrib discover api.yaml
+  toolcrib discover https://api.example.com/openapi.json
+  toolcrib discover https://mcp.example.com/mcp --header authorization=env:TOKEN
+  toolcrib discover -- npx -y @modelcontextprotocol/server-everything stdio
+  curl -s https://api.example.com/openapi.json | toolcrib discover - --json | jq -r '.tools[].name'")]
 pub(crate) struct Discover {
     /// A specification or http manifest (file, URL, or `-` for standard input), or the URL of an MCP server
     #[arg(value_name = "TARGET", required_unless_present = "command")]
@@ -80,6 +94,26 @@ impl Target {
     }
 }
 
+impl Target {
+    /// The options that a call of the same target needs too. What may be a secret itself is not repeated.
+    pub(crate) fn again(&self) -> String {
+        let is_reference = |text: &str| text.parse::<SecretRef>().is_ok();
+        let named =
+            |pair: &&String| pair.split_once('=').is_some_and(|(_, value)| is_reference(value));
+        let mut words = Vec::new();
+        for (option, pairs) in [("--credential", &self.credentials), ("--header", &self.headers)] {
+            words.extend(pairs.iter().filter(named).map(|pair| (option, pair.clone())));
+        }
+        let bearer = self.bearer.iter().filter(|text| is_reference(text));
+        words.extend(bearer.map(|reference| ("--bearer", reference.clone())));
+        let base_url = self.base_url.iter().map(|url| ("--base-url", target::shown(url)));
+        words.extend(base_url);
+        let words = words.iter().map(|(option, value)| format!(" {option} {}", quoted(value)));
+        let private = if self.allow_private { " --allow-private" } else { "" };
+        words.collect::<String>() + private
+    }
+}
+
 impl Discover {
     /// With everything where it belongs.
     pub(crate) fn in_place(mut self) -> Self {
@@ -101,6 +135,21 @@ impl Call {
 }
 
 #[derive(Args, Debug)]
+#[command(override_usage = "\
+toolcrib call [OPTIONS] TARGET TOOL [KEY=VALUE]...
+       toolcrib call [OPTIONS] TOOL [KEY=VALUE]... -- COMMAND [ARGUMENT]...")]
+#[command(after_help = "\
+A text argument takes VALUE as it is; any other takes JSON. --json prints the whole outcome:
+`tool_id`, `status`, `result` or `content`, `error` with its `code`, `execution_time_ms` and
+`upstream_status`. With --dry-run it prints `method`, `url`, `headers`, `content_type` and `body`
+(`body_base64` if it is not UTF-8). The exit code is 1 if the call failed.
+
+Examples:
+  toolcrib call api.yaml get_pet id=7
+  toolcrib call api.yaml add_pet name=Rex tags='[\"dog\"]' --dry-run
+  toolcrib call api.yaml add_pet --args @pet.json
+  toolcrib call echo message=hi -- npx -y @modelcontextprotocol/server-everything stdio
+  TOKEN=… toolcrib call api.yaml add_pet name=Rex --credential bearer=env:TOKEN")]
 pub(crate) struct Call {
     /// The target as for `discover`, the tool as `discover` lists it, and arguments
     #[arg(value_name = "TARGET TOOL KEY=VALUE", required = true, num_args = 1..)]

@@ -32,12 +32,15 @@ pub(crate) enum SourceVerb {
     List(List),
     /// Show a source
     Show(One),
+    /// List what has happened to a source, and who wanted it; the newest comes last
+    History(One),
     /// Register a source
     #[command(after_help = "\
 Examples:
   toolcrib source add Pets url=https://pets.example.com/openapi.json settings.kind=openapi
   toolcrib source add Tools url=https://mcp.example.com/mcp settings.kind=mcp refresh_every=3600
   toolcrib source add 'Built-in tools' settings.kind=builtin
+  toolcrib source add Local settings.kind=openapi settings.specification.file=/srv/api.yaml
   toolcrib source add --file source.yaml")]
     Add(Add),
     /// Change a source; what is not named stays as it is
@@ -47,7 +50,7 @@ Examples:
     /// Do not serve the tools of a source
     Disable(One),
     /// Remove a source and its tools
-    Remove(One),
+    Remove(Remove),
     /// Ask a source what it offers, and take that in
     Refresh(Refresh),
     /// Call a source again that was left alone after failures
@@ -60,6 +63,8 @@ pub(crate) enum ToolVerb {
     List(ListTools),
     /// Show a tool
     Show(One),
+    /// List what has happened to a tool, and who wanted it; the newest comes last
+    History(One),
     /// Say something else of a tool than its source does; `null` takes it back
     #[command(after_help = "\
 Examples:
@@ -86,6 +91,8 @@ pub(crate) enum GroupVerb {
     List(List),
     /// Show a group
     Show(One),
+    /// List what has happened to a group, and who wanted it; the newest comes last
+    History(One),
     /// Create a group
     #[command(after_help = "\
 Examples:
@@ -99,7 +106,7 @@ Examples:
     /// Let no policy grant a group
     Disable(One),
     /// Delete a group that no policy grants
-    Remove(One),
+    Remove(Remove),
     /// List the tools of a group, and which of them are served
     Tools(One),
 }
@@ -110,6 +117,8 @@ pub(crate) enum PolicyVerb {
     List(List),
     /// Show a policy
     Show(One),
+    /// List what has happened to a policy, and who wanted it; the newest comes last
+    History(One),
     /// Define a policy
     #[command(after_help = "\
 Examples:
@@ -123,7 +132,7 @@ Examples:
     /// Let a policy grant nothing
     Disable(One),
     /// Delete a policy
-    Remove(One),
+    Remove(Remove),
 }
 
 #[derive(Debug, Subcommand)]
@@ -132,12 +141,14 @@ pub(crate) enum LabelVerb {
     List(List),
     /// Show a label
     Show(One),
+    /// List what has happened to a label, and who wanted it; the newest comes last
+    History(One),
     /// Create a label
     Add(Add),
     /// Change a label; what is not named stays as it is
     Edit(Edit),
     /// Delete a label and take it off all tools
-    Remove(One),
+    Remove(Remove),
 }
 
 #[derive(Debug, Subcommand)]
@@ -146,6 +157,8 @@ pub(crate) enum KeyVerb {
     List(List),
     /// Show an API key
     Show(One),
+    /// List what has happened to an API key, and who wanted it; the newest comes last
+    History(One),
     /// Make an API key; it is shown once
     #[command(after_help = "\
 Examples:
@@ -155,9 +168,9 @@ Examples:
     /// Change what is said of an API key
     Edit(Edit),
     /// Revoke an API key for good
-    Revoke(One),
+    Revoke(Remove),
     /// Delete an API key
-    Remove(One),
+    Remove(Remove),
 }
 
 #[derive(Args, Debug)]
@@ -188,6 +201,15 @@ pub(crate) struct One {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) json: Json,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Remove {
+    #[command(flatten)]
+    pub(crate) one: One,
+    /// Do not ask; where there is nobody to ask, nothing is asked
+    #[arg(short, long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Args, Debug)]

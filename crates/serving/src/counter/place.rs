@@ -1,15 +1,21 @@
 //! Where admins' requests go: to a running server, or through the same routes over the journal in this process.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::http::header::{CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderValue, IF_MATCH};
 use axum::http::{Method, Request};
+use axum::response::Response;
+use http_body_util::BodyExt as _;
 use model::{Agent, Claims};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
-use toolcrib::{Catalog, Identity, JournalError, Secrets, SystemClock, Toolcrib};
+use toolcrib::{
+    Catalog, Identity, Journal, JournalError, JournalPlace, RecordOptions, Recorder, Secrets,
+    SystemClock, Toolcrib,
+};
 use tower::ServiceExt as _;
 use upstream::egress::Egress;
 use upstream::http::header::AUTHORIZATION;
@@ -22,7 +28,7 @@ use crate::cli::things::At;
 use crate::config::{self, Config};
 use crate::doors::Doors;
 use crate::failure::Failure;
-use crate::journal::{open_or_make, open_to_read};
+use crate::journal::{open_or_make, open_to_change, open_to_read};
 use crate::{progress, router};
 
 /// The largest answer, in bytes.
@@ -35,6 +41,15 @@ pub(crate) enum Place {
     Here { doors: Doors, app: App, catalog: Arc<Catalog> },
 }
 
+/// What is done to a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Read,
+    Change,
+    /// Changed, and made if it is not there.
+    Make,
+}
+
 /// What a request was answered.
 pub(crate) struct Answered {
     pub(crate) body: Value,
@@ -43,16 +58,43 @@ pub(crate) struct Answered {
 }
 
 impl Place {
-    pub(crate) async fn open(config: &Config, at: &At, changes: bool) -> Result<Self, Failure> {
+    pub(crate) async fn open(config: &Config, at: &At, reach: Reach) -> Result<Self, Failure> {
         if let Some(url) = &at.server {
-            // The operator has named it, and most are near.
-            let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-            return Ok(Self::Server { client, url: url.clone(), key: config::key_of_agent()? });
+            return Self::server(url);
         }
-        let journal = match changes {
-            true => open_or_make(&config.journal).await.map_err(in_use)?,
-            false => open_to_read(&config.journal).await?,
+        let journal = match reach {
+            Reach::Read => open_to_read(&config.journal).await?,
+            Reach::Change => open_to_change(&config.journal).await.map_err(in_use)?,
+            Reach::Make => open_or_make(&config.journal).await.map_err(in_use)?,
         };
+        Self::here(config, journal, None).await
+    }
+
+    /// The same for the record of calls, which is read without the journal beside it.
+    pub(crate) async fn open_record(config: &Config, at: &At) -> Result<Self, Failure> {
+        if let Some(url) = &at.server {
+            return Self::server(url);
+        }
+        if matches!(config.journal, JournalPlace::Memory) {
+            return Err(Failure::InMemory);
+        }
+        let records = config.journal.open_record_to_read().await?;
+        let recorder = Recorder::start(records, RecordOptions::default());
+        let journal = JournalPlace::Memory.open(SystemClock).await?;
+        Self::here(config, journal, Some(recorder)).await
+    }
+
+    fn server(url: &Url) -> Result<Self, Failure> {
+        // The operator has named it, and most are near.
+        let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
+        Ok(Self::Server { client, url: url.clone(), key: config::key_of_agent()? })
+    }
+
+    async fn here(
+        config: &Config,
+        journal: Arc<dyn Journal>,
+        recorder: Option<Arc<Recorder>>,
+    ) -> Result<Self, Failure> {
         let secrets =
             Secrets::new(Arc::clone(&journal), config.sealing_key(None)?, config::variable_of_user);
         let catalog = Arc::new(Catalog::open(journal).await?);
@@ -60,6 +102,7 @@ impl Place {
         let behaviour = toolcrib::Options {
             secrets: Some(Arc::new(secrets)),
             // Whoever can write the journal can start programs as well.
+            recorder,
             programs: Config::programs(&config.journal, (true, Vec::new()), [None, None]),
             ..toolcrib::Options::default()
         };
@@ -112,9 +155,12 @@ impl Place {
         let asked = async {
             match self {
                 Self::Server { client, url, key } => {
-                    over_the_wire(client, url, key.as_ref(), method, path, headers, body).await
+                    let request = request(url, key.as_ref(), method, path, headers, body)?;
+                    over_the_wire(client, request).await
                 }
-                Self::Here { doors, .. } => in_process(doors, method, path, headers, body).await,
+                Self::Here { doors, .. } => {
+                    in_process(doors, method, path, headers, body.unwrap_or_default()).await
+                }
             }
         };
         let (status, headers, body) = progress::during("waiting for the answer", asked).await?;
@@ -123,6 +169,47 @@ impl Place {
             return Err(refused(status, &body));
         }
         Ok(Answered { body, tag: headers.get(ETAG).cloned() })
+    }
+
+    /// Hands over a document of any size, piece by piece.
+    pub(crate) async fn copy(
+        &self,
+        path: &str,
+        mut write: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> Result<(), Failure> {
+        match self {
+            Self::Server { client, url, key } => {
+                let request =
+                    request(url, key.as_ref(), Method::GET, path, HeaderMap::new(), None)?;
+                let limits = Limits { deadline: DEADLINE, max_bytes: u64::MAX };
+                let mut answer = client.open(request, limits).await.map_err(Failure::Server)?;
+                if 400 <= answer.status {
+                    let problem = answer.rest(LIMIT as u64).await.map_err(Failure::Server)?;
+                    let problem = serde_json::from_slice(&problem).unwrap_or_default();
+                    return Err(refused(answer.status, &problem));
+                }
+                while let Some(piece) = answer.chunk().await.map_err(Failure::Server)? {
+                    write(piece.as_ref()).map_err(Failure::Output)?;
+                }
+            }
+            Self::Here { doors, .. } => {
+                let response =
+                    answered(doors, Method::GET, path, HeaderMap::new(), Vec::new()).await?;
+                let status = response.status().as_u16();
+                let mut body = response.into_body();
+                if 400 <= status {
+                    let problem = to_bytes(body, LIMIT).await.unwrap_or_default();
+                    let problem = serde_json::from_slice(&problem).unwrap_or_default();
+                    return Err(refused(status, &problem));
+                }
+                while let Some(frame) = body.frame().await {
+                    if let Ok(piece) = frame.map_err(broken_off)?.into_data() {
+                        write(&piece).map_err(Failure::Output)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What can be said of a thing, by the description of the API.
@@ -141,13 +228,21 @@ type Raw = (u16, HeaderMap, Vec<u8>);
 
 async fn over_the_wire(
     client: &HttpClient,
+    request: upstream::http::Request,
+) -> Result<Raw, Failure> {
+    let limits = Limits { deadline: DEADLINE, ..Limits::default() };
+    let answer = client.send(request, limits).await.map_err(Failure::Server)?;
+    Ok((answer.status, answer.headers, answer.body))
+}
+
+fn request(
     url: &Url,
     key: Option<&SecretString>,
     method: Method,
     path: &str,
     mut headers: HeaderMap,
     body: Option<Vec<u8>>,
-) -> Result<Raw, Failure> {
+) -> Result<upstream::http::Request, Failure> {
     let url = url.join(path).map_err(|_| Failure::ServerUrl)?;
     if let Some(key) = key {
         let bearer = format!("Bearer {}", key.expose_secret());
@@ -155,10 +250,7 @@ async fn over_the_wire(
         bearer.set_sensitive(true);
         headers.insert(AUTHORIZATION, bearer);
     }
-    let request = upstream::http::Request { method, url, headers, body };
-    let limits = Limits { deadline: DEADLINE, ..Limits::default() };
-    let answer = client.send(request, limits).await.map_err(Failure::Server)?;
-    Ok((answer.status, answer.headers, answer.body))
+    Ok(upstream::http::Request { method, url, headers, body })
 }
 
 async fn in_process(
@@ -166,20 +258,32 @@ async fn in_process(
     method: Method,
     path: &str,
     headers: HeaderMap,
-    body: Option<Vec<u8>>,
+    body: Vec<u8>,
 ) -> Result<Raw, Failure> {
-    let mut request = Request::new(Body::from(body.unwrap_or_default()));
+    let (parts, body) = answered(doors, method, path, headers, body).await?.into_parts();
+    let body = to_bytes(body, LIMIT).await.map_err(broken_off)?;
+    Ok((parts.status.as_u16(), parts.headers, body.to_vec()))
+}
+
+async fn answered(
+    doors: &Doors,
+    method: Method,
+    path: &str,
+    headers: HeaderMap,
+    body: Vec<u8>,
+) -> Result<Response, Failure> {
+    let mut request = Request::new(Body::from(body));
     *request.method_mut() = method;
     *request.uri_mut() = path.parse().map_err(|_| Failure::ServerUrl)?;
     *request.headers_mut() = headers;
     request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
     request.extensions_mut().insert(Operator(operator()));
     let Ok(response) = doors.clone().oneshot(request).await;
-    let (parts, body) = response.into_parts();
-    let body = to_bytes(body, LIMIT)
-        .await
-        .map_err(|error| Failure::Output(std::io::Error::other(error)))?;
-    Ok((parts.status.as_u16(), parts.headers, body.to_vec()))
+    Ok(response)
+}
+
+fn broken_off(error: axum::Error) -> Failure {
+    Failure::Output(io::Error::other(error))
 }
 
 /// Whoever can open the journal.
@@ -189,7 +293,7 @@ fn operator() -> Identity {
 }
 
 /// With what to do instead.
-fn in_use(failure: Failure) -> Failure {
+pub(crate) fn in_use(failure: Failure) -> Failure {
     match failure {
         Failure::Journal(JournalError::InUse { place }) => Failure::ServerRuns { place },
         other => other,
@@ -216,5 +320,9 @@ fn refused(status: u16, problem: &Value) -> Failure {
         401 => format!("{sentence}, as TOOLCRIB_KEY"),
         _ => sentence,
     };
-    Failure::Refused { status, sentence }
+    let both = |error: &Value| {
+        let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+        (text("field"), text("message"))
+    };
+    Failure::Refused { status, sentence, errors: errors.iter().map(both).collect() }
 }

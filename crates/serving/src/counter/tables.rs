@@ -1,5 +1,6 @@
 //! What the API answers, for people: tables, and one thing at a time.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Thing;
@@ -18,6 +19,7 @@ fn columns(thing: Thing) -> &'static [(&'static str, &'static str)] {
             ("ENABLED", "is_enabled"),
             ("TOOLS", "tools.total"),
             ("SERVED", "tools.served"),
+            ("OTHERS", "tools.others"),
             ("NAME", "name"),
         ],
         Thing::Tool => &[
@@ -77,6 +79,44 @@ pub(super) fn members(rows: &[Value], format: &Json) -> Result<(), Failure> {
     print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
 }
 
+/// What a search has found, the best first.
+pub(crate) fn found(rows: &[Value], format: &Json) -> Result<(), Failure> {
+    if format.json {
+        return out::print_json(&rows);
+    }
+    let columns = [
+        ("SCORE", "score"),
+        ("NAME", "name"),
+        ("SOURCE", "source"),
+        ("SERVED", "is_served"),
+        ("DESCRIPTION", "description"),
+    ];
+    print_table(&out::counted(rows.len(), "tool", "tools"), &columns, rows)
+}
+
+/// What has happened, the newest last.
+pub(super) fn history(rows: &[Value], format: &Json) -> Result<(), Failure> {
+    if format.json {
+        return out::print_json(&rows);
+    }
+    let columns = [
+        ("EVENT", "position"),
+        ("TIME", "time"),
+        ("WHO", "actor"),
+        ("WHAT", "type"),
+        ("SAYING", "data"),
+    ];
+    let cut = |row: &Value| {
+        let mut row = row.clone();
+        if let Some(time) = row["time"].as_str().and_then(|time| time.parse::<Timestamp>().ok()) {
+            row["time"] = format!("{time:.3}").into();
+        }
+        row
+    };
+    let rows: Vec<Value> = rows.iter().map(cut).collect();
+    print_table(&out::counted(rows.len(), "event", "events"), &columns, &rows)
+}
+
 fn print_table(title: &str, columns: &[(&str, &str)], rows: &[Value]) -> Result<(), Failure> {
     let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
     let row = |row: &Value| columns.iter().map(|(_, member)| cell(row, member)).collect();
@@ -107,7 +147,7 @@ fn cell(row: &Value, path: &str) -> String {
 }
 
 /// One thing, a line for each of its members.
-pub(super) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
+pub(crate) fn show(thing: &Value, format: &Json) -> Result<(), Failure> {
     let (false, Value::Object(members)) = (format.json, thing) else {
         return out::print_json(thing);
     };

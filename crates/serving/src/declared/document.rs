@@ -40,6 +40,11 @@ impl Document {
         Ok((Self { path: path.to_owned(), places: Places::of(&text) }, value))
     }
 
+    /// Of what came over the wire: nobody knows its lines but the sender.
+    pub(super) fn nowhere() -> Self {
+        Self { path: PathBuf::new(), places: Places::default() }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -2,14 +2,18 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use crate::problem::{FieldError, Problem};
 
 /// Something that is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Note")]
 pub(crate) struct Mistake {
     /// Which member: `groups[0].selectors[1].name`.
     pub(crate) field: String,
-    /// What is wrong with it, and what to do.
+    /// What is to be said of it, and what to do.
     pub(crate) message: String,
 }
 

@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolcrib::Snapshot;
 use toolcrib::group::Group;
 use toolcrib::tool::Tool;
 
 /// What can be declared, in the order of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "DeclaredKind")]
 pub(crate) enum Kind {
     Source,
     Label,

@@ -12,7 +12,8 @@ use toolcrib::{JournalPlace, Snapshot};
 
 pub(crate) use self::usual::left_out;
 use super::objects::{Kind, objects};
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::plan::ExportConfig;
 use crate::failure::Failure;
 use crate::journal::show::snapshot;
 use crate::out;
@@ -26,10 +27,7 @@ pub(crate) enum Format {
 
 const TITLE: &str = "# A configuration of toolcrib, as `toolcrib export` writes it and `toolcrib apply` reads it.\n";
 
-pub(crate) async fn export(
-    place: &JournalPlace,
-    given: &cli::ExportConfig,
-) -> Result<Ended, Failure> {
+pub(crate) async fn export(place: &JournalPlace, given: &ExportConfig) -> Result<Ended, Failure> {
     let snapshot = snapshot(place, None).await?;
     out::print(&write(&snapshot, given.format)?)?;
     Ok(Ended::Fine)

@@ -80,7 +80,10 @@ async fn upstream(
     let mut findings = Vec::new();
     if let Some(error) = &source.last_sync_error {
         let says = format!("the last refresh failed: {}", error.message);
-        let advice = "its tools stay as they were; it is tried again, or now by `POST /api/sources/ID/refresh`";
+        let advice = format!(
+            "its tools stay as they were; it is tried again, or now: toolcrib source refresh {}",
+            source.id
+        );
         findings.push(match source.health {
             Health::Unhealthy => Finding::problem("source", says, advice),
             Health::Unknown | Health::Healthy | Health::Degraded => {

@@ -18,16 +18,14 @@ const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
 const IN_STEP: SignedDuration = SignedDuration::from_secs(5);
 
 /// The journal can be read, and what would be served is all that it says.
-pub(super) async fn store(
-    place: &JournalPlace,
-) -> (Finding, Option<(Arc<dyn Journal>, Arc<Snapshot>)>) {
+pub(super) async fn store(place: &JournalPlace) -> (Finding, Option<(Arc<dyn Journal>, Catalog)>) {
     let opened = async {
         let journal = open_to_read(place).await?;
-        let snapshot = Catalog::open(Arc::clone(&journal)).await?.snapshot();
+        let catalog = Catalog::open(Arc::clone(&journal)).await?;
         let head = journal.head().await?;
-        Ok::<_, crate::failure::Failure>((journal, snapshot, head))
+        Ok::<_, crate::failure::Failure>((journal, catalog, head))
     };
-    let (journal, snapshot, head) = match opened.await {
+    let (journal, catalog, head) = match opened.await {
         Ok(opened) => opened,
         Err(failure) => {
             let advice =
@@ -37,7 +35,7 @@ pub(super) async fn store(
     };
     let events = usize::try_from(head.0).unwrap_or(usize::MAX);
     let events = counted(events, "event", "events");
-    let finding = match snapshot.not_understood() {
+    let finding = match catalog.snapshot().not_understood() {
         0 => Finding::ok("store", format!("{place}: {events}, all of them read")),
         more => {
             let says =
@@ -45,7 +43,7 @@ pub(super) async fn store(
             Finding::warning("store", says, "use the toolcrib that wrote them, or a newer one")
         }
     };
-    (finding, Some((journal, snapshot)))
+    (finding, Some((journal, catalog)))
 }
 
 /// Somebody can administer, and no key ends unnoticed.
@@ -68,7 +66,7 @@ pub(super) fn keys(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> Ve
             continue;
         };
         let says = format!("ends at {ends:.0}");
-        let advice = "make another one over `POST /api/keys`, and hand it out before";
+        let advice = "make another one, `toolcrib key add NAME`, and hand it out before";
         findings.push(Finding::warning("key", says, advice).of(key.id.to_string()));
     }
     findings
@@ -98,13 +96,18 @@ pub(super) async fn secrets(
         let wanted = entry.source.profile.secrets().into_iter().cloned();
         all.extend(wanted.map(|secret| (secret, Some(of.clone()))));
     }
-    for name in journal.sealed_names().await.unwrap_or_default() {
+    let mut findings = Vec::new();
+    let sealed = journal.sealed_names().await.unwrap_or_else(|error| {
+        let advice = "what is sealed is not looked at: mend the store";
+        findings.push(Finding::problem("secrets", model::sentence(&error), advice));
+        Vec::new()
+    });
+    for name in sealed {
         let sealed = SecretRef::Sealed(name.into());
         if !all.iter().any(|(known, _)| *known == sealed) {
             all.push((sealed, None));
         }
     }
-    let mut findings = Vec::new();
     for (secret, of) in &all {
         let Err(error) = secrets.read(secret).await else { continue };
         let advice = match of {

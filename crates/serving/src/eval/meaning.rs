@@ -10,7 +10,7 @@ use upstream::egress::Egress;
 use upstream::http::HttpClient;
 
 use super::World;
-use crate::cli;
+use crate::cli::eval::EvalSearch;
 use crate::config;
 use crate::failure::Failure;
 use crate::sentence_model;
@@ -22,10 +22,7 @@ pub(super) struct Meaning {
 
 impl Meaning {
     /// None if nobody is to be asked.
-    pub(super) async fn of(
-        world: &World,
-        arguments: &cli::EvalSearch,
-    ) -> Result<Option<Self>, Failure> {
+    pub(super) async fn of(world: &World, arguments: &EvalSearch) -> Result<Option<Self>, Failure> {
         let Some(maker) = maker(arguments).await? else { return Ok(None) };
         let journal = JournalPlace::Memory.open(SystemClock).await?;
         let secrets = Some(Arc::new(Secrets::new(journal, None, config::variable_of_user)));
@@ -48,7 +45,7 @@ impl Meaning {
     }
 }
 
-async fn maker(arguments: &cli::EvalSearch) -> Result<Option<VectorMaker>, Failure> {
+async fn maker(arguments: &EvalSearch) -> Result<Option<VectorMaker>, Failure> {
     if let Some(folder) = &arguments.embeddings_folder {
         return Ok(Some(sentence_model::open(folder.clone()).await?));
     }

@@ -8,7 +8,8 @@ use tempfile::NamedTempFile;
 use toolcrib::{Journal, JournalPlace};
 
 use super::open_to_read;
-use crate::cli::{Ended, Export};
+use crate::cli::Ended;
+use crate::cli::journal::Export;
 use crate::failure::Failure;
 use crate::out;
 use crate::progress::Progress;
@@ -37,10 +38,10 @@ fn exported(events: u64) -> String {
 
 async fn write_to(journal: &dyn Journal, writer: &mut (impl Write + Send)) -> Result<u64, Failure> {
     let mut progress = Progress::start();
-    let mut lines = 0;
+    let mut lines: usize = 0;
     let write = |line: &str| {
         lines += 1;
-        progress.show(|| format!("exported {lines} lines"));
+        progress.show(|| format!("exported {}", out::counted(lines, "line", "lines")));
         writer.write_all(line.as_bytes())
     };
     let events = toolcrib::export(journal, write).await?;

@@ -10,7 +10,8 @@ use serde::Serialize;
 use toolcrib::{Catalog, Journal, JournalPlace, Snapshot, SystemClock, TransferError};
 
 use super::open_or_make;
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::journal::Import;
 use crate::failure::Failure;
 use crate::out::{self, counted};
 use crate::progress::Progress;
@@ -18,10 +19,7 @@ use crate::progress::Progress;
 /// The longest line, in bytes: more than any event or document has.
 const LINE_LIMIT: u64 = 64 << 20;
 
-pub(crate) async fn import(
-    place: &JournalPlace,
-    arguments: &cli::Import,
-) -> Result<Ended, Failure> {
+pub(crate) async fn import(place: &JournalPlace, arguments: &Import) -> Result<Ended, Failure> {
     let mut lines = Lines::open(&arguments.file)?;
     refuse_what_is_no_export(&mut lines).await?;
     let journal = open_or_make(place).await?;
@@ -155,9 +153,11 @@ impl Lines {
 
     fn progress(&self) -> String {
         let percent = self.total_bytes.and_then(|total| (self.bytes * 100).checked_div(total));
+        let count = usize::try_from(self.count).unwrap_or(usize::MAX);
+        let lines = out::counted(count, "line", "lines");
         match percent {
-            Some(percent) => format!("imported {} lines, {percent} %", self.count),
-            None => format!("imported {} lines", self.count),
+            Some(percent) => format!("imported {lines}, {percent} %"),
+            None => format!("imported {lines}"),
         }
     }
 }

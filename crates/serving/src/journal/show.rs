@@ -12,12 +12,13 @@ use serde::Serialize;
 use toolcrib::{Catalog, JournalPlace, Moment, Position, Snapshot};
 
 use super::open_to_read;
-use crate::cli::{self, Ended};
+use crate::cli::Ended;
+use crate::cli::journal::Show;
 use crate::failure::Failure;
 use crate::out::{self, counted};
 use crate::table::section;
 
-pub(crate) async fn show(place: &JournalPlace, arguments: &cli::Show) -> Result<Ended, Failure> {
+pub(crate) async fn show(place: &JournalPlace, arguments: &Show) -> Result<Ended, Failure> {
     let snapshot = snapshot(place, arguments.at.as_ref()).await?;
     let shown = Shown::of(&snapshot);
     match arguments.json.json {

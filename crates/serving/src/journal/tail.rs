@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use toolcrib::{Journal, JournalPlace, Position, Recorded, StreamName, Version};
 
 use super::open_to_read;
-use crate::cli::{Ended, Tail};
+use crate::cli::Ended;
+use crate::cli::journal::Tail;
 use crate::failure::Failure;
 use crate::out;
 

@@ -1,53 +1,69 @@
 //! `toolcrib apply`: makes the catalog as a file declares it, in one step or not at all.
 
-use std::io::{self, IsTerminal as _, Write as _};
-
 use toolcrib::{Catalog, Context, JournalPlace, SystemClock};
 
-use super::{Plan, identities, read, shown};
-use crate::cli::{self, Ended};
+use super::{Asked, Plan, away, identities, named, read, shown};
+use crate::cli::Ended;
+use crate::cli::plan::Apply;
+use crate::config::Config;
+use crate::counter::place::in_use;
 use crate::failure::Failure;
 use crate::journal::open_or_make;
-use crate::out;
+use crate::out::{self, counted};
 
-pub(crate) async fn apply(place: &JournalPlace, given: &cli::Apply) -> Result<Ended, Failure> {
+pub(crate) async fn apply(config: &Config, given: &Apply) -> Result<Ended, Failure> {
+    if given.at.server.is_some() {
+        return there(config, given).await;
+    }
+    let place = &config.journal;
     let declared = read(&given.file).await?;
     if matches!(place, JournalPlace::File(path) if !path.exists()) {
         // What is refused leaves no new journal behind.
         let nothing = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
-        Plan::make(&nothing, &declared, given.prune, Vec::new()).await?;
+        let plan = Plan::make(&nothing, &declared, given.prune, Vec::new()).await;
+        plan.map_err(|refused| refused.of(&declared.document))?;
     }
-    let catalog = Catalog::open(open_or_make(place).await?).await?;
-    let identities = identities(&catalog.snapshot(), &declared, &given.identities).await?;
-    let Plan { told, supposed } = Plan::make(&catalog, &declared, given.prune, identities).await?;
-    match given.json.json {
-        true => out::print_json(&told)?,
-        false => out::print(&shown::text(&told))?,
-    }
+    let catalog = Catalog::open(open_or_make(place).await.map_err(in_use)?).await?;
+    let identities = identities(&catalog.snapshot(), &declared, named(&given.identities).await?);
+    let plan = Plan::make(&catalog, &declared, given.prune, identities).await;
+    let Plan { told, supposed } = plan.map_err(|refused| refused.of(&declared.document))?;
+    shown::print(&told, &declared.document, &given.json)?;
     if supposed.is_empty() {
         catalog.close().await;
         return Ok(Ended::Fine);
     }
-    if !given.yes && io::stdin().is_terminal() && io::stderr().is_terminal() && !asked().await? {
+    if !given.yes && !out::agreed("Apply this?").await? {
         catalog.close().await;
-        out::note("nothing was changed");
-        return Ok(Ended::Fine);
+        return Ok(nothing_changed());
     }
     let position = catalog.carry_out(supposed, Context::by("cli:apply")).await;
     let position = position.map_err(Failure::not_applied)?;
     catalog.close().await;
-    out::note(&format!("applied: {} events, up to event {position}", told.events));
-    Ok(Ended::Fine)
+    Ok(applied(told.events, position.0))
 }
 
-/// Whether somebody says yes.
-async fn asked() -> Result<bool, Failure> {
-    let answer = tokio::task::spawn_blocking(|| {
-        write!(io::stderr(), "Apply this? [y/N] ")?;
-        io::stderr().flush()?;
-        let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map(|_| answer)
-    });
-    let answer = answer.await.expect("reading does not panic").map_err(Failure::Stdin)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+/// At a running server: what was planned there, or nothing.
+async fn there(config: &Config, given: &Apply) -> Result<Ended, Failure> {
+    let asked = Asked { file: &given.file, prune: given.prune, identities: &given.identities };
+    let planned = away::ask(config, &given.at, &asked).await?;
+    shown::print(&planned.told, &planned.document, &given.json)?;
+    if planned.told.changes.is_empty() {
+        return Ok(Ended::Fine);
+    }
+    if !given.yes && !out::agreed("Apply this?").await? {
+        return Ok(nothing_changed());
+    }
+    let told = planned.apply().await?;
+    Ok(applied(told.events, told.position.0))
+}
+
+fn nothing_changed() -> Ended {
+    out::note("nothing was changed");
+    Ended::Fine
+}
+
+fn applied(events: usize, position: u64) -> Ended {
+    let events = counted(events, "event", "events");
+    out::note(&format!("applied: {events}, up to event {position}"));
+    Ended::Fine
 }

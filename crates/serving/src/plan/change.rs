@@ -2,14 +2,15 @@
 
 use discovery::text::{element, member};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::declared::objects::{Kind, Objects};
 use crate::declared::written::left_out;
 
 /// Something that would be others than it is.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PlannedChange")]
 pub(crate) struct Changed {
     /// What becomes of it.
     pub(crate) change: Change,
@@ -18,13 +19,14 @@ pub(crate) struct Changed {
     /// Which.
     pub(crate) id: String,
     /// Where it differs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) members: Vec<Differs>,
 }
 
 /// What becomes of something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(rename = "ChangeKind")]
 pub(crate) enum Change {
     Added,
     Changed,
@@ -32,15 +34,16 @@ pub(crate) enum Change {
 }
 
 /// A member that would be others than it is.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PlannedMember")]
 pub(crate) struct Differs {
     /// Which: `selectors[0].name`.
     pub(crate) member: String,
     /// As it is; left out if it is not there.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<Value>,
     /// As it would be; left out if it would not be there.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<Value>,
 }
 

@@ -43,15 +43,11 @@ fn no_source(pattern: &Pattern, snapshot: &Snapshot) -> String {
 }
 
 /// Why what is declared of a tool waits.
-pub(super) fn waiting(
-    declared: &Declared,
-    snapshot: &Snapshot,
-    (field, id): &(String, ToolId),
-) -> String {
+pub(super) fn waiting(snapshot: &Snapshot, (field, id): &(String, ToolId)) -> Mistake {
     let known = snapshot.tools().filter(|entry| entry.tool.source.as_str() == id.source());
     let near = did_you_mean(id.as_str(), known.map(|entry| entry.tool.id.as_str()));
     let message = format!("waits for tool `{id}`, which its source does not have yet{near}");
-    declared.document.told(&Mistake::new(field.clone(), message))
+    Mistake::new(field.clone(), message)
 }
 
 /// Names of groups and labels that are not there, one by one and with what was most likely meant.

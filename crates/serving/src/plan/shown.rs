@@ -5,7 +5,10 @@ use toolcrib::Effect;
 
 use super::change::{Change, Changed, Differs};
 use super::{Compared, Told};
-use crate::out::{counted, plain};
+use crate::cli::Json;
+use crate::declared::document::Document;
+use crate::failure::Failure;
+use crate::out::{self, Style, counted, plain};
 use crate::table::section;
 
 /// How much of a value is shown, in characters.
@@ -13,8 +16,25 @@ const VALUE: usize = 72;
 /// How many tools are named for each identity; `--json` has all.
 const TOOLS: usize = 10;
 
+/// For people, or for programs.
+pub(super) fn print(told: &Told, document: &Document, format: &Json) -> Result<(), Failure> {
+    match format.json {
+        true => out::print_json(&json(told, document)),
+        false => out::print(&text(told, document)),
+    }
+}
+
+/// With the lines of the file.
+fn json(told: &Told, document: &Document) -> Value {
+    let mut json = serde_json::to_value(told).expect("a plan is JSON");
+    for (name, said) in [("waiting", &told.waiting), ("notes", &told.notes)] {
+        json[name] = said.iter().map(|one| document.told(one)).collect();
+    }
+    json
+}
+
 /// The whole plan.
-pub(crate) fn text(told: &Told) -> String {
+fn text(told: &Told, document: &Document) -> String {
     let mut text = match told.changes.is_empty() {
         true => "Nothing to change: everything is as declared\n".to_owned(),
         false => String::new(),
@@ -24,10 +44,10 @@ pub(crate) fn text(told: &Told) -> String {
     }
     text += &identities(&told.identities);
     for waiting in &told.waiting {
-        text += &format!("\nwaiting: {}", plain(waiting));
+        text += &format!("\nwaiting: {}", plain(&document.told(waiting)));
     }
     for note in &told.notes {
-        text += &format!("\nnote: {}", plain(note));
+        text += &format!("\nnote: {}", plain(&document.told(note)));
     }
     if !told.waiting.is_empty() || !told.notes.is_empty() {
         text.push('\n');
@@ -46,12 +66,13 @@ pub(crate) fn summary(changes: &[Changed]) -> String {
 }
 
 fn changed_text(changed: &Changed) -> String {
-    let sign = match changed.change {
-        Change::Added => '+',
-        Change::Changed => '~',
-        Change::Removed => '-',
+    let (sign, style) = match changed.change {
+        Change::Added => ('+', Style::Green),
+        Change::Changed => ('~', Style::Yellow),
+        Change::Removed => ('-', Style::Red),
     };
-    let mut text = format!("{sign} {} {}\n", changed.kind, plain(&changed.id));
+    let line = format!("{sign} {} {}", changed.kind, plain(&changed.id));
+    let mut text = out::styled(style, &line) + "\n";
     for Differs { member, before, after } in &changed.members {
         let member = plain(member);
         text += &match (before, after) {

@@ -1,31 +1,52 @@
-//! `toolcrib record list`: the last recorded calls.
+//! `toolcrib execution list`: the last recorded calls.
 
-use toolcrib::{CallFilter, CallRecord, JournalPlace, RecordedCall};
+use axum::http::Method;
+use serde_json::Value;
+use toolcrib::{CallRecord, RecordedCall};
 
-use crate::cli::{Ended, ListCalls};
+use super::{EXECUTIONS, with};
+use crate::cli::execution::ListCalls;
+use crate::counter::place::Place;
 use crate::failure::Failure;
 use crate::{out, table};
 
-pub(crate) async fn list(place: &JournalPlace, arguments: &ListCalls) -> Result<Ended, Failure> {
-    let records = super::open(place).await?;
-    let filter = CallFilter {
-        tool: arguments.tool.clone(),
-        subject: arguments.subject.clone(),
-        limit: arguments.lines as usize,
-        ..CallFilter::default()
-    };
-    let mut rows = records.read(filter).await?;
+/// How many a page of the API has at most.
+const PAGE: usize = 200;
+
+pub(super) async fn list(place: &Place, given: &ListCalls) -> Result<(), Failure> {
+    let mut rows = last(place, given).await?;
     rows.reverse();
-    if arguments.json {
-        for row in &rows {
-            out::print(&row.to_line())?;
-        }
-        return Ok(Ended::Fine);
+    if given.json.json {
+        return out::print_json(&rows);
     }
-    let calls = rows.iter().filter_map(|row| row.call()).map(|call| columns(&call)).collect();
+    let calls: Result<Vec<RecordedCall>, _> =
+        rows.into_iter().map(serde_json::from_value).collect();
+    let calls = calls.map_err(Failure::ServerOdd)?;
     let titles = ["ID", "TIME", "SUBJECT", "TOOL", "STATUS", "MS"];
-    out::print(table::section("Calls", &titles, calls).trim_start_matches('\n'))?;
-    Ok(Ended::Fine)
+    let title = out::counted(calls.len(), "call", "calls");
+    let rows = calls.iter().map(columns).collect();
+    out::print(table::section(&title, &titles, rows).trim_start_matches('\n'))
+}
+
+/// The newest first, as many as are wanted.
+async fn last(place: &Place, given: &ListCalls) -> Result<Vec<Value>, Failure> {
+    let wanted = given.lines as usize;
+    let (mut rows, mut cursor) = (Vec::new(), None::<String>);
+    while rows.len() < wanted {
+        let limit = (wanted - rows.len()).min(PAGE).to_string();
+        let mut pairs = given.which.pairs();
+        pairs.push(("limit", &limit));
+        pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let mut page = place.ask(Method::GET, &with(EXECUTIONS, pairs), None).await?.body;
+        if let Value::Array(data) = page["data"].take() {
+            rows.extend(data);
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) if cursor.as_deref() != Some(next) => cursor = Some(next.to_owned()),
+            _ => break,
+        }
+    }
+    Ok(rows)
 }
 
 fn columns(row: &RecordedCall) -> Vec<String> {
@@ -39,8 +60,8 @@ fn columns(row: &RecordedCall) -> Vec<String> {
     vec![
         row.id.to_string(),
         format!("{time:.3}"),
-        out::plain(subject).into_owned(),
-        out::plain(tool).into_owned(),
+        subject.to_string(),
+        tool.to_owned(),
         status,
         format!("{}.{}", duration_us / 1_000, duration_us % 1_000 / 100),
     ]

@@ -1,4 +1,4 @@
-//! `toolcrib record verify`: whether every recorded call is there, and as it was recorded.
+//! `toolcrib execution verify`: whether every recorded call is there, and as it was recorded.
 
 use toolcrib::{JournalPlace, RecordVerification, verify_records};
 
@@ -7,10 +7,18 @@ use crate::failure::Failure;
 use crate::out;
 use crate::progress::Progress;
 
-pub(crate) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
-    let records = super::open(place).await?;
+pub(super) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
+    if matches!(place, JournalPlace::Memory) {
+        return Err(Failure::InMemory);
+    }
+    let records = place.open_record_to_read().await?;
     let mut progress = Progress::start();
-    let tell = |rows: u64| progress.show(|| format!("verified {rows} calls"));
+    let tell = |rows: u64| {
+        progress.show(|| {
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+            format!("verified {}", out::counted(rows, "call", "calls"))
+        })
+    };
     let verification = verify_records(&*records, tell).await?;
     out::print_verified(format, verification.problems.is_empty(), &verification, text)
 }

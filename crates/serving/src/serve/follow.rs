@@ -28,7 +28,7 @@ const ATTEMPTS: usize = 5;
 #[schemars(rename = "Configuration")]
 pub(crate) struct Followed {
     /// Which.
-    file: String,
+    pub(crate) file: String,
     /// Whether what it says now is in force.
     pub(crate) is_applied: bool,
     /// When a version of it was last applied.
@@ -162,10 +162,14 @@ impl Follower {
 async fn apply(catalog: &Catalog, declared: &Declared) -> Result<(Position, Vec<String>), Failure> {
     let mut attempts = 1..=ATTEMPTS;
     loop {
-        let Plan { told, supposed } = Plan::make(catalog, declared, false, Vec::new()).await?;
+        let plan = Plan::make(catalog, declared, false, Vec::new()).await;
+        let Plan { told, supposed } = plan.map_err(|refused| refused.of(&declared.document))?;
         attempts.next();
         match catalog.carry_out(supposed, Context::by("system:config")).await {
-            Ok(position) => return Ok((position, told.waiting)),
+            Ok(position) => {
+                let waiting = told.waiting.iter().map(|one| declared.document.told(one));
+                return Ok((position, waiting.collect()));
+            }
             Err(CommandError::Journal(JournalError::Conflict { .. })) if !attempts.is_empty() => {
                 let head = catalog.journal().head().await?;
                 catalog.shown(head).await.map_err(Failure::not_applied)?;

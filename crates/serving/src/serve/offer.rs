@@ -6,7 +6,7 @@ use toolcrib::{JournalPlace, Toolcrib, ViewedTool};
 
 use super::greeting::{self, Place};
 use crate::app::App;
-use crate::cli::Serve;
+use crate::cli::serve::Serve;
 use crate::client::Client;
 use crate::config;
 use crate::config::Config;

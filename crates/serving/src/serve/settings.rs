@@ -31,7 +31,7 @@ const USUAL_DAYS: u32 = 90;
 pub(crate) struct Settings {
     /// Whose tokens are taken.
     #[serde(default)]
-    pub(super) issuers: Vec<IssuerConfig>,
+    pub(crate) issuers: Vec<IssuerConfig>,
     /// Where the server is for everybody else.
     pub(super) public_url: Option<PublicUrl>,
     /// Other names it answers to.
@@ -52,13 +52,13 @@ pub(crate) struct Settings {
     record: Record,
     /// How tools are searched.
     #[serde(default)]
-    pub(super) search: Search,
+    pub(crate) search: Search,
 }
 
 /// How tools are searched.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Search {
+pub(crate) struct Search {
     /// Whether an agent finds sooner what it executed after similar questions.
     #[serde(default)]
     pub(super) learns: bool,
@@ -120,7 +120,7 @@ impl MakerSettings {
 }
 
 impl Search {
-    pub(super) async fn embeddings(
+    pub(crate) async fn embeddings(
         &self,
         journal: &JournalPlace,
     ) -> Result<Option<Embeddings>, InvalidModel> {
@@ -186,7 +186,7 @@ struct Cache {
 
 impl Settings {
     /// What a file declares. The public url is for those who start the server to say otherwise.
-    pub(super) fn of(
+    pub(crate) fn of(
         declared: Option<&Declared>,
         public_url: Option<&PublicUrl>,
     ) -> Result<Self, Failure> {

@@ -76,7 +76,7 @@ async fn ask(options: &options::Target, server: &Server, name: &str) -> Result<T
 
 /// The values of `NAME=REF`s, and of a bearer token. A value that is no reference may be the secret itself and is not
 /// repeated.
-async fn headers(given: &[String], bearer: Option<&str>) -> Result<HeaderMap, Failure> {
+pub(super) async fn headers(given: &[String], bearer: Option<&str>) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     if given.is_empty() && bearer.is_none() {
         return Ok(headers);

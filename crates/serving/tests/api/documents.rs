@@ -95,15 +95,24 @@ fn these_are_the_operations() {
     PUT /api/keys/{id} update_key (admins)
     DELETE /api/keys/{id} delete_key (admins)
     POST /api/keys/{id}/revoke revoke_key (admins)
+    GET /api/sources/{id}/history list_source_history (admins)
+    GET /api/tools/{id}/history list_tool_history (admins)
+    GET /api/groups/{id}/history list_group_history (admins)
+    GET /api/policies/{id}/history list_policy_history (admins)
+    GET /api/labels/{id}/history list_label_history (admins)
+    GET /api/keys/{id}/history list_key_history (admins)
     GET /api/issuers list_issuers (admins)
     POST /api/issuers/refresh-keys refresh_keys (admins)
     POST /api/access/explain explain_access (admins)
     POST /api/access/what-if what_if (admins)
+    POST /api/access/search try_search (admins)
     GET /api/executions list_executions (admins)
     GET /api/executions.jsonl export_executions (admins)
     GET /api/executions/usage get_usage (admins)
     GET /api/executions/{id} get_execution (admins)
     GET /api/config get_config (admins)
+    POST /api/plan plan_config (admins)
+    POST /api/apply apply_config (admins)
     ");
 }
 
@@ -163,7 +172,7 @@ fn every_example_can_be_sent_as_it_is() {
             sent += 1;
         }
     }
-    assert_eq!(sent, 7);
+    assert_eq!(sent, 10);
 }
 
 /// The operations of the document by name, each with its method and path, until it was tried.
@@ -269,6 +278,16 @@ fn every_answer_has_the_headers_that_the_document_says() {
     send("list_executions", "", none.clone());
     send("export_executions", "", none.clone());
     send("get_execution", "1", none.clone());
+    for (kind, id) in
+        [("source", "s"), ("tool", "s:cats"), ("group", "g"), ("policy", "p"), ("label", "l")]
+    {
+        send(&format!("list_{kind}_history"), id, none.clone());
+    }
+    send("list_key_history", "k", none.clone());
+    send("try_search", "", json!({"query": "cats"}));
+    let labels = json!({"document": {"labels": [{"id": "l", "name": "l"}]}});
+    send("plan_config", "", labels.clone());
+    send("apply_config", "", labels);
     send("delete_policy", "p", none.clone());
     send("delete_group", "g", none.clone());
     send("delete_label", "l", none.clone());

@@ -127,11 +127,11 @@ fn the_command_line_lists_checks_and_exports_beside_the_server() {
     calls(&shop);
     shop.server.get("/api/executions").ok();
     let run = |arguments: &str| shop.server.folder.run(arguments);
-    let listed = run("record list -n 3 --tool pets:get_pet").output();
+    let listed = run("execution list -n 3 --tool pets:get_pet").output();
     assert!(listed.contains("key:bot") && listed.contains("failed (validation_error)"), "{listed}");
-    let verified = run("record verify").output();
+    let verified = run("execution verify").output();
     assert!(verified.contains("calls    7\n") && verified.ends_with("ok\n"), "{verified}");
-    let exported = run("record export").output();
+    let exported = run("execution export").output();
     assert_eq!(exported.lines().filter(|line| line.starts_with('{')).count(), 7);
     assert!(exported.contains(r#"{\"id\":7,\"password\":\"[redacted]\"}"#), "{exported}");
     let all = shop.server.folder.files();
@@ -141,8 +141,61 @@ fn the_command_line_lists_checks_and_exports_beside_the_server() {
     let path = shop.server.folder.path("toolcrib.db.record");
     let record = rusqlite::Connection::open(path).unwrap();
     record.execute("DELETE FROM calls WHERE id = 3", []).unwrap();
-    let seen = run("record verify").seen();
+    let seen = run("execution verify").seen();
     assert!(seen.contains("row 3 is missing"), "{seen}");
+}
+
+#[test]
+fn the_command_line_says_the_same_of_a_file_and_of_a_server() {
+    let shop = Shop::open();
+    calls(&shop);
+    shop.server.get("/api/executions").ok();
+    let folder = &shop.server.folder;
+    let at = format!("--server {}", shop.server.url(""));
+    let key = [("TOOLCRIB_KEY", shop.server.key.as_str())];
+    for line in [
+        "execution list",
+        "execution list --json",
+        "execution list -n 2 --source pets",
+        "execution list --status failed --code not_granted --subject key:bot",
+        "execution show 2",
+        "execution usage --tool pets:get_pet",
+        "execution usage --subject key:bot --json",
+        "execution export",
+        "execution export --tool pets:get_pet",
+        "execution show 99",
+        "execution list --status odd",
+        "execution list --since yesterday",
+    ] {
+        let here = folder.run(line).seen();
+        let there = folder.run_with(&format!("{line} {at}"), "", &key).seen();
+        assert_eq!(here, there, "{line}");
+    }
+    let some = folder.run("execution list -n 2 --source pets --json").output();
+    let some: Value = serde_json::from_str(&some).unwrap();
+    assert_eq!((&some[0]["id"], &some[1]["id"], &some[2]), (&json!(3), &json!(4), &Value::Null));
+    let export = folder.run("execution export --tool pets:get_pet");
+    assert_eq!((export.stdout.lines().count(), export.stderr.trim()), (3, "exported 3 calls"));
+    insta::assert_snapshot!(folder.run("execution show 99").seen(), @"
+    stderr: error: there is no execution `99`
+    exit code: 4
+    ");
+    insta::assert_snapshot!(folder.run("execution list --status odd").seen(), @"
+    stderr: error: `status`: there is no `odd`; there is `completed`, `failed`, `cancelled`
+    exit code: 1
+    ");
+    insta::assert_snapshot!(folder.run("execution list --since yesterday").seen(), @"
+    stderr: error: `since`: is to be a time, such as `2026-05-01T12:00:00Z`
+    exit code: 1
+    ");
+    insta::assert_snapshot!(folder.run(&format!("execution export {at}")).seen(), @"
+    stderr: error: this is for admins: send a key, as TOOLCRIB_KEY
+    exit code: 5
+    ");
+    insta::assert_snapshot!(Folder::empty().run("execution list").seen(), @"
+    stderr: error: the journal `toolcrib.db.record` cannot be opened (there is no such file: no call was recorded yet)
+    exit code: 1
+    ");
 }
 
 #[test]
@@ -207,7 +260,7 @@ fn ended_under_load(record: &str, signal: &str) -> (u64, u64) {
     shop.server.tell(signal);
     shop.server.ended();
     clients.into_iter().for_each(|client| client.join().unwrap());
-    let report = shop.server.folder.run("record verify --json").output();
+    let report = shop.server.folder.run("execution verify --json").output();
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["ok"], true, "{report}");
     (answered.load(Ordering::SeqCst), report["rows"].as_u64().unwrap())

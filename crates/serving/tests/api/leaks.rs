@@ -167,6 +167,7 @@ impl World {
         assert!(paths.contains(&"/metrics".to_owned()), "{paths:?}");
         assert!(paths.contains(&"/api/executions".to_owned()), "{paths:?}");
         paths.extend(self.sources.iter().map(|name| format!("/api/sources/{name}")));
+        paths.extend(self.sources.iter().map(|name| format!("/api/sources/{name}/history")));
         for path in paths {
             let said = format!("{:?}", self.server.get_as(credential, &path));
             self.hear(&path, said);
@@ -228,7 +229,8 @@ fn canaries_are_in_nothing_that_comes_out_and_agents_tokens_reach_no_upstream() 
     let (code, _) = world.server.stop();
     assert_eq!(code, Some(0));
     world.hear("the log", log.join().unwrap());
-    for arguments in ["journal export", "record export", "journal show", "record list -n 500"] {
+    for arguments in ["journal export", "execution export", "journal show", "execution list -n 500"]
+    {
         let said = world.server.folder.run(arguments).output();
         assert!(said.contains("bearer"), "{arguments}: {said}");
         world.hear(arguments, said);

@@ -43,7 +43,7 @@ fn a_source_is_registered_and_refreshed_by_itself() {
         (&seen["inventory"]["count"], &seen["inventory"]["version"]),
         (&json!(2), &json!("7"))
     );
-    let counts = json!({"total": 2, "served": 2, "disabled": 0, "deprecated": 0, "waiting": 0, "with_findings": 0});
+    let counts = json!({"total": 2, "served": 2, "others": 0, "disabled": 0, "deprecated": 0, "waiting": 0, "with_findings": 0});
     assert_eq!(seen["tools"], counts);
     let listed = server.get("/api/sources?kind=openapi&health=healthy&enabled=true&q=PET").ok();
     assert_eq!(listed["data"][0]["tools"], counts);

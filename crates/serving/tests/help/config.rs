@@ -16,6 +16,8 @@ fn plan() {
           --prune            Remove what the file does not name, in the sections it has
           --as <CLAIMS>      Whose tools to compare too: claims as JSON, or a file with them
           --json             Print JSON instead of text
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help
@@ -27,6 +29,7 @@ fn plan() {
 
     Examples:
       toolcrib plan crib.yaml
+      toolcrib plan crib.yaml --server https://crib.example.com
       toolcrib plan crib.yaml --prune --as '{"role":"staff"}'
       toolcrib plan crib.yaml --json | jq -r '.changes[].id'
     "#);
@@ -34,7 +37,7 @@ fn plan() {
 
 #[test]
 fn apply() {
-    insta::assert_snapshot!(help("apply"), @r#"
+    insta::assert_snapshot!(help("apply"), @"
     Make the catalog as a configuration file declares it
 
     Usage: toolcrib apply [OPTIONS] <FILE>
@@ -47,18 +50,22 @@ fn apply() {
       -y, --yes              Do not ask
           --as <CLAIMS>      Whose tools to compare too: claims as JSON, or a file with them
           --json             Print JSON instead of text
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help
 
     Shows the plan, asks if there is somebody to ask, and stores all of it in one step or nothing. What
     the file does not name stays as it is; --prune removes it, in the sections that the file has. Makes
-    the journal if it is not there. For a running server on a file: `toolcrib serve --config`.
+    the journal if it is not there. While a server runs on the journal, it is asked: --server. For one
+    that keeps to a file: `toolcrib serve --config`.
 
     Examples:
       toolcrib apply crib.yaml
+      toolcrib apply crib.yaml --server https://crib.example.com
       toolcrib apply crib.yaml --prune --yes
-    "#);
+    ");
 }
 
 #[test]

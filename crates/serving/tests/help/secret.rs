@@ -77,6 +77,7 @@ fn remove() {
       <NAME>  Its name
 
     Options:
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help

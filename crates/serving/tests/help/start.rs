@@ -57,19 +57,19 @@ fn doctor() {
     Usage: toolcrib doctor [OPTIONS]
 
     Options:
-          --config <FILE>            The configuration of the server, for its issuers
+          --config <FILE>            The configuration of the server
           --tls-cert <FILE>          The certificate of the server, in PEM
           --tls-key <FILE>           The private key of the certificate, in PEM
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
-          --offline                  Do not ask sources whether they are there
+          --offline                  Do not ask sources and embeddings whether they are there
           --json                     Print JSON instead of text
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
 
-    Looks at the journal, keys, secrets, the clock, issuers, every source, TLS files and limits. Changes
-    nothing; a server may be running. The exit code is 0 if all works and 3 if something does not; what
-    will end soon is a warning.
+    Looks at the journal, the configuration, keys, secrets, the clock, issuers, embeddings, sources, TLS
+    files and limits. Changes nothing; a server may be running. The exit code is 0 if all works and 3 if
+    something does not; what will end soon is a warning.
 
     Examples:
       toolcrib doctor

@@ -28,6 +28,7 @@ fn source() {
     Commands:
       list     List sources
       show     Show a source
+      history  List what has happened to a source, and who wanted it; the newest comes last
       add      Register a source
       edit     Change a source; what is not named stays as it is
       enable   Serve the tools of a source
@@ -66,6 +67,17 @@ fn source() {
     Options:
           --json             Print JSON instead of text
 
+    -- history
+    List what has happened to a source, and who wanted it; the newest comes last
+
+    Usage: toolcrib source history [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
     -- add
     Register a source
 
@@ -84,6 +96,7 @@ fn source() {
       toolcrib source add Pets url=https://pets.example.com/openapi.json settings.kind=openapi
       toolcrib source add Tools url=https://mcp.example.com/mcp settings.kind=mcp refresh_every=3600
       toolcrib source add 'Built-in tools' settings.kind=builtin
+      toolcrib source add Local settings.kind=openapi settings.specification.file=/srv/api.yaml
       toolcrib source add --file source.yaml
 
     -- edit
@@ -132,6 +145,7 @@ fn source() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
 
     -- refresh
     Ask a source what it offers, and take that in
@@ -168,6 +182,7 @@ fn tool() {
     Commands:
       list     List tools
       show     Show a tool
+      history  List what has happened to a tool, and who wanted it; the newest comes last
       edit     Say something else of a tool than its source does; `null` takes it back
       enable   Serve a tool
       disable  Do not serve a tool
@@ -202,6 +217,17 @@ fn tool() {
     Show a tool
 
     Usage: toolcrib tool show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a tool, and who wanted it; the newest comes last
+
+    Usage: toolcrib tool history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -307,6 +333,7 @@ fn group() {
     Commands:
       list     List groups
       show     Show a group
+      history  List what has happened to a group, and who wanted it; the newest comes last
       add      Create a group
       edit     Change a group; what is not named stays as it is
       enable   Let policies grant a group
@@ -337,6 +364,17 @@ fn group() {
     Show a group
 
     Usage: toolcrib group show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a group, and who wanted it; the newest comes last
+
+    Usage: toolcrib group history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -408,6 +446,7 @@ fn group() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
 
     -- tools
     List the tools of a group, and which of them are served
@@ -432,6 +471,7 @@ fn policy() {
     Commands:
       list     List policies, those of the highest priority first
       show     Show a policy
+      history  List what has happened to a policy, and who wanted it; the newest comes last
       add      Define a policy
       edit     Change a policy; what is not named stays as it is
       enable   Let a policy grant
@@ -461,6 +501,17 @@ fn policy() {
     Show a policy
 
     Usage: toolcrib policy show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a policy, and who wanted it; the newest comes last
+
+    Usage: toolcrib policy history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -532,6 +583,7 @@ fn policy() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
     "#);
 }
 
@@ -543,12 +595,13 @@ fn label() {
     Usage: toolcrib label [OPTIONS] <COMMAND>
 
     Commands:
-      list    List labels
-      show    Show a label
-      add     Create a label
-      edit    Change a label; what is not named stays as it is
-      remove  Delete a label and take it off all tools
-      help    Print this message or the help of the given subcommand(s)
+      list     List labels
+      show     Show a label
+      history  List what has happened to a label, and who wanted it; the newest comes last
+      add      Create a label
+      edit     Change a label; what is not named stays as it is
+      remove   Delete a label and take it off all tools
+      help     Print this message or the help of the given subcommand(s)
 
     Options:
           --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
@@ -572,6 +625,17 @@ fn label() {
     Show a label
 
     Usage: toolcrib label show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to a label, and who wanted it; the newest comes last
+
+    Usage: toolcrib label history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -617,6 +681,7 @@ fn label() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
     ");
 }
 
@@ -628,13 +693,14 @@ fn key() {
     Usage: toolcrib key [OPTIONS] <COMMAND>
 
     Commands:
-      list    List API keys
-      show    Show an API key
-      add     Make an API key; it is shown once
-      edit    Change what is said of an API key
-      revoke  Revoke an API key for good
-      remove  Delete an API key
-      help    Print this message or the help of the given subcommand(s)
+      list     List API keys
+      show     Show an API key
+      history  List what has happened to an API key, and who wanted it; the newest comes last
+      add      Make an API key; it is shown once
+      edit     Change what is said of an API key
+      revoke   Revoke an API key for good
+      remove   Delete an API key
+      help     Print this message or the help of the given subcommand(s)
 
     Options:
           --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
@@ -658,6 +724,17 @@ fn key() {
     Show an API key
 
     Usage: toolcrib key show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its id, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+
+    -- history
+    List what has happened to an API key, and who wanted it; the newest comes last
+
+    Usage: toolcrib key history [OPTIONS] <ID>
 
     Arguments:
       <ID>  Its id, as `list` shows it
@@ -707,6 +784,7 @@ fn key() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
 
     -- remove
     Delete an API key
@@ -718,5 +796,6 @@ fn key() {
 
     Options:
           --json             Print JSON instead of text
+      -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
     ");
 }

@@ -11,8 +11,12 @@ use std::time::Instant;
 
 use catalog::search::{Document, Field, Found, SearchIndex, Weights, fused, search};
 use catalog::tool_set::{Slot, ToolSet};
+use model::{Agent, Claims};
 
 use super::{AgentView, ViewedTool};
+use crate::crib::Toolcrib;
+use crate::identity::Identity;
+use crate::toolset::Toolset;
 
 pub use offers::OfferHit;
 
@@ -45,6 +49,11 @@ impl AgentView {
         }
         self.crib.telemetry().searched(found.len(), start.elapsed());
         found
+    }
+
+    /// The same for an admin who tries it: it is not counted, and nothing that was executed before raises a tool.
+    async fn tried(&self, query: &str, limit: usize) -> Vec<Hit> {
+        self.hits(query.trim(), limit.min(MOST)).await
     }
 
     async fn hits(&self, query: &str, limit: usize) -> Vec<Hit> {
@@ -115,6 +124,22 @@ impl AgentView {
             mine.iter().filter_map(|slot| self.snapshot.tool_at(slot)).collect();
         tools.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
         tools.into_iter().map(|entry| self.viewed(entry)).chain(self.provided())
+    }
+}
+
+impl Toolcrib {
+    /// What a search finds for these claims; without any, among all tools of the catalog, served or not. For admins.
+    pub async fn try_search(&self, claims: Option<Claims>, query: &str, limit: usize) -> Vec<Hit> {
+        let nobody = Identity::anonymous().agent;
+        let view = match claims {
+            Some(claims) => self.fresh_view(&Agent { claims: Arc::new(claims), ..nobody }),
+            None => {
+                let snapshot = self.catalog().snapshot();
+                let toolset = Arc::new(Toolset::everything(&snapshot));
+                AgentView::new(self.clone(), snapshot, nobody, toolset)
+            }
+        };
+        view.tried(query, limit).await
     }
 }
 

@@ -138,7 +138,7 @@ pub(super) fn for_reading(path: &Path) -> Result<(Connection, Access), JournalEr
     let place = || path.display().to_string();
     match path.metadata() {
         Err(_) => {
-            let cause = "there is no such file: `toolcrib journal import` makes one".to_owned();
+            let cause = "there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export".to_owned();
             return Err(JournalError::CannotOpen { place: place(), cause });
         }
         Ok(metadata) if metadata.len() == 0 => {

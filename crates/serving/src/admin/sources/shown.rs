@@ -154,14 +154,16 @@ struct SeenInventory {
     warning_count: usize,
 }
 
-/// How many tools a source has.
+/// How much a source has.
 #[derive(Default, Serialize, JsonSchema)]
 struct ToolCounts {
-    /// All that are known.
+    /// All tools that are known.
     total: usize,
     /// Those that nothing stops.
     served: usize,
-    /// Those an admin switched off.
+    /// Prompts and resources that are known.
+    others: usize,
+    /// Of all of these, those an admin switched off.
     disabled: usize,
     /// Those the source no longer offers.
     deprecated: usize,
@@ -251,8 +253,10 @@ impl State {
 
 impl ToolCounts {
     fn of(snapshot: &Snapshot, entry: &CataloguedSource) -> Self {
-        let served = entry.tools.intersection(snapshot.served()).len();
-        let mut counts = Self { total: entry.tools.len(), served, ..Self::default() };
+        let tools = entry.tools.difference(&snapshot.visibility().others);
+        let served = tools.intersection(snapshot.served()).len();
+        let (total, others) = (tools.len(), entry.tools.len() - tools.len());
+        let mut counts = Self { total, served, others, ..Self::default() };
         for tool in entry.tools.iter().filter_map(|slot| snapshot.tool_at(slot)) {
             counts.disabled += usize::from(!tool.tool.enabled);
             counts.deprecated += usize::from(tool.tool.status == Status::Deprecated);

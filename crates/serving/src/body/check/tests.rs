@@ -65,7 +65,7 @@ fn a_value_of_the_wrong_type_or_form_is_named_and_not_repeated() {
     assert!(!wrong.contains("hunter2"), "{wrong}");
     insta::assert_snapshot!(wrong, @"
     name: is empty
-    url: is to be an `http://` or `https://` URL
+    url: is to be an `http://` or `https://` URL, such as `https://api.example.com/openapi.json`
     allow: is to be an array, not a string
     shrink_limit: is less than 0
     settings.specification: is to have one of the members `url`, `file`, `text`

@@ -1,0 +1,138 @@
+//! Options of `execution`: the record of calls.
+
+use clap::{Args, Subcommand};
+
+use super::Json;
+use super::things::At;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ExecutionVerb {
+    /// List the last calls, the newest last
+    #[command(after_help = "\
+Examples:
+  toolcrib execution list
+  toolcrib execution list -n 100 --tool pets:get_pet --status failed
+  toolcrib execution list --subject key:ada --since 2026-05-01T00:00:00Z --json | jq '.[].status'")]
+    List(ListCalls),
+    /// Show a call
+    #[command(after_help = "\
+Examples:
+  toolcrib execution show 12
+  toolcrib execution show 12 --json | jq -r .error")]
+    Show(ShowCall),
+    /// Say how often a tool was called, or somebody called
+    #[command(after_help = "\
+The totals stay when old calls are removed.
+
+Examples:
+  toolcrib execution usage --tool pets:get_pet
+  toolcrib execution usage --subject key:ada")]
+    Usage(CallsOf),
+    /// Write recorded calls as JSON Lines, the oldest first
+    #[command(after_help = "\
+The hash of a line is the SHA-256 of the line without its last member.
+
+Examples:
+  toolcrib execution export | gzip > calls.jsonl.gz
+  toolcrib execution export --source pets --until 2026-05-01T00:00:00Z > april.jsonl")]
+    Export(ExportCalls),
+    /// Check that every recorded call is there, and as it was recorded
+    #[command(after_help = "\
+Each row holds the hash of the row before. Whoever can write the whole database can also make up
+another chain: keep the head that is printed somewhere else, and look later whether that row still
+has that hash. The exit code is 0 if all is well and 3 if there are problems.
+
+Examples:
+  toolcrib execution verify
+  toolcrib execution verify --json | jq -r '.head.hash'")]
+    Verify(Json),
+}
+
+/// Which calls, in the words of the API, which also judges them.
+#[derive(Args, Debug)]
+pub(crate) struct Which {
+    /// Only calls of the tool, prompt or resource with this id
+    #[arg(long, value_name = "ID")]
+    tool: Option<String>,
+    /// Only calls of tools of this source
+    #[arg(long, value_name = "ID")]
+    source: Option<String>,
+    /// Only calls of this caller, such as `key:ada`
+    #[arg(long, value_name = "SUBJECT")]
+    subject: Option<String>,
+    /// Only calls that ended so: `completed`, `failed` or `cancelled`
+    #[arg(long, value_name = "STATUS")]
+    status: Option<String>,
+    /// Only calls that failed for this reason, such as `validation_error`
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+    /// Only calls that began then or later, such as `2026-05-01T12:00:00Z`
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+    /// Only calls that began earlier
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+}
+
+impl Which {
+    /// As parameters of a query.
+    pub(crate) fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let all = [
+            ("tool", &self.tool),
+            ("source", &self.source),
+            ("subject", &self.subject),
+            ("status", &self.status),
+            ("code", &self.code),
+            ("since", &self.since),
+            ("until", &self.until),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ListCalls {
+    /// How many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub(crate) lines: u32,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ShowCall {
+    /// Its number, as `list` shows it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(Args, Debug)]
+#[group(id = "of", required = true, multiple = false, args = ["tool", "subject"])]
+pub(crate) struct CallsOf {
+    /// Of the tool, prompt or resource with this id
+    #[arg(long, value_name = "ID")]
+    pub(crate) tool: Option<String>,
+    /// Of this caller, such as `key:ada`
+    #[arg(long, value_name = "SUBJECT")]
+    pub(crate) subject: Option<String>,
+    #[command(flatten)]
+    pub(crate) json: Json,
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportCalls {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) at: At,
+}

@@ -1,0 +1,83 @@
+//! Plans of a running server: it is sent what a file says of the catalog, and what it answers is told with the file's lines.
+
+use axum::http::{HeaderValue, Method};
+use serde_json::{Value, json};
+
+use super::{Asked, Told, named};
+use crate::cli::things::At;
+use crate::config::Config;
+use crate::counter::place::{Answered, Place, Reach};
+use crate::declared::Declared;
+use crate::declared::document::Document;
+use crate::declared::mistake::{Mistake, Mistakes};
+use crate::failure::Failure;
+
+/// The member of a request that holds what a file says.
+const DOCUMENT: &str = "document";
+
+/// What a server would do.
+pub(super) struct Planned {
+    pub(super) told: Told,
+    pub(super) document: Document,
+    server: Place,
+    request: Value,
+    /// Of exactly this plan.
+    tag: Option<HeaderValue>,
+}
+
+pub(super) async fn plan(
+    config: &Config,
+    at: &At,
+    asked: &Asked<'_>,
+) -> Result<(Told, Document), Failure> {
+    let Planned { told, document, .. } = ask(config, at, asked).await?;
+    Ok((told, document))
+}
+
+pub(super) async fn ask(config: &Config, at: &At, asked: &Asked<'_>) -> Result<Planned, Failure> {
+    let path = asked.file.to_owned();
+    let (declared, sections) = upstream::aside(move || Declared::read_to_send(&path)).await?;
+    let identities = named(asked.identities).await?.into_iter();
+    let identities: Vec<Value> =
+        identities.map(|one| json!({"name": one.name, "claims": one.claims})).collect();
+    let request = json!({DOCUMENT: sections, "prune": asked.prune, "identities": identities});
+    let server = Place::open(config, at, Reach::Read).await?;
+    let document = declared.document;
+    let (told, tag) = send(&server, "/api/plan", &request, None, &document).await?;
+    Ok(Planned { told, document, server, request, tag })
+}
+
+impl Planned {
+    /// Nothing is changed if the plan would be another one by now.
+    pub(super) async fn apply(self) -> Result<Told, Failure> {
+        let Self { document, server, request, tag, .. } = self;
+        let sent = send(&server, "/api/apply", &request, tag, &document).await;
+        sent.map(|(told, _)| told)
+    }
+}
+
+async fn send(
+    server: &Place,
+    path: &str,
+    request: &Value,
+    tag: Option<HeaderValue>,
+    document: &Document,
+) -> Result<(Told, Option<HeaderValue>), Failure> {
+    let asked = server.ask_if(Method::POST, path, Some(request.clone()), tag).await;
+    let Answered { body, tag } = asked.map_err(|failure| with_lines(failure, document))?;
+    Ok((serde_json::from_value(body).map_err(Failure::ServerOdd)?, tag))
+}
+
+/// What is wrong with the file, told as if it had been found here.
+fn with_lines(failure: Failure, document: &Document) -> Failure {
+    let Failure::Refused { errors, .. } = &failure else { return failure };
+    let inside = |(field, message): &(String, String)| {
+        let rest = field.strip_prefix(DOCUMENT)?;
+        Some(Mistake::new(rest.strip_prefix('.').unwrap_or(rest), message))
+    };
+    let mistakes: Mistakes = errors.iter().filter_map(inside).collect();
+    match mistakes.is_empty() || mistakes.len() < errors.len() {
+        true => failure,
+        false => document.refuse(mistakes),
+    }
+}

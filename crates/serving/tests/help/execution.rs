@@ -1,0 +1,159 @@
+//! The help of `execution`.
+
+use super::help;
+
+#[test]
+fn all_of_it() {
+    insta::assert_snapshot!(help("execution"), @"
+    List, show, count and write out the calls that were made, and check their record
+
+    Usage: toolcrib execution [OPTIONS] <COMMAND>
+
+    Commands:
+      list    List the last calls, the newest last
+      show    Show a call
+      usage   Say how often a tool was called, or somebody called
+      export  Write recorded calls as JSON Lines, the oldest first
+      verify  Check that every recorded call is there, and as it was recorded
+      help    Print this message or the help of the given subcommand(s)
+
+    Options:
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Calls are recorded beside the journal: in FILE.record, or in the same PostgreSQL database. A server
+    may be running.
+    ");
+}
+
+#[test]
+fn list() {
+    insta::assert_snapshot!(help("execution list"), @"
+    List the last calls, the newest last
+
+    Usage: toolcrib execution list [OPTIONS]
+
+    Options:
+      -n, --lines <N>          How many [default: 20]
+          --tool <ID>          Only calls of the tool, prompt or resource with this id
+          --source <ID>        Only calls of tools of this source
+          --subject <SUBJECT>  Only calls of this caller, such as `key:ada`
+          --status <STATUS>    Only calls that ended so: `completed`, `failed` or `cancelled`
+          --code <CODE>        Only calls that failed for this reason, such as `validation_error`
+          --since <TIME>       Only calls that began then or later, such as `2026-05-01T12:00:00Z`
+          --until <TIME>       Only calls that began earlier
+          --json               Print JSON instead of text
+          --server <URL>       A running server, asked with the admin key in TOOLCRIB_KEY; without it,
+                               the journal itself is opened
+          --journal <PLACE>    Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...         Say more on stderr; twice for even more
+      -h, --help               Print help
+
+    Examples:
+      toolcrib execution list
+      toolcrib execution list -n 100 --tool pets:get_pet --status failed
+      toolcrib execution list --subject key:ada --since 2026-05-01T00:00:00Z --json | jq '.[].status'
+    ");
+}
+
+#[test]
+fn show() {
+    insta::assert_snapshot!(help("execution show"), @"
+    Show a call
+
+    Usage: toolcrib execution show [OPTIONS] <ID>
+
+    Arguments:
+      <ID>  Its number, as `list` shows it
+
+    Options:
+          --json             Print JSON instead of text
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Examples:
+      toolcrib execution show 12
+      toolcrib execution show 12 --json | jq -r .error
+    ");
+}
+
+#[test]
+fn usage() {
+    insta::assert_snapshot!(help("execution usage"), @"
+    Say how often a tool was called, or somebody called
+
+    Usage: toolcrib execution usage [OPTIONS] <--tool <ID>|--subject <SUBJECT>>
+
+    Options:
+          --tool <ID>          Of the tool, prompt or resource with this id
+          --subject <SUBJECT>  Of this caller, such as `key:ada`
+          --json               Print JSON instead of text
+          --server <URL>       A running server, asked with the admin key in TOOLCRIB_KEY; without it,
+                               the journal itself is opened
+          --journal <PLACE>    Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...         Say more on stderr; twice for even more
+      -h, --help               Print help
+
+    The totals stay when old calls are removed.
+
+    Examples:
+      toolcrib execution usage --tool pets:get_pet
+      toolcrib execution usage --subject key:ada
+    ");
+}
+
+#[test]
+fn export() {
+    insta::assert_snapshot!(help("execution export"), @"
+    Write recorded calls as JSON Lines, the oldest first
+
+    Usage: toolcrib execution export [OPTIONS]
+
+    Options:
+          --tool <ID>          Only calls of the tool, prompt or resource with this id
+          --source <ID>        Only calls of tools of this source
+          --subject <SUBJECT>  Only calls of this caller, such as `key:ada`
+          --status <STATUS>    Only calls that ended so: `completed`, `failed` or `cancelled`
+          --code <CODE>        Only calls that failed for this reason, such as `validation_error`
+          --since <TIME>       Only calls that began then or later, such as `2026-05-01T12:00:00Z`
+          --until <TIME>       Only calls that began earlier
+          --server <URL>       A running server, asked with the admin key in TOOLCRIB_KEY; without it,
+                               the journal itself is opened
+          --journal <PLACE>    Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...         Say more on stderr; twice for even more
+      -h, --help               Print help
+
+    The hash of a line is the SHA-256 of the line without its last member.
+
+    Examples:
+      toolcrib execution export | gzip > calls.jsonl.gz
+      toolcrib execution export --source pets --until 2026-05-01T00:00:00Z > april.jsonl
+    ");
+}
+
+#[test]
+fn verify() {
+    insta::assert_snapshot!(help("execution verify"), @"
+    Check that every recorded call is there, and as it was recorded
+
+    Usage: toolcrib execution verify [OPTIONS]
+
+    Options:
+          --json             Print JSON instead of text
+          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...       Say more on stderr; twice for even more
+      -h, --help             Print help
+
+    Each row holds the hash of the row before. Whoever can write the whole database can also make up
+    another chain: keep the head that is printed somewhere else, and look later whether that row still
+    has that hash. The exit code is 0 if all is well and 3 if there are problems.
+
+    Examples:
+      toolcrib execution verify
+      toolcrib execution verify --json | jq -r '.head.hash'
+    ");
+}
