@@ -52,12 +52,13 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
-    /// Reads a file, or says all that is wrong with it.
+    #[cfg(test)]
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         Self::read_noting(path, &mut Files::default())
     }
 
-    /// The same. The file is noted, and those that it refers to and that were read with it.
+    /// Reads a file, or says all that is wrong with it. It is noted, and so are those that it refers to and that were read
+    /// with it.
     pub(crate) fn read_noting(path: &Path, files: &mut Files) -> Result<Self, Failure> {
         Self::read_whole(path, files).map(|(declared, _)| declared)
     }
