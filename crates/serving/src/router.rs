@@ -18,14 +18,15 @@ use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
 use crate::{
-    agents, around, health, http_manifest, mcp, metrics, openapi, protected_resource, stream,
-    whoami,
+    activity, agents, around, console, health, http_manifest, mcp, metrics, openapi,
+    protected_resource, stream, whoami,
 };
 
 /// Every route.
 fn table() -> Vec<Route> {
     [
         about(),
+        console::routes(),
         health::routes(),
         metrics::routes(),
         protected_resource::routes(),
@@ -46,6 +47,7 @@ fn table() -> Vec<Route> {
         issuers::routes(),
         access::routes(),
         executions::routes(),
+        activity::routes(),
         configuration::routes(),
     ]
     .into_iter()
