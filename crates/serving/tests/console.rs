@@ -184,6 +184,71 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
 }
 
 #[test]
+fn labels_keys_and_tools_are_made_and_changed_by_keyboard() {
+    let server = Server::demo();
+    let browser = signed_in(&server);
+    browser.keys("gl");
+    browser.wait_for("There is no label yet");
+    browser.keys("n");
+    browser.wait("document.querySelector('dialog form')");
+    browser.keys("Hot");
+    browser.save();
+    browser.wait("document.querySelector('#title')?.innerText === 'Hot'");
+    browser.wait_for("No tool has it");
+    browser.press("Edit");
+    browser.wait("document.querySelector('dialog form')");
+    // The same body, as JSON.
+    browser.press("Edit as JSON");
+    browser.wait("document.activeElement.classList.contains('json')");
+    browser.look("document.activeElement.select()");
+    browser.keys("{\"name\": \"Hot\", \"descripton\": \"from the oven\"}");
+    browser.save();
+    browser.wait_for("descripton");
+    browser.look("document.activeElement.select()");
+    browser.keys("{\"name\": \"Hot\", \"description\": \"from the oven\"}");
+    browser.save();
+    browser.wait("!document.querySelector('dialog')");
+    browser.wait_for("from the oven");
+
+    show(&browser, &server, "tools/pizzeria%3Abake_order", "bake_order");
+    browser.press("Labels");
+    browser.wait("document.querySelector('dialog form')");
+    browser.keys(" ");
+    browser.save();
+    browser.wait("!document.querySelector('dialog')");
+    browser.press("Override");
+    browser.wait("document.querySelector('dialog form')");
+    browser.tab_to("Description");
+    browser.keys("Bake it");
+    browser.save();
+    browser.wait("document.querySelector('#description')?.innerText === 'Bake it'");
+    browser.press("Disable");
+    browser.wait_for("not served");
+    let tool = server.get("/api/tools/pizzeria:bake_order").ok();
+    assert_eq!((&tool["labels"], &tool["is_enabled"]), (&json!(["hot"]), &json!(false)));
+
+    browser.keys("gk");
+    browser.wait_for("Only their hashes are stored");
+    browser.keys("n");
+    browser.wait("document.querySelector('dialog form')");
+    browser.keys("Guest");
+    browser.save();
+    browser.wait("document.querySelector('#made-key')");
+    let key = browser.text("#made-key");
+    assert_eq!(server.get_as(&key, "/api/whoami").ok()["subject"], "key:guest");
+    browser.keys(ESCAPE);
+    browser.wait("!document.querySelector('dialog')");
+    browser.wait("document.querySelector('#title')?.innerText === 'Guest'");
+    assert!(!browser.look("document.documentElement.outerHTML").to_string().contains(&key));
+    browser.press("Revoke");
+    browser.wait("document.activeElement.innerText === 'Cancel'");
+    browser.press("Revoke");
+    browser.wait_for("revoked");
+    assert_eq!(server.get_as(&key, "/api/whoami").status, 401);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
 fn a_tool_is_tried_as_somebody_and_explained() {
     let server = Server::demo();
     let browser = signed_in(&server);
@@ -306,7 +371,7 @@ fn texts_of_others_are_texts_and_what_is_found_in_them_is_shown() {
 
 #[test]
 fn a_source_is_registered_refreshed_and_called_again_after_failures() {
-    let server = Server::start();
+    let server = Server::start_with("--allow-stdio");
     let document = include_str!("../../../examples/order.workflow.yaml");
     let workflows =
         json!({"name": "flows", "settings": {"kind": "workflow", "documents": [document]}});
@@ -327,6 +392,8 @@ fn a_source_is_registered_refreshed_and_called_again_after_failures() {
     browser.wait_for("Refreshed.");
     browser.press("Disable");
     browser.wait_for("0 served of");
+    // What came of the refresh stays, although the screen was drawn anew.
+    browser.wait_for("Refreshed.");
     assert_eq!(server.get("/api/sources/own-tools").ok()["is_enabled"], false);
 
     let tool = server.wait_for("/api/tools?source=flows", |tools| tools["data"][0].is_object());
@@ -340,6 +407,14 @@ fn a_source_is_registered_refreshed_and_called_again_after_failures() {
     browser.wait("3 < document.querySelectorAll('svg.picture .node').length");
     browser.wait("3 < document.querySelectorAll('svg.picture .arrow path').length");
     browser.wait_for("As Mermaid");
+
+    let script = "echo the disk is full >&2; exit 1";
+    let command = json!({"program": "/bin/sh", "arguments": ["-c", script]});
+    let program = json!({"name": "program", "settings": {"kind": "mcp", "command": command}});
+    server.post("/api/sources", &program).ok();
+    show(&browser, &server, "sources/program", "program");
+    browser.wait_for("The last refresh failed");
+    browser.wait("document.querySelector('#stderr')?.innerText.includes('the disk is full')");
 
     // Nobody listens at this port, so that calls fail until the source is left alone.
     let text = r#"{"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": "http://127.0.0.1:9"}],

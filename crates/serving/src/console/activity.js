@@ -1,7 +1,7 @@
 // Live activity, and the record of calls.
 
 import { get, of } from './api.js';
-import { badge, button, clock, code, count, el, empty, facts, link, nothing, section, table, time } from './dom.js';
+import { badge, button, clock, code, count, el, empty, facts, link, nothing, section, showNodes, time } from './dom.js';
 import { listScreen } from './list.js';
 import { seen } from './live.js';
 
@@ -10,8 +10,10 @@ const words = (type) => type.replace(/([a-z])([A-Z])/g, '$1 $2').toLowerCase();
 const took = (call) => `${(call.duration_us / 1000).toLocaleString('en', { maximumFractionDigits: 1 })} ms`;
 const ended = (call) => badge(call.status, { completed: 'good', failed: 'bad', cancelled: 'warn' }[call.status]);
 
-/// One thing that happened, as a line.
-export function line(item) {
+/// One thing that happened, as a line; the same each time.
+export const line = (item) => (item.line ??= written(item));
+
+function written(item) {
   if (item.name === 'call') {
     return el('li', { class: `event call ${item.status}` }, clock(item.time), ' ', ended(item), ' ',
       item.tool_id ? link('tools', item.tool_id) : nothing('unknown tool'), ' called by ', code(item.subject), ` in ${took(item)} `,
@@ -24,6 +26,7 @@ export function line(item) {
 
 export function activity(context) {
   let isPaused = false;
+  const nothingYet = el('li', { class: 'faint' }, 'Nothing yet. Whatever happens appears here.');
   const list = el('ul', { class: 'events', id: 'events' });
   const counts = el('div', { class: 'tiles small', id: 'counts' });
   const number = (id, value, label) => el('div', { class: 'tile' }, el('strong', { id }, value.toLocaleString('en')), el('span', null, label));
@@ -36,14 +39,14 @@ export function activity(context) {
     counts.replaceChildren(number('count-changes', seen.changes, 'changes'), number('count-calls', seen.calls, 'calls'), number('count-failed', seen.failed, 'failed calls'));
     if (isPaused) return;
     const items = seen.items.filter(fits).slice(0, 200);
-    list.replaceChildren(...(items.length > 0 ? items.map(line) : [el('li', { class: 'faint' }, 'Nothing yet. Whatever happens appears here.')]));
+    showNodes(list, items.length > 0 ? items.map(line) : [nothingYet]);
   };
   const pause = button('Pause', () => { isPaused = !isPaused; pause.textContent = isPaused ? 'Go on' : 'Pause'; draw(); }, { id: 'do-pause' });
   context.live(draw);
   draw();
   return el('div', null, context.head('Live activity', [pause]),
     el('p', { class: 'lead' }, 'Changes of the catalog and calls of tools on all nodes, as they happen. Counted since you opened the console.'), counts,
-    el('div', { class: 'filters', role: 'search' }, el('div', { class: 'field' }, el('label', { for: 'filter' }, 'Only with these words'), looked),
+    el('div', { class: 'filters', role: 'search' }, el('div', { class: 'field search' }, el('label', { for: 'filter' }, 'Only with these words'), looked),
       el('div', { class: 'field' }, el('label', { for: 'show' }, 'Show'), shows)), el('section', { class: 'card' }, list));
 }
 

@@ -59,18 +59,26 @@ export const nothing = (word = '–') => el('span', { class: 'faint' }, word);
 const STEPS = [[60, 'second'], [60, 'minute'], [24, 'hour'], [365, 'day'], [Infinity, 'year']];
 const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
 
-/// A moment, as long ago as it is.
-export function time(value) {
-  if (!value) return nothing();
-  const date = new Date(value);
+function ago(date) {
   let [amount, unit] = [(date - Date.now()) / 1000, 'second'];
   for (const [size, name] of STEPS) {
     unit = name;
     if (Math.abs(amount) < size) break;
     if (size !== Infinity) amount /= size;
   }
-  const said = Math.abs(amount) < 5 && unit === 'second' ? 'just now' : relative.format(Math.round(amount), unit);
-  return el('time', { datetime: value, title: date.toLocaleString() }, said);
+  return Math.abs(amount) < 5 && unit === 'second' ? 'just now' : relative.format(Math.round(amount), unit);
+}
+
+/// A moment, as long ago as it is.
+export function time(value) {
+  if (!value) return nothing();
+  const date = new Date(value);
+  return el('time', { datetime: value, title: date.toLocaleString(), 'data-ago': '' }, ago(date));
+}
+
+/// Time goes by.
+export function tick() {
+  for (const one of document.querySelectorAll('time[data-ago]')) one.textContent = ago(new Date(one.dateTime));
 }
 
 export const clock = (value) => el('time', { datetime: value, title: new Date(value).toLocaleString() },
@@ -96,6 +104,13 @@ export const table = (heads, rows, label) => el('div', { class: 'scroll', tabind
     el('tbody', null, rows.map((cells) => el('tr', null, cells.map((cell) => el('td', null, cell)))))));
 
 export const empty = (words, ...more) => el('div', { class: 'empty' }, el('p', null, words), more);
+
+/// Has a list show these nodes. Those that stay are not touched, so that the focus is not lost.
+export function showNodes(list, nodes) {
+  const wanted = new Set(nodes);
+  for (const child of [...list.children]) if (!wanted.has(child)) child.remove();
+  nodes.forEach((node, at) => { if (list.children[at] !== node) list.insertBefore(node, list.children[at] ?? null); });
+}
 
 /// Something to press. While it works it cannot be pressed again; what goes wrong is said.
 export function button(label, work, given = {}) {

@@ -116,7 +116,8 @@ function control(field, value) {
   const { node, read, write } = KINDS[field.kind ?? 'text'](field, value, id);
   const help = field.help && el('small', { id: `${id}-help` }, field.help);
   if (help) node.setAttribute('aria-describedby', help.id);
-  const label = el('label', { for: id }, field.label, field.required && el('span', { class: 'faint' }, ' (required)'));
+  const isGroup = field.kind === 'rows' || field.kind === 'choices';
+  const label = el(isGroup ? 'span' : 'label', isGroup ? { class: 'label' } : { for: id }, field.label, field.required && el('span', { class: 'faint' }, ' (required)'));
   const isBox = field.kind === 'check';
   const whole = el('div', { class: `field ${isBox ? 'box' : ''} ${field.wide ? 'wide' : ''}` }, isBox ? [node, label] : [label, node], help);
   return { name: field.name, node: whole, control: node, read, write };

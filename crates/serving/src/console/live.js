@@ -25,6 +25,10 @@ function become(state) {
 function take(name, data, isOld) {
   const item = { name, ...data, isOld };
   seen.items.unshift(item);
+  // What was before comes in two parts, and calls come a moment later than changes.
+  if (seen.items.length > 1 && Date.parse(item.time) < Date.parse(seen.items[1].time)) {
+    seen.items.sort((one, other) => Date.parse(other.time) - Date.parse(one.time));
+  }
   seen.items.length = Math.min(seen.items.length, KEPT);
   if (!isOld) {
     if (name === 'change') seen.changes += 1;

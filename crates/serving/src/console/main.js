@@ -2,7 +2,7 @@
 
 import { forget, hasKey, keep, onRefused, whoami } from './api.js';
 import { activity, executions } from './activity.js';
-import { el, dialog, problemBox, say, to } from './dom.js';
+import { dialog, el, problemBox, say, tick, to } from './dom.js';
 import { attempt, explain } from './explain.js';
 import { groups } from './groups.js';
 import { keys, server } from './keys.js';
@@ -149,7 +149,14 @@ function makeContext(name, id, params, signal) {
   return {
     name, id, params, signal,
     reload: draw,
-    live: (work) => listen(work, signal),
+    /// Does something after whatever happens, once for all that happens at a time.
+    live(work) {
+      let isDue = false;
+      listen(() => {
+        if (!isDue) requestAnimationFrame(() => { isDue = false; if (!signal.aborted) work(); });
+        isDue = true;
+      }, signal);
+    },
     head: (title, actions = [], ...more) => el('header', { class: 'head' },
       el('div', null, el('h1', { id: 'title', tabindex: '-1' }, title), more), el('div', { class: 'actions' }, actions)),
     /// Does something, soon, after what is shown here has changed.
@@ -159,9 +166,10 @@ function makeContext(name, id, params, signal) {
         if (item === null || item.isOld) return;
         if (![kinds].flat().includes(item.name === 'call' ? 'call' : item.kind)) return;
         if (which !== undefined && item.id !== which) return;
-        clearTimeout(waiting);
-        waiting = setTimeout(() => {
-          if (!signal.aborted && document.querySelector('dialog form') === null) work();
+        waiting ??= setTimeout(function soon() {
+          const isEdited = document.querySelector('dialog form') !== null;
+          waiting = isEdited && !signal.aborted ? setTimeout(soon, 250) : undefined;
+          if (!isEdited && !signal.aborted) work();
         }, 250);
       }, signal);
     },
@@ -193,6 +201,7 @@ window.addEventListener('unhandledrejection', (event) => {
   if (event.reason?.name !== 'AbortError') say(event.reason, 'bad');
 });
 onRefused(signIn);
+setInterval(tick, 20000);
 
 const given = keyOfLink();
 if (given !== null) enter(given).then(frame, signIn);

@@ -2,7 +2,7 @@
 
 import { all, get } from './api.js';
 import { line } from './activity.js';
-import { badge, count, el, empty, link, section, to } from './dom.js';
+import { badge, count, el, empty, link, section, showNodes, to } from './dom.js';
 import { seen } from './live.js';
 
 const tile = (name, number, label, note) => el('a', { class: 'tile', href: to(name), 'data-tile': name },
@@ -32,7 +32,7 @@ export async function overview(context) {
   const draw = () => {
     counts.replaceChildren(`Since you opened the console: ${count(seen.changes, 'change', 'changes')}, ${count(seen.calls, 'call', 'calls')}, ${seen.failed} failed.`);
     const items = seen.items.slice(0, 10);
-    recent.replaceChildren(...(items.length > 0 ? items.map(line) : [el('li', { class: 'faint' }, 'Nothing has happened yet.')]));
+    showNodes(recent, items.map(line));
   };
   context.live(draw);
   context.onChange(['source', 'tool', 'group', 'policy', 'key'], context.reload);

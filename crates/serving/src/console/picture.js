@@ -18,14 +18,23 @@ function read(mermaid) {
   return { nodes, arrows: arrows.filter((arrow) => nodes.has(arrow.from) && nodes.has(arrow.to)) };
 }
 
-/// The longest way from the start, where no arrow leads back.
+/// Below whatever leads to it; an arrow that leads back to where one came from counts for nothing.
 function rows(nodes, arrows) {
-  const order = [...nodes.keys()].sort((one, other) => rank(one) - rank(other));
-  const place = new Map(order.map((id, at) => [id, at]));
-  const isBack = (arrow) => place.get(arrow.to) <= place.get(arrow.from);
+  const [order, open, done] = [[], new Set(), new Set()];
+  const visit = (id) => {
+    open.add(id);
+    for (const arrow of arrows.filter((one) => one.from === id)) {
+      arrow.isBack = open.has(arrow.to);
+      if (!arrow.isBack && !done.has(arrow.to)) visit(arrow.to);
+    }
+    open.delete(id);
+    done.add(id);
+    order.unshift(id);
+  };
+  ['start', ...nodes.keys()].forEach((id) => { if (nodes.has(id) && !done.has(id)) visit(id); });
   const depth = new Map(order.map((id) => [id, 0]));
   for (const id of order) {
-    for (const arrow of arrows.filter((one) => one.from === id && !isBack(one))) {
+    for (const arrow of arrows.filter((one) => one.from === id && !one.isBack)) {
       depth.set(arrow.to, Math.max(depth.get(arrow.to), depth.get(id) + 1));
     }
   }
@@ -34,7 +43,6 @@ function rows(nodes, arrows) {
   return found.filter(Boolean);
 }
 
-const rank = (id) => (id === 'start' ? -1 : id === 'done' ? Infinity : Number(id.slice(1)));
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 export function picture(mermaid) {

@@ -88,13 +88,14 @@ async function detail(context) {
   context.onChange('source', context.reload, source.id);
   context.onChange('tool', context.reload);
   const act = (verb) => async () => { await post(`${path}/${verb}`, undefined, etag); await context.reload(); };
-  const refreshed = el('div', { id: 'refreshed' });
+  const refreshed = resultPlace(source.id);
   const refresh = (force) => async () => {
     refreshed.replaceChildren(el('p', { class: 'faint', role: 'status' }, 'Asking the source…'));
     try {
       refreshed.replaceChildren(resultOf(await post(`${path}/refresh`, { force })));
     } catch (problem) {
-      refreshed.replaceChildren(problemBox(problem), problem.code === 'inventory_shrinks' && button('Take it in all the same', refresh(true)));
+      refreshed.replaceChildren(problemBox(problem));
+      if (problem.code === 'inventory_shrinks') refreshed.append(button('Take it in all the same', refresh(true)));
     }
   };
   const edit = () => editDialog({
@@ -137,6 +138,13 @@ async function detail(context) {
   typeof source.stderr === 'string' && section('What its program wrote last', source.stderr === '' ? nothing('Nothing.')
     : el('pre', { class: 'json', tabindex: '0', id: 'stderr' }, source.stderr)),
   section('Settings', json(only(source, BODY))));
+}
+
+/// What came of the last refresh from here; it stays when the screen is drawn again.
+let last = {};
+function resultPlace(id) {
+  if (last.id !== id) last = { id, node: el('div', { id: 'refreshed' }) };
+  return last.node;
 }
 
 function resultOf(result) {
