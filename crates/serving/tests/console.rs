@@ -144,6 +144,9 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
     browser.keys("owl");
     browser.tab_to("night-shift");
     browser.keys(" ");
+    browser.tab_to("kitchen");
+    browser.press("What would change?");
+    browser.wait_for("Nothing, for the 2 identities");
     browser.save();
     browser.wait("document.querySelector('#title')?.innerText === 'Night owls'");
     let policy = || server.get("/api/policies/night-owls").ok();
@@ -153,6 +156,11 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
     browser.wait("document.querySelector('dialog form')");
     browser.tab_to("Priority");
     browser.keys("7");
+    browser.tab_to("Value");
+    browser.keys("cook");
+    // Before it is saved: the cook gets what only waiters had.
+    browser.press("What would change?");
+    browser.wait_for("gains pizzeria:get_order");
     browser.save();
     browser.wait("!document.querySelector('dialog')");
     assert_eq!(policy()["priority"], 7);
@@ -315,9 +323,11 @@ fn what_others_change_shows_without_a_reload() {
     browser.wait_for("Somebody else has changed this");
     browser.press("Show what is there now, and drop my changes");
     browser.wait("document.querySelector('dialog input').value === 'Menu of others'");
-    browser.keys(ESCAPE);
-    browser.wait("!document.querySelector('dialog')");
-    assert_eq!(server.get("/api/groups/menu").ok()["name"], "Menu of others");
+    browser.tab_to("Name");
+    browser.keys("A menu");
+    browser.save();
+    browser.wait("document.querySelector('#title')?.innerText === 'A menu'");
+    assert_eq!(server.get("/api/groups/menu").ok()["name"], "A menu");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

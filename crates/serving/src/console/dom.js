@@ -98,10 +98,12 @@ export const facts = (pairs) => el('dl', { class: 'facts' }, pairs.filter(Boolea
 export const section = (title, ...children) =>
   el('section', { class: 'card' }, el('h2', null, title), children);
 
-export const table = (heads, rows, label) => el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label ?? 'Table' },
+const MOST_ROWS = 1000;
+export const table = (heads, rows, label) => el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': label },
   el('table', null,
     el('thead', null, el('tr', null, heads.map((head) => el('th', { scope: 'col' }, head)))),
-    el('tbody', null, rows.map((cells) => el('tr', null, cells.map((cell) => el('td', null, cell)))))));
+    el('tbody', null, rows.slice(0, MOST_ROWS).map((cells) => el('tr', null, cells.map((cell) => el('td', null, cell)))))),
+  rows.length > MOST_ROWS && el('p', { class: 'faint more' }, `and ${rows.length - MOST_ROWS} more`));
 
 export const empty = (words, ...more) => el('div', { class: 'empty' }, el('p', null, words), more);
 

@@ -179,10 +179,12 @@ export function editor(fields, value) {
   };
 }
 
-/// Asks for a body and has it saved. `again` reads what is there now, for who was not the first to save.
-export function editDialog({ title, help, fields, value, label = 'Save', save, again }) {
+/// Asks for a body and has it saved. `again` reads what is there now, for who was not the first to save; `preview` shows what
+/// saving would do.
+export function editDialog({ title, help, fields, value, label = 'Save', save, again, preview }) {
   const edited = editor(fields(value), value);
   const submit = el('button', { type: 'submit', class: 'primary' }, label);
+  const effects = el('div', { id: 'effects', role: 'status' });
   const form = el('form', { onsubmit: async (event) => {
     event.preventDefault();
     if (submit.ariaBusy === 'true') return;
@@ -200,8 +202,14 @@ export function editDialog({ title, help, fields, value, label = 'Save', save, a
     }
   }, onkeydown: (event) => {
     if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) form.requestSubmit();
-  } }, help && el('p', { class: 'faint' }, help), edited.node,
-  el('footer', null, submit, el('button', { type: 'button', onclick: () => shown.close() }, 'Cancel'), edited.toggle));
+  } }, help && el('p', { class: 'faint' }, help), edited.node, effects,
+  el('footer', null, submit, preview && button('What would change?', async () => {
+    try {
+      effects.replaceChildren(await preview(edited.read()));
+    } catch (problem) {
+      edited.fail(problem);
+    }
+  }), el('button', { type: 'button', onclick: () => shown.close() }, 'Cancel'), edited.toggle));
   const shown = dialog(title, form);
   form.querySelector('input,select,textarea')?.focus();
   return { close: () => shown.close(), editor: edited };

@@ -1,16 +1,17 @@
 // Groups: curated tools, selected + explicit − excluded.
 
-import { ask, get, of, post, put, remove } from './api.js';
-import { badge, button, code, count, el, empty, facts, json, link, nothing, section, sure, table, time } from './dom.js';
-import { editDialog, only } from './form.js';
+import { get } from './api.js';
+import { badge, button, code, count, el, empty, facts, json, link, nothing, section, table, time } from './dom.js';
+import { effects } from './explain.js';
 import { listScreen, search } from './list.js';
+import { idField, maker, open } from './thing.js';
 
 const PATH = '/api/groups';
 const BODY = ['name', 'description', 'selector_mode', 'visibility', 'selectors', 'tools', 'excluded'];
 
-const fields = (isNew) => () => [
+const fields = (isNew) => [
   { name: 'name', label: 'Name', required: true },
-  isNew && { name: 'id', label: 'Id', help: 'For ever; made from the name if it is left out.' },
+  isNew && idField,
   { name: 'description', kind: 'area', label: 'Description', wide: true },
   { name: 'selectors', kind: 'rows', label: 'Selectors', one: 'selector', wide: true, help: 'Conditions on tools; what is left empty holds. `*` stands for anything.',
     fields: [
@@ -25,15 +26,8 @@ const fields = (isNew) => () => [
     fields: [{ name: 'tool', label: 'Id', required: true }, { name: 'reason', label: 'Why' }] },
 ].filter(Boolean);
 
-function create() {
-  editDialog({
-    title: 'New group', label: 'Create', fields: fields(true), value: { selector_mode: 'all', selectors: [], tools: [], excluded: [] },
-    async save(body) {
-      const made = await post(PATH, body);
-      location.hash = `#/groups/${encodeURIComponent(made.id)}`;
-    },
-  });
-}
+const preview = (id, body) => effects('groups', id, body);
+const create = maker({ screen: 'groups', path: PATH, title: 'New group', fields, preview, value: { selector_mode: 'all', selectors: [], tools: [], excluded: [] } });
 
 export function groups(context) {
   if (context.id !== undefined) return detail(context);
@@ -52,27 +46,12 @@ export function groups(context) {
 }
 
 async function detail(context) {
-  const path = of(PATH, context.id);
-  const [{ data: group, etag }, members, policies] = await Promise.all([
-    ask('GET', path), get(`${path}/tools`, { limit: 200 }), get('/api/policies', { group: context.id, limit: 200 })]);
-  context.onChange('group', context.reload, group.id);
-  context.onChange(['tool', 'policy', 'source'], context.reload);
-  const edit = () => editDialog({
-    title: `Edit ${group.name}`, fields: fields(false), value: only(group, BODY),
-    save: async (body) => { await put(path, body, etag); await context.reload(); },
-    again: async () => only(await get(path), BODY),
-  });
-  const flip = async () => { await post(`${path}/${group.is_active ? 'deactivate' : 'activate'}`, undefined, etag); await context.reload(); };
-  const drop = async () => {
-    if (!(await sure(`Delete ${group.name}?`, 'The tools stay; the group is gone for good.', 'Delete'))) return;
-    await remove(path, etag);
-    location.hash = '#/groups';
-  };
-  return el('div', null, context.head(group.name, [
-    button('Edit', edit, { class: 'primary', id: 'do-edit' }),
-    button(group.is_active ? 'Deactivate' : 'Activate', flip, { id: 'do-switch' }),
-    button('Delete', drop, { class: 'danger', id: 'do-remove' }),
-  ], el('p', null, code(group.id), ' ', group.is_active ? badge('active', 'good') : badge('inactive'))),
+  const words = 'The tools stay; the group is gone for good.';
+  const [{ one: group, actions, edit, at }, policies] = await Promise.all([
+    open(context, { path: PATH, names: BODY, fields, words, preview }), get('/api/policies', { group: context.id, limit: 200 })]);
+  const members = await get(`${at}/tools`, { limit: 200 });
+  context.onChange(['group', 'tool', 'policy', 'source'], context.reload);
+  return el('div', null, context.head(group.name, actions, el('p', null, code(group.id), ' ', group.is_active ? badge('active', 'good') : badge('inactive'))),
   group.description && el('p', { class: 'lead' }, group.description),
   section('What it says', facts([
     ['A tool must match', group.selector_mode === 'any' ? 'any selector' : 'all selectors'], ['Agents meet its tools', group.visibility],

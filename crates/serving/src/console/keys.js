@@ -1,34 +1,29 @@
 // Keys: claims for whoever presents one. And the server: who you are, whose tokens are taken, which file is followed.
 
-import { ask, get, of, post, put, remove, whoami } from './api.js';
+import { get, post, whoami } from './api.js';
 import { badge, button, code, dialog, el, empty, facts, json, link, nothing, problemBox, say, section, sure, table, time } from './dom.js';
-import { editDialog, only } from './form.js';
 import { listScreen, search } from './list.js';
+import { idField, maker, open } from './thing.js';
 
 const PATH = '/api/keys';
 const BODY = ['name', 'description', 'claims', 'admin', 'expires_at'];
 
-const fields = (isNew) => () => [
+const fields = (isNew) => [
   { name: 'name', label: 'Name', required: true },
-  isNew && { name: 'id', label: 'Id', help: 'For ever, and part of the key; made from the name if it is left out.' },
+  isNew && idField,
   { name: 'description', kind: 'area', label: 'Description', wide: true },
   { name: 'claims', kind: 'json', label: 'Claims', help: 'What policies see of its holder, as if a token said so.', wide: true, placeholder: '{"role": "waiter"}' },
   { name: 'expires_at', label: 'Ends at', placeholder: '2027-01-31T00:00:00Z', help: 'Left out: when it is revoked.' },
   { name: 'admin', kind: 'check', label: 'Its holder is an admin', wide: true },
 ].filter(Boolean);
 
-function create() {
-  editDialog({
-    title: 'New key', label: 'Make the key', fields: fields(true), value: { claims: {} },
-    async save(body) {
-      const made = await post(PATH, body);
-      const copy = button('Copy', async () => { await navigator.clipboard.writeText(made.key); say('Copied.', 'good'); }, { class: 'primary' });
-      setTimeout(() => dialog(`The key of ${made.name}`, el('p', null, 'It is shown only now. Give it to whoever is to have it, and keep it nowhere else.'),
-        el('pre', { class: 'json', id: 'made-key', tabindex: '0' }, made.key), el('footer', null, copy)));
-      location.hash = `#/keys/${encodeURIComponent(made.id)}`;
-    },
-  });
+function showKey(made) {
+  const copy = button('Copy', async () => { await navigator.clipboard.writeText(made.key); say('Copied.', 'good'); }, { class: 'primary' });
+  setTimeout(() => dialog(`The key of ${made.name}`, el('p', null, 'It is shown only now. Give it to whoever is to have it, and keep it nowhere else.'),
+    el('pre', { class: 'json', id: 'made-key', tabindex: '0' }, made.key), el('footer', null, copy)));
 }
+
+const create = maker({ screen: 'keys', path: PATH, title: 'New key', label: 'Make the key', fields, value: { claims: {} }, then: showKey });
 
 const state = (key) => [key.is_revoked ? badge('revoked', 'bad') : key.expires_at && Date.parse(key.expires_at) < Date.now() ? badge('expired', 'bad') : badge('good', 'good'),
   key.admin && [' ', badge('admin', 'warn')]];
@@ -50,28 +45,15 @@ export function keys(context) {
 }
 
 async function detail(context) {
-  const path = of(PATH, context.id);
-  const { data: key, etag } = await ask('GET', path);
+  const words = 'Whoever has it is shut out at once, and it disappears from the list.';
+  const { one: key, actions, act } = await open(context, { path: PATH, names: BODY, fields, words });
   context.onChange('key', context.reload, key.id);
-  const edit = () => editDialog({
-    title: `Edit ${key.name}`, fields: fields(false), value: only(key, BODY),
-    save: async (body) => { await put(path, body, etag); await context.reload(); },
-    again: async () => only(await get(path), BODY),
-  });
   const revoke = async () => {
     if (!(await sure(`Revoke ${key.name}?`, 'Whoever has it is shut out at once. This cannot be taken back.', 'Revoke'))) return;
-    await post(`${path}/revoke`, undefined, etag);
-    await context.reload();
+    await act('revoke')();
   };
-  const drop = async () => {
-    if (!(await sure(`Delete ${key.name}?`, 'Whoever has it is shut out at once, and it disappears from the list.', 'Delete'))) return;
-    await remove(path, etag);
-    location.hash = '#/keys';
-  };
-  return el('div', null, context.head(key.name, [
-    button('Edit', edit, { class: 'primary', id: 'do-edit' }), !key.is_revoked && button('Revoke', revoke, { class: 'danger', id: 'do-revoke' }),
-    button('Delete', drop, { class: 'danger', id: 'do-remove' }),
-  ], el('p', null, code(key.id), ' ', state(key))), key.description && el('p', { class: 'lead' }, key.description),
+  if (!key.is_revoked) actions.splice(1, 0, button('Revoke', revoke, { class: 'danger', id: 'do-revoke' }));
+  return el('div', null, context.head(key.name, actions, el('p', null, code(key.id), ' ', state(key))), key.description && el('p', { class: 'lead' }, key.description),
   section('What its holder is', facts([['Ends', key.expires_at ? time(key.expires_at) : nothing('never')], ['Made', time(key.created_at)], ['Changed', time(key.updated_at)],
     ['Calls', el('a', { href: `#/executions?subject=${encodeURIComponent(`key:${key.id}`)}` }, 'Recorded calls')]]), json(key.claims ?? {})));
 }

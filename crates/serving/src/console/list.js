@@ -62,7 +62,8 @@ export function listScreen(context, { title, about, path, kind, columns, filters
     if (name === 'q') input.dataset.search = '';
     return el('div', { class: `field ${isWide ? 'search' : ''}` }, el('label', { for: id }, label), input);
   });
-  context.onChange(kind, () => load(false));
+  // Whoever has paged on keeps the place.
+  context.onChange(kind, () => (found.length > 200 ? state.replaceChildren('Something has changed: search again to see it') : load(false)));
   load(false);
   return el('div', null, context.head(title, actions), about && el('p', { class: 'lead' }, about),
     el('div', { class: 'filters', role: 'search' }, controls, state), place);

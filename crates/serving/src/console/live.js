@@ -47,9 +47,12 @@ export async function start() {
   Object.assign(seen, { items: [], changes: 0, calls: 0, failed: 0 });
   let [lastId, wait, old] = [undefined, 500, undefined];
   while (!controller.signal.aborted) {
+    await visible();
     become('connecting');
+    connection = new AbortController();
+    const signal = AbortSignal.any([controller.signal, connection.signal]);
     try {
-      for await (const event of stream('/api/activity', lastId ? {} : { last: 100 }, lastId, controller.signal)) {
+      for await (const event of stream('/api/activity', lastId ? {} : { last: 100 }, lastId, signal)) {
         wait = 500;
         if (seen.state !== 'live') become('live');
         if (event.id) lastId = event.id;
@@ -66,6 +69,19 @@ export async function start() {
   }
   if (running === controller) become('off');
 }
+
+/// A tab that nobody looks at gives its connection back: browsers have few for one server.
+let [pause, connection] = [null, null];
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(pause);
+  if (document.hidden) pause = setTimeout(() => connection?.abort(), 60000);
+});
+
+const visible = () => new Promise((done) => {
+  const look = () => { if (!document.hidden) { document.removeEventListener('visibilitychange', look); done(); } };
+  document.addEventListener('visibilitychange', look);
+  look();
+});
 
 export function stop() {
   running?.abort();

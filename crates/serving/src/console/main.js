@@ -80,10 +80,10 @@ const logo = () => el('p', { class: 'logo' }, el('span', { class: 'mark', 'aria-
 
 function frame(who) {
   const items = SCREENS.map(([name, label]) => el('li', null, el('a', { href: to(name), 'data-screen': name }, label)));
-  const state = el('p', { class: 'live', role: 'status' });
+  const state = el('p', { role: 'status' });
   const drawState = () => {
     const words = { live: 'Live', connecting: 'Connecting', lost: 'Not connected: trying again', off: 'Not live' };
-    state.className = `live ${seen.state}`;
+    state.className = `state ${seen.state}`;
     state.textContent = words[seen.state];
   };
   listen((item) => item === null && drawState(), new AbortController().signal);

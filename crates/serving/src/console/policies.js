@@ -1,38 +1,30 @@
 // Policies: if all matchers match an agent's claims, the groups are granted.
 
-import { all, ask, get, of, post, put, remove } from './api.js';
-import { badge, button, code, el, empty, facts, link, nothing, section, sure, table, time } from './dom.js';
-import { editDialog, only } from './form.js';
+import { all } from './api.js';
+import { badge, button, code, el, empty, facts, link, nothing, section, table, time } from './dom.js';
+import { effects } from './explain.js';
 import { listScreen, search } from './list.js';
+import { idField, maker, open } from './thing.js';
 
 const PATH = '/api/policies';
 const BODY = ['name', 'description', 'priority', 'matchers', 'groups', 'admin'];
 const OPERATORS = ['equals', 'not_equals', 'contains', 'not_contains', 'matches', 'in', 'not_in', 'exists', 'not_exists'];
 
-const fields = (isNew, groups) => () => [
+const fields = async (isNew) => [
   { name: 'name', label: 'Name', required: true },
-  isNew && { name: 'id', label: 'Id', help: 'For ever; made from the name if it is left out.' },
+  isNew && idField,
   { name: 'priority', kind: 'number', label: 'Priority', help: 'Order of explanation, highest first. It never changes what is granted.' },
   { name: 'description', kind: 'area', label: 'Description', wide: true },
   { name: 'matchers', kind: 'rows', label: 'Matchers', one: 'matcher', wide: true, help: 'All must match. A value is JSON if it can be read so, and a text otherwise.',
     fields: [
       { name: 'claim', label: 'Claim', required: true }, { name: 'operator', kind: 'select', label: 'Operator', options: OPERATORS },
       { name: 'value', kind: 'loose', label: 'Value' }, { name: 'missing', kind: 'check', label: 'a missing claim matches too' }] },
-  { name: 'groups', kind: 'choices', label: 'Grants these groups', options: groups, wide: true, missing: 'There is no group yet: make one first.' },
+  { name: 'groups', kind: 'choices', label: 'Grants these groups', options: (await all('/api/groups')).map((group) => group.id), wide: true, missing: 'There is no group yet: make one first.' },
   { name: 'admin', kind: 'check', label: 'Makes an admin of whoever it matches', wide: true },
 ].filter(Boolean);
 
-const groupIds = async () => (await all('/api/groups')).map((group) => group.id);
-
-async function create() {
-  editDialog({
-    title: 'New policy', label: 'Create', fields: fields(true, await groupIds()), value: { matchers: [{ operator: 'equals' }], groups: [] },
-    async save(body) {
-      const made = await post(PATH, body);
-      location.hash = `#/policies/${encodeURIComponent(made.id)}`;
-    },
-  });
-}
+const preview = (id, body) => effects('policies', id, body);
+const create = maker({ screen: 'policies', path: PATH, title: 'New policy', fields, preview, value: { matchers: [{ operator: 'equals' }], groups: [] } });
 
 const matcher = (one) => [code(one.claim), ` ${one.operator.replace('_', ' ')} `, one.value !== undefined && code(JSON.stringify(one.value)), one.missing && ' or is missing'];
 
@@ -54,25 +46,10 @@ export function policies(context) {
 }
 
 async function detail(context) {
-  const path = of(PATH, context.id);
-  const { data: policy, etag } = await ask('GET', path);
+  const words = 'Whoever has tools only because of it loses them at once.';
+  const { one: policy, actions } = await open(context, { path: PATH, names: BODY, fields, words, preview });
   context.onChange('policy', context.reload, policy.id);
-  const edit = async () => editDialog({
-    title: `Edit ${policy.name}`, fields: fields(false, await groupIds()), value: only(policy, BODY),
-    save: async (body) => { await put(path, body, etag); await context.reload(); },
-    again: async () => only(await get(path), BODY),
-  });
-  const flip = async () => { await post(`${path}/${policy.is_active ? 'deactivate' : 'activate'}`, undefined, etag); await context.reload(); };
-  const drop = async () => {
-    if (!(await sure(`Delete ${policy.name}?`, 'Whoever has tools only because of it loses them at once.', 'Delete'))) return;
-    await remove(path, etag);
-    location.hash = '#/policies';
-  };
-  return el('div', null, context.head(policy.name, [
-    button('Edit', edit, { class: 'primary', id: 'do-edit' }),
-    button(policy.is_active ? 'Deactivate' : 'Activate', flip, { id: 'do-switch' }),
-    button('Delete', drop, { class: 'danger', id: 'do-remove' }),
-  ], el('p', null, code(policy.id), ' ', policy.is_active ? badge('active', 'good') : badge('inactive'), policy.admin && [' ', badge('makes admins', 'warn')])),
+  return el('div', null, context.head(policy.name, actions, el('p', null, code(policy.id), ' ', policy.is_active ? badge('active', 'good') : badge('inactive'), policy.admin && [' ', badge('makes admins', 'warn')])),
   policy.description && el('p', { class: 'lead' }, policy.description),
   section('If all of this holds', table(['Claim', 'Operator', 'Value', 'If it is missing'], policy.matchers.map((one) => [code(one.claim), one.operator,
     one.value === undefined ? nothing() : code(JSON.stringify(one.value)), one.missing ? 'matches too' : 'does not match']), 'Matchers')),

@@ -1,9 +1,10 @@
 // Sources: what offers tools, how their refreshes and calls go, and what is said of them.
 
-import { ask, get, of, post, put, remove } from './api.js';
-import { badge, button, code, count, el, empty, facts, json, link, nothing, problemBox, say, section, sure, table, time } from './dom.js';
+import { post } from './api.js';
+import { badge, button, code, count, el, empty, facts, json, link, nothing, problemBox, say, section, table, time, to } from './dom.js';
 import { editDialog, only } from './form.js';
 import { listScreen, search } from './list.js';
+import { idField, open } from './thing.js';
 import { severity } from './tools.js';
 
 const PATH = '/api/sources';
@@ -26,13 +27,13 @@ const health = (source) => [
   source.calls?.breaker === 'open' && badge('circuit open', 'bad'),
 ];
 
-const fields = (isNew) => (value) => [
+const fields = (isNew) => [
   { name: 'name', label: 'Name', required: true },
-  isNew && { name: 'id', label: 'Id', help: 'For ever; made from the name if it is left out.' },
+  isNew && idField,
   isNew && { name: 'kind', kind: 'select', label: 'What it is', options: [
     ['openapi', 'An API with an OpenAPI specification'], ['mcp', 'An MCP server at a URL'], ['mcp-program', 'An MCP server that is a program'],
     ['http_manifest', 'A server with GET /tools'], ['workflow', 'Workflows'], ['builtin', 'Built-in tools'], ['custom', 'Tools written down here']],
-  onpick: (kind) => value.onpick(kind) },
+  onpick: (kind) => registering.editor.control('settings')?.write(SETTINGS[kind]) },
   { name: 'url', label: 'URL', placeholder: 'http://api.example.com/openapi.json', wide: true, help: 'Of the specification, or of the server. A program has none.' },
   { name: 'description', kind: 'area', label: 'Description', wide: true },
   { name: 'trust', kind: 'select', label: 'New and changed tools', options: [['auto', 'are served at once'], ['review', 'wait for an admin']] },
@@ -43,15 +44,15 @@ const fields = (isNew) => (value) => [
   { name: 'settings', kind: 'json', label: 'Settings of its kind', wide: true },
 ].filter(Boolean);
 
+let registering;
 function register() {
-  const value = { trust: 'auto', visibility: 'listed', auth: { kind: 'none' }, settings: SETTINGS.openapi, kind: 'openapi' };
-  const shown = editDialog({
-    title: 'Register a source', label: 'Register', fields: fields(true),
-    value: { ...value, onpick: (kind) => shown.editor.control('settings')?.write(SETTINGS[kind]) },
-    async save({ kind, onpick, ...body }) {
+  registering = editDialog({
+    title: 'Register a source', label: 'Register', fields: () => fields(true),
+    value: { trust: 'auto', visibility: 'listed', auth: { kind: 'none' }, settings: SETTINGS.openapi, kind: 'openapi' },
+    async save({ kind, ...body }) {
       const made = await post(PATH, body);
       say(`${made.name} is registered; its first refresh follows by itself.`, 'good');
-      location.hash = `#/sources/${encodeURIComponent(made.id)}`;
+      location.hash = to('sources', made.id);
     },
   });
 }
@@ -83,38 +84,22 @@ export function sources(context) {
 }
 
 async function detail(context) {
-  const path = of(PATH, context.id);
-  const { data: source, etag } = await ask('GET', path);
+  const { one: source, actions, at, act } = await open(context, {
+    path: PATH, names: BODY, fields, words: 'Its tools go with it: groups and agents lose them.', end: 'Remove' });
   context.onChange('source', context.reload, source.id);
   context.onChange('tool', context.reload);
-  const act = (verb) => async () => { await post(`${path}/${verb}`, undefined, etag); await context.reload(); };
   const refreshed = resultPlace(source.id);
   const refresh = (force) => async () => {
     refreshed.replaceChildren(el('p', { class: 'faint', role: 'status' }, 'Asking the source…'));
     try {
-      refreshed.replaceChildren(resultOf(await post(`${path}/refresh`, { force })));
+      refreshed.replaceChildren(resultOf(await post(`${at}/refresh`, { force })));
     } catch (problem) {
       refreshed.replaceChildren(problemBox(problem));
       if (problem.code === 'inventory_shrinks') refreshed.append(button('Take it in all the same', refresh(true)));
     }
   };
-  const edit = () => editDialog({
-    title: `Edit ${source.name}`, fields: fields(false), value: only(source, BODY),
-    save: async (body) => { await put(path, body, etag); await context.reload(); },
-    again: async () => only(await get(path), BODY),
-  });
-  const drop = async () => {
-    if (!(await sure(`Remove ${source.name}?`, `Its ${count(source.tools.total, 'tool goes', 'tools go')} with it, and groups and agents lose them.`, 'Remove'))) return;
-    await remove(path, etag);
-    location.hash = '#/sources';
-  };
-  const open = source.calls && source.calls.breaker !== 'closed';
-  return el('div', null, context.head(source.name, [
-    button('Refresh', refresh(false), { class: 'primary', id: 'do-refresh' }),
-    button('Edit', edit, { id: 'do-edit' }),
-    button(source.is_enabled ? 'Disable' : 'Enable', act(source.is_enabled ? 'disable' : 'enable'), { id: 'do-switch' }),
-    button('Remove', drop, { class: 'danger', id: 'do-remove' }),
-  ], el('p', null, code(source.id), ' ', source.settings.kind, ' ', health(source))),
+  const isOpen = source.calls && source.calls.breaker !== 'closed';
+  return el('div', null, context.head(source.name, [button('Refresh', refresh(false), { id: 'do-refresh' }), actions], el('p', null, code(source.id), ' ', source.settings.kind, ' ', health(source))),
   source.description && el('p', { class: 'lead' }, source.description), refreshed,
   source.last_sync_error && el('div', { class: 'problem' }, el('p', null, el('strong', null, 'The last refresh failed: '), source.last_sync_error.message),
     el('p', null, code(source.last_sync_error.code), ' – ', count(source.failures, 'failure', 'failures'), ' in a row')),
@@ -127,9 +112,9 @@ async function detail(context) {
     ['Version', source.inventory?.version], ['URL', source.url], ['Trust', source.trust], ['Changed', time(source.updated_at)],
   ])),
   section('Calls on this node', source.calls ? [facts([
-    ['Circuit', badge(source.calls.breaker, open ? 'bad' : 'good')], ['Running', source.calls.running],
+    ['Circuit', badge(source.calls.breaker, isOpen ? 'bad' : 'good')], ['Running', source.calls.running],
     ['Waiting', source.calls.waiting], ['Tried again', source.calls.retries]]),
-  open && button('Call it again now', act('reset'), { id: 'do-reset' })] : el('p', { class: 'faint' }, 'Nothing was called yet.'),
+  isOpen && button('Call it again now', act('reset'), { id: 'do-reset' })] : el('p', { class: 'faint' }, 'Nothing was called yet.'),
   el('p', null, el('a', { href: `#/executions?source=${encodeURIComponent(source.id)}` }, 'Recorded calls'))),
   source.findings.length > 0 && section('Found in its texts', table(['Tool', 'How bad', 'What', 'Where'],
     source.findings.map((found) => [link('tools', found.tool_id), severity(found.severity), found.what, code(found.at)]), 'Findings')),

@@ -111,11 +111,17 @@ function review(context, tool, diff, act) {
         button('Reject', decide('reject', () => ({ fingerprint, reason: reason.value })), { class: 'danger', id: 'do-reject' })]));
 }
 
+function stepOf({ depth, name, what }) {
+  const made = el('li', null, el('strong', null, name), ' ', what);
+  made.style.marginLeft = `${Math.min(depth, 8) * 1.2}rem`;
+  return made;
+}
+
 async function workflow(path) {
   try {
     const plan = await get(`${path}/workflow`);
     return section('Workflow', picture(plan.mermaid),
-      el('ol', { class: 'steps' }, plan.steps.map((step) => el('li', { class: `depth-${Math.min(step.depth, 6)}` }, el('strong', null, step.name), ' ', step.what))),
+      el('ol', { class: 'steps' }, plan.steps.map(stepOf)),
       el('p', null, 'Calls ', plan.tools.map((tool) => [code(tool), ' '])),
       el('details', null, el('summary', null, 'As Mermaid'), el('pre', { class: 'json' }, plan.mermaid)));
   } catch (problem) {
