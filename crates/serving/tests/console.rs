@@ -311,6 +311,13 @@ fn what_others_change_shows_without_a_reload() {
     show(&browser, &server, "executions", "Calls");
     browser.wait_for("pizzeria:list_pizzas");
 
+    // The focus stays where it is, although the screen is drawn anew.
+    show(&browser, &server, "groups/menu", "menu");
+    browser.tab_to("list_pizzas");
+    server.act("/api/groups/menu/deactivate").ok();
+    browser.wait_for("inactive");
+    browser.wait("document.activeElement.innerText === 'list_pizzas'");
+
     // Two who edit at once: the second is told, and can see what is there now.
     show(&browser, &server, "groups/menu", "menu");
     browser.press("Edit");
@@ -363,7 +370,7 @@ fn texts_of_others_are_texts_and_what_is_found_in_them_is_shown() {
     browser.wait_for("Found in its texts");
     browser.wait_for("Waits for a decision");
     browser.press("Approve");
-    browser.wait("document.querySelector('main .problem')");
+    browser.wait_for("Something was found in its texts. Say that you have seen it");
     assert_eq!(server.get("/api/tools/evil:poison").ok()["review"], "waiting");
     browser.tab_to("I have seen what was found in its texts, and approve it all the same");
     browser.keys(" ");

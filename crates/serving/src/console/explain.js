@@ -79,7 +79,7 @@ function explained(answer, ask) {
   return el('div', null,
     el('p', { class: 'lead', id: 'summary' }, `This identity has ${count(answer.tool_count, 'tool', 'tools')}`, answer.admin && ', and a policy makes it an admin', '.'),
     (answer.tools ?? []).map((one) => section(one.tool, el('p', null, yes(one.granted, one.granted ? 'granted' : 'not granted'), ' ', one.why),
-      one.stopped_by.length > 0 && el('ul', null, one.stopped_by.map((stop) => el('li', null, code(stop.code), ' ', stop.message))),
+      one.stopped_by.length > 1 && el('ul', null, one.stopped_by.map((stop) => el('li', null, code(stop.code), ' ', stop.message))),
       one.groups.length > 0 && table(['Group', 'Member', 'Decided by', 'Granted by'], one.groups.map((group) => [link('groups', group.id), yes(group.member),
         group.decided_by.replace('_', ' '), group.granted_by.length > 0 ? group.granted_by.map((policy) => [link('policies', policy), ' ']) : nothing('nobody')]), 'Groups of the tool'))),
     answer.has && section('Tools it has', answer.has.length > 0 ? table(['Name', 'Tool', 'Met', ''], answer.has.map((held) => [held.name, link('tools', held.tool), held.visibility,

@@ -123,7 +123,6 @@ async function draw() {
   }
   const context = makeContext(name, id, new URLSearchParams(query), leaving.signal);
   const isNew = shown !== path;
-  const focused = main.contains(document.activeElement) ? document.activeElement.id : null;
   document.title = `${id ?? label} – toolcrib`;
   main.setAttribute('aria-busy', 'true');
   let content;
@@ -135,13 +134,17 @@ async function draw() {
       : problemBox(problem));
   }
   if (context.signal.aborted) return;
+  const focused = main.contains(document.activeElement) ? document.activeElement : null;
   main.replaceChildren(content);
   main.removeAttribute('aria-busy');
   shown = path;
   if (isNew) {
     window.scrollTo(0, 0);
     if (document.querySelector('dialog') === null) document.getElementById('title')?.focus({ preventScroll: true });
-  } else if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  } else if (focused) {
+    const isIt = (one) => (focused.id ? one.id === focused.id : focused.hasAttribute('href') && one.getAttribute('href') === focused.getAttribute('href'));
+    [...main.querySelectorAll('a, button, input')].find(isIt)?.focus({ preventScroll: true });
+  }
 }
 
 /// What a screen can ask for while it is shown.
