@@ -97,6 +97,9 @@ fn set_up(selection: &Selection) -> Result<(), Failure> {
     if selection.includes("servers") {
         setup::make_sure_of_git()?;
     }
+    if selection.includes("tests") {
+        setup::make_sure_of_browser()?;
+    }
     Ok(())
 }
 

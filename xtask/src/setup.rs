@@ -26,6 +26,15 @@ pub(crate) fn make_sure_of_systemd() -> Result<(), Failure> {
     make_sure_of(|| if program::is_in_path("systemd-analyze") { vec![] } else { vec!["systemd"] })
 }
 
+/// For the tests of the console. Debian's `chromium-driver` has the program that drives it.
+pub(crate) fn make_sure_of_browser() -> Result<(), Failure> {
+    make_sure_of(|| {
+        let programs = [("chromium", "chromium"), ("chromedriver", "chromium-driver")];
+        let missing = programs.into_iter().filter(|(program, _)| !program::is_in_path(program));
+        missing.map(|(_, package)| package).collect()
+    })
+}
+
 /// Debian's `python3` comes without what makes a virtual environment.
 pub(crate) fn make_sure_of_python() -> Result<(), Failure> {
     make_sure_of(|| {

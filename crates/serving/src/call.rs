@@ -2,7 +2,7 @@
 
 mod arguments;
 mod server;
-mod shown;
+pub(crate) mod shown;
 
 use std::collections::BTreeSet;
 use std::time::Instant;

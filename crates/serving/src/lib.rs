@@ -3,6 +3,7 @@
 //! [`doors`] are everything the server answers; [`program`] is the command line around it. Whoever embeds toolcrib mounts
 //! [`mcp_router`] in a router of its own, or speaks over [`stdio`].
 
+mod activity;
 mod admin;
 mod agents;
 mod answer;
@@ -16,6 +17,7 @@ mod cli;
 mod client;
 mod coming;
 mod config;
+mod console;
 mod counter;
 mod deadline;
 mod declared;

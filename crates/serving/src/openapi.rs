@@ -7,8 +7,9 @@ use crate::route::{Answer, Route, Who};
 use crate::schemas::{Schemas, Shape};
 
 /// The tags, in the order they are shown.
-const TAGS: [(&str, &str); 13] = [
+const TAGS: [(&str, &str); 15] = [
     ("about", "This API, and who is calling."),
+    ("console", "The web console: a page that uses this API."),
     ("agents", "What an agent has, and calling it."),
     ("mcp", "The same over the Model Context Protocol, in all its versions."),
     ("sources", "What offers tools."),
@@ -21,6 +22,7 @@ const TAGS: [(&str, &str); 13] = [
     ("config", "The configuration file that the server follows."),
     ("access", "Who has which tool and why, and what a change would do."),
     ("executions", "The record of calls: who called what, when, and how it ended."),
+    ("activity", "What happens, as it happens."),
 ];
 
 const DESCRIPTION: &str = "Everything in the catalog can be read, made, changed and removed here. \
@@ -103,7 +105,7 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
     let named = [
         ("If-Match", route.is_conditional || route.changes() && route.parameter().is_some()),
         ("Idempotency-Key", route.takes_key),
-        ("If-None-Match", matches!(route.answer, Answer::List(_))),
+        ("If-None-Match", matches!(route.answer, Answer::List(_) | Answer::File(_))),
         ("Prefer", route.deferred.is_some()),
     ];
     for (name, _) in named.into_iter().filter(|(_, holds)| *holds) {
@@ -179,7 +181,7 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
             "201",
             json!({"description": "Made", "content": {"application/json": {"schema": schemas.get(shape)}}}),
         ),
-        Answer::Document(media_type) => {
+        Answer::Document(media_type) | Answer::File(media_type) => {
             ("200", json!({"description": "The document", "content": {media_type: {}}}))
         }
     };
@@ -191,11 +193,11 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
         good["headers"]["ETag"] =
             json!({"description": "Of what an admin can edit", "schema": text});
     }
-    if matches!(route.answer, Answer::List(_)) {
+    if matches!(route.answer, Answer::List(_) | Answer::File(_)) {
         good["headers"]["ETag"] = json!({"description": "Of these very bytes", "schema": text});
     }
     let mut responses = json!({status: good});
-    if matches!(route.answer, Answer::List(_)) {
+    if matches!(route.answer, Answer::List(_) | Answer::File(_)) {
         responses["304"] = json!({"description": "The caller has it already"});
     }
     if let Some(shape) = route.deferred {

@@ -78,6 +78,8 @@ pub(crate) enum Answer {
     Made(Shape),
     /// Another document.
     Document(&'static str),
+    /// A file that is part of the program, with the tag of its bytes, or that the caller has it already.
+    File(&'static str),
 }
 
 impl Route {
@@ -228,6 +230,11 @@ impl Route {
         Self { answer: Answer::Document(media_type), ..self }
     }
 
+    /// Answers with a file of this media type and the tag of its bytes.
+    pub(crate) fn shows_file(self, media_type: &'static str) -> Self {
+        Self { answer: Answer::File(media_type), ..self }
+    }
+
     /// Takes larger bodies.
     pub(crate) fn up_to(self, limit: usize) -> Self {
         Self { limit, ..self }
@@ -244,7 +251,7 @@ impl Route {
             | Answer::Plain(shape)
             | Answer::List(shape)
             | Answer::Made(shape) => Some(shape),
-            Answer::Document(_) => None,
+            Answer::Document(_) | Answer::File(_) => None,
         };
         [self.query, self.body, answer, self.deferred].into_iter().flatten()
     }

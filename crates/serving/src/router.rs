@@ -20,14 +20,15 @@ use crate::problem::{self, Code, Problem};
 use crate::route::Route;
 use crate::schemas::{Schemas, Shape};
 use crate::{
-    agents, around, health, http_manifest, mcp, metrics, openapi, protected_resource, stream,
-    whoami,
+    activity, agents, around, console, health, http_manifest, mcp, metrics, openapi,
+    protected_resource, stream, whoami,
 };
 
 /// Every route.
 fn table() -> Vec<Route> {
     [
         about(),
+        console::routes(),
         health::routes(),
         metrics::routes(),
         protected_resource::routes(),
@@ -50,6 +51,7 @@ fn table() -> Vec<Route> {
         access::routes(),
         search::routes(),
         executions::routes(),
+        activity::routes(),
         configuration::routes(),
         plan::routes(),
     ]

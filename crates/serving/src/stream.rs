@@ -25,10 +25,10 @@ use crate::sight::Wanted;
 use crate::watching::{Change, Gone, Standing, Watching};
 
 /// A stream says something at least so often, so that everybody on the way knows it is alive.
-const HEARTBEAT: Duration = Duration::from_secs(15);
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// For proxies that would collect an answer before they pass it on.
-const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
+pub(crate) const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![

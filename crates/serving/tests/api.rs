@@ -1,7 +1,9 @@
 //! The admin API from the outside: the real program, real sockets, one file for each kind of thing.
 
 mod access;
+mod activity;
 mod agents;
+mod attempt;
 mod builtin;
 mod calls;
 mod config;

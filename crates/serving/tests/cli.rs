@@ -4,6 +4,7 @@ mod api;
 mod bad_input;
 mod call;
 mod config;
+mod console;
 mod counter;
 mod discover;
 mod doctor;

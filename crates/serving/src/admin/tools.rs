@@ -2,7 +2,9 @@
 //!
 //! The id of a tool may hold a `/`: in a path it is percent-encoded.
 
+mod attempt;
 mod diff;
+mod picture;
 mod shown;
 
 use std::collections::BTreeSet;
@@ -17,7 +19,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{Command, Identity, Snapshot};
 
+use self::attempt::{Attempt, Attempted};
 use self::diff::Diff;
+use self::picture::Picture;
 pub(crate) use self::shown::Patch;
 use self::shown::{Listed, SeenTool, tag};
 use super::executions;
@@ -66,6 +70,14 @@ pub(crate) fn routes() -> Vec<Route> {
             .admin("tools", "Do not serve the version that waits")
             .takes::<Rejection>()
             .answers::<SeenTool>(),
+        Route::post("try_tool", "/api/tools/{id}/try", attempt::attempt)
+            .admin("tools", "Call a tool as somebody with other claims would, or see what is sent")
+            .may_take::<Attempt>()
+            .calls()
+            .answers_plain::<Attempted>(),
+        Route::get("get_workflow", "/api/tools/{id}/workflow", picture::show)
+            .admin("tools", "Show what a workflow would do, and a picture of it")
+            .answers_plain::<Picture>(),
     ]
 }
 

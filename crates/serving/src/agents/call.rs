@@ -131,7 +131,7 @@ async fn carry_out(
 
 /// Arguments that do not fit were never sent anywhere, nor was what the caller's token does not allow: that is a mistake in
 /// the request. Neither was what came too often, or is for a source that is left alone.
-fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
+pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     match outcome.error {
         Some(error) if error.code == ErrorCode::ValidationError => {
             let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use execution::{Request, plain_json};
 use model::{Blob, Content, Media, Outcome};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -16,19 +17,26 @@ pub(super) const PLACEHOLDER: &str = "toolcrib.hides.this.secret";
 const HIDDEN: &str = "***";
 
 /// A request, exactly as it would be sent.
-#[derive(Serialize)]
-pub(super) struct Shown {
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ShownRequest")]
+pub(crate) struct Shown {
+    /// `GET`, `POST`, …
     method: String,
+    /// The address.
     url: String,
+    /// The headers, by name.
     headers: Map<String, Value>,
+    /// The type of the body.
     content_type: Option<String>,
+    /// The body, if it is text.
     body: Option<String>,
+    /// The body, if it is not, in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     body_base64: Option<String>,
 }
 
 impl Shown {
-    pub(super) fn of(request: &Request) -> Self {
+    pub(crate) fn of(request: &Request) -> Self {
         let headers = request.headers.iter();
         let (body, body_base64) = match request.body.clone().map(String::from_utf8) {
             None => (None, None),

@@ -1,6 +1,7 @@
 //! What a server says when it has started.
 
 use super::listen::Listen;
+use crate::console::PATH as CONSOLE;
 use crate::failure::Failure;
 use crate::mcp::PATH as MCP;
 use crate::names::Names;
@@ -49,6 +50,9 @@ pub(super) fn greet(
         "toolcrib serves on {shown}\n  MCP       {}\n  API       {url}/api\n  API docs  {url}/api/docs\n",
         place.mcp()
     );
+    if place.has_port {
+        text += &format!("  Console   {url}{CONSOLE}\n");
+    }
     if let Some(place) = metrics {
         text += &match place {
             Listen::Tcp(address) => format!("  Metrics   http://{address}/metrics\n"),
@@ -61,9 +65,17 @@ pub(super) fn greet(
     out::print(&(text + more))
 }
 
-/// The key of an admin.
-pub(super) fn key(key: &str) -> String {
-    format!("\nA key for an admin, shown only now:\n  {key}\n")
+/// The key of an admin, and the console with it. What stands behind the `#` is for the browser alone.
+pub(super) fn key(place: &Place, key: &str) -> String {
+    format!("\nA key for an admin, shown only now:\n  {key}\n{}", console(place, key))
+}
+
+/// Where a browser is signed in at once.
+pub(super) fn console(place: &Place, key: &str) -> String {
+    match place.has_port {
+        true => format!("\nThe console, signed in:\n  {}{CONSOLE}#key={key}\n", place.url),
+        false => String::new(),
+    }
 }
 
 /// Something to do with it.

@@ -92,10 +92,13 @@ impl Made {
     pub(super) fn text(&self, crib: &Toolcrib, beside: &Beside<'_>) -> String {
         match self {
             Self::Catalog => beside.key.map_or_else(String::new, |key| {
-                greeting::key(key) + &greeting::try_key(beside.place, key)
+                greeting::key(beside.place, key) + &greeting::try_key(beside.place, key)
             }),
             Self::Targets(offered) => of_targets(crib, offered, beside),
-            Self::Demo(demo) => demo.text(&beside.place.url, beside.key.unwrap_or_default()),
+            Self::Demo(demo) => {
+                let key = beside.key.unwrap_or_default();
+                greeting::console(beside.place, key) + &demo.text(&beside.place.url, key)
+            }
         }
     }
 }
@@ -146,7 +149,7 @@ fn of_targets(crib: &Toolcrib, offered: &[Offered], beside: &Beside<'_>) -> Stri
             text += &format!("  {:<14}  {}\n", client.title(), client.configuration(&url));
         }
     }
-    text += &key.map_or_else(String::new, greeting::key);
+    text += &key.map_or_else(String::new, |key| greeting::key(place, key));
     if matches!(journal, JournalPlace::Memory) {
         text += "\nNothing is kept when the server stops: give --journal FILE for that.\n";
     }

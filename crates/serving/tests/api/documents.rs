@@ -28,6 +28,8 @@ fn these_are_the_operations() {
     insta::assert_snapshot!(lines.join("\n"), @"
     GET /api/openapi.json get_openapi (everybody)
     GET /api/docs get_docs (everybody)
+    GET /console get_console (everybody)
+    GET /console/{name} get_console_file (everybody)
     GET /health/live get_live (everybody)
     GET /health/ready get_ready (everybody)
     GET /metrics get_metrics (admins)
@@ -67,6 +69,8 @@ fn these_are_the_operations() {
     GET /api/tools/{id}/diff diff_tool (admins)
     POST /api/tools/{id}/approve approve_tool (admins)
     POST /api/tools/{id}/reject reject_tool (admins)
+    POST /api/tools/{id}/try try_tool (admins)
+    GET /api/tools/{id}/workflow get_workflow (admins)
     GET /api/groups list_groups (admins)
     POST /api/groups create_group (admins)
     GET /api/groups/{id} get_group (admins)
@@ -110,6 +114,7 @@ fn these_are_the_operations() {
     GET /api/executions.jsonl export_executions (admins)
     GET /api/executions/usage get_usage (admins)
     GET /api/executions/{id} get_execution (admins)
+    GET /api/activity stream_activity (admins)
     GET /api/config get_config (admins)
     POST /api/plan plan_config (admins)
     POST /api/apply apply_config (admins)
@@ -260,6 +265,7 @@ fn every_answer_has_the_headers_that_the_document_says() {
         "get_protected_mcp",
         "get_openapi",
         "get_docs",
+        "get_console",
         "whoami",
         "refresh_keys",
     ] {
@@ -272,7 +278,9 @@ fn every_answer_has_the_headers_that_the_document_says() {
     send("call_agent_tool", "", json!({"name": "cats"}));
     send("execute_tool", "s:cats", json!({}));
     send("call_http_tool", "cats", json!({}));
-    for name in ["list_agent_tools", "stream_agent_tools", "get_http_manifest"] {
+    send("try_tool", "s:cats", json!({}));
+    send("get_console_file", "main.js", none.clone());
+    for name in ["list_agent_tools", "stream_agent_tools", "get_http_manifest", "stream_activity"] {
         send(name, "", none.clone());
     }
     send("list_executions", "", none.clone());
@@ -294,9 +302,16 @@ fn every_answer_has_the_headers_that_the_document_says() {
     send("delete_key", "k", none.clone());
     send("remove_source", "s", none);
     // They speak another protocol: `mcp.rs` does. One wants a parameter: `executions.rs` has it. Calls that go on are in
-    // `jobs.rs`, answers that are too long in `shaping.rs`, and a configuration file is in `config.rs`.
-    let elsewhere =
-        ["get_config", "get_usage", "get_agent_call", "cancel_agent_call", "get_agent_result"];
+    // `jobs.rs`, answers that are too long in `shaping.rs`, a configuration file is in `config.rs`, and the picture of a
+    // workflow in `attempt.rs`.
+    let elsewhere = [
+        "get_config",
+        "get_usage",
+        "get_agent_call",
+        "cancel_agent_call",
+        "get_agent_result",
+        "get_workflow",
+    ];
     untried.retain(|name, _| !name.starts_with("mcp_") && !elsewhere.contains(&name.as_str()));
     assert!(untried.is_empty(), "{:?}", untried.keys());
 }

@@ -53,6 +53,13 @@ impl Server {
         server.run(&format!("serve {listen} {options}"), "curl")
     }
 
+    /// With the pizzeria.
+    pub(crate) fn demo() -> Self {
+        let (folder, key) = (Folder::empty(), String::new());
+        let server = Self { folder, child: None, port: 0, aside: 0, key };
+        server.run("serve --listen 127.0.0.1:0 --demo", "# Done")
+    }
+
     /// On an empty journal, with these variables.
     pub(crate) fn start_in(environment: &[(&str, &str)]) -> Self {
         Self::on_in(Folder::empty(), "", environment)
@@ -112,6 +119,9 @@ impl Server {
             }
             if line.trim().starts_with("tcrib_") {
                 self.key = line.trim().to_owned();
+            }
+            if let Some((_, key)) = line.split_once("ADMIN=") {
+                self.key = key.trim().to_owned();
             }
             if line.contains(last) {
                 break;

@@ -45,6 +45,7 @@ fn two_commands_lead_to_the_first_call() {
       MCP       URL/mcp
       API       URL/api
       API docs  URL/api/docs
+      Console   URL/console
 
     2 tools, for whoever comes without a credential
       SOURCE     TOOLS  FROM
@@ -59,6 +60,9 @@ fn two_commands_lead_to_the_first_call() {
 
     A key for an admin, shown only now:
       tcrib_first-admin_…
+
+    The console, signed in:
+      URL/console#key=tcrib_first-admin_…
 
     Nothing is kept when the server stops: give --journal FILE for that.
     "#);

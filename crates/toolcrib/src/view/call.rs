@@ -146,6 +146,21 @@ impl AgentView {
         failed(id, start, failure_of_tool(why))
     }
 
+    /// The request that a call of a tool would send first, without credentials; none if it sends no such request. Nothing
+    /// is sent, measured or recorded.
+    pub fn request_of(
+        &self,
+        tool: &ViewedTool,
+        arguments: Map<String, Value>,
+    ) -> Result<Option<Request>, Failure> {
+        let Origin::Catalog(entry) = tool.origin() else { return Ok(None) };
+        let Some(source) = self.snapshot.source(&entry.tool.source) else { return Ok(None) };
+        match &*self.crib.ready(entry, source)? {
+            Ready::Http(http) => request(http, &http.tool.checked(arguments)?).map(Some),
+            Ready::Builtin(_) | Ready::Custom(_) | Ready::Workflow(_) | Ready::Mcp(_) => Ok(None),
+        }
+    }
+
     /// Carries out a call, measures and records it.
     async fn execute(
         &self,

@@ -1,0 +1,143 @@
+//! `/console`: the web console (requirement X5). A page, a style sheet and modules of our own, which are part of the program
+//! and use the API like everybody else. See `docs/adr/0042-a-console-of-platform-parts.md`.
+//!
+//! The files hold no secret, so everybody may have them; whatever they show comes from the API, which wants an admin.
+
+use axum::http::StatusCode;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue,
+};
+use axum::response::{IntoResponse as _, Response};
+
+use crate::answer::Named;
+use crate::etag::{IfNoneMatch, Tag};
+use crate::problem::Problem;
+use crate::route::Route;
+
+pub(crate) const PATH: &str = "/console";
+
+/// Nothing but our own files and our own API; no markup of others, in no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+const PAGE: File = File { kind: HTML, text: include_str!("console/index.html") };
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// A file of the console.
+#[derive(Clone, Copy)]
+struct File {
+    kind: &'static str,
+    text: &'static str,
+}
+
+/// Every file but the page, by its name.
+const FILES: [(&str, File); 18] = [
+    ("style.css", File { kind: CSS, text: include_str!("console/style.css") }),
+    script("main.js", include_str!("console/main.js")),
+    script("api.js", include_str!("console/api.js")),
+    script("dom.js", include_str!("console/dom.js")),
+    script("form.js", include_str!("console/form.js")),
+    script("list.js", include_str!("console/list.js")),
+    script("live.js", include_str!("console/live.js")),
+    script("overview.js", include_str!("console/overview.js")),
+    script("sources.js", include_str!("console/sources.js")),
+    script("tools.js", include_str!("console/tools.js")),
+    script("picture.js", include_str!("console/picture.js")),
+    script("thing.js", include_str!("console/thing.js")),
+    script("groups.js", include_str!("console/groups.js")),
+    script("policies.js", include_str!("console/policies.js")),
+    script("labels.js", include_str!("console/labels.js")),
+    script("keys.js", include_str!("console/keys.js")),
+    script("activity.js", include_str!("console/activity.js")),
+    script("explain.js", include_str!("console/explain.js")),
+];
+
+const fn script(name: &'static str, text: &'static str) -> (&'static str, File) {
+    (name, File { kind: SCRIPT, text })
+}
+
+pub(crate) fn routes() -> Vec<Route> {
+    vec![
+        Route::get("get_console", PATH, page)
+            .open("console", "Show the web console")
+            .shows_file("text/html"),
+        Route::get("get_console_file", "/console/{name}", file)
+            .open("console", "Show a file of the web console")
+            .shows_file("*/*"),
+    ]
+}
+
+async fn page(headers: HeaderMap) -> Response {
+    PAGE.answer(&headers)
+}
+
+async fn file(headers: HeaderMap, Named(name): Named) -> Result<Response, Problem> {
+    let found = FILES.iter().find(|(known, _)| *known == name);
+    let (_, file) = found.ok_or_else(|| Problem::not_found("file of the console", &name))?;
+    Ok(file.answer(&headers))
+}
+
+impl File {
+    /// Asked for each time, and sent only if it is another: a new version of the program is a new console.
+    fn answer(self, asked: &HeaderMap) -> Response {
+        let tag = Tag::of_bytes(self.text.as_bytes());
+        let headers = [
+            (CONTENT_TYPE, HeaderValue::from_static(self.kind)),
+            (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+            (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+            (ETAG, tag.header()),
+        ];
+        match IfNoneMatch::read(asked).has(tag) {
+            true => (StatusCode::NOT_MODIFIED, headers).into_response(),
+            false => (headers, self.text).into_response(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: usize = 120_000;
+
+    #[test]
+    fn the_console_is_small_and_has_nothing_of_others() {
+        let files = FILES.iter().map(|(name, file)| (*name, file.text));
+        let files: Vec<_> = files.chain([("index.html", PAGE.text)]).collect();
+        let size: usize = files.iter().map(|(_, text)| text.len()).sum();
+        assert!(size < LIMIT, "{size} bytes");
+        for (name, text) in files {
+            // Texts of others are text nodes; nothing is loaded from elsewhere, or kept beyond the tab.
+            for word in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "DOMParser",
+                "srcdoc",
+                "eval(",
+                "new Function",
+                "localStorage",
+                "document.cookie",
+                "https://",
+                "import(",
+            ] {
+                assert!(!text.contains(word), "{name} has `{word}`");
+            }
+        }
+    }
+
+    #[test]
+    fn every_module_that_is_imported_is_there() {
+        for (name, file) in FILES {
+            for line in file.text.lines().filter(|line| line.starts_with("import ")) {
+                let (_, rest) = line.rsplit_once("'./").expect("a module beside it");
+                let wanted = rest.trim_end_matches("';");
+                assert!(FILES.iter().any(|(known, _)| *known == wanted), "{name}: {wanted}");
+            }
+        }
+    }
+}
