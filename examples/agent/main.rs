@@ -1,5 +1,5 @@
-//! An agent that knows no tool by name: it asks a toolcrib, or any server of the same convention, what there is, lets a model
-//! choose, and calls what was chosen.
+//! An agent that knows no tool by name: it asks a toolcrib, any server of the same convention or an MCP server what there is,
+//! lets a model choose, and calls what was chosen.
 //!
 //! ```console
 //! $ export TOOLCRIB_AGENT_KEY=tcrib_… OPENAI_API_KEY=…  # either may be left out
@@ -8,16 +8,21 @@
 //! 17 % of 2,340 is 397.8.
 //! ```
 //!
+//! With `--mcp http://127.0.0.1:8080/mcp` instead of the first address, it asks an MCP server.
+//!
 //! - `remote`: a server, asked within limits.
-//! - `tools`: `GET /tools` becomes functions for a model; calls go to the `endpoint` of each tool.
+//! - `server`: who has tools, at `GET /tools` or as an MCP server (`mcp`), which also says when they change.
+//! - `tools`: a list becomes functions for a model, and each knows where its calls go.
 //! - `toolbox`: which tools there are now. It begins without any if nobody answers, and keeps looking.
 //! - `model`: any that answers `POST /v1/chat/completions`, asked again if it fails.
 //! - `conversation`: question, calls, answer, in a bounded number of rounds.
 
 pub(crate) mod conversation;
+pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod pace;
 pub(crate) mod remote;
+pub(crate) mod server;
 pub(crate) mod toolbox;
 pub(crate) mod tools;
 
@@ -29,9 +34,11 @@ use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 
 use self::conversation::Conversation;
+use self::mcp::McpServer;
 use self::model::Model;
 use self::pace::Pace;
 use self::remote::Remote;
+use self::server::Server;
 use self::toolbox::Toolbox;
 
 /// The longest question, in bytes.
@@ -46,15 +53,22 @@ fn key(name: &str) -> Option<String> {
 #[expect(clippy::print_stdout, reason = "an agent answers")]
 async fn main() -> Result<(), BoxError> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let is_mcp = words.first().is_some_and(|word| word == "--mcp");
+    words.drain(..usize::from(is_mcp));
     let [tools_at, model_at, name] = words.as_slice() else {
         return Err("say where tools are, where the model is and what it is called: \
-                    agent http://127.0.0.1:8080 https://api.openai.com/v1 gpt-5"
+                    agent http://127.0.0.1:8080 https://api.openai.com/v1 gpt-5, \
+                    or agent --mcp http://127.0.0.1:8080/mcp …"
             .into());
     };
     // Whoever starts this names both addresses, so they may be anywhere.
     let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-    let tools_at = Remote::new(&client, tools_at, key("TOOLCRIB_AGENT_KEY").as_deref())?;
+    let shown = key("TOOLCRIB_AGENT_KEY");
+    let tools_at = match is_mcp {
+        true => Server::Mcp(McpServer::new(&client, tools_at, shown.as_deref(), Pace::default())?),
+        false => Server::Manifest(Remote::new(&client, tools_at, shown.as_deref())?),
+    };
     let model_at = Remote::new(&client, model_at, key("OPENAI_API_KEY").as_deref())?;
     let toolbox = Arc::new(Toolbox::open(tools_at).await);
     let kept = Arc::clone(&toolbox);

@@ -15,6 +15,20 @@ const SOON: Limits = Limits { deadline: Duration::from_secs(10), max_bytes: 16 *
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
+/// What somebody typed, if it can be asked.
+pub(crate) fn address(client: &HttpClient, typed: &str) -> Result<Url, BoxError> {
+    let url: Url = typed.parse().map_err(|why| format!("`{typed}` is no address: {why}"))?;
+    client.check_url(&url)?;
+    Ok(url)
+}
+
+/// How a key is shown.
+pub(crate) fn bearer(key: &str) -> Result<HeaderValue, BoxError> {
+    let mut shown = HeaderValue::try_from(format!("Bearer {key}"))?;
+    shown.set_sensitive(true);
+    Ok(shown)
+}
+
 /// A server, and the key that it is shown.
 pub(crate) struct Remote {
     client: HttpClient,
@@ -28,14 +42,8 @@ impl Remote {
         base: &str,
         key: Option<&str>,
     ) -> Result<Self, BoxError> {
-        let base: Url = base.parse().map_err(|why| format!("`{base}` is no address: {why}"))?;
-        client.check_url(&base)?;
-        let authorization = key.map(|key| {
-            let mut shown = HeaderValue::try_from(format!("Bearer {key}"))?;
-            shown.set_sensitive(true);
-            Ok::<_, BoxError>(shown)
-        });
-        Ok(Self { client: client.clone(), base, authorization: authorization.transpose()? })
+        let (base, authorization) = (address(client, base)?, key.map(bearer).transpose()?);
+        Ok(Self { client: client.clone(), base, authorization })
     }
 
     /// A path below the address of the server. Whatever it says, it leads to no other, where the key must not go.

@@ -4,22 +4,20 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 use tokio::sync::{Notify, watch};
 use toolcrib::BoxError;
-use toolcrib::upstream::http::header::ETAG;
-use toolcrib::upstream::http::{Answer, Method};
 
 use super::pace::Pace;
-use super::remote::Remote;
-use super::tools::{Route, Tools};
+use super::server::{Called, Server};
+use super::tools::Tools;
 
 /// How much of a tool's answer a model is told, in bytes.
 const TOLD: usize = 64 * 1024;
 
 /// Which tools there are now.
 pub(crate) struct Toolbox {
-    server: Remote,
+    server: Server,
     /// Whoever subscribes is told when they are others.
     pub(crate) tools: watch::Sender<Arc<Tools>>,
     /// A call was answered as if the tool were gone.
@@ -28,7 +26,7 @@ pub(crate) struct Toolbox {
 
 impl Toolbox {
     /// Asks once, and begins without tools if that fails.
-    pub(crate) async fn open(server: Remote) -> Self {
+    pub(crate) async fn open(server: Server) -> Self {
         let toolbox = Self { server, tools: watch::Sender::default(), stale: Notify::new() };
         if let Err(why) = toolbox.load().await {
             tracing::warn!("there are no tools yet: {why}");
@@ -42,7 +40,7 @@ impl Toolbox {
     }
 
     /// Asks again and again, for as long as it is polled: now and then while all is well, sooner after a failure and then
-    /// later and later, and at once if a tool seems to be gone.
+    /// later and later, and at once if a tool seems to be gone or the server says that its tools are others.
     pub(crate) async fn keep_fresh(&self, pace: Pace) {
         let mut failures = u32::from(!self.tools().is_read);
         loop {
@@ -50,6 +48,7 @@ impl Toolbox {
             tokio::select! {
                 () = tokio::time::sleep(rest) => {}
                 () = self.stale.notified() => {}
+                () = self.server.changed() => {}
             }
             match self.load().await {
                 Ok(()) => failures = 0,
@@ -62,14 +61,7 @@ impl Toolbox {
     }
 
     async fn load(&self) -> Result<(), BoxError> {
-        let answer = self.server.get(self.server.at("/tools"), self.tools().etag.clone()).await?;
-        match answer.status {
-            304 => return Ok(()),
-            200 => {}
-            status => return Err(format!("`GET /tools` was answered with {status}").into()),
-        }
-        let etag = answer.headers.get(ETAG).cloned();
-        let tools = Tools::read(&answer.body, etag, &self.server)?;
+        let Some(tools) = self.server.list(&self.tools()).await? else { return Ok(()) };
         self.tools.send_if_modified(|known| {
             let is_other = known.functions != tools.functions;
             if is_other {
@@ -93,46 +85,16 @@ impl Toolbox {
                 Err(why) => return format!("Error: the arguments are no JSON object: {why}"),
             },
         };
-        match self.send(route, arguments).await {
-            Ok(answer) => {
-                if answer.status == 404 {
+        match self.server.call(route, arguments).await {
+            Ok(Called { told, is_gone }) => {
+                if is_gone {
                     self.stale.notify_one();
                 }
-                cut(told(&answer))
+                cut(told)
             }
             // It may have been done: whether to try again is for the model to say.
             Err(why) => format!("Error: {why}"),
         }
-    }
-
-    async fn send(&self, route: Route, arguments: Map<String, Value>) -> Result<Answer, BoxError> {
-        let Route { method, mut url } = route;
-        if method != Method::GET && method != Method::DELETE {
-            let body = Value::Object(arguments);
-            return Ok(self.server.send(method, url, Some(&body)).await?);
-        }
-        for (name, value) in arguments {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            url.query_pairs_mut().append_pair(&name, &text);
-        }
-        Ok(self.server.send(method, url, None).await?)
-    }
-}
-
-/// An answer in words: the texts of a tool result, or the JSON that came.
-fn told(answer: &Answer) -> String {
-    let body = String::from_utf8_lossy(&answer.body);
-    let json: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let parts = json["content"].as_array().into_iter().flatten();
-    let texts: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
-    let text = match texts.is_empty() {
-        true => body.into_owned(),
-        false => texts.join("\n"),
-    };
-    let failed = json["isError"] == true || !(200..300).contains(&answer.status);
-    match failed && !text.starts_with("Error: ") {
-        true => format!("Error: {text}"),
-        false => text,
     }
 }
 

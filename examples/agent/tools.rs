@@ -1,6 +1,7 @@
-//! A list of tools as servers publish it at `GET /tools`, and as models take it.
+//! A list of tools as servers publish it, at `GET /tools` or over MCP, and as models take it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -26,10 +27,10 @@ pub(crate) struct Tools {
 }
 
 /// Where a tool is called.
-#[derive(Clone)]
-pub(crate) struct Route {
-    pub(crate) method: Method,
-    pub(crate) url: Url,
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Route {
+    Http { method: Method, url: Url },
+    Mcp { name: String, schema: Arc<Value> },
 }
 
 #[derive(Deserialize)]
@@ -60,33 +61,36 @@ impl Tools {
         let entries = match serde_json::from_slice(body)? {
             Manifest::Object { tools } | Manifest::Bare(tools) => tools,
         };
-        let mut tools = Self { etag, is_read: true, ..Self::default() };
+        let tools = Self::of(entries, |entry| endpoint(entry, server));
+        Ok(Self { etag, ..tools })
+    }
+
+    /// Takes what an MCP server lists.
+    pub(crate) fn listed(items: Vec<Map<String, Value>>) -> Self {
+        Self::of(items.into_iter().map(Value::Object).collect(), |entry| {
+            let schema = Arc::new(json!(entry.input_schema));
+            Ok(Route::Mcp { name: entry.name.clone(), schema })
+        })
+    }
+
+    fn of(entries: Vec<Value>, route: impl Fn(&Entry) -> Result<Route, String>) -> Self {
+        let mut tools = Self { is_read: true, ..Self::default() };
         for entry in entries {
             let said = entry.get("name").cloned().unwrap_or_default();
-            if let Err(why) = tools.add(entry, server) {
+            let entry = Entry::deserialize(entry).map_err(|why| why.to_string());
+            let found = entry.and_then(|entry| Ok((route(&entry)?, entry)));
+            if let Err(why) = found.and_then(|(route, entry)| tools.add(entry, route)) {
                 tracing::warn!("the tool {said} is left out: {why}");
             }
         }
-        Ok(tools)
+        tools
     }
 
-    fn add(&mut self, entry: Value, server: &Remote) -> Result<(), String> {
-        let entry = Entry::deserialize(entry).map_err(|why| why.to_string())?;
+    fn add(&mut self, entry: Entry, route: Route) -> Result<(), String> {
         let name = function_name(&entry.name);
         if name.is_empty() || self.routes.contains_key(&name) {
             return Err(format!("a function cannot be called `{name}`, or another one is"));
         }
-        let (endpoint, method) = match entry.endpoint {
-            Some(endpoint) => (endpoint, entry.method.as_deref().unwrap_or("POST")),
-            // Servers that name no endpoint follow this rule.
-            None => {
-                let path = entry.name.strip_prefix("get_").unwrap_or(&entry.name);
-                (path.replace('_', "-"), "POST")
-            }
-        };
-        let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
-            .map_err(|_| format!("`{method}` is no method"))?;
-        let url = server.at(&endpoint);
         let mut parameters = entry.input_schema.unwrap_or_default();
         // Some models refuse an object that does not say which members it has.
         parameters.entry("type").or_insert_with(|| "object".into());
@@ -95,13 +99,28 @@ impl Tools {
             "type": "function",
             "function": {"name": name, "description": entry.description, "parameters": parameters},
         }));
-        self.routes.insert(name, Route { method, url });
+        self.routes.insert(name, route);
         Ok(())
     }
 
     pub(crate) fn route(&self, function: &str) -> Option<Route> {
         self.routes.get(function).cloned()
     }
+}
+
+/// Where the convention has a tool called.
+fn endpoint(entry: &Entry, server: &Remote) -> Result<Route, String> {
+    let (endpoint, method) = match &entry.endpoint {
+        Some(endpoint) => (endpoint.clone(), entry.method.as_deref().unwrap_or("POST")),
+        // Servers that name no endpoint follow this rule.
+        None => {
+            let path = entry.name.strip_prefix("get_").unwrap_or(&entry.name);
+            (path.replace('_', "-"), "POST")
+        }
+    };
+    let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
+        .map_err(|_| format!("`{method}` is no method"))?;
+    Ok(Route::Http { method, url: server.at(&endpoint) })
 }
 
 /// Models take ASCII letters, digits, `_` and `-`.

@@ -1,5 +1,16 @@
 //! `{{name}}` in a text stands for a value. Nothing else in the text means anything, and what is put in is not read again.
 
+/// How long all that is made of texts and values may be, in bytes: a value may stand in many places.
+pub const LONGEST: usize = 4 << 20;
+
+/// Why values are not put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("with these arguments it has {length} bytes, over {LONGEST}")]
+pub struct TooLong {
+    /// How many bytes there would be.
+    pub length: usize,
+}
+
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
@@ -32,8 +43,21 @@ pub fn parts(text: &str, is_name: impl Fn(&str) -> bool) -> Vec<Part<'_>> {
     parts
 }
 
+/// Puts values into all of the texts, if that is not too much.
+pub fn all_filled<'t, 'v>(
+    texts: impl Iterator<Item = &'t str> + Clone,
+    is_name: impl Fn(&str) -> bool,
+    value: impl Fn(&str) -> &'v str,
+) -> Result<Vec<String>, TooLong> {
+    let length = texts.clone().map(|text| filled_length(text, &is_name, &value)).sum();
+    if LONGEST < length {
+        return Err(TooLong { length });
+    }
+    Ok(texts.map(|text| filled(text, &is_name, &value)).collect())
+}
+
 /// Puts values in.
-pub fn filled<'v>(
+fn filled<'v>(
     text: &str,
     is_name: impl Fn(&str) -> bool,
     value: impl Fn(&str) -> &'v str,
@@ -43,7 +67,7 @@ pub fn filled<'v>(
 }
 
 /// How many bytes that would have.
-pub fn filled_length<'v>(
+fn filled_length<'v>(
     text: &str,
     is_name: impl Fn(&str) -> bool,
     value: impl Fn(&str) -> &'v str,

@@ -54,6 +54,7 @@ pub use discovery::custom::CustomProblem;
 pub use embedding::{InvalidModel, SentenceModel};
 /// What APIs are shown: what their operations ask for by name, and one credential for all of them.
 pub use execution::{Credentials, Own};
+pub use secrecy::{ExposeSecret, SecretString};
 /// The way out: what may be reached, and the client that [`Refresher`] needs.
 pub use upstream;
 /// A tool of several steps.

@@ -3,6 +3,7 @@
 
 mod answers;
 mod commands;
+mod declared;
 mod documentation;
 mod refused;
 mod requests;

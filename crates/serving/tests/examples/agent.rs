@@ -10,11 +10,13 @@ use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 
 use crate::agent::conversation::Conversation;
+use crate::agent::mcp::McpServer;
 use crate::agent::model::Model;
 use crate::agent::pace::Pace;
 use crate::agent::remote::Remote;
+use crate::agent::server::Server as Has;
 use crate::agent::toolbox::Toolbox;
-use crate::agent::tools::Tools;
+use crate::agent::tools::{Route, Tools};
 use crate::world::{ScriptedModel, Server, says, wants};
 
 /// In a hurry, as tests are.
@@ -27,9 +29,12 @@ const PACE: Pace = Pace {
 /// Does not look by itself.
 const SLOW: Pace = Pace { poll: Duration::from_secs(3600), ..PACE };
 
+fn client() -> HttpClient {
+    HttpClient::new(Egress { allow_private: true, allowed: Vec::new() })
+}
+
 fn remote(url: &str) -> Remote {
-    let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-    Remote::new(&client, url, None).unwrap()
+    Remote::new(&client(), url, None).unwrap()
 }
 
 /// An agent, and what looks after its tools.
@@ -40,8 +45,19 @@ struct Talking {
 }
 
 impl Talking {
+    /// One that finds its tools at `GET /tools`.
     async fn to(server: &Server, model: &ScriptedModel, pace: Pace) -> Self {
-        let toolbox = Arc::new(Toolbox::open(remote(&server.url)).await);
+        Self::with(Has::Manifest(remote(&server.url)), model, pace).await
+    }
+
+    /// One that finds them over MCP.
+    async fn over_mcp(server: &Server, model: &ScriptedModel, pace: Pace) -> Self {
+        let mcp = McpServer::new(&client(), &format!("{}/mcp", server.url), None, PACE).unwrap();
+        Self::with(Has::Mcp(mcp), model, pace).await
+    }
+
+    async fn with(tools: Has, model: &ScriptedModel, pace: Pace) -> Self {
+        let toolbox = Arc::new(Toolbox::open(tools).await);
         let kept = Arc::clone(&toolbox);
         let keeper = tokio::spawn(async move { kept.keep_fresh(pace).await });
         let model = Model::new(remote(&model.url), "scripted", PACE);
@@ -159,6 +175,81 @@ async fn a_tool_that_is_gone_is_told_and_makes_it_look_at_once() {
 }
 
 #[tokio::test]
+async fn over_mcp_a_model_is_offered_the_tools_and_told_what_they_answered() {
+    let (server, _crib) = Server::up().await;
+    let script = vec![
+        wants(&[
+            ("calculate", json!({"expression": "0.1 + 0.2"})),
+            ("calculate", json!({"expression": "1 / 0"})),
+            ("launch_rocket", json!({})),
+        ]),
+        says("It is 0.3."),
+    ];
+    let model = ScriptedModel::saying(script).await;
+    let mut agent = Talking::over_mcp(&server, &model, SLOW).await;
+    assert_eq!(agent.ask("What is 0.1 + 0.2?").await.unwrap(), "It is 0.3.");
+    let heard = model.heard();
+    let calculate = heard[0]["tools"].as_array().unwrap().iter();
+    let calculate = calculate.into_iter().find(|it| it["function"]["name"] == "calculate").unwrap();
+    assert_eq!(calculate["function"]["parameters"]["required"], json!(["expression"]));
+    let told = told(&heard[1]);
+    assert!(told[0].contains(r#""result":"0.3""#), "{told:?}");
+    assert_eq!(told[1], "Error: this divides by zero");
+    assert_eq!(told[2], "Error: Tool not found: launch_rocket");
+    assert_eq!(server.count("/tools", 200), 0, "nothing but MCP was spoken");
+}
+
+#[tokio::test]
+async fn over_mcp_it_answers_without_tools_while_discovery_is_down_and_has_them_once_it_is_up() {
+    let server = Server::down().await;
+    let model = ScriptedModel::saying(vec![says("Without tools."), says("With tools.")]).await;
+    let mut agent = Talking::over_mcp(&server, &model, PACE).await;
+    assert_eq!(agent.ask("Hello?").await.unwrap(), "Without tools.");
+    let _crib = server.start().await;
+    agent.wait_until("calculate", true).await;
+    assert_eq!(agent.ask("And now?").await.unwrap(), "With tools.");
+    assert!(offered(&model.heard()[1]).contains(&"calculate"));
+}
+
+#[tokio::test]
+async fn over_mcp_the_server_says_that_its_tools_are_others() {
+    let (server, crib) = Server::up().await;
+    let model = ScriptedModel::saying(vec![says("Yes.")]).await;
+    // It does not look by itself.
+    let agent = Talking::over_mcp(&server, &model, SLOW).await;
+    agent.wait_until("calculate", true).await;
+    let listens = async {
+        // What the server can do, its tools, and the stream of changes.
+        while server.count("/mcp", 200) < 3 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), listens).await.unwrap();
+    let tool = ProvidedTool::new("bake", "Bakes bread");
+    crib.registry().register_tool(tool, || async { "baked" }, &[]).unwrap();
+    agent.wait_until("bake", true).await;
+}
+
+#[tokio::test]
+async fn over_mcp_a_tool_that_is_gone_is_told_and_makes_it_look_at_once() {
+    let (server, crib) = Server::up().await;
+    let own = toolcrib::Registry::new();
+    let tool = ProvidedTool::new("bake", "Bakes bread");
+    own.register_tool(tool, || async { "baked" }, &[]).unwrap();
+    let own: Arc<dyn toolcrib::ToolProvider> = Arc::new(own);
+    crib.registry().add_provider(Arc::clone(&own));
+    let script = vec![wants(&[("bake", json!({}))]), says("I cannot.")];
+    let model = ScriptedModel::saying(script).await;
+    let mut agent = Talking::over_mcp(&server, &model, SLOW).await;
+    let tools = agent.toolbox.tools();
+    crib.registry().remove_provider(&own);
+    let told = agent.toolbox.call(&tools, "bake", "{}").await;
+    assert_eq!(told, "Error: Tool not found: bake");
+    agent.wait_until("bake", false).await;
+    assert_eq!(agent.ask("Bake!").await.unwrap(), "I cannot.");
+}
+
+#[tokio::test]
 async fn a_model_that_fails_twice_is_asked_again_and_one_that_refuses_is_not() {
     let (server, _crib) = Server::up().await;
     let busy = |status| (status, json!({"error": {"message": "busy"}}));
@@ -230,8 +321,10 @@ fn a_list_of_any_server_of_the_convention_is_read() {
     ]);
     for body in [list.clone(), json!({"tools": list})] {
         let tools = Tools::read(body.to_string().as_bytes(), None, &server).unwrap();
-        let route =
-            |name: &str| tools.route(name).map(|route| format!("{} {}", route.method, route.url));
+        let route = |name: &str| match tools.route(name)? {
+            Route::Http { method, url } => Some(format!("{method} {url}")),
+            Route::Mcp { .. } => None,
+        };
         let weather = "POST https://travel.example/api/weather-forecast";
         assert_eq!(route("get_weather_forecast").unwrap(), weather);
         assert_eq!(route("time").unwrap(), "GET https://travel.example/api/clock?zone=utc");

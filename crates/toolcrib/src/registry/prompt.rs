@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use model::Content;
-use model::placeholder::filled;
+use model::placeholder::all_filled;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -158,13 +158,7 @@ impl Prompt {
         self.check(&arguments)?;
         let messages = match &self.handler {
             Some(handler) => handler(arguments, call.clone()).await?,
-            None => {
-                let said = self.texts.iter().map(|(role, text)| PromptMessage {
-                    role: *role,
-                    content: Content::Text { text: self.filled_in(text, &arguments) },
-                });
-                said.collect()
-            }
+            None => self.filled_in(&arguments)?,
         };
         let description = self.listed.shown.get("description").cloned().unwrap_or_default();
         Ok(Map::from_iter([
@@ -186,12 +180,18 @@ impl Prompt {
         Ok(())
     }
 
-    fn filled_in(&self, text: &str, arguments: &Map<String, Value>) -> String {
+    fn filled_in(
+        &self,
+        arguments: &Map<String, Value>,
+    ) -> Result<Vec<PromptMessage>, ProviderError> {
+        let is_name = |name: &str| self.arguments.iter().any(|it| *it.name == *name);
         let value = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or("");
-        filled(text, |name| self.takes(name), value)
-    }
-
-    fn takes(&self, name: &str) -> bool {
-        self.arguments.iter().any(|argument| *argument.name == *name)
+        let texts = self.texts.iter().map(|(_, text)| &**text);
+        let texts = all_filled(texts, is_name, value)
+            .map_err(|error| ProviderError::Invalid(error.to_string()))?;
+        let roles = self.texts.iter().map(|(role, _)| *role);
+        let messages = roles.zip(texts);
+        let message = |(role, text)| PromptMessage { role, content: Content::Text { text } };
+        Ok(messages.map(message).collect())
     }
 }

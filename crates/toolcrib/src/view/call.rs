@@ -266,69 +266,38 @@ impl AgentView {
             return Err(refused("the tool is not served").into());
         };
         let ready = self.crib.ready(entry, source)?;
-        let http = match &*ready {
-            Ready::Http(http) => http,
-            Ready::Builtin(builtin) => {
-                let outcome = self.do_builtin(source, entry, builtin, arguments).await?;
-                let outcome = shaped::outcome(outcome, builtin.projection.as_ref()).await?;
-                return Ok(DoneBy::Upstream(self.within_budget(&entry.tool, outcome), None));
+        let may = || scopes::check(&self.agent, &source.source, Some(&entry.tool));
+        if let Some(schema) = ready.arguments() {
+            check(schema, &arguments)?;
+            may()?;
+        }
+        let outcome = match &*ready {
+            Ready::Http(http) => {
+                let arguments = http.tool.checked(arguments)?;
+                may()?;
+                if http.tool.is_job() {
+                    self.do_job(source, http, &arguments, call).await?
+                } else {
+                    let request = request(http, &arguments)?;
+                    self.send(&source.source, http, request, call.trace()).await?.outcome
+                }
             }
-            Ready::Custom(it) => {
-                let outcome = self.do_custom(source, entry, it, arguments).await?;
-                let outcome = shaped::outcome(outcome, it.projection.as_ref()).await?;
-                let outcome = self.within_budget(&entry.tool, outcome);
-                let promised = it.output.is_some().then(|| Arc::clone(&ready));
-                return Ok(DoneBy::Upstream(outcome, promised));
-            }
+            Ready::Builtin(it) => self.do_builtin(source, entry, it, arguments).await?,
+            Ready::Custom(it) => self.do_custom(source, entry, it, arguments).await?,
             Ready::Workflow(it) => {
-                check(&it.arguments, &arguments)?;
-                scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
-                let outcome =
-                    self.run_workflow(&source.source, &entry.tool.id, it, arguments, call).await?;
-                let outcome = shaped::outcome(outcome, it.projection.as_ref()).await?;
-                let outcome = self.within_budget(&entry.tool, outcome);
-                let promised = it.output.is_some().then(|| Arc::clone(&ready));
-                return Ok(DoneBy::Upstream(outcome, promised));
+                self.run_workflow(&source.source, &entry.tool.id, it, arguments, call).await?
             }
-            Ready::Mcp(mcp) => {
-                check(&mcp.arguments, &arguments)?;
-                scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
-                let wanted = mcp.wanted(arguments);
+            Ready::Mcp(it) => {
                 let id = Some(&entry.tool.id);
-                return match self.ask_server(&source.source, id, wanted, call).await {
-                    Bridged::Result(result) => {
-                        let result = shaped::of_server(result, mcp.projection.as_ref()).await?;
-                        Ok(DoneBy::Mcp(self.result_within_budget(&entry.tool, result)))
-                    }
-                    Bridged::Failed(failure)
-                    | Bridged::Refused(failure)
-                    | Bridged::Lost(failure)
-                    | Bridged::Broken(failure) => Err(failure.into()),
-                    Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
-                    Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
-                    Bridged::Error(mut error) => {
-                        let mut data = error.raw.shift_remove("data").map(Box::new);
-                        if let Some(Value::Object(data)) = data.as_deref_mut() {
-                            data.retain(|name, _| !name.starts_with("toolcrib/"));
-                        }
-                        let (code, message) = (error.code, error.message().to_owned());
-                        Err(Stopped::With(Called::Error { code, message, data }))
-                    }
-                };
+                let bridged = self.ask_server(&source.source, id, it.wanted(arguments), call).await;
+                let result = result_of_server(bridged, call)?;
+                let result = shaped::of_server(result, ready.projection()).await?;
+                return Ok(DoneBy::Mcp(self.result_within_budget(&entry.tool, result)));
             }
         };
-        let arguments = http.tool.checked(arguments)?;
-        scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
-        let outcome = match http.tool.is_job() {
-            true => self.do_job(source, http, &arguments, call).await?,
-            false => {
-                let request = request(http, &arguments)?;
-                self.send(&source.source, http, request, call.trace()).await?.outcome
-            }
-        };
-        let outcome = shaped::outcome(outcome, http.projection.as_ref()).await?;
+        let outcome = shaped::outcome(outcome, ready.projection()).await?;
         let outcome = self.within_budget(&entry.tool, outcome);
-        let promised = http.output.is_some().then(|| Arc::clone(&ready));
+        let promised = ready.output().is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }
 
@@ -504,6 +473,27 @@ fn traced(mut given: Given, trace: Option<&TraceContext>) -> Given {
     let headers = trace.into_iter().flat_map(bridge::trace_headers);
     given.headers.extend(headers.map(|(name, value)| (name.to_owned(), value)));
     given
+}
+
+/// What a server answered, unless that is no result.
+fn result_of_server(bridged: Bridged, call: &CallContext) -> Result<Map<String, Value>, Stopped> {
+    match bridged {
+        Bridged::Result(result) => Ok(result),
+        Bridged::Failed(failure)
+        | Bridged::Refused(failure)
+        | Bridged::Lost(failure)
+        | Bridged::Broken(failure) => Err(failure.into()),
+        Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
+        Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
+        Bridged::Error(mut error) => {
+            let mut data = error.raw.shift_remove("data").map(Box::new);
+            if let Some(Value::Object(data)) = data.as_deref_mut() {
+                data.retain(|name, _| !name.starts_with("toolcrib/"));
+            }
+            let (code, message) = (error.code, error.message().to_owned());
+            Err(Stopped::With(Called::Error { code, message, data }))
+        }
+    }
 }
 
 fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use catalog::{CataloguedSource, CataloguedTool};
 use discovery::custom::values_of_uri;
-use model::placeholder::{filled, filled_length};
+use model::placeholder::{TooLong, all_filled};
 use model::{
     Content, CustomHolds, CustomMessage, CustomWork, ErrorCode, Failure, Manifest, PromptArgument,
     RawJson, SchemaRef,
@@ -25,8 +25,6 @@ use super::{AgentView, scopes};
 use crate::call::CallContext;
 use crate::gates::Verdict;
 
-/// How long all messages of a prompt may be, in bytes: a value may stand in many places.
-const LONGEST_PROMPT: usize = 4 << 20;
 /// What is taken of a file, in bytes, and how long it may take.
 const FILE: usize = 4 << 20;
 const TIME: Duration = Duration::from_secs(10);
@@ -54,13 +52,13 @@ impl AgentView {
         let is_name = |name: &str| arguments.iter().any(|argument| *argument.name == *name);
         let value = |name: &str| given.get(name).and_then(Value::as_str).unwrap_or_default();
         let texts = messages.iter().filter_map(|message| message.text.as_deref());
-        let length: usize = texts.map(|text| filled_length(text, is_name, value)).sum();
-        if LONGEST_PROMPT < length {
-            let why = format!("with these arguments it has {length} bytes, over {LONGEST_PROMPT}");
-            return Got::Invalid(why);
-        }
+        let texts = match all_filled(texts, is_name, value) {
+            Ok(texts) => texts,
+            Err(error) => return Got::Invalid(error.to_string()),
+        };
+        let mut texts = texts.into_iter();
         let messages = messages.iter().map(|message| {
-            let text = message.text.as_ref().map(|text| filled(text, is_name, value));
+            let text = message.text.as_ref().and_then(|_| texts.next());
             let text = text.map(|text| json!({"type": "text", "text": text}));
             json!({"role": message.role, "content": text.or_else(|| Some(json!(message.content)))})
         });
@@ -102,7 +100,10 @@ impl AgentView {
         }
         let mime_type = mime_type(&offer.entry);
         let (member, value) = match holds {
-            CustomHolds::Text(text) => ("text", filled_in(text, &values)),
+            CustomHolds::Text(text) => match filled_in(text, &values) {
+                Ok(text) => ("text", text),
+                Err(error) => return Got::Invalid(error.to_string()),
+            },
             CustomHolds::Blob(blob) => ("blob", blob.to_string()),
             CustomHolds::File(template) => match self.file(template, &values).await {
                 Ok(contents) => contents,
@@ -130,7 +131,7 @@ impl AgentView {
         template: &str,
         values: &Values<'_>,
     ) -> Result<(&'static str, String), Got> {
-        let path = filled_in(template, values);
+        let Ok(path) = filled_in(template, values) else { return Err(Got::Missing) };
         // A value is a part of one name, and never a way to another folder.
         let is_odd = |part: &str| matches!(part, "" | "." | "..") || part.contains('\0');
         let mut parts = path.split('/').skip(1);
@@ -222,10 +223,11 @@ fn check(
     Ok(())
 }
 
-fn filled_in(text: &str, values: &Values<'_>) -> String {
+fn filled_in(text: &str, values: &Values<'_>) -> Result<String, TooLong> {
     let value = |name: &str| values.iter().find(|(known, _)| *known == name);
     let text_of = |name: &str| value(name).map_or("", |(_, value)| value.as_str());
-    filled(text, |name| value(name).is_some(), text_of)
+    let filled = all_filled(std::iter::once(text), |name| value(name).is_some(), text_of)?;
+    Ok(filled.concat())
 }
 
 fn mime_type(entry: &CataloguedTool) -> Option<String> {

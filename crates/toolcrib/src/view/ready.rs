@@ -207,6 +207,28 @@ impl Ready {
             Self::Mcp(_) | Self::Builtin(_) => None,
         }
     }
+
+    /// What arguments must be like; a request knows that of itself.
+    pub(super) fn arguments(&self) -> Option<&Arguments> {
+        match self {
+            Self::Http(_) => None,
+            Self::Mcp(it) => Some(&it.arguments),
+            Self::Builtin(it) => Some(&it.arguments),
+            Self::Workflow(it) => Some(&it.arguments),
+            Self::Custom(it) => Some(&it.arguments),
+        }
+    }
+
+    /// What agents get of its answers, if not all of them.
+    pub(super) fn projection(&self) -> Option<&Arc<Projection>> {
+        match self {
+            Self::Http(it) => it.projection.as_ref(),
+            Self::Mcp(it) => it.projection.as_ref(),
+            Self::Builtin(it) => it.projection.as_ref(),
+            Self::Workflow(it) => it.projection.as_ref(),
+            Self::Custom(it) => it.projection.as_ref(),
+        }
+    }
 }
 
 impl McpReady {

@@ -366,6 +366,21 @@ async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_
 }
 
 #[tokio::test]
+async fn tool_search_finds_only_what_is_granted() {
+    let world = World::with_tools(&[("pets", &["get_pet", "sell_pet"])]).await;
+    world.group("some", json!({"visibility": "searchable", "tools": ["pets:get_pet"]})).await;
+    world.policy("some", json!({"role": "x"}), &["some"]).await;
+    let view = world.view(json!({"role": "x"}));
+    for query in ["pet", "sell_pet", ""] {
+        let wanted = Map::from_iter([("query".to_owned(), query.into())]);
+        let result = view.call("tool_search", wanted).await.unwrap().result.unwrap();
+        let hits = result["tools"].as_array().unwrap();
+        assert!(hits.iter().all(|hit| hit["name"] == "get_pet"), "{query}: {hits:?}");
+        assert!(query == "sell_pet" || hits.len() == 1, "{query}: {hits:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_row_of_the_table_holds_for_a_word_alone() {
     let world = World::with_tools(&[("things", &[])]).await;
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;

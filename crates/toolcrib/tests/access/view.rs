@@ -14,7 +14,7 @@ use toolcrib::{
 };
 
 use crate::server::{Upstream, answer};
-use crate::world::{World, agent};
+use crate::world::{World, agent, from_json};
 
 fn names(tools: &[ViewedTool]) -> Vec<&str> {
     tools.iter().map(ViewedTool::name).collect()
@@ -118,6 +118,25 @@ async fn every_switch_stops_a_tool_at_once() {
         world.execute(on).await;
     }
     assert_eq!(count(), 1);
+}
+
+#[tokio::test]
+async fn visibility_is_said_per_source_per_group_or_per_tool() {
+    let world = World::with_tools(&[("pets", &["a"])]).await;
+    world.group("all", json!({"selectors": [{"name": "*"}]})).await;
+    world.policy("all", json!({"role": "x"}), &["all"]).await;
+    let shown = || names(&world.view(json!({"role": "x"})).list()).join(" ");
+    let by_search = "tool_search execute_tool";
+    assert_eq!(shown(), "a");
+    let quiet = json!({"name": "pets", "url": "https://api.example", "settings": {"kind": "openapi"}, "visibility": "searchable"});
+    let update = SourceCommand::Update(from_json(quiet));
+    world.execute(Command::Source("pets".parse().unwrap(), update)).await;
+    assert_eq!(shown(), by_search);
+    world.group("loud", json!({"visibility": "listed", "selectors": [{"name": "*"}]})).await;
+    world.policy("loud", json!({"role": "x"}), &["loud"]).await;
+    assert_eq!(shown(), "a");
+    world.show("pets:a", Visibility::Searchable).await;
+    assert_eq!(shown(), by_search);
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ fn registry() -> Registry {
 }
 
 #[tokio::test]
-async fn a_handler_that_fails_gives_is_error_with_error_and_why() {
+async fn a_handler_that_fails_gives_is_error_with_the_text_error_and_why() {
     let registry = registry();
     let result = registry.call("fails", Map::new()).await;
     assert_eq!((text(&result), result.is_error), ("Error: the disk is full", true));
@@ -39,6 +39,20 @@ async fn a_handler_that_fails_gives_is_error_with_error_and_why() {
     let Called::Done(done) = called else { panic!("it was not carried out") };
     let ToolAnswer::Ours(result) = done.into_answer() else { panic!("it is not ours") };
     assert_eq!((text(&result), result.is_error), ("Error: the disk is full", true));
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_harms_no_other_call() {
+    let registry = Registry::new();
+    let waits = |it: Number| async move {
+        tokio::task::yield_now().await;
+        if it.n == 0 { Err("the disk is full") } else { Ok(it.n.to_string()) }
+    };
+    registry.register_tool(ProvidedTool::new("waits", "Waits"), waits, &[]).unwrap();
+    let call = |n: u8| registry.call("waits", object(json!({"n": n})));
+    let (failed, fine, failed_too) = tokio::join!(call(0), call(1), call(0));
+    assert_eq!([text(&failed), text(&failed_too)], ["Error: the disk is full"; 2]);
+    assert_eq!((text(&fine), text(&call(7).await)), ("1", "7"));
 }
 
 #[tokio::test]
@@ -57,7 +71,7 @@ async fn a_handler_that_panics_gives_an_error_without_its_words_and_harms_nothin
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_not_found() {
+async fn an_unknown_tool_is_told_tool_not_found() {
     let registry = registry();
     let result = registry.call("nothing", Map::new()).await;
     assert_eq!((text(&result), result.is_error), ("Tool not found: nothing", true));

@@ -9,6 +9,7 @@ mod prompts;
 mod providers;
 mod resources;
 mod running;
+mod scores;
 mod searching;
 #[path = "../../../upstream/tests/support/upstream.rs"]
 mod server;

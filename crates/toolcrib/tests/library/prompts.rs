@@ -23,7 +23,7 @@ async fn got(registry: &Registry, name: &str, arguments: Value) -> Result<Value,
 }
 
 #[tokio::test]
-async fn a_prompt_is_listed_as_mcp_has_it() {
+async fn a_prompt_has_a_name_a_title_a_description_and_arguments() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
     let listed = crib(&registry).await.anyone().prompts();
@@ -57,16 +57,33 @@ async fn names_in_two_braces_are_filled_in_and_nothing_else_is_read() {
 }
 
 #[tokio::test]
-async fn a_required_argument_that_is_missing_is_named_and_an_optional_one_is_empty() {
+async fn a_required_argument_that_is_missing_is_an_error_that_names_it() {
     let registry = Registry::new();
     registry.register_prompt(explain()).unwrap();
     let missing = got(&registry, "explain", json!({"to": "me"})).await.unwrap_err();
     assert_eq!(missing, r#"Invalid("the prompt `explain` needs the argument `thing`")"#);
     let wrong = got(&registry, "explain", json!({"thing": 1})).await.unwrap_err();
     assert_eq!(wrong, r#"Invalid("the prompt `explain` takes only a text as `thing`")"#);
+}
+
+#[tokio::test]
+async fn an_optional_argument_that_is_missing_is_empty() {
+    let registry = Registry::new();
+    registry.register_prompt(explain()).unwrap();
     let result = got(&registry, "explain", json!({"thing": "x"})).await.unwrap();
     let text = &result["messages"][0]["content"]["text"];
     assert_eq!(text, "Explain x to ; {{ thing }}, {{other}}, {{");
+}
+
+#[tokio::test]
+async fn a_prompt_does_not_grow_without_bound() {
+    let registry = Registry::new();
+    let prompt = Prompt::new("again", "Says it often").optional("x", "What");
+    registry.register_prompt(prompt.user(&"{{x}}".repeat(200))).unwrap();
+    let fine = got(&registry, "again", json!({"x": "a".repeat(1_000)})).await.unwrap();
+    assert_eq!(fine["messages"][0]["content"]["text"].as_str().unwrap().len(), 200_000);
+    let long = got(&registry, "again", json!({"x": "a".repeat(100_000)})).await.unwrap_err();
+    assert!(long.contains("it has 20000000 bytes, over 4194304"), "{long}");
 }
 
 #[tokio::test]

@@ -68,7 +68,7 @@ fn with_registered(registry: &Registry, name: &'static str) {
 }
 
 #[tokio::test]
-async fn registered_tools_come_before_global_providers_and_those_before_the_requests() {
+async fn the_first_of_a_name_wins_registered_then_global_then_of_the_request() {
     let registry = Registry::new();
     with_registered(&registry, "a");
     registry.add_provider(Named::new("one", &["a", "b"]));
@@ -87,14 +87,23 @@ async fn registered_tools_come_before_global_providers_and_those_before_the_requ
 }
 
 #[tokio::test]
-async fn a_provider_is_for_all_requests_until_it_is_removed() {
+async fn add_provider_adds_tools_for_all_requests() {
+    let registry = Registry::new();
+    let crib = crib(&registry).await;
+    let provider: Arc<dyn ToolProvider> = Named::new("one", &["a"]);
+    for _ in 0..2 {
+        registry.add_provider(Arc::clone(&provider));
+        assert_eq!((crib.anyone().list().len(), crib.anyone().list()[0].name()), (1, "a"));
+    }
+    assert_eq!(text(&registry.call("a", Map::new()).await), "a by one");
+}
+
+#[tokio::test]
+async fn remove_provider_takes_away_what_it_offered_and_nothing_that_is_registered() {
     let registry = Registry::new();
     let crib = crib(&registry).await;
     let provider: Arc<dyn ToolProvider> = Named::new("one", &["a"]);
     registry.add_provider(Arc::clone(&provider));
-    registry.add_provider(Arc::clone(&provider));
-    assert_eq!(crib.anyone().list().len(), 1);
-    assert_eq!(text(&registry.call("a", Map::new()).await), "a by one");
     let before = crib.anyone();
     assert!(registry.remove_provider(&provider) && !registry.remove_provider(&provider));
     assert!(crib.anyone().list().is_empty());
@@ -116,10 +125,26 @@ async fn a_provider_of_one_request_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn get_tool_says_none_and_call_tool_tool_not_found() {
+async fn list_tools_gives_what_there_is_to_know_of_each_tool() {
+    let registry = Registry::of(Named::new("one", &["a", "b"]));
+    let listed = registry.list_tools();
+    let shown: Vec<_> = listed.iter().map(|tool| (&*tool.name, &*tool.description)).collect();
+    assert_eq!(shown, [("a", "The a of one"), ("b", "The b of one")]);
+    assert_eq!(listed[0].input_schema, json!({"type": "object"}));
+}
+
+#[tokio::test]
+async fn get_tool_gives_a_tool_or_none() {
     let registry = Registry::of(Named::new("one", &["a"]));
     assert_eq!(*registry.get_tool("a").unwrap().description, *"The a of one");
     assert!(registry.get_tool("b").is_none());
+}
+
+#[tokio::test]
+async fn call_tool_gives_a_result_or_tool_not_found() {
+    let registry = Registry::of(Named::new("one", &["a"]));
+    let called = registry.call_tool("a", Map::new(), &CallContext::silent()).await;
+    assert_eq!(text(&called.unwrap()), "a by one");
     let called = registry.call_tool("b", Map::new(), &CallContext::silent()).await;
     assert_eq!(called, Err(ProviderError::ToolNotFound { name: "b".into() }));
 }

@@ -16,12 +16,43 @@ async fn read(registry: &Registry, uri: &str) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn a_resource_is_a_text_bytes_or_what_a_function_reads() {
+async fn a_resource_has_a_uri_a_name_and_a_mime_type() {
     let registry = Registry::new();
     let hello = Resource::new("docs://hello", "hello", "text/plain", "Hello!").description("Hi");
     registry.register_resource(hello).unwrap();
+    let listed = crib(&registry).await.anyone().resources();
+    assert_eq!(
+        json!(listed[0].shown),
+        json!({"uri": "docs://hello", "name": "hello", "mimeType": "text/plain", "description": "Hi"})
+    );
+    assert_eq!(read(&registry, "docs://other").await.unwrap_err(), "Missing");
+}
+
+#[tokio::test]
+async fn a_resource_is_a_text() {
+    let registry = Registry::new();
+    let hello = Resource::new("docs://hello", "hello", "text/plain", "Hello!");
+    registry.register_resource(hello).unwrap();
+    assert_eq!(
+        read(&registry, "docs://hello").await.unwrap(),
+        json!({"uri": "docs://hello", "mimeType": "text/plain", "text": "Hello!"})
+    );
+}
+
+#[tokio::test]
+async fn a_resource_is_a_blob() {
+    let registry = Registry::new();
     let bytes = Resource::new("docs://bytes", "bytes", "image/png", vec![1, 2, 3]);
     registry.register_resource(bytes).unwrap();
+    assert_eq!(
+        read(&registry, "docs://bytes").await.unwrap(),
+        json!({"uri": "docs://bytes", "mimeType": "image/png", "blob": "AQID"})
+    );
+}
+
+#[tokio::test]
+async fn a_resource_is_what_a_function_gives_each_time() {
+    let registry = Registry::new();
     let times = Arc::new(AtomicU32::new(0));
     let counts = move |uri: String, _| {
         let so_far = times.fetch_add(1, Ordering::Relaxed);
@@ -30,19 +61,8 @@ async fn a_resource_is_a_text_bytes_or_what_a_function_reads() {
     registry
         .register_resource(Resource::read_by("docs://times", "times", "text/plain", counts))
         .unwrap();
-    let listed = crib(&registry).await.anyone().resources();
-    assert_eq!(
-        json!(listed[0].shown),
-        json!({"uri": "docs://hello", "name": "hello", "mimeType": "text/plain", "description": "Hi"})
-    );
-    assert_eq!(
-        read(&registry, "docs://hello").await.unwrap(),
-        json!({"uri": "docs://hello", "mimeType": "text/plain", "text": "Hello!"})
-    );
-    assert_eq!(read(&registry, "docs://bytes").await.unwrap()["blob"], "AQID");
     assert_eq!(read(&registry, "docs://times").await.unwrap()["text"], "docs://times 0");
     assert_eq!(read(&registry, "docs://times").await.unwrap()["text"], "docs://times 1");
-    assert_eq!(read(&registry, "docs://other").await.unwrap_err(), "Missing");
 }
 
 #[tokio::test]
@@ -71,7 +91,7 @@ async fn a_resource_is_a_file_as_it_is_when_somebody_reads_it_and_within_a_bound
 }
 
 #[tokio::test]
-async fn a_template_reads_every_address_that_is_like_it() {
+async fn a_resource_template_reads_every_address_that_is_like_it() {
     let registry = Registry::new();
     let user = |uri: String, _| async move {
         match uri.strip_prefix("users://") {
@@ -100,13 +120,18 @@ async fn a_template_reads_every_address_that_is_like_it() {
 }
 
 #[tokio::test]
-async fn what_exists_is_refused_and_the_first_stays() {
+async fn a_resource_of_a_uri_that_exists_is_refused_and_the_first_stays() {
     let registry = Registry::new();
     let resource = |text: &str| Resource::new("a:b", "ab", "text/plain", text);
     registry.register_resource(resource("the first")).unwrap();
     let refused = registry.register_resource(resource("the second")).unwrap_err();
     assert_eq!(refused.to_string(), "Resource with URI 'a:b' already exists");
     assert_eq!(read(&registry, "a:b").await.unwrap()["text"], "the first");
+}
+
+#[tokio::test]
+async fn a_resource_template_that_exists_is_refused_and_the_first_stays() {
+    let registry = Registry::new();
     let template = |says: &'static str| {
         let reads = move |_, _| std::future::ready(Ok::<_, String>(says));
         ResourceTemplate::read_by("c:{d}", "cd", "text/plain", reads)

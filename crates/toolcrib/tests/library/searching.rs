@@ -14,6 +14,7 @@ async fn view() -> AgentView {
     registry.register_tool(searchable, echo, &["database", "sql"]).unwrap();
     let hidden = ProvidedTool { visibility: Visibility::Hidden, ..tool("sql_hidden") };
     registry.register_tool(hidden, echo, &["database"]).unwrap();
+    registry.register_tool(ProvidedTool::new("sql_listed", "Listed"), echo, &[]).unwrap();
     crib(&registry).await.anyone()
 }
 
@@ -22,27 +23,57 @@ fn names(view: &AgentView) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_searchable_tool_is_not_listed_and_brings_the_tools_about_tools() {
+async fn a_searchable_tool_is_found_and_not_listed() {
     let view = view().await;
-    assert_eq!(names(&view), ["tool_search", "execute_tool"]);
-    let found = view.call("tool_search", object(json!({"query": "database"}))).await.unwrap();
-    let found = found.result.unwrap();
-    assert_eq!(found["tools"].as_array().unwrap().len(), 1, "a hidden tool is not found");
-    let hit = &found["tools"][0];
-    assert_eq!((&hit["name"], &hit["score"]), (&json!("sql_query"), &json!(0.85)));
-    assert_eq!(hit["input_schema"]["type"], "object");
+    assert!(!names(&view).contains(&"sql_query".to_owned()));
+    let hits = found(&view, json!({"query": "database"})).await;
+    assert_eq!((&hits[0]["name"], &hits[0]["score"]), (&json!("sql_query"), &json!(0.85)));
 }
 
 #[tokio::test]
-async fn execute_tool_runs_what_was_found_with_arguments_or_parameters() {
+async fn a_hidden_tool_is_neither_listed_nor_found() {
     let view = view().await;
-    for inner in ["arguments", "parameters"] {
-        for name in ["sql_query", "sql_hidden"] {
-            let wanted = object(json!({"name": name, inner: {"query": "x"}}));
-            let outcome = view.call("execute_tool", wanted).await.unwrap();
-            assert_eq!(json!(outcome.content[0])["text"], r#"{"query":"x"}"#);
-        }
+    assert!(!names(&view).contains(&"sql_hidden".to_owned()));
+    for query in ["sql_hidden", "database", ""] {
+        let hits = found(&view, json!({"query": query})).await;
+        assert!(hits.iter().all(|hit| hit["name"] != "sql_hidden"), "{query}: {hits:?}");
     }
+}
+
+#[tokio::test]
+async fn tool_search_and_execute_tool_are_listed_when_something_is_searchable() {
+    let registry = Registry::new();
+    let crib = crib(&registry).await;
+    let tool = |name| ProvidedTool::new(name, "Says hello");
+    registry.register_tool(tool("hello"), || async { "hello" }, &[]).unwrap();
+    assert_eq!(names(&crib.anyone()), ["hello"]);
+    registry.register_tool(tool("hi").searchable(), || async { "hi" }, &[]).unwrap();
+    assert_eq!(names(&crib.anyone()), ["tool_search", "execute_tool", "hello"]);
+}
+
+async fn executed(view: &AgentView, wanted: Value) -> Value {
+    let outcome = view.call("execute_tool", object(wanted)).await.unwrap();
+    json!(outcome.content[0])["text"].take()
+}
+
+#[tokio::test]
+async fn execute_tool_runs_any_tool_that_is_granted_listed_or_not() {
+    let view = view().await;
+    for name in ["sql_query", "sql_hidden", "sql_listed"] {
+        let wanted = json!({"name": name, "arguments": {"query": "x"}});
+        assert_eq!(executed(&view, wanted).await, r#"{"query":"x"}"#);
+    }
+}
+
+#[tokio::test]
+async fn execute_tool_takes_parameters_for_arguments() {
+    let wanted = json!({"name": "sql_query", "parameters": {"query": "x"}});
+    assert_eq!(executed(&view().await, wanted).await, r#"{"query":"x"}"#);
+}
+
+#[tokio::test]
+async fn execute_tool_answers_with_an_error_for_what_is_not_there() {
+    let view = view().await;
     let refused = view.call("execute_tool", object(json!({"name": "nothing"}))).await.unwrap();
     assert_eq!(refused.error.unwrap().message, "Tool not found: nothing");
 }
@@ -76,10 +107,17 @@ async fn found(view: &AgentView, wanted: Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn tool_search_finds_ten_unless_it_is_asked_for_more_and_never_more_than_a_hundred() {
-    let view = pages(120).await;
+async fn tool_search_finds_ten_unless_it_is_asked_for_more_or_fewer() {
+    let view = pages(20).await;
     assert_eq!(found(&view, json!({"query": "page"})).await.len(), 10);
     assert_eq!(found(&view, json!({"query": "page", "max_results": 3})).await.len(), 3);
+    assert_eq!(found(&view, json!({"query": "page", "max_results": 15})).await.len(), 15);
+}
+
+#[tokio::test]
+async fn tool_search_never_finds_more_than_a_hundred() {
+    let view = pages(120).await;
+    assert_eq!(found(&view, json!({"query": "page", "max_results": 100})).await.len(), 100);
     assert_eq!(found(&view, json!({"query": "page", "max_results": 1_000})).await.len(), 100);
 }
 
@@ -93,7 +131,7 @@ async fn an_empty_query_lists_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_hit_has_name_description_score_and_schema_and_the_best_comes_first() {
+async fn a_hit_has_a_name_a_description_a_score_and_an_input_schema_and_the_best_comes_first() {
     let registry = Registry::new();
     let described = |name: &str, description: &str| {
         let schema = json!({"type": "object", "properties": {"to": {"type": "string"}}});

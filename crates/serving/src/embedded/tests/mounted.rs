@@ -161,23 +161,37 @@ async fn a_layer_keeps_what_goes_on_after_a_request_from_other_users() {
     assert_eq!(legacy(&app, "ada", &session, "ping").await.0, 404);
 }
 
-#[tokio::test]
-async fn a_connection_lists_searches_or_does_what_fits_the_budget() {
-    let registry = hello();
-    let app = mcp(&registry).await;
-    let listed = async |mode: &str| {
-        let path = format!("/mcp?mode={mode}");
-        let list = ask(&app, &path, "", "tools/list", json!({})).await;
-        names(&list).join(" ")
-    };
-    assert_eq!(listed("list").await, "hello");
-    assert_eq!(listed("search").await, "tool_search execute_tool");
-    assert_eq!(listed("auto").await, "hello");
-    // More than 20,000 tokens of four bytes.
+/// What a connection in this mode is shown.
+async fn listed(app: &Router, mode: &str) -> String {
+    let list = ask(app, &format!("/mcp?mode={mode}"), "", "tools/list", json!({})).await;
+    names(&list).join(" ")
+}
+
+/// More than 20,000 tokens of four bytes.
+fn with_a_long_one(registry: &Registry) {
     let long = ProvidedTool::new("long", "x".repeat(80_000));
     registry.register_tool(long, || async { "long" }, &[]).unwrap();
-    assert_eq!(listed("list").await, "hello long");
-    assert_eq!(listed("auto").await, "tool_search execute_tool");
+}
+
+#[tokio::test]
+async fn a_connection_in_mode_list_lists_whatever_there_is() {
+    let registry = hello();
+    with_a_long_one(&registry);
+    assert_eq!(listed(&mcp(&registry).await, "list").await, "hello long");
+}
+
+#[tokio::test]
+async fn a_connection_in_mode_search_has_the_two_tools_about_tools() {
+    assert_eq!(listed(&mcp(&hello()).await, "search").await, "tool_search execute_tool");
+}
+
+#[tokio::test]
+async fn a_connection_in_mode_auto_searches_once_the_list_is_over_the_budget_of_tokens() {
+    let registry = hello();
+    let app = mcp(&registry).await;
+    assert_eq!(listed(&app, "auto").await, "hello");
+    with_a_long_one(&registry);
+    assert_eq!(listed(&app, "auto").await, "tool_search execute_tool");
     let execute = json!({"name": "execute_tool", "arguments": {"name": "hello"}});
     let called = ask(&app, "/mcp?mode=auto", "", "tools/call", execute).await;
     assert_eq!(called["result"]["content"][0]["text"], "hello");

@@ -121,6 +121,18 @@ fn a_prompt_does_not_grow_without_bound() {
 }
 
 #[test]
+fn a_resource_template_does_not_grow_without_bound() {
+    let template =
+        json!({"uri_template": "again://{x}", "name": "again", "text": "{{x}} ".repeat(10_000)});
+    let own = Own::new(json!({"resource_templates": [template]}));
+    let fine = own.read(&format!("again://{}", "a".repeat(10)));
+    assert_eq!(fine["text"].as_str().unwrap().len(), 110_000);
+    let (_, code, why) = own.not_read(&format!("again://{}", "a".repeat(1_000)));
+    assert_eq!(code, -32602, "{why}");
+    assert!(why.contains("over 4194304"), "{why}");
+}
+
+#[test]
 fn texts_and_bytes_are_resources_and_so_is_what_addresses_say() {
     let own = Own::new(settings());
     let handbook =

@@ -7,11 +7,11 @@ use model::{ErrorCode, Failure, Outcome};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout};
 
-use super::{check, failure_of_tool, told};
+use super::{failure_of_tool, told};
 use crate::gates::Verdict;
 use crate::upstreams::number;
+use crate::view::AgentView;
 use crate::view::ready::BuiltinReady;
-use crate::view::{AgentView, scopes};
 
 /// Enough for a page that is fetched.
 const TIME: Duration = Duration::from_secs(30);
@@ -25,8 +25,6 @@ impl AgentView {
         arguments: Map<String, Value>,
     ) -> Result<Outcome, Failure> {
         let source = &source.source;
-        check(&ready.arguments, &arguments)?;
-        scopes::check(&self.agent, source, Some(&entry.tool))?;
         let start = Instant::now();
         let pass = self.enter(source, Some(&entry.tool.id)).await?;
         // Of what may take long, each agent does one thing after the other, so that others have their turn.

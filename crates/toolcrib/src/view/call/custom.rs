@@ -6,15 +6,16 @@ use std::time::Duration;
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Mask, plain_text};
 use model::{CommandOutput, Content, CustomCommand, ErrorCode, Failure, FixedAnswer, Outcome};
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 use upstream::aside;
 use upstream::stdio::{ProgramLimits, Ran, RunError, run};
 
-use super::{check, failure_of_tool, told, unusable};
+use super::{failure_of_tool, told, unusable};
 use crate::gates::Verdict;
+use crate::view::AgentView;
 use crate::view::ready::{CustomReady, ToolWork};
-use crate::view::{AgentView, scopes};
 
 /// How long a program may take if its source does not say.
 const TIME: Duration = Duration::from_secs(30);
@@ -34,8 +35,6 @@ impl AgentView {
         arguments: Map<String, Value>,
     ) -> Result<Outcome, Failure> {
         let source = &source.source;
-        check(&ready.arguments, &arguments)?;
-        scopes::check(&self.agent, source, Some(&entry.tool))?;
         let start = Instant::now();
         let (result, content) = match &ready.work {
             ToolWork::Answer(answer) => {
@@ -107,7 +106,7 @@ fn fixed(answer: &FixedAnswer) -> (Option<Value>, Vec<Content>) {
         FixedAnswer::Content(all) => {
             let all = all.iter().cloned().map(Value::Object);
             let read = |value: Value| {
-                serde_json::from_value(value.clone()).unwrap_or(Content::Other(value))
+                Content::deserialize(&value).unwrap_or_else(|_| Content::Other(value))
             };
             (None, all.map(read).collect())
         }

@@ -1,0 +1,80 @@
+//! What a configuration file says of tools, prompts and resources of its own, beside tools that were discovered.
+
+use serde_json::json;
+
+use super::{Folder, Own, PATH, Server, key};
+use crate::support::ok;
+use crate::upstream::Upstream;
+
+/// A source whose tools are discovered; a request, an answer, a command, a prompt and a resource of our own.
+const FILE: &str = r#"
+sources:
+  - {id: pizzeria, name: Pizzeria, url: "UPSTREAM/openapi.json", allow: [127.0.0.1], settings: {kind: openapi}}
+  - id: own
+    name: Own
+    url: "UPSTREAM/"
+    allow: [127.0.0.1]
+    settings:
+      kind: custom
+      tools:
+        - {name: get_dish, request: {url: "/dishes/{{dish}}"}}
+        - {name: motto, answer: {text: Less is more}}
+        - {name: shout, command: {program: printf, arguments: ["%s!", "{{word}}"]}}
+      prompts: [{name: greet, arguments: [{name: who}], template: "Greet {{who}}"}]
+      resources: [{uri: "docs://rules", name: rules, mime_type: text/plain, text: No smoking}]
+groups:
+  - id: all
+    name: All
+    selector_mode: any
+    selectors: [{name: "*"}, {kind: prompt, source: own}, {kind: resource, source: own}]
+policies:
+  - {id: staff, name: Staff, groups: [all], matchers: [{claim: role, operator: equals, value: staff}]}
+"#;
+
+/// A server that was started with the file.
+fn declared() -> (Upstream, Own) {
+    let upstream = Upstream::replying(|request| match request.split(' ').nth(1) {
+        Some("/openapi.json") => ok(
+            "application/json",
+            r#"{"openapi": "3.1.0", "paths": {"/menu": {"get": {"operationId": "list_menu"}}}}"#,
+        ),
+        Some(path) => ok("text/plain", path),
+        None => ok("text/plain", ""),
+    });
+    let folder = Folder::empty();
+    folder.write("crib.yaml", FILE.replace("UPSTREAM", &upstream.url("")));
+    let server = Server::on_in(folder, "--allow-stdio --config crib.yaml", &[PATH]);
+    for source in ["own", "pizzeria"] {
+        let path = format!("/api/sources/{source}");
+        server.wait_for(&path, |source| !source["inventory"].is_null());
+    }
+    let key = key(&server, "bot", &json!({"role": "staff"}));
+    (upstream, Own { server, key })
+}
+
+#[test]
+fn a_custom_tool_of_the_file_is_a_request_an_answer_or_a_command() {
+    let (_upstream, own) = declared();
+    assert_eq!(own.text("get_dish", json!({"dish": "a b"})), "/dishes/a%20b");
+    assert_eq!(own.text("motto", json!({})), "Less is more");
+    assert_eq!(own.text("shout", json!({"word": "$HOME"})), "$HOME!");
+}
+
+#[test]
+fn custom_tools_are_merged_with_those_that_are_discovered() {
+    let (_upstream, own) = declared();
+    let mut tools: Vec<_> =
+        own.client().tools(super::Modern).split(' ').map(str::to_owned).collect();
+    tools.sort_unstable();
+    assert_eq!(tools, ["get_dish", "list_menu", "motto", "shout"]);
+    assert_eq!(own.text("list_menu", json!({})), "/menu");
+}
+
+#[test]
+fn prompts_and_resources_of_the_file_are_there_too() {
+    let (_upstream, own) = declared();
+    let message = &own.prompt("greet", json!({"who": "Ada"}))["messages"][0];
+    assert_eq!(message["content"]["text"], "Greet Ada");
+    let rules = json!({"uri": "docs://rules", "mimeType": "text/plain", "text": "No smoking"});
+    assert_eq!(own.read("docs://rules"), rules);
+}
