@@ -28,6 +28,8 @@ const MOST: usize = 1_000;
 const TEXT_LIMIT: usize = 1 << 20;
 /// The longest name of anything but a tool, in bytes.
 const NAME_LIMIT: usize = 128;
+/// How many values are proposed for one name.
+const VALUES_LIMIT: usize = 1_000;
 
 /// Something an admin wrote down.
 #[derive(Clone, Debug)]
@@ -114,6 +116,16 @@ impl Reader<'_> {
         }
     }
 
+    /// What is proposed to whoever types.
+    fn check_values(&mut self, at: &str, values: &[Box<str>]) {
+        if VALUES_LIMIT < values.len() {
+            self.say(at, format!("has more than {VALUES_LIMIT} values"));
+        }
+        for (number, value) in values.iter().enumerate() {
+            self.check_name(&format!("{at}[{number}]"), value);
+        }
+    }
+
     /// The one of several members that is to be there.
     fn check_one(&mut self, at: &str, given: &[(&str, bool)]) {
         let names: Vec<_> = given.iter().map(|(name, _)| format!("`{name}`")).collect();
@@ -166,7 +178,9 @@ fn names<'a>(text: &'a str, is_name: &impl Fn(&str) -> bool) -> Vec<&'a str> {
 
 /// As MCP lists them.
 fn listed(arguments: &[PromptArgument]) -> serde_json::Value {
-    arguments.iter().map(|argument| json!(argument)).collect()
+    let bare =
+        |argument: &PromptArgument| PromptArgument { values: Vec::new(), ..argument.clone() };
+    arguments.iter().map(|argument| json!(bare(argument))).collect()
 }
 
 #[cfg(test)]

@@ -185,6 +185,9 @@ pub struct PromptArgument {
     /// Whether it must be given; otherwise it is empty if it is not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
+    /// What is proposed to whoever types it; anything else is good too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Box<str>>,
 }
 
 /// One message of a prompt: a `text`, or `content`.
@@ -265,6 +268,9 @@ pub struct CustomResourceTemplate {
     /// Addresses on the web, or paths below the `url` of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<Box<str>>,
+    /// What is proposed to whoever types an address, by the names in it; anything else is good too.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<Box<str>, Vec<Box<str>>>,
 }
 
 impl CustomSettings {

@@ -124,6 +124,8 @@ pub(crate) struct Change {
     pub(crate) prompts: bool,
     /// The list of resources or of templates.
     pub(crate) resources: bool,
+    /// What the agent saw before, if what the catalog has of prompts and resources is another now.
+    pub(crate) offers_before: Option<AgentView>,
     /// The resources whose content is another, by `uri`.
     pub(crate) updated: Vec<Arc<str>>,
     /// The same of those at servers, which were followed when it changed.
@@ -241,6 +243,7 @@ impl Watching {
             tools_before: None,
             prompts: false,
             resources: false,
+            offers_before: None,
             updated: Vec::new(),
             followed: Vec::new(),
         };
@@ -254,6 +257,7 @@ impl Watching {
         if !view.has_the_offers_of(&self.view) {
             // Which of the two is not worth asking: whoever looks finds out.
             (change.prompts, change.resources) = (true, true);
+            change.offers_before = Some(self.view.clone());
         }
         let is_as_before = view.is_as(&self.view);
         let before = std::mem::replace(&mut self.view, view);

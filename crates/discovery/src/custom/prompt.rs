@@ -19,7 +19,9 @@ impl Reader<'_> {
         self.check_one(&at, &ways);
         let mut taken = HashSet::new();
         for (number, argument) in prompt.arguments.iter().enumerate() {
-            let at = format!("{at}.arguments[{number}].name");
+            let at = format!("{at}.arguments[{number}]");
+            self.check_values(&format!("{at}.values"), &argument.values);
+            let at = format!("{at}.name");
             self.check_name(&at, &argument.name);
             if argument.name.contains(['{', '}']) {
                 self.say(at, "has a brace, which no placeholder has");

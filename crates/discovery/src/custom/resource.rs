@@ -70,11 +70,19 @@ impl Reader<'_> {
         self.check_one(&at, &given);
         let holds = self.holds(&at, &ways, &variables);
         let shown = self.shown(&at, template.mime_type.as_deref());
+        for (name, values) in &template.values {
+            let at = format!("{at}.values.{name}");
+            self.check_values(&at, values);
+            if !variables.contains(&&**name) {
+                self.say(at, "is no name in the address");
+            }
+        }
         let (Some(holds), true) = (holds, before == self.problems.len()) else { return };
         let (title, uri_template) = (template.title.as_deref(), uri_template.into());
         let (name, description) = (&*template.name, &*template.description);
         let head = Head { at, key, name, title, description };
-        self.declare(head, CustomWork::Template { uri_template, holds }, &shown);
+        let values = template.values.clone();
+        self.declare(head, CustomWork::Template { uri_template, holds, values }, &shown);
     }
 
     fn holds(&mut self, at: &str, ways: &Ways<'_>, variables: &[&str]) -> Option<CustomHolds> {

@@ -1,6 +1,8 @@
 //! What is carried out for something that an admin wrote down: all of it stands in the manifest, so that what was reviewed
 //! is what is done.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,9 @@ pub enum CustomWork {
         uri_template: Box<str>,
         /// What they hold.
         holds: CustomHolds,
+        /// What is proposed for the names in an address.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        values: BTreeMap<Box<str>, Vec<Box<str>>>,
     },
 }
 
@@ -53,6 +58,25 @@ pub enum CustomHolds {
 }
 
 impl CustomWork {
+    /// What is proposed for an argument, or for a name in an address.
+    pub fn values(&self, name: &str) -> &[Box<str>] {
+        let values = match self {
+            Self::Prompt { arguments, .. } => {
+                let argument = arguments.iter().find(|argument| *argument.name == *name);
+                argument.map(|argument| &argument.values)
+            }
+            Self::Template { values, .. } => values.get(name),
+            Self::Answer(_) | Self::Command(_) | Self::Resource { .. } => None,
+        };
+        values.map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether all it holds stands here, so that nothing but a change of it changes what is read.
+    pub fn is_fixed_resource(&self) -> bool {
+        use CustomHolds::{Blob, Text};
+        matches!(self, Self::Resource { holds: Text(_) | Blob(_), .. })
+    }
+
     /// What it is.
     pub fn primitive(&self) -> Primitive {
         match self {

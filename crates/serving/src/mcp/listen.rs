@@ -159,10 +159,21 @@ impl Listen {
         // What the agent no longer has is not told, and its server need not tell it any more.
         self.watching.view().keep_following(&self.following);
         let followed = change.followed.iter().filter(|uri| self.following.has(uri));
-        for uri in change.updated.iter().chain(followed).filter(|uri| is_wanted(uri)) {
-            let told = self.about("notifications/resources/updated", json!({"uri": **uri}));
+        let updated = change.updated.iter().chain(followed).filter(|uri| is_wanted(uri));
+        let mut updated: Vec<String> = updated.map(ToString::to_string).collect();
+        updated.extend(self.rewritten(change));
+        for uri in updated {
+            let told = self.about("notifications/resources/updated", json!({"uri": uri}));
             self.ready.push_back(told);
         }
+    }
+
+    /// What an admin wrote anew of that which is wanted.
+    fn rewritten(&self, change: &Change) -> Vec<String> {
+        let Some(before) = &change.offers_before else { return Vec::new() };
+        let of_session = self.gathered.as_ref().map(|gathered| gathered.wanted());
+        let wanted = self.wanted.updated.iter().cloned().chain(of_session.into_iter().flatten());
+        wanted.filter(|uri| self.watching.view().is_rewritten(uri, before)).collect()
     }
 
     /// Something about its tools changed; whether that is to be seen in the list is another question.

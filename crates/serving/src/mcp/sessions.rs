@@ -160,6 +160,11 @@ impl Gathered {
         &self.following
     }
 
+    /// The resources that it subscribed to.
+    pub(crate) fn wanted(&self) -> Vec<String> {
+        self.subscribed().iter().cloned().collect()
+    }
+
     pub(crate) fn wants(&self, uri: &str) -> bool {
         self.subscribed().contains(uri)
     }

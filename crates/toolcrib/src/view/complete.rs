@@ -1,6 +1,6 @@
 //! Proposals for what somebody fills in: of the server whose prompt or template it is, or of a provider.
 
-use model::{ErrorCode, Failure};
+use model::{CustomWork, ErrorCode, Failure};
 use serde_json::{Map, Value, json};
 
 use super::custom::work_of;
@@ -20,8 +20,8 @@ impl AgentView {
     /// Proposals for something unfinished, as the result of `completion/complete`.
     pub async fn complete(&self, unfinished: &Unfinished, call: &CallContext) -> Got {
         if let Some(offer) = self.unfinished_offer(&unfinished.of) {
-            if work_of(&offer).is_some() {
-                return Got::Result(completion(Vec::new()));
+            if let Some(work) = work_of(&offer) {
+                return Got::Result(completion(proposals(work, unfinished)));
             }
             return self.complete_at_server(&offer, unfinished, call).await;
         }
@@ -105,6 +105,16 @@ fn params(offer: &Offer, unfinished: &Unfinished) -> Map<String, Value> {
         params.insert("context".to_owned(), json!({"arguments": unfinished.known}));
     }
     params
+}
+
+/// Those of an admin that begin with what was typed, however it was.
+fn proposals(work: &CustomWork, unfinished: &Unfinished) -> Vec<String> {
+    let typed = unfinished.value.to_lowercase();
+    let values = work.values(&unfinished.argument).iter();
+    values
+        .filter(|value| value.to_lowercase().starts_with(&typed))
+        .map(ToString::to_string)
+        .collect()
 }
 
 fn completion(mut values: Vec<String>) -> Map<String, Value> {

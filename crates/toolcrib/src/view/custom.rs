@@ -84,7 +84,7 @@ impl AgentView {
         };
         let (holds, values) = match work {
             CustomWork::Resource { holds, .. } => (holds, Values::new()),
-            CustomWork::Template { uri_template, holds } => {
+            CustomWork::Template { uri_template, holds, .. } => {
                 let Some(values) = values_of_uri(own, uri_template) else { return Got::Missing };
                 (holds, values)
             }

@@ -1,4 +1,5 @@
-//! Hearing of changes of resources: of those of MCP servers that the agent has, and of what providers offer.
+//! Hearing of changes of resources: of those of MCP servers that the agent has, of what providers offer, and of what an
+//! admin wrote down.
 
 use model::SourceId;
 
@@ -14,8 +15,9 @@ impl AgentView {
         let Some((offer, own)) = self.resource_of_source(uri) else {
             return if self.is_provided(uri) { Ok(()) } else { Err(NotFollowed::Missing) };
         };
-        if work_of(&offer).is_some() {
-            return Err(NotFollowed::Silent);
+        if let Some(work) = work_of(&offer) {
+            // What an admin wrote down changes with the settings; of files and the web nobody tells.
+            return if work.is_fixed_resource() { Ok(()) } else { Err(NotFollowed::Silent) };
         }
         let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
         scopes::check(&self.agent, &source.source, None)
@@ -30,6 +32,16 @@ impl AgentView {
             return Err(NotFollowed::Silent);
         }
         following.add(&self.crib, &self.agent, &upstream, uri, &own).await
+    }
+
+    /// Whether this resource is there and an admin wrote something else into it since an earlier view.
+    pub fn is_rewritten(&self, uri: &str, before: &Self) -> bool {
+        let fixed = |view: &Self| {
+            let (offer, _) = view.resource_of_source(uri)?;
+            work_of(&offer).filter(|work| work.is_fixed_resource()).cloned()
+        };
+        let now = fixed(self);
+        now.is_some() && now != fixed(before)
     }
 
     /// Ends what the agent follows and no longer has.

@@ -103,9 +103,67 @@ fn a_prompt_takes_its_arguments_as_they_are_and_nothing_else() {
     assert_eq!((code, why.as_str()), (-32602, "the prompt `review` needs the argument `code`"));
     let (_, code, _) = refused(json!({"code": 7}));
     assert_eq!(code, -32602);
-    let complete = json!({"ref": {"type": "ref/prompt", "name": "review"}, "argument": {"name": "code", "value": "a"}});
-    let proposals = own.client().result(Modern, "completion/complete", complete);
-    assert_eq!(proposals["completion"]["values"], json!([]));
+}
+
+#[test]
+fn values_of_an_admin_are_proposed_to_whoever_types() {
+    let own = Own::new(json!({
+        "prompts": [{"name": "review", "template": "{{tone}} {{code}}", "arguments": [
+            {"name": "tone", "values": ["friendly", "formal", "Frank"]}, {"name": "code"}]}],
+        "resource_templates": [{"uri_template": "pages://{page}", "name": "pages", "text": "{{page}}",
+            "values": {"page": ["menu", "rules"]}}],
+    }));
+    let proposed = |of: Value, name: &str, typed: &str| {
+        let params = json!({"ref": of, "argument": {"name": name, "value": typed}});
+        own.client().result(Modern, "completion/complete", params)["completion"]["values"].take()
+    };
+    let prompt = || json!({"type": "ref/prompt", "name": "review"});
+    assert_eq!(proposed(prompt(), "tone", "FR"), json!(["friendly", "Frank"]));
+    assert_eq!(proposed(prompt(), "tone", ""), json!(["friendly", "formal", "Frank"]));
+    assert_eq!(proposed(prompt(), "code", "f"), json!([]));
+    let pages = json!({"type": "ref/resource", "uri": "pages://{page}"});
+    assert_eq!(proposed(pages, "page", "m"), json!(["menu"]));
+    // They are for whoever types, and no part of the list.
+    assert_eq!(own.list("prompts")["prompts"][0]["arguments"][0], json!({"name": "tone"}));
+    // Other values are good too.
+    let told = own.prompt("review", json!({"tone": "angry", "code": "x"}));
+    assert_eq!(told["messages"][0]["content"]["text"], "angry x");
+}
+
+#[test]
+fn whoever_subscribed_to_what_an_admin_wrote_down_is_told_when_it_is_another() {
+    let resources = |handbook: &str, bytes: &str| {
+        let all = json!([
+            {"uri": "docs://handbook", "name": "handbook", "text": handbook},
+            {"uri": "docs://bytes", "name": "bytes", "blob": bytes},
+            {"uri": "docs://web", "name": "web", "url": "https://example.com/x"},
+        ]);
+        json!({"resources": all})
+    };
+    let own = Own::new(resources("one", "AAEC"));
+    let client = own.client().introduced();
+    let mut events = client.server.open(&client.bare("GET").header("Accept", "text/event-stream"));
+    for uri in ["docs://handbook", "docs://bytes"] {
+        client.result(Legacy, "resources/subscribe", json!({"uri": uri}));
+    }
+    let web = client.refused(Legacy, "resources/subscribe", json!({"uri": "docs://web"}));
+    assert_eq!(web.1, -32602, "nobody tells of what is on the web: {web:?}");
+    for (settings, uri) in
+        [(resources("two", "AAEC"), "docs://handbook"), (resources("two", "AAED"), "docs://bytes")]
+    {
+        own.server.put("/api/sources/own", &registered(json!({"settings": settings}))).ok();
+        let heard: Vec<Value> = (0..3).map(|_| events.next().unwrap().body).collect();
+        let methods: Vec<_> = heard.iter().map(|it| it["method"].as_str().unwrap()).collect();
+        assert_eq!(
+            methods,
+            [
+                "notifications/prompts/list_changed",
+                "notifications/resources/list_changed",
+                "notifications/resources/updated",
+            ]
+        );
+        assert_eq!(heard[2]["params"]["uri"], uri);
+    }
 }
 
 #[test]

@@ -59,7 +59,10 @@ fn all_that_cannot_be_used_is_said_at_once() {
         ],
         "prompts": [{"name": "p", "template": "", "messages": [{"role": "user", "text": ""}]}],
         "resources": [{"uri": "nowhere", "name": "n", "text": ""}],
-        "resource_templates": [{"uri_template": "a:{+b}", "name": "t", "text": ""}],
+        "resource_templates": [
+            {"uri_template": "a:{+b}", "name": "t", "text": ""},
+            {"uri_template": "b:{c}", "name": "u", "text": "", "values": {"c": ["\n"], "d": ["x"]}},
+        ],
     });
     insta::assert_snapshot!(errors(&Server::start(), settings), @"
     settings.tools[0].name: is to have 1 to 64 letters, digits, `_`, `-` and `.`
@@ -69,6 +72,8 @@ fn all_that_cannot_be_used_is_said_at_once() {
     settings.prompts[0]: is to have one of `template`, `messages`, and several are given
     settings.resources[0].uri: is to be a whole address, such as `docs://handbook`
     settings.resource_templates[0].uri_template: has braces that hold no name: only `{name}` is known, with letters, digits, `_` and `.`
+    settings.resource_templates[1].values.c[0]: is to have 1 to 128 bytes that can be printed
+    settings.resource_templates[1].values.d: is no name in the address
     ");
     let compiled = json!({"tools": [
         {"name": "a", "request": {"url": "https://{{host}}/x"}},
