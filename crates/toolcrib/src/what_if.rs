@@ -143,7 +143,7 @@ impl<'a> Side<'a> {
     }
 
     fn extent(&mut self, number: usize) -> Extent {
-        let (toolset, forms) = (&self.toolsets[number], &mut self.forms);
+        let (toolset, forms) = (&self.toolsets[number], &self.forms);
         *self.extents.entry(number).or_insert_with(|| Extent {
             tools: toolset.tools().len(),
             listed: toolset.listed().len(),
@@ -196,7 +196,10 @@ fn effect(
     Effect {
         gained: after.missing(&has, before, &had, same_tools),
         lost: before.missing(&had, after, &has, same_tools),
-        renamed: if is_same { Vec::new() } else { renamed(before, &had, after, &has) },
+        renamed: match is_same {
+            true => Vec::new(),
+            false => renamed((&*before, &had), (&*after, &has), same_tools),
+        },
         before: before_extent,
         after: after_extent,
         tokens_change: signed(after_extent.tokens) - signed(before_extent.tokens),
@@ -205,16 +208,19 @@ fn effect(
 
 /// The tools of both toolsets that have another name in the second.
 fn renamed(
-    before: &mut Side<'_>,
-    had: &Toolset,
-    after: &mut Side<'_>,
-    has: &Toolset,
+    (before, had): (&Side<'_>, &Toolset),
+    (after, has): (&Side<'_>, &Toolset),
+    same_tools: bool,
 ) -> Vec<Renamed> {
     let mut renamed = Vec::new();
-    for entry in had.tools().iter().filter_map(|slot| before.snapshot.tool_at(slot)) {
-        let then = after.snapshot.tool(&entry.tool.id).map(|then| then.slot);
+    for slot in had.tools().iter() {
+        let Some(entry) = before.snapshot.tool_at(slot) else { continue };
+        let then = match same_tools {
+            true => Some(slot),
+            false => after.snapshot.tool(&entry.tool.id).map(|then| then.slot),
+        };
         let Some(then) = then.filter(|then| has.tools().contains(*then)) else { continue };
-        let (Some(one), Some(two)) = (before.forms.tool(entry.slot), after.forms.tool(then)) else {
+        let (Some(one), Some(two)) = (before.forms.tool(slot), after.forms.tool(then)) else {
             continue;
         };
         let (one, two) = (one.name(had.tools()), two.name(has.tools()));

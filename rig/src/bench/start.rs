@@ -14,13 +14,13 @@ use super::Orders;
 use super::report::{Bound, Report};
 use crate::started::Started;
 
-const ROUNDS: usize = 9;
+const ROUNDS: usize = 5;
 /// What must hold: seconds, and megabytes of 1,000,000 bytes.
 const SOON: f64 = 1.0;
 const IDLE_MB: f64 = 30.0;
 const PROGRAM_MB: f64 = 40.0;
 /// Until what was needed for the start is given back.
-const SETTLES: Duration = Duration::from_secs(3);
+const SETTLES: Duration = Duration::from_secs(15);
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
     // Built together with us, it lies beside us.

@@ -2,8 +2,7 @@
 //! other tools stand in its way. Which form an agent is shown is then a matter of bits. It says the same as
 //! [`Toolset::name`](crate::Toolset), which a test holds against it.
 
-use std::collections::HashMap;
-use std::rc::Rc;
+use std::cell::OnceCell;
 
 use catalog::tool_set::{Slot, ToolSet};
 use catalog::{CataloguedTool, Snapshot};
@@ -14,12 +13,14 @@ use crate::view::MetaTool;
 /// The tools of a snapshot, as far as they were asked about.
 pub(super) struct Forms<'a> {
     snapshot: &'a Snapshot,
-    known: HashMap<Slot, Rc<Known>>,
-    /// The place of each tool in the order of ids.
-    ranks: HashMap<Slot, usize>,
+    /// By place.
+    known: Vec<OnceCell<Known>>,
+    /// The place of each tool in the order of ids, by its place in the snapshot.
+    ranks: Vec<usize>,
 }
 
 /// A tool in lists.
+#[derive(Clone)]
 pub(super) struct Known {
     /// Its bytes, apart from its name.
     bytes: usize,
@@ -29,6 +30,7 @@ pub(super) struct Known {
     last: Box<str>,
 }
 
+#[derive(Clone)]
 struct Form {
     text: Box<str>,
     is_good: bool,
@@ -67,25 +69,28 @@ impl<'a> Forms<'a> {
     pub(super) fn of(snapshot: &'a Snapshot) -> Self {
         let mut order: Vec<&CataloguedTool> = snapshot.tools().map(AsRef::as_ref).collect();
         order.sort_unstable_by(|one, two| one.tool.id.cmp(&two.tool.id));
-        let ranks = order.iter().enumerate().map(|(rank, entry)| (entry.slot, rank)).collect();
-        Self { snapshot, known: HashMap::new(), ranks }
+        let places = order.iter().map(|entry| entry.slot as usize + 1).max().unwrap_or_default();
+        let mut ranks = vec![usize::MAX; places];
+        for (rank, entry) in order.iter().enumerate() {
+            ranks[entry.slot as usize] = rank;
+        }
+        Self { snapshot, known: vec![OnceCell::new(); places], ranks }
     }
 
     pub(super) fn rank(&self, slot: Slot) -> usize {
-        self.ranks.get(&slot).copied().unwrap_or(usize::MAX)
+        self.ranks.get(slot as usize).copied().unwrap_or(usize::MAX)
     }
 
-    pub(super) fn tool(&mut self, slot: Slot) -> Option<Rc<Known>> {
-        if let Some(known) = self.known.get(&slot) {
-            return Some(Rc::clone(known));
+    pub(super) fn tool(&self, slot: Slot) -> Option<&Known> {
+        let known = self.known.get(slot as usize)?;
+        if known.get().is_none() {
+            drop(known.set(Known::of(self.snapshot, self.snapshot.tool_at(slot)?)));
         }
-        let known = Rc::new(Known::of(self.snapshot, self.snapshot.tool_at(slot)?));
-        self.known.insert(slot, Rc::clone(&known));
-        Some(known)
+        known.get()
     }
 
     /// The bytes of a list of these tools, for an agent who has all of those.
-    pub(super) fn bytes(&mut self, listed: &ToolSet, all: &ToolSet) -> usize {
+    pub(super) fn bytes(&self, listed: &ToolSet, all: &ToolSet) -> usize {
         let mut bytes = 0;
         for slot in listed.iter() {
             if let Some(known) = self.tool(slot) {

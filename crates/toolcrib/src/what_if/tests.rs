@@ -69,7 +69,7 @@ fn manifest(name: &str) -> Manifest {
 #[tokio::test]
 async fn every_agent_is_said_to_call_a_tool_as_it_is_shown_it() {
     let snapshot = clashing().await;
-    let mut forms = Forms::of(&snapshot);
+    let forms = Forms::of(&snapshot);
     let mut names = std::collections::BTreeSet::new();
     for groups in 1_u32..32 {
         let granted = (0..5).filter(|number| groups & (1 << number) != 0);
