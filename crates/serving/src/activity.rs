@@ -92,9 +92,11 @@ async fn stream(
     let last = query.last.unwrap_or_default();
     let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let mark = header.or(query.last_event_id.as_deref()).and_then(Mark::read);
-    let mark = mark.filter(|mark| mark.position <= shown && mark.call <= calls);
-    let mark = mark
-        .unwrap_or(Mark { position: shown.saturating_sub(last), call: calls.saturating_sub(last) });
+    // Another node may have shown more than this one.
+    let mark = mark.map_or(
+        Mark { position: shown.saturating_sub(last), call: calls.saturating_sub(last) },
+        |mark| Mark { position: mark.position.min(shown), call: mark.call.min(calls) },
+    );
     let open = Open {
         app,
         who,

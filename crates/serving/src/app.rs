@@ -1,4 +1,4 @@
-//! What every handler can reach: the crib, and what the table of routes says.
+//! What every handler can reach: the crib, and what is shared beside it.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -34,7 +34,6 @@ pub struct App(Arc<Shared>);
 pub struct Shared {
     pub(crate) crib: Toolcrib,
     pub(crate) options: Options,
-    /// Of everything that routes take: bodies are held against them.
     /// Lists of agents that are written already.
     pub(crate) prepared: PreparedLists,
     /// Which of their tools are in lists that would be too long.
@@ -48,9 +47,9 @@ pub struct Shared {
     streams: Arc<Seats>,
     /// What is measured at the doors.
     pub(crate) doors: Doors,
-    /// The configuration file, if there is one.
     /// Of calls that wait for their turn.
     pub(crate) pressure: Arc<Pressure>,
+    /// The configuration file, if there is one.
     pub(crate) followed: OnceLock<State>,
 }
 

@@ -131,6 +131,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_sent_back_is_all_that_the_api_takes() {
+        use crate::admin::groups::GroupBody;
+        use crate::schemas::Shape;
+        use model::{KeyProfile, LabelProfile, PolicyRules, SourceProfile};
+        for (screen, shape) in [
+            ("sources.js", Shape::of::<SourceProfile>()),
+            ("groups.js", Shape::of::<GroupBody>()),
+            ("policies.js", Shape::of::<PolicyRules>()),
+            ("labels.js", Shape::of::<LabelProfile>()),
+            ("keys.js", Shape::of::<KeyProfile>()),
+        ] {
+            let (_, file) = FILES.iter().find(|(name, _)| *name == screen).expect("a screen");
+            let (_, list) = file.text.split_once("const BODY = [").expect("a list");
+            let (list, _) = list.split_once(']').expect("its end");
+            let mut sent: Vec<_> =
+                list.split(',').map(|word| word.trim().trim_matches('\'')).collect();
+            let schemas = shape.schemas();
+            let taken = schemas.resolve(schemas.get(shape))["properties"].as_object();
+            let mut taken: Vec<_> = taken.expect("members").keys().map(String::as_str).collect();
+            sent.sort_unstable();
+            taken.sort_unstable();
+            assert_eq!(sent, taken, "{screen}");
+        }
+    }
+
+    #[test]
     fn every_module_that_is_imported_is_there() {
         for (name, file) in FILES {
             for line in file.text.lines().filter(|line| line.starts_with("import ")) {

@@ -75,6 +75,8 @@ pub(crate) enum Failure {
     Model(#[from] InvalidModel),
     #[error("`{}` cannot be written", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error("what was asked for could not be read to its end: nothing after this is there")]
+    BrokenOff(#[source] axum::Error),
     #[error("the output cannot be written")]
     Output(#[source] io::Error),
     #[error("the folder of `{}` is not there: make it first", path.display())]

@@ -100,13 +100,26 @@ fn named_after(words: &[String]) -> &str {
     if !STARTERS.contains(&name(program).as_str()) {
         return program;
     }
-    let mut rest = rest.iter().filter(|word| !word.starts_with('-') && *word != "run");
+    // Behind an option may stand its value, and a value may be a secret.
+    let mut after_option = false;
+    let mut rest = rest.iter().filter(|word| {
+        let is_option = word.starts_with('-');
+        let may_be_value = std::mem::replace(&mut after_option, is_option && takes_value(word));
+        !is_option && !may_be_value && *word != "run"
+    });
     let named = rest.next().map_or(program.as_str(), String::as_str);
     // Without its version: `@scope/server@1.2`.
     match named.rsplit_once('@') {
         Some((name, _)) if !name.is_empty() => name,
         _ => named,
     }
+}
+
+/// Whether an option of one that starts others is one with a value, as far as is known. `-m` of Python has the program.
+fn takes_value(option: &str) -> bool {
+    const WITHOUT: [&str; 12] =
+        ["-y", "--yes", "-q", "--quiet", "-i", "-t", "-it", "-ti", "--rm", "--init", "-m", "-u"];
+    !option.contains('=') && !WITHOUT.contains(&option)
 }
 
 async fn place(text: &str, kind: Option<Kind>) -> Result<Wanted, Failure> {
@@ -233,6 +246,8 @@ mod tests {
             ("npx -y @modelcontextprotocol/server-everything@2 stdio", "server-everything"),
             ("uvx mcp-server-time", "mcp-server-time"),
             ("docker run -i --rm mcp/time", "time"),
+            ("docker run -i -e TOKEN=hunter2 --env-file .env ghcr.io/acme/crm:1", "crm"),
+            ("uv --directory /srv/x run weather", "weather"),
             ("python3 -m weather", "weather"),
             ("node build/index.js", "index"),
             ("npx", "npx"),

@@ -56,19 +56,21 @@ impl Reader<'_> {
 
     /// What stands here is shown to admins, kept in the journal and exported.
     fn written_down(&mut self, at: &str, request: &CustomRequest, is_name: &impl Fn(&str) -> bool) {
-        let named = [("headers", &request.headers), ("query", &request.query)];
-        let named = named.into_iter().flat_map(|(member, pairs)| {
-            let pairs = pairs.iter();
-            pairs.map(move |(name, text)| (format!("{member}.{name}"), &**name, &**text))
-        });
+        let mut named = Vec::new();
+        texts(request, &mut named);
         let (_, fixed) = request.url.split_once('?').unwrap_or_default();
         let fixed = fixed.split('&').filter_map(|pair| pair.split_once('='));
-        let fixed = fixed.map(|(name, text)| ("url".to_owned(), name, text));
+        let fixed = fixed.map(|(name, text)| ("url", name, text));
+        let named = named.iter().filter_map(|(place, text)| {
+            let place = place.strip_prefix("request.")?;
+            Some((place, place.rsplit('.').next()?, *text))
+        });
+        let pairs: Vec<_> = fixed.chain(named).collect();
         let is_key = |name: &str, text: &str| {
             let is_filled = parts(text, is_name).iter().any(|part| matches!(part, Part::Name(_)));
             is_for_secret(name) && SHORTEST_KEY <= text.len() && !is_filled
         };
-        for (place, name, text) in named.chain(fixed) {
+        for (place, name, text) in pairs {
             if !SECRET.contains(&name.to_ascii_lowercase().as_str()) && is_key(name, text) {
                 let why = format!(
                     "`{name}` holds what may be a secret: give it under `auth` of the source, by reference"

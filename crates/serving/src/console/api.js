@@ -15,7 +15,7 @@ export class Problem extends Error {
 
 function words(status, said) {
   if (status === 412) return 'Somebody else has changed this since you opened it.';
-  if (status === 403) return 'This key is not an admin’s: it may use tools, and change nothing.';
+  if (said.code === 'forbidden') return 'This key is not an admin’s: it may use tools, and change nothing.';
   if (status === 401) return 'This key is not known, or no longer: it may have been revoked or have expired.';
   if (said.code === 'tool_has_findings') return 'Something was found in its texts. Say that you have seen it, if it is to be served all the same.';
   const detail = said.detail ?? `The server answered ${status}.`;

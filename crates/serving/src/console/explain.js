@@ -18,18 +18,20 @@ async function identities() {
 
 /// What a change would do to those identities. What has no id yet gets one for the question.
 export async function effects(kind, id, body) {
-  const known = (await identities()).slice(0, 50);
+  const all = await identities();
+  const known = all.slice(0, 100);
+  const whose = all.length > known.length ? `the first ${known.length} of ${all.length} identities` : count(known.length, 'identity', 'identities');
   const proposed = { ...body, id: id ?? (body.id || 'console-preview') };
   const asked = { identities: known.map(([name, claims]) => ({ name, claims })), [kind]: [proposed] };
   const { data } = await post('/api/access/what-if', asked);
   const part = (label, tools) => tools.length > 0 && el('div', null, label, ' ', tools.slice(0, 20).map((tool) => [code(tool), ' ']), tools.length > 20 && `and ${tools.length - 20} more`);
   const lines = data.map((effect, at) => {
     const parts = [part('gains', effect.gained), part('loses', effect.lost), part('calls otherwise', effect.renamed.map((one) => one.after)),
-      !effect.before.admin && effect.after.admin && el('div', null, badge('becomes an admin', 'bad'))].filter(Boolean);
+      effect.before.admin !== effect.after.admin && el('div', null, badge(effect.after.admin ? 'becomes an admin' : 'is no admin any more', 'bad'))].filter(Boolean);
     return parts.length > 0 && el('li', null, el('strong', null, known[at][0]), parts);
   }).filter(Boolean);
-  return el('div', { class: 'card' }, el('p', null, lines.length > 0 ? 'Of those that keys and policies name:'
-    : `Nothing, for the ${count(known.length, 'identity', 'identities')} that keys and policies name.`), el('ul', { class: 'plain-list' }, lines));
+  return el('div', { class: 'card' }, el('p', null, lines.length > 0 ? `Of ${whose} that keys and policies name:`
+    : `Nothing, for ${whose} that keys and policies name.`), el('ul', { class: 'plain-list' }, lines));
 }
 
 function claimsField(known, label, first) {

@@ -101,8 +101,8 @@ impl Place {
         let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
         let behaviour = toolcrib::Options {
             secrets: Some(Arc::new(secrets)),
-            // Whoever can write the journal can start programs as well.
             recorder,
+            // Whoever can write the journal can start programs as well.
             programs: Config::programs(&config.journal, (true, Vec::new()), [None, None]),
             ..toolcrib::Options::default()
         };
@@ -283,7 +283,7 @@ async fn answered(
 }
 
 fn broken_off(error: axum::Error) -> Failure {
-    Failure::Output(io::Error::other(error))
+    Failure::BrokenOff(error)
 }
 
 /// Whoever can open the journal.

@@ -20,7 +20,6 @@ pub(super) struct Forms<'a> {
 }
 
 /// A tool in lists.
-#[derive(Clone)]
 pub(super) struct Known {
     /// Its bytes, apart from its name.
     bytes: usize,
@@ -30,7 +29,6 @@ pub(super) struct Known {
     last: Box<str>,
 }
 
-#[derive(Clone)]
 struct Form {
     text: Box<str>,
     is_good: bool,
@@ -74,7 +72,11 @@ impl<'a> Forms<'a> {
         for (rank, entry) in order.iter().enumerate() {
             ranks[entry.slot as usize] = rank;
         }
-        Self { snapshot, known: vec![OnceCell::new(); places], ranks }
+        Self {
+            snapshot,
+            known: std::iter::repeat_with(OnceCell::new).take(places).collect(),
+            ranks,
+        }
     }
 
     pub(super) fn rank(&self, slot: Slot) -> usize {
