@@ -170,5 +170,7 @@ pub(crate) fn variable(name: &'static str) -> Result<Option<String>, Failure> {
 /// A variable that the user named, for a secret.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 pub(crate) fn variable_of_user(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+    // What opens the other secrets and the journal is for nobody's upstream.
+    let is_ours = name.starts_with("TOOLCRIB_");
+    (!is_ours).then(|| std::env::var(name).ok()).flatten()
 }

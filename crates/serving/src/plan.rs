@@ -113,7 +113,7 @@ impl Plan {
             position: before.position(),
             events: supposed.len(),
             changes: changes(&objects(&before), &objects(&supposed.snapshot)),
-            identities: compare(&before, supposed.snapshot.clone(), identities).await,
+            identities: compare(&before, &supposed.snapshot, identities),
             waiting: waiting.iter().map(|one| notes::waiting(&before, one)).collect(),
             notes: notes::of(declared, &before, &supposed.snapshot),
         };
@@ -121,19 +121,10 @@ impl Plan {
     }
 }
 
-/// With many tools and identities it takes a while, which nobody else should wait for.
-async fn compare(
-    before: &Arc<Snapshot>,
-    after: Snapshot,
-    identities: Vec<Identity>,
-) -> Vec<Compared> {
-    if identities.is_empty() {
-        return Vec::new();
-    }
-    let before = Arc::clone(before);
+fn compare(before: &Snapshot, after: &Snapshot, identities: Vec<Identity>) -> Vec<Compared> {
     let (names, claims): (Vec<String>, Vec<Arc<Claims>>) =
         identities.into_iter().map(|identity| (identity.name, identity.claims)).unzip();
-    let effects = upstream::aside(move || toolcrib::effects(&before, &after, &claims)).await;
+    let effects = toolcrib::effects(before, after, &claims);
     names.into_iter().zip(effects).map(|(name, effect)| Compared { name, effect }).collect()
 }
 

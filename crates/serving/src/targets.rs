@@ -164,8 +164,10 @@ async fn is_public(url: &SourceUrl) -> bool {
     };
     let found = tokio::time::timeout(LOOKED_UP_WITHIN, tokio::net::lookup_host((host, port)));
     let Ok(Ok(found)) = found.await else { return true };
-    let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
-    guard.check_addresses(host, port, &addresses).is_ok()
+    // One that is public is enough: who answers with both could mean either.
+    let mut addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+    addresses.is_empty()
+        || addresses.drain(..).any(|one| guard.check_addresses(host, port, &[one]).is_ok())
 }
 
 async fn kind_of(text: &str) -> Result<Kind, Failure> {
@@ -246,7 +248,7 @@ mod tests {
             ("npx -y @modelcontextprotocol/server-everything@2 stdio", "server-everything"),
             ("uvx mcp-server-time", "mcp-server-time"),
             ("docker run -i --rm mcp/time", "time"),
-            ("docker run -i -e TOKEN=hunter2 --env-file .env ghcr.io/acme/crm:1", "crm"),
+            ("docker run -i -e TOKEN=hunter2 --env-file .env ghcr.io/acme/crm:1", "crm-1"),
             ("uv --directory /srv/x run weather", "weather"),
             ("python3 -m weather", "weather"),
             ("node build/index.js", "index"),

@@ -446,6 +446,9 @@ fn what_a_server_refuses_has_its_line_too() {
     exit code: 1
     ");
     let record = json!({"document": {"record": {"mode": "strict"}}});
+    let many: Vec<_> = (0..1_001).map(|n| json!({"name": n.to_string(), "claims": {}})).collect();
+    let many = server.post("/api/plan", &json!({"document": {"identities": many}})).problem();
+    assert!(many.contains("are at most 1000, with those of the document"), "{many}");
     insta::assert_snapshot!(server.post("/api/plan", &record).problem(), @"422 validation_error: `document.record`: is for a server that starts, `toolcrib serve --config`: leave it away here");
 }
 

@@ -146,7 +146,7 @@ fn a_group_and_a_policy_are_made_changed_switched_and_deleted_by_keyboard() {
     browser.keys(" ");
     browser.tab_to("kitchen");
     browser.press("What would change?");
-    browser.wait_for("Nothing, for the 2 identities");
+    browser.wait_for("Nothing, for 2 identities");
     browser.save();
     browser.wait("document.querySelector('#title')?.innerText === 'Night owls'");
     let policy = || server.get("/api/policies/night-owls").ok();

@@ -38,6 +38,8 @@ pub struct Identity {
 pub struct CameWith {
     token: Option<SecretString>,
     key: Option<KeyId>,
+    /// When the token ends that is no longer here, in seconds.
+    ends: Option<f64>,
     headers: Arc<HeaderMap>,
 }
 
@@ -45,6 +47,15 @@ impl CameWith {
     /// A token that was verified.
     pub fn token_of(text: &str) -> Self {
         Self { token: Some(text.into()), ..Self::default() }
+    }
+
+    /// The same without what could be sent on. It ends when the key or the token does.
+    pub fn without_credentials(&self, agent: &Agent) -> Self {
+        Self { key: self.key.clone(), ends: self.ends(agent), ..Self::default() }
+    }
+
+    fn ends(&self, agent: &Agent) -> Option<f64> {
+        self.ends.or_else(|| self.token.as_ref().and_then(|_| agent.claims.get("exp")?.as_f64()))
     }
 
     /// Headers of the request.
@@ -56,8 +67,7 @@ impl CameWith {
     pub(crate) fn is_good_at(&self, snapshot: &Snapshot, agent: &Agent, now: Timestamp) -> bool {
         let key = self.key.as_ref();
         let is_key = key.is_none_or(|id| snapshot.key(id).is_some_and(|key| key.is_good_at(now)));
-        let ends = self.token.as_ref().and_then(|_| agent.claims.get("exp")?.as_f64());
-        is_key && ends.is_none_or(|end| (now.as_second() as f64) < end)
+        is_key && self.ends(agent).is_none_or(|end| (now.as_second() as f64) < end)
     }
 
     pub(crate) fn token(&self) -> Option<&SecretString> {

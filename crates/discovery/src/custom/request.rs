@@ -67,8 +67,12 @@ impl Reader<'_> {
         });
         let pairs: Vec<_> = fixed.chain(named).collect();
         let is_key = |name: &str, text: &str| {
-            let is_filled = parts(text, is_name).iter().any(|part| matches!(part, Part::Name(_)));
-            is_for_secret(name) && SHORTEST_KEY <= text.len() && !is_filled
+            let parts = parts(text, is_name);
+            let written = parts.iter().map(|part| match part {
+                Part::Text(text) => text.len(),
+                Part::Name(_) => 0,
+            });
+            is_for_secret(name) && SHORTEST_KEY <= written.sum()
         };
         for (place, name, text) in pairs {
             if !SECRET.contains(&name.to_ascii_lowercase().as_str()) && is_key(name, text) {

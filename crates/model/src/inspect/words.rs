@@ -25,16 +25,16 @@ static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     SIGNS.iter().map(compile).collect()
 });
 static OTHER: LazyLock<Vec<regex::Regex>> = LazyLock::new(|| {
-    let compile = |sign| {
-        let expression = expression(sign).replace(r"\b", r"(?-u:\b)");
+    let compile = |sign: &Sign| {
+        let expression = sign.pattern.replace(r"\b", r"(?-u:\b)");
         regex::Regex::new(&expression).expect("it is an expression")
     };
     OTHER_ALPHABETS.iter().map(compile).collect()
 });
 
-/// Words are in lower case.
+/// Words are in lower case, and may have letters of other alphabets.
 fn expression(sign: &Sign) -> String {
-    sign.pattern.replace(r"\w", "[0-9a-z_]")
+    sign.pattern.replace(r"\w", r"[0-9a-z_\xff]")
 }
 
 /// Stands for every letter that is not ASCII.

@@ -10,6 +10,7 @@ use model::Claims;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 use toolcrib::{CommandError, JournalError, Snapshot};
 
 use super::sources;
@@ -28,8 +29,12 @@ use crate::route::Route;
 
 /// Many identities are compared.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// The most identities that are named beside those of the document.
+/// The most identities that are named, here and in the document.
 const IDENTITIES: usize = 1_000;
+/// How many plans are made at a time.
+static PLANS: Semaphore = Semaphore::const_new(1);
+/// No answer says more of what is wrong.
+const MOST_MISTAKES: usize = 50;
 
 const EXAMPLE: &str =
     r#"{"document": {"labels": [{"id": "careful", "name": "Careful"}]}, "prune": false}"#;
@@ -126,9 +131,6 @@ fn overtaken() -> Problem {
 
 async fn make(app: &App, wanted: Wanted) -> Result<Plan, Problem> {
     let Wanted { document, prune, identities: given } = wanted;
-    if IDENTITIES < given.len() {
-        return Err(Problem::field("identities", format!("are at most {IDENTITIES}")));
-    }
     let named = given
         .into_iter()
         .map(|NamedIdentity { name, claims }| entry::Identity { name, claims: Arc::new(claims) });
@@ -139,8 +141,21 @@ async fn make(app: &App, wanted: Wanted) -> Result<Plan, Problem> {
     if !wrong.is_empty() {
         return Err(refused(wrong));
     }
+    let all = declared.identities.len() + named.len();
+    if IDENTITIES < all {
+        let message = format!("are at most {IDENTITIES}, with those of the document");
+        return Err(Problem::field("identities", message));
+    }
     let identities = identities(&snapshot, &declared, named.collect());
-    let plan = Plan::make(app.crib.catalog(), &declared, prune, identities).await;
+    let crib = app.crib.clone();
+    let turn = PLANS.acquire().await.ok();
+    let runtime = tokio::runtime::Handle::current();
+    // With many tools it takes a while, which nobody else should wait for.
+    let planning = tokio::task::spawn_blocking(move || {
+        runtime.block_on(Plan::make(crib.catalog(), &declared, prune, identities))
+    });
+    let plan = planning.await.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+    drop(turn);
     let mut plan = plan.map_err(|not_planned| match not_planned {
         NotPlanned::Refused(mistakes) => refused(mistakes),
         NotPlanned::Failed(error) => error.into(),
@@ -168,7 +183,7 @@ fn not_here(app: &App, snapshot: &Snapshot, declared: &Declared) -> Mistakes {
 }
 
 fn refused(mistakes: Mistakes) -> Problem {
-    let errors = mistakes.into_iter().map(|mistake| {
+    let errors = mistakes.into_iter().take(MOST_MISTAKES).map(|mistake| {
         let Mistake { field, message } = mistake.under("document");
         FieldError { field, message }
     });

@@ -37,6 +37,21 @@ fn calls(server: &Server) -> Vec<Value> {
 }
 
 #[test]
+fn who_the_caller_is_stays_whatever_claims_say() {
+    let (server, _upstream) = world();
+    let claims =
+        json!({"role": "staff", "iss": "https://b.example", "client_id": "bank", "sub": "eve"});
+    let body = json!({"claims": claims, "arguments": {"id": 7}});
+    server.post("/api/tools/s:pet/try", &body);
+    let call = calls(&server).remove(0);
+    assert!(
+        !call.to_string().contains("b.example") && !call.to_string().contains("bank"),
+        "{call}"
+    );
+    assert!(!call["subject"].as_str().unwrap().contains("eve"), "{call}");
+}
+
+#[test]
 fn an_admin_tries_a_tool_as_whoever_has_it() {
     let (server, upstream) = world();
     let attempt = |body: Value| server.post("/api/tools/s:pet/try", &body);

@@ -23,6 +23,17 @@ async fn value(secrets: &Secrets, reference: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
+async fn what_the_system_tells_of_processes_is_no_secret_to_send() {
+    let (journal, folder) = (journal(), tempfile::tempdir().unwrap());
+    let (secrets, link) = (secrets(&journal, None), folder.path().join("link"));
+    std::os::unix::fs::symlink("/proc/self/environ", &link).unwrap();
+    for path in [Path::new("/proc/self/environ"), &link] {
+        let why = value(&secrets, &format!("file:{}", path.display())).await.unwrap_err();
+        assert!(why.contains("it is no file of a user"), "{why}");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_comes_from_the_environment_a_file_or_the_seal() {
     let journal = journal();
     let secrets = secrets(&journal, Some(KEY));

@@ -11,7 +11,7 @@ use model::{Claims, Outcome, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolcrib::{CallContext, CallDoor, CameWith, Identity};
+use toolcrib::{CallContext, CallDoor, Identity};
 
 use crate::agents::call::answer;
 use crate::answer::Id;
@@ -81,10 +81,19 @@ pub(super) async fn attempt(
     Ok(Json(Attempted { outcome: Some(outcome), request: None }))
 }
 
-/// With these claims, and nothing of what the admin came with: its token is not exchanged for somebody else's.
+/// With these claims, and nothing of what the admin came with: its token is not exchanged for somebody else's. Who the caller
+/// is stays: sessions, limits and the record go by that.
 fn as_if(admin: &Identity, claims: Claims) -> Identity {
+    let is_who = |name: &str| WHO.contains(&name);
+    let given = claims.iter().filter(|(name, _)| !is_who(name));
+    let own = admin.agent.claims.iter().filter(|(name, _)| is_who(name));
+    let all: Map<String, Value> =
+        given.chain(own).map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let mut identity = admin.clone();
-    identity.agent.claims = Arc::new(claims);
-    identity.came_with = CameWith::default();
+    identity.agent.claims = Arc::new(all.into());
+    identity.came_with = admin.came_with.without_credentials(&admin.agent);
     identity
 }
+
+/// The claims that say who somebody is, and not what they may.
+const WHO: [&str; 4] = ["iss", "sub", "client_id", "azp"];
