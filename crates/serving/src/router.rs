@@ -4,9 +4,10 @@
 use std::sync::LazyLock;
 
 use axum::Router;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
+use axum::extract::Request;
+use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use axum::middleware;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use toolcrib::Toolcrib;
 
 use crate::admin::{
@@ -100,9 +101,7 @@ pub(crate) fn mcp_only(crib: Toolcrib, options: Options) -> (Router, App) {
 
 fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App) {
     let (router, app) = routed(routes, crib, options);
-    let router = router.fallback(|| async {
-        Problem::new(Code::NotFound, "there is nothing at this path; `/api/docs` shows every path")
-    });
+    let router = router.fallback(nothing_here);
     (Doors::new(app.clone(), finished(router, &app)), app)
 }
 
@@ -117,6 +116,16 @@ fn routed(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router<App>,
         Problem::new(Code::MethodNotAllowed, "the `Allow` header says what can be done here")
     });
     (router, app)
+}
+
+/// Whoever opens the address of the server in a browser wants the console.
+async fn nothing_here(request: Request) -> Response {
+    let accepts = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+    if request.uri().path() == "/" && accepts.is_some_and(|kinds| kinds.contains("text/html")) {
+        return Redirect::temporary("console").into_response();
+    }
+    let detail = "there is nothing at this path; `/api/docs` shows every path";
+    Problem::new(Code::NotFound, detail).into_response()
 }
 
 /// With what holds for every request.
@@ -145,7 +154,6 @@ mod tests {
     use std::time::Duration;
 
     use axum::body::{Body, to_bytes};
-    use axum::http::Request;
     use serde_json::Value;
     use toolcrib::{Catalog, JournalPlace, SystemClock};
     use tower::ServiceExt as _;

@@ -37,6 +37,14 @@ fn calls(server: &Server) -> Vec<Value> {
 }
 
 #[test]
+fn a_browser_that_opens_the_server_is_led_to_the_console() {
+    let server = Server::start();
+    let seen = server.send(&Ask::new("GET", "/").header("Accept", "text/html,*/*"));
+    assert_eq!((seen.status, seen.header("location")), (307, "console"));
+    assert_eq!(server.send(&Ask::new("GET", "/")).status, 404);
+}
+
+#[test]
 fn who_the_caller_is_stays_whatever_claims_say() {
     let (server, _upstream) = world();
     let claims =
