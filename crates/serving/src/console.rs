@@ -101,7 +101,7 @@ impl File {
 mod tests {
     use super::*;
 
-    const LIMIT: usize = 120_000;
+    const LIMIT: usize = 125_000;
 
     #[test]
     fn the_console_is_small_and_has_nothing_of_others() {

@@ -123,6 +123,7 @@ async function draw() {
   }
   const context = makeContext(name, id, new URLSearchParams(query), leaving.signal);
   const isNew = shown !== path;
+  const before = seen.changes;
   document.title = `${id ?? label} – toolcrib`;
   main.setAttribute('aria-busy', 'true');
   let content;
@@ -138,6 +139,8 @@ async function draw() {
   main.replaceChildren(content);
   main.removeAttribute('aria-busy');
   shown = path;
+  // What happened while it was read may not be in it.
+  if (seen.changes !== before) setTimeout(() => { if (!context.signal.aborted && document.querySelector('dialog form') === null) draw(); }, 250);
   if (isNew) {
     window.scrollTo(0, 0);
     if (document.querySelector('dialog') === null) document.getElementById('title')?.focus({ preventScroll: true });
