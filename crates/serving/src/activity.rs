@@ -7,10 +7,10 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
-use axum::response::{IntoResponse as _, Response};
+use axum::http::header::HeaderMap;
+use axum::response::Response;
 use futures_util::stream::unfold;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,11 +21,11 @@ use toolcrib::{CallFilter, Position, Recorded, StreamName};
 
 use crate::app::App;
 use crate::caller::Admin;
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::query::Asked;
 use crate::route::Route;
 use crate::seats::Seat;
-use crate::stream::{HEARTBEAT, LAST_EVENT_ID, NO_BUFFER};
+use crate::stream::{HEARTBEAT, last_event, seat, streamed};
 use crate::watching::Standing;
 
 /// How many events or calls are read at once.
@@ -81,8 +81,7 @@ async fn stream(
     headers: HeaderMap,
     Asked(query): Asked<Query>,
 ) -> Result<Response, Problem> {
-    let busy = || Problem::new(Code::Busy, "too many streams are open: try again later");
-    let seat = app.seat_for_stream(&who.principal()).ok_or_else(busy)?;
+    let seat = seat(&app, &who)?;
     let mut catalog = app.crib.catalog().changes();
     let shown = catalog.borrow_and_update().0;
     let calls = match app.crib.recorder() {
@@ -90,8 +89,7 @@ async fn stream(
         None => 0,
     };
     let last = query.last.unwrap_or_default();
-    let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
-    let mark = header.or(query.last_event_id.as_deref()).and_then(Mark::read);
+    let mark = last_event(&headers, query.last_event_id.as_deref()).and_then(Mark::read);
     // Another node may have shown more than this one.
     let mark = mark.map_or(
         Mark { position: shown.saturating_sub(last), call: calls.saturating_sub(last) },
@@ -109,12 +107,7 @@ async fn stream(
         is_behind: true,
         _seat: seat,
     };
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
-        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
-        (NO_BUFFER, HeaderValue::from_static("no")),
-    ];
-    Ok((headers, Body::from_stream(unfold(open, next))).into_response())
+    Ok(streamed(unfold(open, next)))
 }
 
 /// A stream that is open.

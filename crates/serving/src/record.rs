@@ -17,20 +17,29 @@ use crate::failure::Failure;
 const EXECUTIONS: &str = "/api/executions";
 
 pub(crate) async fn execution(config: &Config, verb: &ExecutionVerb) -> Result<Ended, Failure> {
-    let at = match verb {
+    let open = async |at| Place::open_record(config, at).await;
+    let (place, done) = match verb {
         ExecutionVerb::Verify(format) => return verify::verify(&config.journal, format).await,
-        ExecutionVerb::List(list) => &list.at,
-        ExecutionVerb::Show(one) => &one.at,
-        ExecutionVerb::Usage(of) => &of.at,
-        ExecutionVerb::Export(export) => &export.at,
-    };
-    let place = Place::open_record(config, at).await?;
-    let done = match verb {
-        ExecutionVerb::List(list) => list::list(&place, list).await,
-        ExecutionVerb::Show(one) => show(&place, one).await,
-        ExecutionVerb::Usage(of) => usage(&place, of).await,
-        ExecutionVerb::Export(export) => export::export(&place, &export.which).await,
-        ExecutionVerb::Verify(_) => Ok(()),
+        ExecutionVerb::List(list) => {
+            let place = open(&list.at).await?;
+            let done = list::list(&place, list).await;
+            (place, done)
+        }
+        ExecutionVerb::Show(one) => {
+            let place = open(&one.at).await?;
+            let done = show(&place, one).await;
+            (place, done)
+        }
+        ExecutionVerb::Usage(of) => {
+            let place = open(&of.at).await?;
+            let done = usage(&place, of).await;
+            (place, done)
+        }
+        ExecutionVerb::Export(export) => {
+            let place = open(&export.at).await?;
+            let done = export::export(&place, &export.which).await;
+            (place, done)
+        }
     };
     place.close().await;
     done.map(|()| Ended::Fine)

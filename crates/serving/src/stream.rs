@@ -11,7 +11,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
-use futures_util::stream::unfold;
+use futures_util::stream::{Stream, unfold};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until};
@@ -21,14 +21,15 @@ use crate::app::App;
 use crate::problem::{Code, Problem};
 use crate::query::Asked;
 use crate::route::Route;
+use crate::seats::Seat;
 use crate::sight::Wanted;
 use crate::watching::{Change, Gone, Standing, Watching};
 
 /// A stream says something at least so often, so that everybody on the way knows it is alive.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
-pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// For proxies that would collect an answer before they pass it on.
-pub(crate) const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
+const NO_BUFFER: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -56,12 +57,10 @@ async fn stream(
     Asked(query): Asked<Query>,
 ) -> Result<Response, Problem> {
     let agent = who.identity.agent.clone();
-    let busy = || Problem::new(Code::Busy, "too many streams are open: try again later");
-    let seat = app.seat_for_stream(&who.principal()).ok_or_else(busy)?;
+    let seat = seat(&app, &who)?;
     let watching = Watching::new(&app, who, query.wanted.sight()?, seat);
     let watching = watching.ok_or_else(|| query.wanted.no_group())?;
-    let header = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
-    let last = header.or(query.last_event_id.as_deref()).and_then(Mark::read);
+    let last = last_event(&headers, query.last_event_id.as_deref()).and_then(Mark::read);
     let since = match last {
         Some(last) => events::since(&app, &agent, &watching, &last).await,
         None => None,
@@ -70,12 +69,30 @@ async fn stream(
     open.ready =
         since.unwrap_or_else(|| snapshot(&open.app, open.watching.view(), open.watching.sight()));
     open.ready.reverse();
+    Ok(streamed(unfold(open, next)))
+}
+
+/// A place among the streams.
+pub(crate) fn seat(app: &App, who: &Standing) -> Result<Seat, Problem> {
+    let busy = || Problem::new(Code::Busy, "too many streams are open: try again later");
+    app.seat_for_stream(&who.principal()).ok_or_else(busy)
+}
+
+/// The id of the last event that a caller has.
+pub(crate) fn last_event<'a>(headers: &'a HeaderMap, asked: Option<&'a str>) -> Option<&'a str> {
+    headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).or(asked)
+}
+
+/// An answer that goes on.
+pub(crate) fn streamed(
+    events: impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static,
+) -> Response {
     let headers = [
         (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
         (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         (NO_BUFFER, HeaderValue::from_static("no")),
     ];
-    Ok((headers, Body::from_stream(unfold(open, next))).into_response())
+    (headers, Body::from_stream(events)).into_response()
 }
 
 /// A stream that is open.
