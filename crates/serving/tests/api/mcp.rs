@@ -164,6 +164,12 @@ fn refused(answer: &Answer) -> Refused {
     (answer.status, error["code"].as_i64().unwrap(), text)
 }
 
+/// A sealed text with another first character.
+fn tampered(sealed: &str) -> String {
+    let other = if sealed.starts_with('_') { 'A' } else { '_' };
+    format!("{other}{}", &sealed[1..])
+}
+
 fn names(list: &Value) -> String {
     let name = |tool: &Value| tool["name"].as_str().unwrap().to_owned();
     list["tools"].as_array().unwrap().iter().map(name).collect::<Vec<_>>().join(" ")

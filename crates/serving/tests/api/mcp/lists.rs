@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Era::{Legacy, Modern};
-use super::{Client, ERAS, grant, key, names};
+use super::{Client, ERAS, grant, key, names, tampered};
 use crate::api::calls::Shop;
 use crate::api::server::Server;
 use crate::api::sources::specification;
@@ -99,7 +99,7 @@ fn a_cursor_is_good_for_one_list_of_one_agent() {
         let page = client.result(era, "tools/list", json!({"cursor": cursor}));
         assert_eq!(names(&page), "tool01000");
     }
-    let changed = cursor.replacen(|_: char| true, "_", 1);
+    let changed = tampered(cursor);
     let twice = format!("{cursor}{cursor}");
     let strange = [
         json!(""),
@@ -107,7 +107,7 @@ fn a_cursor_is_good_for_one_list_of_one_agent() {
         json!("tool00999"),
         json!("eyJvZmZzZXQiOjEwMDB9"),
         json!(changed),
-        json!(cursor.trim_end_matches(|_: char| true)),
+        json!(&cursor[..cursor.len() - 1]),
         json!(twice),
         json!("ü"),
         json!("A".repeat(10_000)),
