@@ -22,7 +22,7 @@ use toolcrib::{
 
 use self::change::{Changed, changes};
 use crate::cli::Ended;
-use crate::cli::plan as options;
+use crate::cli::plan::{self as options, Wanted};
 use crate::config::Config;
 use crate::declared::Declared;
 use crate::declared::document::Document;
@@ -178,24 +178,17 @@ pub(crate) async fn named(given: &[String]) -> Result<Vec<Identity>, Failure> {
 
 /// `toolcrib plan`. A journal that is not there is planned for as an empty one, and is not made.
 pub(crate) async fn plan(config: &Config, given: &options::Plan) -> Result<Ended, Failure> {
-    let asked = Asked { file: &given.file, prune: given.prune, identities: &given.identities };
-    let (told, document) = match &given.at.server {
-        Some(_) => away::plan(config, &given.at, &asked).await?,
-        None => here(&config.journal, &asked).await?,
+    let wanted = &given.wanted;
+    let (told, document) = match &wanted.at.server {
+        Some(_) => away::plan(config, wanted).await?,
+        None => here(&config.journal, wanted).await?,
     };
-    shown::print(&told, &document, &given.json)?;
+    shown::print(&told, &document, &wanted.json)?;
     Ok(if told.changes.is_empty() { Ended::Fine } else { Ended::WouldChange })
 }
 
-/// What is to be planned.
-pub(crate) struct Asked<'a> {
-    pub(crate) file: &'a Path,
-    pub(crate) prune: bool,
-    pub(crate) identities: &'a [String],
-}
-
-async fn here(place: &JournalPlace, asked: &Asked<'_>) -> Result<(Told, Document), Failure> {
-    let declared = read(asked.file).await?;
+async fn here(place: &JournalPlace, wanted: &Wanted) -> Result<(Told, Document), Failure> {
+    let declared = read(&wanted.file).await?;
     let journal = match place {
         JournalPlace::File(path) if !path.exists() => {
             JournalPlace::Memory.open(SystemClock).await?
@@ -203,11 +196,18 @@ async fn here(place: &JournalPlace, asked: &Asked<'_>) -> Result<(Told, Document
         place => open_to_read(place).await?,
     };
     let catalog = Catalog::open(journal).await?;
-    let named = named(asked.identities).await?;
+    let named = named(&wanted.identities).await?;
     let identities = identities(&catalog.snapshot(), &declared, named);
-    let plan = Plan::make(&catalog, &declared, asked.prune, identities).await;
+    let plan = Plan::make(&catalog, &declared, wanted.prune, identities).await;
     let plan = plan.map_err(|refused| refused.of(&declared.document))?;
     Ok((plan.told, declared.document))
+}
+
+/// Whether a file could be applied to an empty catalog. What is refused leaves no new journal behind.
+pub(crate) async fn try_on_nothing(declared: &Declared) -> Result<(), Failure> {
+    let nothing = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
+    let plan = Plan::make(&nothing, declared, false, Vec::new()).await;
+    plan.map(drop).map_err(|refused| refused.of(&declared.document))
 }
 
 /// Reads a file where that keeps nobody waiting.

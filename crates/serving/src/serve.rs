@@ -46,7 +46,6 @@ use crate::cli::serve::Serve;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::names::Names;
-use crate::plan::Plan;
 use crate::protected_resource::ProtectedResource;
 use crate::trace::Files;
 use crate::{config, metrics, plan, router};
@@ -93,9 +92,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         return Err(Failure::NobodyCanCome { address: listen });
     }
     if let (true, Some(declared)) = (is_new, &declared) {
-        let empty = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
-        let plan = Plan::make(&empty, declared, false, Vec::new()).await;
-        plan.map_err(|refused| refused.of(&declared.document))?;
+        plan::try_on_nothing(declared).await?;
     }
     let embeddings = settings.search.embeddings(&place).await?;
     let offer = Offer::read(arguments, is_new).await?;

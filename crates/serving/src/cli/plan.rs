@@ -8,19 +8,9 @@ use super::Json;
 use super::things::At;
 use crate::declared::written;
 
+/// What is to be planned, and where.
 #[derive(Args, Debug)]
-#[command(after_help = "\
-FILE is YAML, JSON or TOML; docs/config.md has an example, and `toolcrib config schema` what editors
-need. Nothing is changed; a server may be running. Compared are the tools of everybody with an API
-key, of `identities` in the file, and of --as. The exit code is 0 if all is as declared, 2 if
-something would change, and 1 if the plan failed.
-
-Examples:
-  toolcrib plan crib.yaml
-  toolcrib plan crib.yaml --server https://crib.example.com
-  toolcrib plan crib.yaml --prune --as '{\"role\":\"staff\"}'
-  toolcrib plan crib.yaml --json | jq -r '.changes[].id'")]
-pub(crate) struct Plan {
+pub(crate) struct Wanted {
     /// The configuration, in YAML, JSON or TOML
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
@@ -38,6 +28,23 @@ pub(crate) struct Plan {
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
+FILE is YAML, JSON or TOML; docs/config.md has an example, and `toolcrib config schema` what editors
+need. Nothing is changed; a server may be running. Compared are the tools of everybody with an API
+key, of `identities` in the file, and of --as. The exit code is 0 if all is as declared, 2 if
+something would change, and 1 if the plan failed.
+
+Examples:
+  toolcrib plan crib.yaml
+  toolcrib plan crib.yaml --server https://crib.example.com
+  toolcrib plan crib.yaml --prune --as '{\"role\":\"staff\"}'
+  toolcrib plan crib.yaml --json | jq -r '.changes[].id'")]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
 Shows the plan, asks if there is somebody to ask, and stores all of it in one step or nothing. What
 the file does not name stays as it is; --prune removes it, in the sections that the file has. Makes
 the journal if it is not there. While a server runs on the journal, it is asked: --server. For one
@@ -48,22 +55,11 @@ Examples:
   toolcrib apply crib.yaml --server https://crib.example.com
   toolcrib apply crib.yaml --prune --yes")]
 pub(crate) struct Apply {
-    /// The configuration, in YAML, JSON or TOML
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Remove what the file does not name, in the sections it has
-    #[arg(long)]
-    pub(crate) prune: bool,
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Whose tools to compare too: claims as JSON, or a file with them
-    #[arg(long = "as", value_name = "CLAIMS")]
-    pub(crate) identities: Vec<String>,
-    #[command(flatten)]
-    pub(crate) json: Json,
-    #[command(flatten)]
-    pub(crate) at: At,
 }
 
 #[derive(Args, Debug)]

@@ -1,8 +1,8 @@
 //! `toolcrib apply`: makes the catalog as a file declares it, in one step or not at all.
 
-use toolcrib::{Catalog, Context, JournalPlace, SystemClock};
+use toolcrib::{Catalog, Context, JournalPlace};
 
-use super::{Asked, Plan, away, identities, named, read, shown};
+use super::{Plan, away, identities, named, read, shown, try_on_nothing};
 use crate::cli::Ended;
 use crate::cli::plan::Apply;
 use crate::config::Config;
@@ -12,22 +12,20 @@ use crate::journal::open_or_make;
 use crate::out::{self, counted};
 
 pub(crate) async fn apply(config: &Config, given: &Apply) -> Result<Ended, Failure> {
-    if given.at.server.is_some() {
+    let wanted = &given.wanted;
+    if wanted.at.server.is_some() {
         return there(config, given).await;
     }
     let place = &config.journal;
-    let declared = read(&given.file).await?;
+    let declared = read(&wanted.file).await?;
     if matches!(place, JournalPlace::File(path) if !path.exists()) {
-        // What is refused leaves no new journal behind.
-        let nothing = Catalog::open(JournalPlace::Memory.open(SystemClock).await?).await?;
-        let plan = Plan::make(&nothing, &declared, given.prune, Vec::new()).await;
-        plan.map_err(|refused| refused.of(&declared.document))?;
+        try_on_nothing(&declared).await?;
     }
     let catalog = Catalog::open(open_or_make(place).await.map_err(in_use)?).await?;
-    let identities = identities(&catalog.snapshot(), &declared, named(&given.identities).await?);
-    let plan = Plan::make(&catalog, &declared, given.prune, identities).await;
+    let identities = identities(&catalog.snapshot(), &declared, named(&wanted.identities).await?);
+    let plan = Plan::make(&catalog, &declared, wanted.prune, identities).await;
     let Plan { told, supposed } = plan.map_err(|refused| refused.of(&declared.document))?;
-    shown::print(&told, &declared.document, &given.json)?;
+    shown::print(&told, &declared.document, &wanted.json)?;
     if supposed.is_empty() {
         catalog.close().await;
         return Ok(Ended::Fine);
@@ -44,9 +42,8 @@ pub(crate) async fn apply(config: &Config, given: &Apply) -> Result<Ended, Failu
 
 /// At a running server: what was planned there, or nothing.
 async fn there(config: &Config, given: &Apply) -> Result<Ended, Failure> {
-    let asked = Asked { file: &given.file, prune: given.prune, identities: &given.identities };
-    let planned = away::ask(config, &given.at, &asked).await?;
-    shown::print(&planned.told, &planned.document, &given.json)?;
+    let planned = away::ask(config, &given.wanted).await?;
+    shown::print(&planned.told, &planned.document, &given.wanted.json)?;
     if planned.told.changes.is_empty() {
         return Ok(Ended::Fine);
     }

@@ -3,8 +3,8 @@
 use axum::http::{HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::{Asked, Told, named};
-use crate::cli::things::At;
+use super::{Told, named};
+use crate::cli::plan::Wanted;
 use crate::config::Config;
 use crate::counter::place::{Answered, Place, Reach};
 use crate::declared::Declared;
@@ -25,23 +25,19 @@ pub(super) struct Planned {
     tag: Option<HeaderValue>,
 }
 
-pub(super) async fn plan(
-    config: &Config,
-    at: &At,
-    asked: &Asked<'_>,
-) -> Result<(Told, Document), Failure> {
-    let Planned { told, document, .. } = ask(config, at, asked).await?;
+pub(super) async fn plan(config: &Config, wanted: &Wanted) -> Result<(Told, Document), Failure> {
+    let Planned { told, document, .. } = ask(config, wanted).await?;
     Ok((told, document))
 }
 
-pub(super) async fn ask(config: &Config, at: &At, asked: &Asked<'_>) -> Result<Planned, Failure> {
-    let path = asked.file.to_owned();
+pub(super) async fn ask(config: &Config, wanted: &Wanted) -> Result<Planned, Failure> {
+    let path = wanted.file.clone();
     let (declared, sections) = upstream::aside(move || Declared::read_to_send(&path)).await?;
-    let identities = named(asked.identities).await?.into_iter();
+    let identities = named(&wanted.identities).await?.into_iter();
     let identities: Vec<Value> =
         identities.map(|one| json!({"name": one.name, "claims": one.claims})).collect();
-    let request = json!({DOCUMENT: sections, "prune": asked.prune, "identities": identities});
-    let server = Place::open(config, at, Reach::Read).await?;
+    let request = json!({DOCUMENT: sections, "prune": wanted.prune, "identities": identities});
+    let server = Place::open(config, &wanted.at, Reach::Read).await?;
     let document = declared.document;
     let (told, tag) = send(&server, "/api/plan", &request, None, &document).await?;
     Ok(Planned { told, document, server, request, tag })

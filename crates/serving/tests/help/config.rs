@@ -47,9 +47,9 @@ fn apply() {
 
     Options:
           --prune            Remove what the file does not name, in the sections it has
-      -y, --yes              Do not ask
           --as <CLAIMS>      Whose tools to compare too: claims as JSON, or a file with them
           --json             Print JSON instead of text
+      -y, --yes              Do not ask
           --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
                              journal itself is opened
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
