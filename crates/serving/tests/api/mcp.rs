@@ -166,8 +166,8 @@ fn refused(answer: &Answer) -> Refused {
 
 /// A sealed text with another first character.
 fn tampered(sealed: &str) -> String {
-    let other = if sealed.starts_with('_') { 'A' } else { '_' };
-    format!("{other}{}", &sealed[1..])
+    let other = if sealed.starts_with('_') { "A" } else { "_" };
+    sealed.replacen(|_: char| true, other, 1)
 }
 
 fn names(list: &Value) -> String {
