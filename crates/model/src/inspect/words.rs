@@ -3,22 +3,22 @@
 //! No word is proof. What hardly anybody writes in earnest is critical alone; what somebody might write is a warning; and
 //! what many write is one only beside other signs in the same text. Everything is matched in linear time.
 
+mod machine;
+mod reading;
 mod signs;
 
 use std::sync::LazyLock;
 
-use regex::bytes::{Regex, RegexSet, RegexSetBuilder};
+use regex::bytes::Regex;
 
+use self::machine::Machine;
+use self::reading::{Reading, alike_letter};
 use self::signs::{CRITICAL, OTHER_ALPHABETS, SIGNS, Sign, WARNING};
 use super::unseen;
 use crate::Severity;
 
-/// With room for its states: with less it would make the same ones again and again.
-static SET: LazyLock<RegexSet> = LazyLock::new(|| {
-    let patterns = SIGNS.iter().map(expression);
-    let set = RegexSetBuilder::new(patterns).unicode(false).dfa_size_limit(32 << 20).build();
-    set.expect("the signs are regular expressions")
-});
+static ALL: Machine =
+    Machine::new(|| Machine::of(&SIGNS.iter().map(expression).collect::<Vec<_>>()));
 static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let compile =
         |sign| Regex::new(&format!("(?-u){}", expression(sign))).expect("it is an expression");
@@ -34,8 +34,12 @@ static OTHER: LazyLock<Vec<regex::Regex>> = LazyLock::new(|| {
 
 /// Words are in lower case, and may have letters of other alphabets.
 fn expression(sign: &Sign) -> String {
-    sign.pattern.replace(r"\w", r"[0-9a-z_\xff]")
+    let pattern = sign.pattern.replace(r"\w", r"[0-9a-z_\xff]");
+    if sign.is_sentence { pattern.replace(' ', BETWEEN) } else { pattern }
 }
+
+/// What may stand between two words of one sentence: quotes, commas, marks of a markup.
+const BETWEEN: &str = r"[^0-9a-z.!?\xff]+";
 
 /// Stands for every letter that is not ASCII.
 const STRANGE: u8 = 0xff;
@@ -51,31 +55,29 @@ pub(super) struct Found {
 
 /// The signs in a text.
 pub(super) fn signs(text: &str) -> Vec<Found> {
-    // A word alone, as most names are, orders nothing.
-    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:$".contains(&byte)) {
+    // A word or two, as most names are, order nothing.
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:$".contains(&byte);
+    if text.bytes().all(is_name) && text.split(['_', '-', '.']).count() < 3 {
         return Vec::new();
     }
     let lowered = lowered(text);
-    let mut found = found_in(&lowered, text);
-    if !text.is_ascii() {
-        // Letters of other alphabets stand for those they look like; and for themselves.
-        let alike = alike(&lowered);
-        if alike != lowered {
-            for sign in found_in(&alike, text) {
-                if found.iter().all(|known| known.what != sign.what) {
-                    found.push(sign);
-                }
+    let mut found = found_in(&lowered, text, |place| place);
+    if let Some(reading) = Reading::of(&lowered) {
+        for sign in found_in(&reading.text, text, |place| reading.place(place)) {
+            if found.iter().all(|known| known.what != sign.what) {
+                found.push(sign);
             }
         }
     }
     found
 }
 
-fn found_in(lowered: &str, text: &str) -> Vec<Found> {
+/// The signs of a reading. `place` is where one of its letters stands in the lowered text.
+fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Found> {
     // A letter is a byte here: all of Unicode's would make large machines of small expressions.
     let letters: Vec<u8> = lowered.chars().map(|letter| ascii(letter).unwrap_or(STRANGE)).collect();
     let mut all: Vec<(&Sign, Start)> = Vec::new();
-    for number in SET.matches(&letters) {
+    for number in ALL.matches(&letters) {
         all.extend(SIGNS.get(number).map(|sign| (sign, Start::ToBeFound { number })));
     }
     for (sign, expression) in OTHER_ALPHABETS.iter().zip(&*OTHER) {
@@ -97,7 +99,7 @@ fn found_in(lowered: &str, text: &str) -> Vec<Found> {
             Start::After(letters) => letters,
             Start::ToBeFound { number } => EACH.get(number)?.find(&letters)?.start(),
         };
-        let offset = offset_of(text, start);
+        let offset = offset_of(text, place(start));
         Some(Found { check: sign.check, severity, what: sign.what, offset })
     });
     found.collect()
@@ -159,60 +161,6 @@ fn each_lowered(text: &str, mut see: impl FnMut(usize, char)) {
         if why.is_none() {
             one(offset, character);
         }
-    }
-}
-
-/// Letters that look like those of the Latin alphabet, as those.
-fn alike(lowered: &str) -> String {
-    lowered.chars().map(alike_letter).collect()
-}
-
-fn alike_letter(letter: char) -> char {
-    const ALIKE: &[(char, char)] = &[
-        ('а', 'a'),
-        ('е', 'e'),
-        ('о', 'o'),
-        ('р', 'p'),
-        ('с', 'c'),
-        ('х', 'x'),
-        ('у', 'y'),
-        ('і', 'i'),
-        ('ѕ', 's'),
-        ('ј', 'j'),
-        ('һ', 'h'),
-        ('ԁ', 'd'),
-        ('ո', 'n'),
-        ('ν', 'v'),
-        ('ο', 'o'),
-        ('α', 'a'),
-        ('ι', 'i'),
-        ('ρ', 'p'),
-        ('τ', 't'),
-        ('ε', 'e'),
-        ('κ', 'k'),
-        ('ѵ', 'v'),
-        ('ɡ', 'g'),
-        ('ı', 'i'),
-        ('м', 'm'),
-        ('т', 't'),
-        ('к', 'k'),
-        ('в', 'b'),
-        ('н', 'h'),
-        ('ʏ', 'y'),
-        ('ɴ', 'n'),
-        ('ʀ', 'r'),
-    ];
-    let code = u32::from(letter);
-    let latin = |place: u32| char::from_u32(u32::from('a') + place % 26).unwrap_or(letter);
-    match code {
-        0xff01..=0xff5e => {
-            char::from_u32(code - 0xfee0).map_or(letter, |ascii| ascii.to_ascii_lowercase())
-        }
-        // Mathematical letters: alphabets of capitals and small ones by turns.
-        0x1d400..=0x1d6a3 => latin(code - 0x1d400),
-        0x1f130..=0x1f149 => latin(code - 0x1f130),
-        0x24b6..=0x24e9 => latin(code - 0x24b6),
-        _ => ALIKE.iter().find(|(from, _)| *from == letter).map_or(letter, |(_, to)| *to),
     }
 }
 

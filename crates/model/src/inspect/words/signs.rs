@@ -33,10 +33,16 @@ pub(super) struct Sign {
     pub(super) says: Says,
     pub(super) what: &'static str,
     pub(super) pattern: &'static str,
+    /// Whether a space of the pattern is whatever stands between two words of a sentence.
+    pub(super) is_sentence: bool,
 }
 
 const fn sign(check: &'static str, says: Says, what: &'static str, pattern: &'static str) -> Sign {
-    Sign { check, says, what, pattern }
+    Sign { check, says, what, pattern, is_sentence: false }
+}
+
+const fn order(what: &'static str, pattern: &'static str) -> Sign {
+    Sign { check: DIRECTIVE, says: Says::Enough, what, pattern, is_sentence: true }
 }
 
 const DIRECTIVE: &str = "text.directive";
@@ -45,15 +51,11 @@ const PAYLOAD: &str = "text.payload";
 
 /// They are looked for in texts in lower case with single spaces.
 pub(super) const SIGNS: &[Sign] = &[
-    sign(
-        DIRECTIVE,
-        Says::Enough,
+    order(
         "orders the reader to ignore what it was told",
         r"\b(?:ignore|disregard|forget|bypass|override|overrule|discard|supersede)s?(?: \w+){0,2} (?:previous|prior|above|earlier|preceding|foregoing|former)(?: \w+){0,3} (?:instructions?|prompts?|rules|guidelines|directives?|messages|training|constraints|restrictions|commands)\b|\b(?:ignore|disregard|forget|bypass|override|overrule|discard)s?(?: \w+){0,2} (?:your|system|original|safety)(?: \w+){0,2} (?:instructions?|prompts?|guidelines|directives?|training|constraints|restrictions)\b|\b(?:ignore|disregard|forget) (?:all|any)(?: of)?(?: the| your| other)? (?:instructions|rules|guidelines)\b|\b(?:ignore|disregard|forget) (?:everything|anything|all|whatever)(?: that)?(?: was| you| has been| have been)?(?: \w+){0,2} (?:above|before|told|said|instructed)\b",
     ),
-    sign(
-        DIRECTIVE,
-        Says::Enough,
+    order(
         "orders the reader to keep something from its user",
         r"\b(?:do not|don.?t|never|must not|should not|without|avoid|no need to|not to)(?: ever)? (?:tell|telling|mention|mentioning|inform|informing|reveal|revealing|disclose|disclosing|letting)(?: \w+){0,5} (?:the |your |to )?(?:user|human|operator|person)\b|\b(?:hide|conceal|hidden|keep|withhold|kept)(?: \w+){0,4} from (?:the|your) (?:user|human|operator)\b|\b(?:user|human)s? (?:must|should|may|can)(?: not|not|n.?t) (?:know|be told|be informed|learn|notice|find out)\b|\bwithout the user(?:.s)? (?:knowing|noticing|knowledge)\b",
     ),
@@ -62,6 +64,12 @@ pub(super) const SIGNS: &[Sign] = &[
         Says::Enough,
         "speaks in the marks of a model's own conversation",
         r"<\|(?:im_start|system|start_header_id|begin_of_text)\|>|<</?sys>>|</?system[-_](?:reminder|prompt|message|instructions?|override)>|\[/?system[-_ ](?:prompt|message|override|instructions?)\]",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "spells an order letter by letter",
+        r"\b(?:i[^a-z]{1,3}g[^a-z]{1,3}n[^a-z]{1,3}o[^a-z]{1,3}r[^a-z]{1,3}e|d[^a-z]{1,3}i[^a-z]{1,3}s[^a-z]{1,3}r[^a-z]{1,3}e[^a-z]{1,3}g[^a-z]{1,3}a[^a-z]{1,3}r[^a-z]{1,3}d|i[^a-z]{1,3}n[^a-z]{1,3}s[^a-z]{1,3}t[^a-z]{1,3}r[^a-z]{1,3}u[^a-z]{1,3}c[^a-z]{1,3}t[^a-z]{1,3}i[^a-z]{1,3}o[^a-z]{1,3}n[^a-z]{1,3}s|p[^a-z]{1,3}r[^a-z]{1,3}e[^a-z]{1,3}v[^a-z]{1,3}i[^a-z]{1,3}o[^a-z]{1,3}u[^a-z]{1,3}s)\b",
     ),
     sign(
         DIRECTIVE,
@@ -81,9 +89,7 @@ pub(super) const SIGNS: &[Sign] = &[
         "wants the contents of a secret file",
         r"\b(?:read|open|cat|load|send|upload|include|attach|pass|post|provide|copy|get|fetch|print|retrieve|exfiltrate|paste)\b(?: [^ ]+){0,6} [^ ]*(?:\.ssh/(?:id_|\*|[ ,.)]|$)|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|\.aws/credentials|/etc/shadow\b|\.cursor/mcp\.json|claude_desktop_config\.json|\.git-credentials|\.bash_history|\.config/gcloud|wallet\.dat|login\.keychain)",
     ),
-    sign(
-        DIRECTIVE,
-        Says::Enough,
+    order(
         "says that other instructions no longer hold",
         r"\b(?:previous|prior|earlier|original|your|system|existing) (?:\w+ ){0,2}(?:instructions|guidelines|rules|prompts?|restrictions|directives) (?:no longer|do not|don.?t|have been|has been|are (?:now )?(?:void|obsolete|cancelled|suspended|revoked|lifted))\b|\b(?:regardless of what|whatever|no matter what) (?:the |your )?(?:user|human) (?:asks|says|wants|requests|tells)|\b(?:user|human) (?:does not|doesn.?t|do not|need not)(?: need to| have to)? (?:know|see|notice)\b|\b(?:treat|regard|take|consider)(?: \w+){0,6} as (?:\w+ ){0,2}(?:instructions|commands|orders)\b|\b(?:follow|obey|execute) (?:all |any |every )?(?:the )?(?:commands|instructions|orders) (?:found |given |contained )?(?:in|from) (?:the )?(?:returned|output|result|response|tool)|\brepeat (?:everything|all|the text|the words) (?:above|before)|\b(?:delete|remove|clear|erase|drop|discard) (?:the |your |all )?(?:previous|prior|earlier) (?:guidelines|instructions|rules|prompt)|\bsystem prompt is (?:now|changed|replaced)|\bdeny (?:that (?:it|you|this)|knowing|having)|\byour context window\b|\btell (?:nobody|no one|no-one)\b|\bdo anything now\b|\byou are an? (?:unrestricted|jailbroken|uncensored|unfiltered)|\bignore (?:all |any |your )?safety\b|\blie to (?:the|your) (?:user|human)|\bdisregard (?:any|all|every) (?:other )?instructions?\b",
     ),
