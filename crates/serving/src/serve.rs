@@ -1,5 +1,6 @@
 //! `toolcrib serve`: one node. Opens the journal, listens, and stops in good order.
 
+mod again;
 mod connection;
 pub(crate) mod connections;
 pub(crate) mod descriptors;

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tower::{Service, ServiceExt as _};
 
+use super::again::Again;
 use super::connections::Limits;
 use super::listener::Accepted;
 use super::pressure::{Pressure, Turn, is_call};
@@ -71,7 +71,7 @@ pub(super) async fn attend(
         let pulse = Arc::clone(&pulse);
         move |request| answer(request, doors.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
     }));
-    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let mut connection = Again::new(builder.serve_connection(TokioIo::new(stream), service));
     let mut stopping = std::pin::pin!(told(stopping));
     let ended = loop {
         let before = pulse.look();
@@ -80,10 +80,10 @@ pub(super) async fn attend(
             ended = &mut connection => break ended,
             () = &mut stopping => {
                 pulse.leave();
-                if let Some(ended) = last_word(connection.as_mut(), &pulse).await {
+                if let Some(ended) = last_word(&mut connection, &pulse).await {
                     break ended;
                 }
-                connection.as_mut().graceful_shutdown();
+                connection.future.as_mut().graceful_shutdown();
                 break connection.await;
             }
             () = tokio::time::sleep(limits.idle) => {}
@@ -106,7 +106,7 @@ async fn told(mut stopping: watch::Receiver<bool>) {
 /// Waits while a request may be on its way to a connection that would be closed at once if it were told to end. HTTP/2
 /// ends by agreement and one that is busy after its answer.
 async fn last_word<E>(
-    mut connection: Pin<&mut impl Future<Output = Result<(), E>>>,
+    mut connection: &mut (impl Future<Output = Result<(), E>> + Unpin),
     pulse: &Pulse,
 ) -> Option<Result<(), E>> {
     while !pulse.is_busy() && !pulse.has_streams() {

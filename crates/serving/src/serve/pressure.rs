@@ -23,8 +23,9 @@ use toolcrib::telemetry::Counter;
 
 pub(super) use self::turn::Turn;
 
-/// How often is looked.
+/// How often is looked; and how often while there are too few calls for anybody to wait.
 const LOOK: Duration = Duration::from_millis(10);
+const GLANCE: Duration = Duration::from_millis(50);
 /// Whoever is busy for this share of the time, again and again, has no time left; and for this one, it has.
 const BUSY: f64 = 0.95;
 const AGAIN: usize = 3;
@@ -80,7 +81,8 @@ impl Pressure {
         let mut workers = Workers::here();
         let (mut busy, mut well) = (0, 0);
         loop {
-            sleep(LOOK).await;
+            let may_be_too_many = FEW < self.under_way() || !self.is_open();
+            sleep(if may_be_too_many { LOOK } else { GLANCE }).await;
             let Some(share) = workers.busy_share() else { continue };
             busy = if BUSY <= share { busy + 1 } else { 0 };
             let waiting = self.waiting.load(Relaxed);
