@@ -60,6 +60,9 @@ pub(crate) async fn claims(given: &str) -> Result<Claims, Failure> {
     let bytes = match given {
         "-" => target::from_stdin(LIMIT).await?,
         json if json.trim_start().starts_with('{') => json.as_bytes().to_vec(),
+        pair if pair.contains('=') && !Path::new(pair).exists() => {
+            return Err(Failure::ClaimsAsPair { given: pair.to_owned() });
+        }
         path => target::from_file(Path::new(path), LIMIT)?,
     };
     // As strictly as a token: of a claim that stands there twice, which one counts?

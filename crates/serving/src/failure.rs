@@ -181,6 +181,10 @@ pub(crate) enum Failure {
         "the claims are not a JSON object: give one like '{{\"role\":\"staff\"}}', or a file with one"
     )]
     ClaimsNotAnObject(#[source] serde_json::Error),
+    #[error(
+        "`{given}` is neither JSON nor a file: give claims as '{{\"role\":\"staff\"}}', or a file with them"
+    )]
+    ClaimsAsPair { given: String },
     #[error("the arguments of `{tool}` are wrong\n{}", problems.join("\n"))]
     Arguments { tool: String, problems: Vec<String> },
     #[error(transparent)]

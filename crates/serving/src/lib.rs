@@ -22,6 +22,7 @@ mod counter;
 mod deadline;
 mod declared;
 mod demo;
+mod destinations;
 mod discover;
 mod docs_page;
 mod doctor;

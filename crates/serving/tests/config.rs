@@ -77,7 +77,7 @@ fn a_plan_says_what_would_change_and_for_whom() {
         groups: ["owners"]
         is_active: true
 
-    2 identities; 1 more stay as they are
+    2 identities; 1 more stays as it is
       IDENTITY  HAS    GAINS  LOSES  RENAMED  TOKENS
       a vet     0 → 1     +1      0        0    +235
       staff     2 → 3     +1      0        0    +234

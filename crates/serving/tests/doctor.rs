@@ -14,19 +14,36 @@ fn seen(run: &Run) -> String {
     lines.iter().filter(|line| !is_of_machine(line)).map(|line| format!("{line}\n")).collect()
 }
 
+/// The paragraphs about one thing, without the room between columns.
+fn of_check(run: &Run, check: &str) -> String {
+    let mut is_meant = false;
+    let mut found = String::new();
+    for line in seen(run).lines() {
+        let words = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        if !line.starts_with(' ') {
+            let name = words.split_once(' ').map_or("", |(_, name)| name);
+            is_meant = name.starts_with(check);
+        }
+        if is_meant {
+            found += &format!("{words}\n");
+        }
+    }
+    found
+}
+
 #[test]
 fn what_is_wrong_with_a_catalog_is_said_with_what_to_do() {
     let run = Folder::with_catalog().run("doctor --offline");
     insta::assert_snapshot!(seen(&run), @"
     ok       store                         toolcrib.db: 18 events, all of them read
-    PROBLEM  keys                          nobody can administer
+    warning  keys                          nobody can administer
                                            → the next start of `toolcrib serve` makes a key for an admin and prints it
     ok       clock                         not before the last event
     PROBLEM  secret sealed:petstore-token  sealed secrets need a key: give one with TOOLCRIB_SEALING_KEY or --sealing-key-file (`openssl rand -base64 32 > FILE` makes one)
                                            → source `petstore` cannot be called without it
     ok       source petstore               nothing is known against it
 
-    2 problems, 0 warnings
+    1 problem, 1 warning
     exit code: 3
     ");
 }
@@ -59,7 +76,7 @@ fn a_server_in_good_health_has_nothing_to_fear() {
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(report["ok"], true);
     let of_shop = report["findings"].as_array().unwrap().iter().find(|one| one["of"] == "shop");
-    assert_eq!(of_shop.unwrap()["says"], "it is there");
+    assert_eq!(of_shop.unwrap()["says"], format!("http://{host} is there"));
 }
 
 #[test]
@@ -105,73 +122,55 @@ fn files_of_tls_are_looked_at() {
 #[test]
 fn a_configuration_is_looked_at_whole_and_nothing_else_is_left_out_for_it() {
     let folder = Folder::with_catalog();
-    let look = |text: &str| {
+    let look = |text: &str, check: &str| {
         folder.write("crib.yaml", text);
         let run = folder.run("doctor --offline --config crib.yaml --sealing-key-file nowhere");
-        let seen = seen(&run);
-        let is_meant = |line: &&str| !line.contains(" secret ") && !line.contains("→ source `");
-        seen.lines().filter(is_meant).map(|line| format!("{line}\n")).collect::<String>()
+        // Whatever the file says.
+        for line in ["ok       store ", "PROBLEM  sealing key ", "ok       source petstore "] {
+            assert!(run.seen().contains(line), "{}", run.seen());
+        }
+        of_check(&run, check)
     };
-    insta::assert_snapshot!(look("record: {mode: loose}\nlimits: {connections: many}\n"), @"
-    ok       store                         toolcrib.db: 18 events, all of them read
-    PROBLEM  config                        the configuration cannot be used
-                                           crib.yaml:1:10: `record.mode`: there is no `loose`; there is `default`, `strict`, `off`
-                                           crib.yaml:2:10: `limits.connections`: is to be an integer or null, not a string
-                                           → a server with this file does not start: mend it
-    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
-                                           → sealed secrets cannot be read without it: give the file that has the key
-    PROBLEM  keys                          nobody can administer
-                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
-    ok       clock                         not before the last event
-    ok       source petstore               nothing is known against it
-
-    4 problems, 0 warnings
-    exit code: 3
+    insta::assert_snapshot!(look("record: {mode: loose}\nlimits: {connections: many}\n", "config"), @"
+    PROBLEM config the configuration cannot be used
+    crib.yaml:1:10: `record.mode`: there is no `loose`; there is `default`, `strict`, `off`
+    crib.yaml:2:10: `limits.connections`: is to be an integer or null, not a string
+    → a server with this file does not start: mend it
     ");
-    insta::assert_snapshot!(look("tools: [{id: petstore:getOwner, labels: [pij]}]"), @"
-    ok       store                         toolcrib.db: 18 events, all of them read
-    PROBLEM  config                        the configuration cannot be used
-                                           crib.yaml:1:33: `tools[0].labels`: names label `pij`, which is not there; did you mean `pii`?
-                                           → a server with this file does not start: mend it
-    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
-                                           → sealed secrets cannot be read without it: give the file that has the key
-    PROBLEM  keys                          nobody can administer
-                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
-    ok       clock                         not before the last event
-    ok       source petstore               nothing is known against it
-
-    4 problems, 0 warnings
-    exit code: 3
+    insta::assert_snapshot!(look("tools: [{id: petstore:getOwner, labels: [pij]}]", "config"), @"
+    PROBLEM config the configuration cannot be used
+    crib.yaml:1:33: `tools[0].labels`: names label `pij`, which is not there; did you mean `pii`?
+    → a server with this file does not start: mend it
     ");
-    insta::assert_snapshot!(look("search: {embeddings: {folder: nowhere}}"), @"
-    ok       store                         toolcrib.db: 18 events, all of them read
-    ok       config                        it is in force
-    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
-                                           → sealed secrets cannot be read without it: give the file that has the key
-    PROBLEM  keys                          nobody can administer
-                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
-    ok       clock                         not before the last event
-    ok       source petstore               nothing is known against it
-    PROBLEM  embeddings                    `FOLDER/nowhere/config.json` of a sentence model cannot be read: No such file or directory (os error 2)
-                                           → a server with this file does not start: mend it
-
-    4 problems, 0 warnings
-    exit code: 3
+    insta::assert_snapshot!(look("search: {embeddings: {folder: nowhere}}", "embeddings"), @"
+    PROBLEM embeddings `FOLDER/nowhere/config.json` of a sentence model cannot be read: No such file or directory (os error 2)
+    → a server with this file does not start: mend it
     ");
-    insta::assert_snapshot!(look("labels: [{id: new, name: New}]"), @"
-    ok       store                         toolcrib.db: 18 events, all of them read
-    warning  config                        it can be applied, and is not in force yet
-                                           → see what it would change: toolcrib plan crib.yaml
-    PROBLEM  sealing key                   `nowhere` cannot be read: No such file or directory (os error 2)
-                                           → sealed secrets cannot be read without it: give the file that has the key
-    PROBLEM  keys                          nobody can administer
-                                           → the next start of `toolcrib serve` makes a key for an admin and prints it
-    ok       clock                         not before the last event
-    ok       source petstore               nothing is known against it
-
-    3 problems, 1 warning
-    exit code: 3
+    insta::assert_snapshot!(look("labels: [{id: new, name: New}]", "config"), @"
+    warning config it can be applied, and is not in force yet
+    → see what it would change: toolcrib plan crib.yaml
     ");
+}
+
+#[test]
+fn sources_whose_calls_are_refused_are_found() {
+    let folder = Folder::empty();
+    let document = r#"{"openapi": "3.1.0", "info": {"title": "Till", "version": "1"},
+        "servers": [{"url": "http://127.0.0.1:8099/v1"}],
+        "paths": {"/sum": {"get": {"operationId": "sum", "responses": {"200": {"description": "ok"}}}}}}"#;
+    folder.write("till.json", document);
+    let file = folder.path("till.json");
+    let settings = format!("settings.specification.file={}", file.display());
+    folder.run(&format!("source add till name=Till settings.kind=openapi {settings}")).output();
+    folder.run("source refresh till").output();
+    insta::assert_snapshot!(of_check(&folder.run("doctor --offline"), "source till"), @r#"
+    ok source till `FOLDER/till.json` can be read
+    PROBLEM source till its calls are refused: `127.0.0.1:8099` is, or leads to, no public address
+    → if that is meant: toolcrib source edit till allow='["127.0.0.1:8099"]'
+    "#);
+    folder.run(r#"source edit till allow=["127.0.0.1:8099"]"#).output();
+    let seen = of_check(&folder.run("doctor --offline"), "source till");
+    assert!(!seen.contains("PROBLEM"), "{seen}");
 }
 
 #[test]

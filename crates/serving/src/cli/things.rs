@@ -13,8 +13,13 @@ const SERVER_HELP: &str = "A running server, asked with the admin key in TOOLCRI
 #[derive(Args, Clone, Debug)]
 pub(crate) struct At {
     /// A running server
-    #[arg(long, global = true, value_name = "URL", help = SERVER_HELP, display_order = 99)]
+    #[arg(long, global = true, value_name = "URL", help = SERVER_HELP, display_order = 99, value_parser = server)]
     pub(crate) server: Option<Url>,
+}
+
+fn server(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    url.ok_or_else(|| format!("it begins with http:// or https://, as http://{text} does"))
 }
 
 /// The verbs of a thing, and where they are done.
@@ -214,7 +219,7 @@ pub(crate) struct Remove {
 
 #[derive(Args, Debug)]
 pub(crate) struct Add {
-    /// Its name; its id is made from it unless there is an `id=…`
+    /// Its name; its id is made from it unless there is an `id=…`, and is this word beside a `name=…`
     #[arg(value_name = "NAME", required_unless_present = "file")]
     pub(crate) name: Option<String>,
     #[command(flatten)]

@@ -16,7 +16,18 @@ pub(super) async fn new(add: &Add) -> Result<Value, Failure> {
     match add.name.as_deref() {
         // The file has the name.
         Some(pair) if pair.contains('=') => put_pair(&mut body, pair)?,
-        Some(name) => put(&mut body, "name", Value::String(name.to_owned())),
+        Some(word) => {
+            let is_said = |key: &str| {
+                add.said.pairs.iter().any(|pair| pair.split_once('=').is_some_and(|it| it.0 == key))
+            };
+            // Who says a name as well means the id.
+            let key = match (is_said("name"), is_said("id")) {
+                (false, _) => "name",
+                (true, false) => "id",
+                (true, true) => return Err(Failure::PairExpected { given: word.to_owned() }),
+            };
+            put(&mut body, key, Value::String(word.to_owned()));
+        }
         None => {}
     }
     Ok(body)
@@ -97,6 +108,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::cli::Json;
 
     async fn of(pairs: &[&str]) -> Result<Value, Failure> {
         let pairs = pairs.iter().map(|pair| (*pair).to_owned()).collect();
@@ -118,6 +130,21 @@ mod tests {
         assert_eq!(body.await.unwrap(), wanted);
         assert!(matches!(of(&["name"]).await, Err(Failure::PairExpected { .. })));
         assert!(matches!(of(&["=a"]).await, Err(Failure::PairExpected { .. })));
+    }
+
+    #[tokio::test]
+    async fn the_first_word_is_the_name_or_beside_a_name_the_id() {
+        let of = async |name: &str, pairs: &[&str]| {
+            let pairs = pairs.iter().map(|pair| (*pair).to_owned()).collect();
+            let said = Said { pairs, file: None };
+            new(&Add { name: Some(name.to_owned()), said, json: Json { json: false } }).await
+        };
+        assert_eq!(of("Pets", &["a=1"]).await.unwrap(), json!({"name": "Pets", "a": 1}));
+        assert_eq!(of("Pets", &["id=p"]).await.unwrap(), json!({"name": "Pets", "id": "p"}));
+        assert_eq!(of("p", &["name=Pets"]).await.unwrap(), json!({"name": "Pets", "id": "p"}));
+        assert_eq!(of("name=Pets", &["id=p"]).await.unwrap(), json!({"name": "Pets", "id": "p"}));
+        let twice = of("Pets", &["id=p", "name=Pets"]).await;
+        assert!(matches!(twice, Err(Failure::PairExpected { .. })));
     }
 
     #[test]

@@ -5,23 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::CataloguedSource;
+use catalog::source::Source;
 use futures_util::future::join_all;
 use jiff::fmt::rfc2822;
 use jiff::{SignedDuration, Timestamp};
 use model::{Health, Settings, SpecificationPlace};
 use toolcrib::{Authenticator, IssuerConfig, Secrets, Snapshot, SystemClock, Timing};
-use upstream::egress::Egress;
+use upstream::egress::{Egress, EgressError};
 use upstream::http::header::{DATE, HeaderMap};
-use upstream::http::{HttpClient, Limits, Method, Request, Url};
+use upstream::http::{HttpClient, HttpError, Limits, Method, Request, Url};
 use upstream::stdio::Program;
 
 use super::Finding;
-use crate::{config, progress};
+use crate::{config, destinations, progress};
 
 /// Nobody waits longer for an answer.
 const WITHIN: Duration = Duration::from_secs(10);
 /// Nothing but the head of an answer is looked at.
 const MAX_BYTES: u64 = 1 << 20;
+/// Of one source no more are asked. Most have one.
+const MAX_DESTINATIONS: usize = 16;
 /// Further apart, and tokens are refused that are good.
 const IN_STEP: SignedDuration = SignedDuration::from_secs(60);
 
@@ -65,12 +68,13 @@ pub(super) async fn upstreams(
 ) -> Vec<Finding> {
     let client = client();
     let sources = snapshot.sources().filter(|entry| entry.source.enabled);
-    let asked = sources.map(|entry| upstream(entry, &client, now, is_offline));
+    let asked = sources.map(|entry| upstream(snapshot, entry, &client, now, is_offline));
     let found = progress::during("asking sources", join_all(asked)).await;
     found.into_iter().flatten().collect()
 }
 
 async fn upstream(
+    snapshot: &Snapshot,
     entry: &CataloguedSource,
     client: &HttpClient,
     now: Timestamp,
@@ -106,16 +110,32 @@ async fn upstream(
         }
         Settings::Workflow { .. } | Settings::Builtin {} | Settings::Custom(_) => Place::Here,
     };
+    let mut called = destinations::of_source(snapshot, &source.id);
     findings.extend(match place {
-        Place::Url(_) if is_offline => Vec::new(),
-        Place::Url(url) => match client.allowing_texts(&source.profile.allow) {
-            Ok(client) => reached(&client, url, now).await,
-            Err(error) => vec![Finding::problem("source", error.to_string(), "mend its `allow`")],
-        },
+        Place::Url(url) => {
+            called.retain(|root| root.origin() != url.origin());
+            called.insert(url.clone());
+            Vec::new()
+        }
         Place::Program(program) => vec![found(program)],
         Place::File(path) => vec![readable(path)],
         Place::Here => Vec::new(),
     });
+    match client.allowing_texts(&source.profile.allow) {
+        Ok(client) => {
+            let shut = called.iter().filter_map(|url| Some((url, client.check_url(url).err()?)));
+            findings.extend(shut.map(|(url, error)| refused(source, url, &error)));
+            if !is_offline {
+                called.retain(|url| client.check_url(url).is_ok());
+                let asked = called.iter().take(MAX_DESTINATIONS);
+                let asked = asked.map(|url| reached(&client, source, url, now));
+                findings.extend(join_all(asked).await.into_iter().flatten());
+            }
+        }
+        Err(error) => {
+            findings.push(Finding::problem("source", error.to_string(), "mend its `allow`"));
+        }
+    }
     if findings.is_empty() {
         findings.push(Finding::ok("source", "nothing is known against it"));
     }
@@ -131,23 +151,42 @@ enum Place<'a> {
     Here,
 }
 
-async fn reached(client: &HttpClient, url: &Url, now: Timestamp) -> Vec<Finding> {
-    let (method, url) = (Method::HEAD, url.clone());
-    let request = Request { method, url, headers: HeaderMap::new(), body: None };
+/// What the guard of addresses says before or instead of asking.
+fn refused(source: &Source, url: &Url, error: &EgressError) -> Finding {
+    let place = destinations::written(url);
+    let (says, advice) = match error {
+        EgressError::Forbidden { .. } => {
+            let mut allow: Vec<&str> = source.profile.allow.iter().map(|it| &**it).collect();
+            allow.push(&place);
+            let (id, allow) = (&source.id, serde_json::json!(allow));
+            let says =
+                format!("its calls are refused: `{place}` is, or leads to, no public address");
+            (says, format!("if that is meant: toolcrib source edit {id} allow='{allow}'"))
+        }
+        error => (format!("its calls are refused: {error}"), "change the source".to_owned()),
+    };
+    Finding::problem("source", says, advice)
+}
+
+async fn reached(client: &HttpClient, source: &Source, url: &Url, now: Timestamp) -> Vec<Finding> {
+    let request =
+        Request { method: Method::HEAD, url: url.clone(), headers: HeaderMap::new(), body: None };
     let limits = Limits { deadline: WITHIN, max_bytes: MAX_BYTES };
     let answer = match client.send(request, limits).await {
         Ok(answer) => answer,
+        Err(HttpError::Refused(error)) => return vec![refused(source, url, &error)],
         Err(error) => {
             let advice = "its tools cannot be called now: look there, and at the network between";
             return vec![Finding::problem("source", model::sentence(&error), advice)];
         }
     };
+    let origin = url.origin().ascii_serialization();
     let mut findings = vec![match answer.status {
         status @ 500.. => {
-            let says = format!("it is there, and answers with status {status}");
+            let says = format!("{origin} is there, and answers with status {status}");
             Finding::warning("source", says, "calls may fail: look there")
         }
-        _ => Finding::ok("source", "it is there"),
+        _ => Finding::ok("source", format!("{origin} is there")),
     }];
     let date = answer.headers.get(DATE).and_then(|date| date.to_str().ok());
     let date = date.and_then(|date| rfc2822::parse(date).ok()).map(|date| date.timestamp());

@@ -57,7 +57,7 @@ pub(super) fn keys(snapshot: &Snapshot, now: Timestamp, has_issuers: bool) -> Ve
         false => {
             let advice =
                 "the next start of `toolcrib serve` makes a key for an admin and prints it";
-            Finding::problem("keys", "nobody can administer", advice)
+            Finding::warning("keys", "nobody can administer", advice)
         }
     }];
     for key in snapshot.keys().filter(|key| key.is_good_at(now)) {

@@ -114,13 +114,11 @@ fn identities(compared: &[Compared]) -> String {
         ]
     };
     let title = match (affected.len(), others.len()) {
-        (0, others) => format!("{} stay as they are", counted(others, "identity", "identities")),
+        (0, others) => counted(others, "identity stays as it is", "identities stay as they are"),
         (affected, 0) => counted(affected, "identity", "identities"),
         (affected, others) => {
-            format!(
-                "{}; {others} more stay as they are",
-                counted(affected, "identity", "identities")
-            )
+            let affected = counted(affected, "identity", "identities");
+            affected + "; " + &counted(others, "more stays as it is", "more stay as they are")
         }
     };
     let columns = ["IDENTITY", "HAS", "GAINS", "LOSES", "RENAMED", "TOKENS"];

@@ -6,21 +6,16 @@ use std::collections::BTreeSet;
 
 use catalog::source::SourceCommand;
 use futures_util::future::join_all;
-use model::{
-    Execution, GroupId, Manifest, NewGroup, PolicyId, PolicyRules, Primitive, SchemaRef, Selector,
-    SourceId, SourceProfile,
-};
+use model::{GroupId, NewGroup, PolicyId, PolicyRules, Primitive, Selector, SourceId};
 use serde_json::json;
 use toolcrib::group::GroupCommand;
 use toolcrib::policy::PolicyCommand;
 use toolcrib::{Catalog, Command, CommandError, Context, RefreshResult, Snapshot, Toolcrib};
-use upstream::egress::{Egress, EgressError};
-use upstream::http::Url;
 
 use super::Wanted;
 use crate::failure::Failure;
 use crate::target::server::LAST_LINES;
-use crate::{out, progress};
+use crate::{destinations, out, progress};
 
 /// Has everything that targets offer.
 const GROUP: &str = "all-tools";
@@ -173,17 +168,6 @@ fn context() -> Context {
     Context::by("cli:targets")
 }
 
-/// The host that calls of a tool would go to, if it is shut: a specification may name any.
-fn shut_host(profile: &SourceProfile, manifest: &Manifest<SchemaRef>) -> Option<String> {
-    let Execution::SyncHttp(request) = &manifest.execution else { return None };
-    let begin = request.url_template.split("{{").next()?;
-    let url = Url::parse(begin).ok()?;
-    let allowed = profile.allow.iter().filter_map(|text| text.parse().ok()).collect();
-    let egress = Egress { allow_private: false, allowed };
-    let is_shut = matches!(egress.check_url(&url), Err(EgressError::Forbidden { .. }));
-    is_shut.then(|| Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))).flatten()
-}
-
 fn outcome(
     snapshot: &Snapshot,
     shown: String,
@@ -211,11 +195,12 @@ fn outcome(
             && snapshot.served().contains(entry.slot)
             && manifest.is_some_and(|it| it.execution.primitive() == Primitive::Tool)
     });
-    let of_source: Vec<_> = of_source.collect();
-    offered.tools = of_source.len();
-    let profile = snapshot.source(&id).map(|entry| &entry.source.profile);
-    let first = of_source.first().and_then(|entry| entry.tool.served_manifest());
-    offered.shut = profile.zip(first).and_then(|(profile, manifest)| shut_host(profile, manifest));
+    offered.tools = of_source.count();
+    if let Some(entry) = snapshot.source(&id) {
+        let mut called = destinations::of_source(snapshot, &id).into_iter();
+        let shut = called.find(|url| destinations::is_shut(&entry.source.profile, url));
+        offered.shut = shut.map(|url| destinations::written(&url));
+    }
     offered.source = Some(id);
     Ok(offered)
 }

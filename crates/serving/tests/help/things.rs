@@ -84,7 +84,8 @@ fn source() {
     Usage: toolcrib source add [OPTIONS] [NAME] [KEY=VALUE]...
 
     Arguments:
-      [NAME]          Its name; its id is made from it unless there is an `id=…`
+      [NAME]          Its name; its id is made from it unless there is an `id=…`, and is this word
+                      beside a `name=…`
       [KEY=VALUE]...  What is said of it, as the API calls it: VALUE is JSON or else a text, and `a.b=…`
                       is `b` of `a`
 
@@ -388,7 +389,8 @@ fn group() {
     Usage: toolcrib group add [OPTIONS] [NAME] [KEY=VALUE]...
 
     Arguments:
-      [NAME]          Its name; its id is made from it unless there is an `id=…`
+      [NAME]          Its name; its id is made from it unless there is an `id=…`, and is this word
+                      beside a `name=…`
       [KEY=VALUE]...  What is said of it, as the API calls it: VALUE is JSON or else a text, and `a.b=…`
                       is `b` of `a`
 
@@ -525,7 +527,8 @@ fn policy() {
     Usage: toolcrib policy add [OPTIONS] [NAME] [KEY=VALUE]...
 
     Arguments:
-      [NAME]          Its name; its id is made from it unless there is an `id=…`
+      [NAME]          Its name; its id is made from it unless there is an `id=…`, and is this word
+                      beside a `name=…`
       [KEY=VALUE]...  What is said of it, as the API calls it: VALUE is JSON or else a text, and `a.b=…`
                       is `b` of `a`
 
@@ -649,7 +652,8 @@ fn label() {
     Usage: toolcrib label add [OPTIONS] [NAME] [KEY=VALUE]...
 
     Arguments:
-      [NAME]          Its name; its id is made from it unless there is an `id=…`
+      [NAME]          Its name; its id is made from it unless there is an `id=…`, and is this word
+                      beside a `name=…`
       [KEY=VALUE]...  What is said of it, as the API calls it: VALUE is JSON or else a text, and `a.b=…`
                       is `b` of `a`
 
@@ -748,7 +752,8 @@ fn key() {
     Usage: toolcrib key add [OPTIONS] [NAME] [KEY=VALUE]...
 
     Arguments:
-      [NAME]          Its name; its id is made from it unless there is an `id=…`
+      [NAME]          Its name; its id is made from it unless there is an `id=…`, and is this word
+                      beside a `name=…`
       [KEY=VALUE]...  What is said of it, as the API calls it: VALUE is JSON or else a text, and `a.b=…`
                       is `b` of `a`
 

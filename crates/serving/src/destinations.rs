@@ -1,0 +1,66 @@
+//! Where calls of tools go. A specification may name any place; one that is not public is shut until its source
+//! allows it.
+
+use std::collections::BTreeSet;
+
+use model::{Execution, SourceId, SourceProfile};
+use toolcrib::Snapshot;
+use upstream::egress::{Egress, EgressError};
+use upstream::http::Url;
+
+/// The roots of all hosts that tools of a source call. A host that a call names is none of them.
+pub(crate) fn of_source(snapshot: &Snapshot, id: &SourceId) -> BTreeSet<Url> {
+    let tools = snapshot.tools().filter(|entry| entry.tool.id.source() == id.as_str());
+    let manifests = tools.filter_map(|entry| entry.tool.served_manifest());
+    let templates = manifests.filter_map(|manifest| match &manifest.execution {
+        Execution::SyncHttp(request) | Execution::AsyncPoll { request, .. } => {
+            Some(&*request.url_template)
+        }
+        Execution::McpCall
+        | Execution::McpPrompt
+        | Execution::McpResource { .. }
+        | Execution::McpTemplate { .. }
+        | Execution::Builtin
+        | Execution::Workflow { .. }
+        | Execution::Custom { .. } => None,
+    });
+    templates.filter_map(root).collect()
+}
+
+/// The host of an address, if it says one.
+pub(crate) fn root(template: &str) -> Option<Url> {
+    let (scheme, rest) = template.split_once("://")?;
+    let host = rest.split(['/', '?', '#']).next()?;
+    if host.contains("{{") {
+        return None;
+    }
+    Url::parse(&format!("{scheme}://{host}/")).ok()
+}
+
+/// Whether its calls are refused, as far as the address alone says.
+pub(crate) fn is_shut(profile: &SourceProfile, url: &Url) -> bool {
+    let allowed = profile.allow.iter().filter_map(|text| text.parse().ok()).collect();
+    let egress = Egress { allow_private: false, allowed };
+    matches!(egress.check_url(url), Err(EgressError::Forbidden { .. }))
+}
+
+/// As `allow` names it.
+pub(crate) fn written(url: &Url) -> String {
+    let port = url.port_or_known_default().unwrap_or_default();
+    format!("{}:{port}", url.host_str().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_an_address_is_known_unless_a_call_names_it() {
+        let root = |template| root(template).map(|url| url.to_string());
+        let known = |url: &str| Some(url.to_owned());
+        assert_eq!(root("http://127.0.0.1:9/v1/{{x}}"), known("http://127.0.0.1:9/"));
+        assert_eq!(root("https://a.test?q={{x}}"), known("https://a.test/"));
+        assert_eq!(root("https://{{x}}.a.test/v1"), None);
+        assert_eq!(root("/v1/{{x}}"), None);
+    }
+}
