@@ -48,7 +48,8 @@ impl Toolbox {
             tokio::select! {
                 () = tokio::time::sleep(rest) => {}
                 () = self.stale.notified() => {}
-                () = self.server.changed() => {}
+                // After a failure it may go on saying what it said before.
+                () = self.server.changed(), if failures == 0 => {}
             }
             match self.load().await {
                 Ok(()) => failures = 0,

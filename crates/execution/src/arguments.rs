@@ -89,7 +89,7 @@ impl Arguments {
     }
 
     /// The same without a copy: arguments that are right are given back.
-    pub(crate) fn checked(
+    pub fn checked(
         &self,
         arguments: Map<String, Value>,
     ) -> Result<Map<String, Value>, Vec<Problem>> {

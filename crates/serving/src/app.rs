@@ -80,6 +80,8 @@ pub struct Options {
 
 impl Options {
     /// For programs and pages on this machine, which are let in without a credential if the crib lets anybody in so.
+    /// What a browser or a proxy brings from elsewhere is refused by its headers, and other machines by their address if the
+    /// server tells it with `ConnectInfo<SocketAddr>`; bind the listener to this machine all the same.
     pub fn local() -> Self {
         Self { anonymous_is_local: true, ..Self::default() }
     }

@@ -4,9 +4,10 @@
 //! no cookie, no query, no header that a proxy or an agent could set. `Host` and `Origin` can only shut out
 //! (`names.rs`), and more so where callers without a credential are let in because they are on this machine.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use axum::http::request::Parts;
 use toolcrib::{Identity, Means, RequestProviders};
@@ -112,8 +113,11 @@ fn refuse_strangers(parts: &Parts, names: &Names) -> Result<(), Problem> {
     let is_local = |host: &str| host.parse().is_ok_and(|host: Host| host.is_local());
     let is_ours = |text: &str| text.parse().is_ok_and(|origin: Origin| origin.host().is_local());
     let came_by = FORWARDED.iter().any(|name| parts.headers.contains_key(*name));
+    // Known only where the server that the doors are part of says it.
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let is_here = peer.is_none_or(|ConnectInfo(peer)| peer.ip().to_canonical().is_loopback());
     let local = names.has_any() || authority.or(text(HOST)).is_some_and(is_local);
-    if local && !came_by && text(ORIGIN).is_none_or(is_ours) {
+    if is_here && local && !came_by && text(ORIGIN).is_none_or(is_ours) {
         return Ok(());
     }
     let detail = "without a credential, only pages and programs on this machine are served";

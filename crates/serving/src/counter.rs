@@ -226,6 +226,9 @@ async fn carry_out(place: &Place, thing: Thing, wish: &Wish<'_>) -> Result<(), F
         }
         Wish::Add(add) => {
             let body = body::new(add).await?;
+            if thing == Thing::Source && body["settings"]["kind"].is_null() {
+                return Err(Failure::KindMissing);
+            }
             let made = place.ask(Method::POST, thing.path(), Some(body)).await?.body;
             tables::added(thing, &made, &add.json)?;
             if thing == Thing::Source && place.is_here() {

@@ -130,6 +130,8 @@ pub(crate) struct Change {
     pub(crate) updated: Vec<Arc<str>>,
     /// The same of those at servers, which were followed when it changed.
     pub(crate) followed: Vec<Arc<str>>,
+    /// Whether there are more than are named: any may be among them.
+    pub(crate) has_missed: bool,
 }
 
 /// Why there is nothing more to see.
@@ -246,23 +248,31 @@ impl Watching {
             offers_before: None,
             updated: Vec::new(),
             followed: Vec::new(),
+            has_missed: false,
         };
         // There may be others now. What happens while they are looked up is seen twice rather than never.
         let others = providers(&self.app, identity, &self.sight);
         let mut before = std::mem::replace(&mut self.providers, others);
         before.iter_mut().for_each(|provider| provider.compare(&mut change));
-        change.followed.extend(self.following.iter_mut().flat_map(Provider::updated));
+        if let Some(following) = &mut self.following {
+            change.has_missed |= following.has_missed();
+            change.followed.extend(following.updated());
+        }
         let view = self.sight.like(&self.app, identity, &self.view).ok_or(Gone::Group)?;
         self.app.crib.keep(&view);
         if !view.has_the_offers_of(&self.view) {
-            // Which of the two is not worth asking: whoever looks finds out.
-            (change.prompts, change.resources) = (true, true);
-            change.offers_before = Some(self.view.clone());
+            let before = &self.view;
+            change.prompts |= view.prompts() != before.prompts();
+            change.resources |= view.resources() != before.resources()
+                || view.resource_templates() != before.resource_templates();
+            change.offers_before = Some(before.clone());
         }
         let is_as_before = view.is_as(&self.view);
         let before = std::mem::replace(&mut self.view, view);
         change.tools_before = (!is_as_before).then_some(before);
-        let is_updated = !change.updated.is_empty() || !change.followed.is_empty();
+        let is_updated =
+            change.has_missed || !change.updated.is_empty() || !change.followed.is_empty();
+        let is_updated = is_updated || change.offers_before.is_some();
         let is_any = !is_as_before || change.prompts || change.resources || is_updated;
         Ok(is_any.then_some(change))
     }
@@ -283,15 +293,25 @@ impl Provider {
 
     fn compare(&mut self, change: &mut Change) {
         let (prompts, resources) = (self.seen.prompts, self.seen.resources);
+        change.has_missed |= self.has_missed();
         change.updated.extend(self.updated());
         change.prompts |= prompts != self.seen.prompts;
         change.resources |= resources != self.seen.resources;
     }
 
+    fn last(&self) -> u64 {
+        self.seen.updated.last().map_or(0, |(number, _)| *number)
+    }
+
+    /// Whether more resources changed since it was last seen than are known by their addresses.
+    fn has_missed(&self) -> bool {
+        self.last() < self.changes.borrow().forgotten
+    }
+
     /// The resources that changed since it was last seen.
     fn updated(&mut self) -> Vec<Arc<str>> {
         let now = self.changes.borrow_and_update().clone();
-        let last = self.seen.updated.last().map_or(0, |(number, _)| *number);
+        let last = self.last();
         let newer = now.updated.iter().filter(|(number, _)| last < *number);
         let newer = newer.map(|(_, uri)| Arc::clone(uri)).collect();
         self.seen = now;

@@ -409,21 +409,35 @@ fn a_wrong_value_is_told_with_a_right_one() {
     let lines = [
         "key add Ada expires_at=tomorrow",
         "source add Pets url=api.yaml settings.kind=openapi",
+        "source add Pets url=https://pets.test/openapi.json",
+        "label list --server localhost:8080",
+        "explain --claims role=staff --tool petstore:getOwner",
         "label remove safe --journal nowhere.db",
     ];
     let said: String =
         lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
-    insta::assert_snapshot!(said, @"
+    insta::assert_snapshot!(said, @r#"
     $ key add Ada expires_at=tomorrow
     stderr: error: `expires_at`: is to be a time, such as `2026-05-01T12:00:00Z`
     exit code: 1
     $ source add Pets url=api.yaml settings.kind=openapi
     stderr: error: `url`: is to be an `http://` or `https://` URL, such as `https://api.example.com/openapi.json`
     exit code: 1
+    $ source add Pets url=https://pets.test/openapi.json
+    stderr: error: what is it? Add settings.kind=openapi for a specification, mcp for an MCP server, or http_manifest, workflow, builtin or custom
+    exit code: 1
+    $ label list --server localhost:8080
+    stderr: error: invalid value 'localhost:8080' for '--server <URL>': it begins with http:// or https://, as http://localhost:8080 does
+    stderr:
+    stderr: For more information, try '--help'.
+    exit code: 2
+    $ explain --claims role=staff --tool petstore:getOwner
+    stderr: error: `role=staff` is neither JSON nor a file: give claims as '{"role":"staff"}', or a file with them
+    exit code: 1
     $ label remove safe --journal nowhere.db
     stderr: error: the journal `FOLDER/nowhere.db` cannot be opened (there is no such file: `toolcrib serve` makes one, `toolcrib journal import` one from an export)
     exit code: 1
-    ");
+    "#);
 }
 
 #[test]

@@ -76,6 +76,15 @@ pub struct Unfinished {
     pub known: Map<String, Value>,
 }
 
+impl Unfinished {
+    /// Those values that begin with what was typed, in capitals or not.
+    pub fn among<'a>(&self, values: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let typed = self.value.to_lowercase();
+        let begin_so = values.filter(|value| value.to_lowercase().starts_with(&typed));
+        begin_so.map(str::to_owned).collect()
+    }
+}
+
 /// Whose argument is filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnfinishedOf {
@@ -252,6 +261,8 @@ pub struct Changes {
     pub resources: u64,
     /// The resources that changed last, the newest at the end, each with a number that grows.
     pub updated: Vec<(u64, Arc<str>)>,
+    /// The number of the last one that is not kept any more. Whoever has seen less than that has missed something.
+    pub forgotten: u64,
 }
 
 /// How many resources are kept that changed last.
@@ -259,14 +270,47 @@ const UPDATED: usize = 256;
 
 impl Changes {
     /// A resource changed.
-    pub(crate) fn update(&mut self, uri: &str) {
+    pub fn update(&mut self, uri: &str) {
         let number = self.updated.last().map_or(0, |(number, _)| *number) + 1;
         self.updated.retain(|(_, known)| **known != *uri);
         if self.updated.len() == UPDATED {
-            self.updated.remove(0);
+            (self.forgotten, _) = self.updated.remove(0);
         }
         self.updated.push((number, uri.into()));
     }
+}
+
+/// What a provider lists. One that panics lists nothing, and nothing else is lost.
+pub(crate) trait Lists {
+    fn tools(&self) -> Vec<Arc<ProvidedTool>>;
+    fn prompts(&self) -> Vec<Arc<Listed>>;
+    fn resources(&self) -> Vec<Arc<Listed>>;
+    fn templates(&self) -> Vec<Arc<Listed>>;
+}
+
+impl Lists for dyn ToolProvider + '_ {
+    fn tools(&self) -> Vec<Arc<ProvidedTool>> {
+        listed("tools", || self.list_tools())
+    }
+
+    fn prompts(&self) -> Vec<Arc<Listed>> {
+        listed("prompts", || self.list_prompts())
+    }
+
+    fn resources(&self) -> Vec<Arc<Listed>> {
+        listed("resources", || self.list_resources())
+    }
+
+    fn templates(&self) -> Vec<Arc<Listed>> {
+        listed("resource templates", || self.list_resource_templates())
+    }
+}
+
+fn listed<T>(what: &str, list: impl FnOnce() -> Vec<T>) -> Vec<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(list)).unwrap_or_else(|_| {
+        tracing::error!("a provider panicked when it was asked for its {what}");
+        Vec::new()
+    })
 }
 
 /// What a provider does for a call. One that panics has failed, and nothing else has.

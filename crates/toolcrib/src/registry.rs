@@ -22,7 +22,8 @@ use tokio::sync::watch;
 use self::registered::{Registered, RegisteredTool};
 use crate::call::{CallContext, NoAnswer};
 use crate::provider::{
-    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished, caught,
+    Calling, Changes, Coming, Listed, Lists as _, ProvidedTool, ProviderError, ToolProvider,
+    Unfinished, caught,
 };
 
 pub use self::error::RegisterError;
@@ -153,9 +154,8 @@ impl Registry {
 
     /// The lists that a provider adds to, or no longer does, are others now.
     fn changed_by(&self, provider: &dyn ToolProvider) {
-        let has_prompts = !provider.list_prompts().is_empty();
-        let has_resources =
-            !provider.list_resources().is_empty() || !provider.list_resource_templates().is_empty();
+        let has_prompts = !provider.prompts().is_empty();
+        let has_resources = !provider.resources().is_empty() || !provider.templates().is_empty();
         self.0.registered.change(|changes| {
             changes.tools += 1;
             changes.prompts += u64::from(has_prompts);
@@ -184,7 +184,7 @@ pub(crate) fn offers(
 ) -> Vec<(Arc<ProvidedTool>, Arc<dyn ToolProvider>)> {
     let mut taken = HashSet::new();
     let all = providers.iter().flat_map(|provider| {
-        provider.list_tools().into_iter().map(move |tool| (tool, Arc::clone(provider)))
+        provider.tools().into_iter().map(move |tool| (tool, Arc::clone(provider)))
     });
     let first = all.filter(|(tool, _)| {
         let is_free = taken.insert(tool.name.clone());
@@ -222,8 +222,8 @@ impl ToolProvider for Registry {
         call: &'a CallContext,
     ) -> Calling<'a> {
         // Most are registered; one box less.
-        if self.0.registered.get_tool(name).is_some() {
-            return self.0.registered.call_tool(name, arguments, call);
+        if let Some(tool) = self.0.registered.tool(name) {
+            return tool.call(arguments, call);
         }
         Box::pin(async move {
             let providers = self.providers();
@@ -235,7 +235,7 @@ impl ToolProvider for Registry {
     }
 
     fn list_prompts(&self) -> Vec<Arc<Listed>> {
-        first_of_each(self.providers().iter().flat_map(|provider| provider.list_prompts()))
+        first_of_each(self.providers().iter().flat_map(|provider| provider.prompts()))
     }
 
     fn get_prompt<'a>(
@@ -247,7 +247,7 @@ impl ToolProvider for Registry {
         Box::pin(async move {
             let providers = self.providers();
             let has = |provider: &&Arc<dyn ToolProvider>| {
-                provider.list_prompts().iter().any(|prompt| *prompt.key == *name)
+                provider.prompts().iter().any(|prompt| *prompt.key == *name)
             };
             match providers.iter().find(has) {
                 Some(provider) => provider.get_prompt(name, arguments, call).await,
@@ -257,12 +257,12 @@ impl ToolProvider for Registry {
     }
 
     fn list_resources(&self) -> Vec<Arc<Listed>> {
-        first_of_each(self.providers().iter().flat_map(|provider| provider.list_resources()))
+        first_of_each(self.providers().iter().flat_map(|provider| provider.resources()))
     }
 
     fn list_resource_templates(&self) -> Vec<Arc<Listed>> {
         let providers = self.providers();
-        first_of_each(providers.iter().flat_map(|provider| provider.list_resource_templates()))
+        first_of_each(providers.iter().flat_map(|provider| provider.templates()))
     }
 
     fn read_resource<'a>(

@@ -27,7 +27,7 @@ use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 use crate::crib::Toolcrib;
 use crate::identity::CameWith;
 use crate::provided::Provided;
-use crate::provider::{RequestProviders, ToolProvider};
+use crate::provider::{Lists as _, RequestProviders, ToolProvider};
 use crate::record::Via;
 use crate::toolset::Toolset;
 
@@ -187,7 +187,7 @@ impl AgentView {
     /// Whether `tool_search` and `execute_tool` are among the agent's tools.
     pub fn has_search(&self) -> bool {
         let is_searched = |provider: &Arc<dyn ToolProvider>| {
-            let tools = provider.list_tools();
+            let tools = provider.tools();
             tools.iter().any(|tool| tool.visibility == Visibility::Searchable)
         };
         self.by_search.is_some()
@@ -198,7 +198,7 @@ impl AgentView {
 
     /// Whether a call may go on after the caller was answered.
     pub fn may_go_on(&self) -> bool {
-        let mut provided = self.providers().flat_map(|provider| provider.list_tools());
+        let mut provided = self.providers().flat_map(|provider| provider.tools());
         provided.any(|tool| tool.may_go_on) || self.has_tools_of_servers()
     }
 
@@ -307,9 +307,10 @@ impl AgentView {
         let mut taken = HashSet::new();
         let of_all = self.provided.tools.iter().filter(|_| !self.is_narrowed);
         let of_all = of_all.map(|(tool, provider)| (Arc::clone(tool), provider));
-        let own = self.own_providers.iter().flat_map(|provider| {
-            provider.list_tools().into_iter().map(move |tool| (tool, provider))
-        });
+        let own = self
+            .own_providers
+            .iter()
+            .flat_map(|provider| provider.tools().into_iter().map(move |tool| (tool, provider)));
         let offers = of_all
             .chain(own)
             .map(|(tool, provider)| ViewedTool::provided(tool, Arc::clone(provider)));

@@ -1,7 +1,9 @@
 //! What we say we can do, for one agent: only what is there (requirement B4).
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
-use toolcrib::{AgentView, TASKS};
+use toolcrib::{AgentView, Listed, TASKS};
 
 use super::era::Era;
 use super::pages::ListOf;
@@ -29,7 +31,11 @@ pub(crate) fn of(view: &AgentView, era: Era) -> Value {
     if has_resources {
         all.insert("resources".to_owned(), json!({"listChanged": true, "subscribe": true}));
     }
-    if has_prompts || !view.resource_templates().is_empty() {
+    // Only what is filled in can be proposed.
+    let is_filled_in = |prompt: &Arc<Listed>| {
+        prompt.shown.get("arguments").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
+    };
+    if view.prompts().iter().any(is_filled_in) || !view.resource_templates().is_empty() {
         all.insert("completions".to_owned(), json!({}));
     }
     if era == Era::Modern && view.may_go_on() {

@@ -234,7 +234,7 @@ async fn get(
         return Ok(events(taken_up(stream, after, false)));
     }
     // Clients listen first, and say later what to.
-    let gathered = session.as_ref().map(|(id, _)| app.mcp.sessions.gather(id));
+    let gathered = session.as_ref().map(|(id, _)| app.mcp.sessions.stream(id));
     let mut listen = Listen::new(&peer, None, Wanted::lists(), gathered)
         .map_err(|error| nothing_there(&error))?;
     let missed = last.and_then(|last| last.strip_prefix("at-")?.parse::<u64>().ok());

@@ -67,7 +67,7 @@ fn begin(
     }
     let subscribes = request.method == "resources/subscribe";
     // Without a session there is no stream to be told on.
-    let gathering = gathering().filter(|_| subscribes);
+    let gathering = if subscribes { gathering() } else { None };
     let peer = peer.within(trace);
     let principal: Arc<str> = peer.principal().into();
     let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(name));

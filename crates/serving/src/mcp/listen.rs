@@ -152,28 +152,34 @@ impl Listen {
             let told = self.about(&format!("notifications/{what}/list_changed"), json!({}));
             self.ready.push_back(told);
         }
-        let is_wanted = |uri: &str| {
-            let of_session = self.gathered.as_ref();
-            self.wanted.updated.contains(uri) || of_session.is_some_and(|all| all.wants(uri))
-        };
         // What the agent no longer has is not told, and its server need not tell it any more.
         self.watching.view().keep_following(&self.following);
         let followed = change.followed.iter().filter(|uri| self.following.has(uri));
-        let updated = change.updated.iter().chain(followed).filter(|uri| is_wanted(uri));
-        let mut updated: Vec<String> = updated.map(ToString::to_string).collect();
-        updated.extend(self.rewritten(change));
+        let named: BTreeSet<&str> =
+            change.updated.iter().chain(followed).map(AsRef::as_ref).collect();
+        let updated: Vec<String> = self
+            .subscribed()
+            .filter(|uri| {
+                change.has_missed || named.contains(&**uri) || self.is_rewritten(uri, change)
+            })
+            .collect();
         for uri in updated {
             let told = self.about("notifications/resources/updated", json!({"uri": uri}));
             self.ready.push_back(told);
         }
     }
 
-    /// What an admin wrote anew of that which is wanted.
-    fn rewritten(&self, change: &Change) -> Vec<String> {
-        let Some(before) = &change.offers_before else { return Vec::new() };
+    /// The resources that it tells of.
+    fn subscribed(&self) -> impl Iterator<Item = String> {
         let of_session = self.gathered.as_ref().map(|gathered| gathered.wanted());
-        let wanted = self.wanted.updated.iter().cloned().chain(of_session.into_iter().flatten());
-        wanted.filter(|uri| self.watching.view().is_rewritten(uri, before)).collect()
+        let all = self.wanted.updated.iter().cloned().chain(of_session.into_iter().flatten());
+        all.collect::<BTreeSet<_>>().into_iter()
+    }
+
+    /// Whether an admin wrote it anew.
+    fn is_rewritten(&self, uri: &str, change: &Change) -> bool {
+        let before = change.offers_before.as_ref();
+        before.is_some_and(|before| self.watching.view().is_rewritten(uri, before))
     }
 
     /// Something about its tools changed; whether that is to be seen in the list is another question.

@@ -2,8 +2,8 @@
 //! to who it is. Any node with the same sealing key reads it, and one that is opened and left costs nothing. What a
 //! session may still gather, a log level and subscriptions, is kept for as long as it is used.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use moka::sync::Cache;
@@ -47,6 +47,8 @@ pub(crate) struct Gathered {
 /// The sessions this node knows something of.
 pub(crate) struct Sessions {
     gathered: Cache<String, Arc<Gathered>>,
+    /// Of those with an open stream, however long nothing was asked.
+    streaming: Mutex<HashMap<String, Weak<Gathered>>>,
     ended: Cache<String, ()>,
 }
 
@@ -88,6 +90,7 @@ impl Sessions {
     pub(crate) fn new() -> Self {
         Self {
             gathered: Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build(),
+            streaming: Mutex::default(),
             ended: Cache::builder().max_capacity(ENDED).build(),
         }
     }
@@ -102,19 +105,41 @@ impl Sessions {
 
     pub(crate) fn end(&self, id: &str) {
         self.ended.insert(id.to_owned(), ());
-        if let Some(gathered) = self.gathered.remove(id) {
+        if let Some(gathered) = self.gathered(id) {
             gathered.ended.send_replace(true);
             gathered.following.end_all();
         }
+        self.gathered.invalidate(id);
+        self.streaming().remove(id);
     }
 
     /// What it gathered; nothing if it never did.
     pub(crate) fn gathered(&self, id: &str) -> Option<Arc<Gathered>> {
-        self.gathered.get(id)
+        if let Some(gathered) = self.gathered.get(id) {
+            return Some(gathered);
+        }
+        let held = self.streaming().get(id)?.upgrade()?;
+        self.gathered.insert(id.to_owned(), Arc::clone(&held));
+        Some(held)
     }
 
     pub(crate) fn gather(&self, id: &str) -> Arc<Gathered> {
-        self.gathered.get_with(id.to_owned(), Arc::default)
+        self.gathered(id).unwrap_or_else(|| self.gathered.get_with(id.to_owned(), Arc::default))
+    }
+
+    /// The same for a stream: what it gathered is kept for as long as that holds it.
+    pub(crate) fn stream(&self, id: &str) -> Arc<Gathered> {
+        let gathered = self.gather(id);
+        let mut streaming = self.streaming();
+        if KEPT <= streaming.len() as u64 {
+            streaming.retain(|_, held| 0 < held.strong_count());
+        }
+        streaming.insert(id.to_owned(), Arc::downgrade(&gathered));
+        gathered
+    }
+
+    fn streaming(&self) -> MutexGuard<'_, HashMap<String, Weak<Gathered>>> {
+        self.streaming.lock().expect("no one panics while holding streams")
     }
 }
 
@@ -164,15 +189,29 @@ impl Gathered {
     pub(crate) fn wanted(&self) -> Vec<String> {
         self.subscribed().iter().cloned().collect()
     }
-
-    pub(crate) fn wants(&self, uri: &str) -> bool {
-        self.subscribed().contains(uri)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_stream_holds_is_not_forgotten() {
+        let sessions = Sessions::new();
+        let held = sessions.stream("a");
+        drop(sessions.gather("b"));
+        // As after an hour without a request.
+        sessions.gathered.invalidate_all();
+        assert!(sessions.gather("a").subscribe("file:a"));
+        assert!(
+            held.wanted() == ["file:a"] && Arc::ptr_eq(&held, &sessions.gathered("a").unwrap())
+        );
+        assert!(sessions.gathered("b").is_none());
+        sessions.gathered.invalidate_all();
+        sessions.end("a");
+        assert!(*held.ended.borrow());
+        assert!(sessions.gathered("a").is_none());
+    }
 
     #[test]
     fn a_session_is_its_owners_and_ends() {

@@ -1,10 +1,12 @@
 //! MCP over standard input and output: one message a line, both eras, and nothing else on standard output.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
+use futures_util::FutureExt as _;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -95,7 +97,14 @@ impl Talking {
         self.running.retain(|_, work| !work.is_finished());
         match Message::read(line) {
             Err(Unusable { id, error }) => self.say(Sent::error(id.as_ref(), &error)).await,
-            Ok(Message::Request(request)) => self.answer(request).await,
+            Ok(Message::Request(request)) => {
+                let id = request.id.clone();
+                // What panics ends its request and nothing else.
+                if AssertUnwindSafe(self.answer(request)).catch_unwind().await.is_err() {
+                    let error = RpcError::internal("the server has a mistake: see its log");
+                    self.say(Sent::error(Some(&id), &error)).await;
+                }
+            }
             Ok(Message::Response { id, outcome }) => {
                 self.mcp.asked.answer(&self.principal, &id, outcome);
             }
@@ -160,7 +169,7 @@ impl Talking {
     /// In the older era a client hears of changes without asking.
     fn tell_changes(&mut self) {
         self.is_told = true;
-        let gathered = self.mcp.sessions.gather(SESSION);
+        let gathered = self.mcp.sessions.stream(SESSION);
         if let Ok(listen) = Listen::new(&self.peer, None, Wanted::lists(), Some(gathered)) {
             self.carry(Answer::Listen(listen));
         }

@@ -136,7 +136,14 @@ async fn a_provider_that_is_added_wakes_at_once_and_whenever_it_speaks() {
     assert!(watching.changed().await.unwrap().tools_before.is_some());
     assert_eq!(watching.view().list().len(), 2);
     added.resource_changed("file:a");
-    assert_eq!(watching.changed().await.unwrap().updated, ["file:a".into()]);
+    let change = watching.changed().await.unwrap();
+    assert!(change.updated == ["file:a".into()] && !change.has_missed);
+    // More than are kept by name: whoever wants one of them looks.
+    (0..300).for_each(|number| added.resource_changed(&format!("file:{number}")));
+    let change = watching.changed().await.unwrap();
+    assert!(change.has_missed && change.updated.len() < 300);
+    added.resource_changed("file:a");
+    assert!(!watching.changed().await.unwrap().has_missed);
     assert!(is_quiet(&mut watching).await);
 }
 

@@ -1,5 +1,6 @@
 //! Prompts: texts with `{{name}}` for their arguments, or a function that gives the messages.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::provider::{Listed, ProviderError};
 /// let prompt = Prompt::new("explain", "Explains a thing")
 ///     .required("thing", "What to explain")
 ///     .optional("to", "Who wants to know")
+///     .proposing("to", ["a child", "an expert"])
 ///     .user("Explain {{thing}} to {{to}}");
 /// Registry::new().register_prompt(prompt)?;
 /// # Ok::<(), toolcrib::RegisterError>(())
@@ -31,7 +33,11 @@ pub struct Prompt {
     arguments: Vec<Argument>,
     texts: Vec<(Role, Box<str>)>,
     handler: Option<Messages>,
+    proposals: Proposals,
 }
+
+/// What is proposed for an argument, by its name.
+pub(super) type Proposals = BTreeMap<Box<str>, Vec<Box<str>>>;
 
 struct Argument {
     name: Box<str>,
@@ -80,7 +86,8 @@ impl Prompt {
         let shown = [("name", json!(key)), ("description", json!(description))];
         let shown = shown.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
         let listed = Arc::new(Listed { key, shown });
-        Self { listed, arguments: Vec::new(), texts: Vec::new(), handler: None }
+        let (arguments, texts, proposals) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Self { listed, arguments, texts, handler: None, proposals }
     }
 
     /// For people.
@@ -98,6 +105,20 @@ impl Prompt {
     pub fn optional(self, name: &str, description: &str) -> Self {
         let (name, description) = (name.into(), description.into());
         self.argument(Argument { name, description, is_required: false })
+    }
+
+    /// Proposes these values to whoever fills in an argument.
+    pub fn proposing<V: Into<Box<str>>>(
+        mut self,
+        argument: &str,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        self.proposals.insert(argument.into(), values.into_iter().map(Into::into).collect());
+        self
+    }
+
+    pub(super) fn proposals(&self) -> &Proposals {
+        &self.proposals
     }
 
     /// Then the person says this.

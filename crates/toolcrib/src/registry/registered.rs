@@ -14,7 +14,8 @@ use super::resource::{Resource, ResourceTemplate};
 use super::shelf::Shelf;
 use crate::call::CallContext;
 use crate::provider::{
-    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider,
+    Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
+    UnfinishedOf,
 };
 
 /// The longest name of a tool that MCP has.
@@ -76,6 +77,16 @@ impl RegisteredTool {
     }
 }
 
+impl RegisteredTool {
+    pub(super) fn call<'a>(
+        &self,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> Calling<'a> {
+        (self.handler)(arguments, call.clone())
+    }
+}
+
 impl Registered {
     pub(super) fn add_tool(&self, tool: RegisteredTool) -> Result<(), RegisterError> {
         let offered = Arc::clone(&tool.offered);
@@ -130,7 +141,7 @@ impl Registered {
         self.shelves.read().expect("no one panics while holding it")
     }
 
-    fn tool(&self, name: &str) -> Option<Arc<RegisteredTool>> {
+    pub(super) fn tool(&self, name: &str) -> Option<Arc<RegisteredTool>> {
         self.read().tools.get(name).cloned()
     }
 
@@ -163,7 +174,7 @@ impl ToolProvider for Registered {
         call: &'a CallContext,
     ) -> Calling<'a> {
         match self.tool(name) {
-            Some(tool) => (tool.handler)(arguments, call.clone()),
+            Some(tool) => tool.call(arguments, call),
             None => Box::pin(async move { Err(ProviderError::ToolNotFound { name: name.into() }) }),
         }
     }
@@ -208,6 +219,16 @@ impl ToolProvider for Registered {
                 None => Ok(None),
             }
         })
+    }
+
+    fn complete(&self, unfinished: &Unfinished) -> Option<Vec<String>> {
+        let known = self.read();
+        let proposals = match &unfinished.of {
+            UnfinishedOf::Prompt(name) => known.prompts.get(name)?.proposals(),
+            UnfinishedOf::Template(uri) => known.templates.get(uri)?.proposals(),
+        };
+        let of_argument = proposals.get(&unfinished.argument);
+        Some(unfinished.among(of_argument.into_iter().flatten().map(|value| &**value)))
     }
 
     fn changes(&self) -> Vec<watch::Receiver<Changes>> {

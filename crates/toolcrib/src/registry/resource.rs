@@ -1,5 +1,6 @@
 //! Resources: a text, bytes, or a function that reads them; and templates for the addresses of many.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::handler::later;
+use super::prompt::Proposals;
 use super::result::BoxError;
 use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
@@ -77,6 +79,7 @@ pub struct ResourceTemplate {
     listed: Arc<Listed>,
     mime_type: Box<str>,
     reader: Reader,
+    proposals: Proposals,
 }
 
 enum Holds {
@@ -174,7 +177,22 @@ impl ResourceTemplate {
         E: Into<BoxError>,
     {
         let listed = listed("uriTemplate", uri_template, name, mime_type);
-        Self { listed, mime_type: mime_type.into(), reader: boxed(reader) }
+        let (reader, proposals) = (boxed(reader), BTreeMap::new());
+        Self { listed, mime_type: mime_type.into(), reader, proposals }
+    }
+
+    /// Proposes these values to whoever fills in a name of the address.
+    pub fn proposing<V: Into<Box<str>>>(
+        mut self,
+        name: &str,
+        values: impl IntoIterator<Item = V>,
+    ) -> Self {
+        self.proposals.insert(name.into(), values.into_iter().map(Into::into).collect());
+        self
+    }
+
+    pub(super) fn proposals(&self) -> &Proposals {
+        &self.proposals
     }
 
     /// For models and people.

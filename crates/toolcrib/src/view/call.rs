@@ -267,10 +267,14 @@ impl AgentView {
         };
         let ready = self.crib.ready(entry, source)?;
         let may = || scopes::check(&self.agent, &source.source, Some(&entry.tool));
-        if let Some(schema) = ready.arguments() {
-            check(schema, &arguments)?;
-            may()?;
-        }
+        let arguments = match ready.arguments() {
+            Some(schema) => {
+                let arguments = checked(schema, arguments)?;
+                may()?;
+                arguments
+            }
+            None => arguments,
+        };
         let outcome = match &*ready {
             Ready::Http(http) => {
                 let arguments = http.tool.checked(arguments)?;
@@ -387,9 +391,10 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Result<DoneBy, Called> {
-        if let Err(failure) = check(&self.crib.arguments_of_provided(tool), &arguments) {
-            return Ok(DoneBy::Nobody(failure));
-        }
+        let arguments = match checked(&self.crib.arguments_of_provided(tool), arguments) {
+            Ok(arguments) => arguments,
+            Err(failure) => return Ok(DoneBy::Nobody(failure)),
+        };
         let _awaited = call.awaited();
         let called = caught(&tool.name, || provider.call_tool(&tool.name, arguments, call)).await;
         let error = match called {
@@ -497,7 +502,15 @@ fn result_of_server(bridged: Bridged, call: &CallContext) -> Result<Map<String, 
 }
 
 fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {
-    schema.check(arguments).map_err(|problems| {
+    checked(schema, arguments.clone()).map(drop)
+}
+
+/// The same without a copy.
+fn checked(
+    schema: &Arguments,
+    arguments: Map<String, Value>,
+) -> Result<Map<String, Value>, Failure> {
+    schema.checked(arguments).map_err(|problems| {
         let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
         let (code, message) = (ErrorCode::ValidationError, problems.join("\n"));
         Failure::new(code, message, false)

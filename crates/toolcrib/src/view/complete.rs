@@ -1,6 +1,8 @@
 //! Proposals for what somebody fills in: of the server whose prompt or template it is, or of a provider.
 
-use model::{CustomWork, ErrorCode, Failure};
+use std::sync::Arc;
+
+use model::{ErrorCode, Failure};
 use serde_json::{Map, Value, json};
 
 use super::custom::work_of;
@@ -8,7 +10,7 @@ use super::offers::{Offer, OfferKind};
 use super::primitives::{Got, got_of_server};
 use super::{AgentView, scopes};
 use crate::call::CallContext;
-use crate::provider::{Unfinished, UnfinishedOf};
+use crate::provider::{Listed, Lists as _, ToolProvider, Unfinished, UnfinishedOf};
 use crate::upstreams::bridge::{Bridged, Wanted};
 
 /// The most proposals in one answer, as the protocol says.
@@ -21,14 +23,24 @@ impl AgentView {
     pub async fn complete(&self, unfinished: &Unfinished, call: &CallContext) -> Got {
         if let Some(offer) = self.unfinished_offer(&unfinished.of) {
             if let Some(work) = work_of(&offer) {
-                return Got::Result(completion(proposals(work, unfinished)));
+                let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
+                    return Got::Missing;
+                };
+                return match self.let_in(source, &offer.entry).await {
+                    Ok(()) => {
+                        let values = work.values(&unfinished.argument).iter();
+                        Got::Result(completion(unfinished.among(values.map(|value| &**value))))
+                    }
+                    Err(failure) => Got::Failed(failure),
+                };
             }
             return self.complete_at_server(&offer, unfinished, call).await;
         }
-        let proposals = self.providers().find_map(|provider| provider.complete(unfinished));
-        let proposals = proposals.or_else(|| self.knows(&unfinished.of).then(Vec::new));
-        match proposals {
-            Some(values) => Got::Result(completion(values)),
+        // Of several that offer the same, the first is served.
+        match self.providers().find(|provider| offers(&***provider, &unfinished.of)) {
+            Some(provider) => {
+                Got::Result(completion(provider.complete(unfinished).unwrap_or_default()))
+            }
             None => Got::Missing,
         }
     }
@@ -39,16 +51,6 @@ impl AgentView {
             UnfinishedOf::Template(uri) => (OfferKind::Template, uri),
         };
         self.offers(kind).into_iter().find(|offer| offer.key == *key)
-    }
-
-    fn knows(&self, of: &UnfinishedOf) -> bool {
-        match of {
-            UnfinishedOf::Prompt(name) => self.prompts().iter().any(|prompt| prompt.key == *name),
-            UnfinishedOf::Template(uri) => {
-                let mut offers = self.resource_templates().into_iter().chain(self.resources());
-                offers.any(|offer| offer.key == *uri)
-            }
-        }
     }
 
     /// A server that proposes nothing is not asked: that is no error of whoever types.
@@ -93,6 +95,17 @@ impl AgentView {
     }
 }
 
+/// Whether it is one of its prompts or templates; a resource without a name to fill in has nothing to propose.
+fn offers(provider: &dyn ToolProvider, of: &UnfinishedOf) -> bool {
+    let is_one = |all: Vec<Arc<Listed>>, key: &str| all.iter().any(|one| *one.key == *key);
+    match of {
+        UnfinishedOf::Prompt(name) => is_one(provider.prompts(), name),
+        UnfinishedOf::Template(uri) => {
+            is_one(provider.templates(), uri) || is_one(provider.resources(), uri)
+        }
+    }
+}
+
 /// As its server calls it.
 fn params(offer: &Offer, unfinished: &Unfinished) -> Map<String, Value> {
     let of = match unfinished.of {
@@ -105,16 +118,6 @@ fn params(offer: &Offer, unfinished: &Unfinished) -> Map<String, Value> {
         params.insert("context".to_owned(), json!({"arguments": unfinished.known}));
     }
     params
-}
-
-/// Those of an admin that begin with what was typed, however it was.
-fn proposals(work: &CustomWork, unfinished: &Unfinished) -> Vec<String> {
-    let typed = unfinished.value.to_lowercase();
-    let values = work.values(&unfinished.argument).iter();
-    values
-        .filter(|value| value.to_lowercase().starts_with(&typed))
-        .map(ToString::to_string)
-        .collect()
 }
 
 fn completion(mut values: Vec<String>) -> Map<String, Value> {

@@ -115,7 +115,7 @@ impl AgentView {
     }
 
     /// Lets through what is answered here.
-    async fn let_in(
+    pub(super) async fn let_in(
         &self,
         source: &CataloguedSource,
         entry: &CataloguedTool,

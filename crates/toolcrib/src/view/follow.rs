@@ -6,6 +6,7 @@ use model::SourceId;
 use super::AgentView;
 use super::custom::work_of;
 use super::scopes;
+use crate::provider::Lists as _;
 use crate::upstreams::followers::{Following, NotFollowed};
 use crate::uri_template::is_like;
 
@@ -15,13 +16,15 @@ impl AgentView {
         let Some((offer, own)) = self.resource_of_source(uri) else {
             return if self.is_provided(uri) { Ok(()) } else { Err(NotFollowed::Missing) };
         };
-        if let Some(work) = work_of(&offer) {
+        let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
+        let work = work_of(&offer);
+        let tool = work.map(|_| &offer.entry.tool);
+        scopes::check(&self.agent, &source.source, tool)
+            .map_err(|failure| NotFollowed::Failed(failure.message))?;
+        if let Some(work) = work {
             // What an admin wrote down changes with the settings; of files and the web nobody tells.
             return if work.is_fixed_resource() { Ok(()) } else { Err(NotFollowed::Silent) };
         }
-        let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
-        scopes::check(&self.agent, &source.source, None)
-            .map_err(|failure| NotFollowed::Failed(failure.message))?;
         let until = self.until_of_server(&source.source);
         let upstream = self.upstream(&source.source, until).await;
         let upstream = upstream.map_err(|failed| {
@@ -55,8 +58,8 @@ impl AgentView {
 
     fn is_provided(&self, uri: &str) -> bool {
         self.providers().any(|provider| {
-            let templates = provider.list_resource_templates();
-            provider.list_resources().iter().any(|one| *one.key == *uri)
+            let templates = provider.templates();
+            provider.resources().iter().any(|one| *one.key == *uri)
                 || templates.iter().any(|one| is_like(uri, &one.key))
         })
     }

@@ -14,7 +14,7 @@ use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::kept_results;
-use crate::provider::{Listed, ProviderError, ToolProvider, caught};
+use crate::provider::{Listed, Lists as _, ProviderError, ToolProvider, caught};
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
 use crate::upstreams::bridge::{Bridged, Wanted};
@@ -40,19 +40,19 @@ pub enum Got {
 impl AgentView {
     /// All prompts; the first of a name counts.
     pub fn prompts(&self) -> Vec<Arc<Listed>> {
-        let provided = self.providers().flat_map(|provider| provider.list_prompts());
+        let provided = self.providers().flat_map(|provider| provider.prompts());
         first_of_each(self.listed_offers(OfferKind::Prompt).chain(provided))
     }
 
     /// All resources; the first of a `uri` counts.
     pub fn resources(&self) -> Vec<Arc<Listed>> {
-        let provided = self.providers().flat_map(|provider| provider.list_resources());
+        let provided = self.providers().flat_map(|provider| provider.resources());
         first_of_each(self.listed_offers(OfferKind::Resource).chain(provided))
     }
 
     /// All templates of resources.
     pub fn resource_templates(&self) -> Vec<Arc<Listed>> {
-        let provided = self.providers().flat_map(|provider| provider.list_resource_templates());
+        let provided = self.providers().flat_map(|provider| provider.templates());
         first_of_each(self.listed_offers(OfferKind::Template).chain(provided))
     }
 
@@ -107,7 +107,7 @@ impl AgentView {
             return self.get_offer(&offer, "prompts/get", params, call).await;
         }
         let has = |provider: &&Arc<dyn ToolProvider>| {
-            provider.list_prompts().iter().any(|prompt| *prompt.key == *name)
+            provider.prompts().iter().any(|prompt| *prompt.key == *name)
         };
         match self.providers().find(has) {
             Some(provider) => {

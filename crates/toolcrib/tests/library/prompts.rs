@@ -1,7 +1,9 @@
 //! `register_prompt` (requirement B3).
 
 use serde_json::{Value, json};
-use toolcrib::{CallContext, Got, Prompt, PromptMessage, Registry};
+use toolcrib::{
+    CallContext, Got, Prompt, PromptMessage, Registry, ResourceTemplate, Unfinished, UnfinishedOf,
+};
 
 use crate::{crib, object};
 
@@ -54,6 +56,32 @@ async fn names_in_two_braces_are_filled_in_and_nothing_else_is_read() {
             (json!("assistant"), json!("{{to}}?")),
         ]
     );
+}
+
+#[tokio::test]
+async fn values_are_proposed_for_arguments_and_those_that_begin_as_typed_are_told() {
+    let registry = Registry::new();
+    let prompt = explain().proposing("to", ["a child", "An expert", "me"]);
+    registry.register_prompt(prompt).unwrap();
+    let reads = |_, _| async { Ok::<_, String>("text") };
+    let template = ResourceTemplate::read_by("doc:{id}", "doc", "text/plain", reads);
+    registry.register_resource_template(template.proposing("id", ["one", "two"])).unwrap();
+    let crib = crib(&registry).await;
+    let proposed = async |of: UnfinishedOf, argument: &str, typed: &str| {
+        let (argument, value) = (argument.into(), typed.into());
+        let unfinished = Unfinished { of, argument, value, known: object(json!({})) };
+        match crib.anyone().complete(&unfinished, &CallContext::silent()).await {
+            Got::Result(result) => json!(result)["completion"]["values"].clone(),
+            other => json!(format!("{other:?}")),
+        }
+    };
+    let explain = || UnfinishedOf::Prompt("explain".into());
+    assert_eq!(proposed(explain(), "to", "A").await, json!(["a child", "An expert"]));
+    assert_eq!(proposed(explain(), "thing", "").await, json!([]));
+    let template = UnfinishedOf::Template("doc:{id}".into());
+    assert_eq!(proposed(template, "id", "t").await, json!(["two"]));
+    let nothing = UnfinishedOf::Prompt("nothing".into());
+    assert_eq!(proposed(nothing, "to", "").await, json!("Missing"));
 }
 
 #[tokio::test]

@@ -210,6 +210,9 @@ async fn capabilities_are_declared_in_the_shapes_of_mcp_and_only_for_what_is_the
     registry.register_prompt(Prompt::new("hi", "Says hi").user("Hi!")).unwrap();
     let mut with_prompts = bare.clone();
     with_prompts["prompts"] = json!({"listChanged": true});
+    assert_eq!(discover().await, with_prompts);
+    let prompt = Prompt::new("hi-to", "Says hi to somebody").required("whom", "To whom");
+    registry.register_prompt(prompt.user("Hi {{whom}}!")).unwrap();
     with_prompts["completions"] = json!({});
     assert_eq!(discover().await, with_prompts);
     registry.register_resource(Resource::new("a:b", "ab", "text/plain", "AB")).unwrap();

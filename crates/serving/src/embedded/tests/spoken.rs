@@ -3,15 +3,16 @@
 mod changes;
 mod running;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, ReadHalf, WriteHalf, duplex,
     split,
 };
 use tokio::task::JoinHandle;
-use toolcrib::{ProvidedTool, Registry, Toolcrib};
+use toolcrib::{CallContext, Calling, ProvidedTool, Registry, ToolProvider, Toolcrib};
 
 use super::{hello, modern, names};
 use crate::speak;
@@ -122,6 +123,36 @@ async fn a_handler_that_fails_gives_is_error_and_an_unknown_tool_is_not_found() 
         assert_eq!(failed["result"]["content"][0]["text"], "Error: the disk is full");
         let missing = client.ask("tools/call", json!({"name": "nothing"})).await;
         assert_eq!(missing["error"]["message"], "Tool not found: nothing", "{missing}");
+        let called = client.ask("tools/call", json!({"name": "hello"})).await;
+        assert_eq!(called["result"]["content"][0]["text"], "hello");
+    }
+}
+
+/// Panics whenever somebody looks.
+struct Panics;
+
+impl ToolProvider for Panics {
+    fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+        panic!("it is wrong")
+    }
+
+    fn call_tool<'a>(
+        &'a self,
+        _name: &'a str,
+        _arguments: Map<String, Value>,
+        _call: &'a CallContext,
+    ) -> Calling<'a> {
+        panic!("it is wrong")
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_panics_has_nothing_and_the_others_have_what_they_had() {
+    let registry = hello();
+    registry.add_provider(Arc::new(Panics));
+    for era in ERAS {
+        let mut client = Client::in_era(era, &registry).await;
+        assert_eq!(names(&client.ask("tools/list", json!({})).await), ["hello"]);
         let called = client.ask("tools/call", json!({"name": "hello"})).await;
         assert_eq!(called["result"]["content"][0]["text"], "hello");
     }

@@ -51,6 +51,40 @@ async fn list_changed_is_sent_when_a_list_changes_and_only_for_that_list() {
 }
 
 #[tokio::test]
+async fn who_subscribed_is_told_of_every_resource_that_changed() {
+    let registry = Registry::new();
+    for number in 0..300 {
+        let uri = format!("doc:{number}");
+        registry.register_resource(Resource::new(&uri, &uri, "text/plain", "text")).unwrap();
+    }
+    for era in ERAS {
+        let mut client = Client::in_era(era, &registry).await;
+        match era {
+            Era::Legacy => {
+                for uri in ["doc:0", "doc:299"] {
+                    let answer = client.ask("resources/subscribe", json!({"uri": uri})).await;
+                    assert!(answer["error"].is_null(), "{answer}");
+                }
+            }
+            Era::Modern => {
+                let wanted = json!({"resourceSubscriptions": ["doc:0", "doc:299"]});
+                client.begin("subscriptions/listen", json!({"notifications": wanted})).await;
+                let method = client.hear().await["method"].take();
+                assert_eq!(method, "notifications/subscriptions/acknowledged");
+            }
+        }
+        registry.resource_changed("doc:299");
+        let one = client.hear().await;
+        assert_eq!(one["method"], "notifications/resources/updated", "{one}");
+        assert_eq!(one["params"]["uri"], "doc:299");
+        // More at once than are kept by name.
+        (0..300).for_each(|number| registry.resource_changed(&format!("doc:{number}")));
+        let all = [client.hear().await, client.hear().await];
+        assert_eq!(all.map(|one| one["params"]["uri"].clone()), ["doc:0", "doc:299"]);
+    }
+}
+
+#[tokio::test]
 async fn a_provider_that_comes_or_goes_changes_the_lists_it_has_something_in() {
     for era in ERAS {
         let registry = hello();
@@ -82,7 +116,8 @@ async fn the_older_era_is_told_the_same_capabilities_when_it_introduces_itself()
     };
     let bare = json!({"tools": {"listChanged": true}, "logging": {}});
     assert_eq!(capabilities().await, bare);
-    registry.register_prompt(Prompt::new("hi", "Says hi").user("Hi!")).unwrap();
+    let prompt = Prompt::new("hi", "Says hi").required("whom", "To whom").user("Hi {{whom}}!");
+    registry.register_prompt(prompt).unwrap();
     registry.register_resource(Resource::new("a:b", "ab", "text/plain", "AB")).unwrap();
     let mut all = bare;
     all["prompts"] = json!({"listChanged": true});
