@@ -21,6 +21,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::tool_set::Slot;
 use catalog::{CataloguedTool, Snapshot};
 use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 
@@ -37,6 +38,7 @@ pub use call::{Called, Done, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
 pub(crate) use ready::{Ready, origin};
+pub(crate) use search::index_of;
 pub(crate) use search::rounded;
 pub use search::{Hit, OfferHit};
 pub use since::Changed;
@@ -304,17 +306,20 @@ impl AgentView {
 
     /// What providers add for agents to find: names that are free, the first provider first.
     fn provided(&self) -> impl Iterator<Item = ViewedTool> {
+        self.provided_at().map(|(_, tool)| tool)
+    }
+
+    /// The same with the place of each in what is provided for all; those of this request have none.
+    fn provided_at(&self) -> impl Iterator<Item = (Option<Slot>, ViewedTool)> {
         let mut taken = HashSet::new();
-        let of_all = self.provided.tools.iter().filter(|_| !self.is_narrowed);
-        let of_all = of_all.map(|(tool, provider)| (Arc::clone(tool), provider));
-        let own = self
-            .own_providers
-            .iter()
-            .flat_map(|provider| provider.tools().into_iter().map(move |tool| (tool, provider)));
-        let offers = of_all
-            .chain(own)
-            .map(|(tool, provider)| ViewedTool::provided(tool, Arc::clone(provider)));
-        offers.filter(move |tool| {
+        let of_all = (0..).zip(&self.provided.tools).filter(|_| !self.is_narrowed);
+        let of_all = of_all.map(|(slot, (tool, by))| (Some(slot), Arc::clone(tool), by));
+        let own = self.own_providers.iter();
+        let own = own.flat_map(|by| by.tools().into_iter().map(move |tool| (None, tool, by)));
+        let offers = of_all.chain(own);
+        let offers =
+            offers.map(|(slot, tool, by)| (slot, ViewedTool::provided(tool, Arc::clone(by))));
+        offers.filter(move |(_, tool)| {
             let name = tool.name();
             let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
             let free = mine.next().is_none()

@@ -16,6 +16,7 @@ use model::{Agent, Claims};
 use super::{AgentView, ViewedTool};
 use crate::crib::Toolcrib;
 use crate::identity::Identity;
+use crate::provided::Provided;
 use crate::toolset::Toolset;
 
 pub use offers::OfferHit;
@@ -61,12 +62,15 @@ impl AgentView {
         if query.is_empty() {
             return self.all_of(&mine).take(limit).map(|tool| Hit { tool, score: 0.0 }).collect();
         }
-        let provided: Vec<ViewedTool> = self.provided().collect();
-        let others = (!provided.is_empty()).then(|| index(&provided));
+        let (slots, own) = self.provided_parts();
+        let provided = (!slots.is_empty()).then(|| Other::provided(&self.provided, slots));
+        let of_request = (!own.is_empty()).then(|| Other::made(index_of(&own), own.len()));
+        let is_provided_first = provided.is_some();
+        let others: Vec<Other> = provided.into_iter().chain(of_request).collect();
         let found = match self.crib.meaning() {
-            None => self.ranked(&mine, others.as_ref(), query, limit).await,
+            None => self.ranked(&mine, &others, query, limit).await,
             Some(meaning) => {
-                let by_words = self.ranked(&mine, others.as_ref(), query, MOST).await;
+                let by_words = self.ranked(&mine, &others, query, MOST).await;
                 let near = meaning.near(query, &self.snapshot, &mine, MOST).await;
                 fused(by_words, &near, query, limit, &Weights::default())
             }
@@ -74,7 +78,8 @@ impl AgentView {
         let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
             let tool = match part {
                 0 => self.viewed(self.snapshot.tool_at(slot)?),
-                _ => provided.get(slot as usize)?.clone(),
+                1 if is_provided_first => self.provided.viewed(slot)?,
+                _ => own.get(slot as usize)?.clone(),
             };
             Some(Hit { tool, score: rounded(score.into()) })
         });
@@ -85,15 +90,15 @@ impl AgentView {
     async fn ranked(
         &self,
         mine: &ToolSet,
-        others: Option<&Arc<(SearchIndex, ToolSet)>>,
+        others: &[Other],
         query: &str,
         limit: usize,
     ) -> Vec<Found> {
         let indexed = self.crib.finder().at(&self.snapshot).await;
-        let (mine, others, query) = (mine.clone(), others.cloned(), query.to_owned());
-        let all = mine.len() + others.as_ref().map_or(0, |it| it.1.len());
+        let (mine, others, query) = (mine.clone(), others.to_vec(), query.to_owned());
+        let all = mine.len() + others.iter().map(|other| other.slots.len()).sum::<usize>();
         let work = move || {
-            let others = others.as_deref().map(|(index, slots)| (index, slots));
+            let others = others.iter().map(|other| (other.of.index(), &*other.slots));
             let parts: Vec<_> = [(&indexed.index, &mine)].into_iter().chain(others).collect();
             search(&parts, &query, limit)
         };
@@ -102,6 +107,19 @@ impl AgentView {
         }
         let found = tokio::task::spawn_blocking(work).await;
         found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
+    }
+
+    /// What providers have for all agents, by their places, and what they have for this request: few, and others for
+    /// every one.
+    fn provided_parts(&self) -> (ToolSet, Vec<ViewedTool>) {
+        let (mut slots, mut own) = (Vec::new(), Vec::new());
+        for (slot, tool) in self.provided_at() {
+            match slot {
+                Some(slot) => slots.push(slot),
+                None => own.push(tool),
+            }
+        }
+        (slots.into_iter().collect(), own)
     }
 
     /// A tool that goes by exactly this name, in any of its forms, comes first.
@@ -143,11 +161,46 @@ impl Toolcrib {
     }
 }
 
-/// Providers have few tools, and may have others for every request.
-fn index(tools: &[ViewedTool]) -> Arc<(SearchIndex, ToolSet)> {
+/// What is searched beside the catalog.
+#[derive(Clone)]
+struct Other {
+    of: Arc<dyn Indexed>,
+    slots: Arc<ToolSet>,
+}
+
+/// Something whose words are known. It may take a moment when it is first asked.
+trait Indexed: Send + Sync {
+    fn index(&self) -> &SearchIndex;
+}
+
+impl Indexed for SearchIndex {
+    fn index(&self) -> &SearchIndex {
+        self
+    }
+}
+
+impl Indexed for Provided {
+    fn index(&self) -> &SearchIndex {
+        self.index()
+    }
+}
+
+impl Other {
+    fn provided(provided: &Arc<Provided>, slots: ToolSet) -> Self {
+        Self { of: Arc::<Provided>::clone(provided), slots: Arc::new(slots) }
+    }
+
+    /// All of an index that was made for this search.
+    fn made(index: SearchIndex, length: usize) -> Self {
+        Self { of: Arc::new(index), slots: Arc::new((0..length as Slot).collect()) }
+    }
+}
+
+/// Tools by words, each under its place.
+pub(crate) fn index_of(tools: &[ViewedTool]) -> SearchIndex {
     let mut index = SearchIndex::default();
     index.put_all((0..).zip(tools.iter().map(|tool| Cow::Owned(document(tool)))));
-    Arc::new((index, (0..tools.len() as Slot).collect()))
+    index
 }
 
 fn document(tool: &ViewedTool) -> Document {

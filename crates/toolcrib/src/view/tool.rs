@@ -30,7 +30,7 @@ impl ViewedTool {
         Self { name, origin: Origin::Catalog(Arc::clone(entry)) }
     }
 
-    pub(super) fn provided(tool: Arc<ProvidedTool>, provider: Arc<dyn ToolProvider>) -> Self {
+    pub(crate) fn provided(tool: Arc<ProvidedTool>, provider: Arc<dyn ToolProvider>) -> Self {
         Self { name: tool.name.clone(), origin: Origin::Provider(tool, provider) }
     }
 

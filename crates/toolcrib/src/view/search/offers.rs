@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::search::{Document, Field, Found, SearchIndex};
-use catalog::tool_set::{Slot, ToolSet};
+use catalog::tool_set::ToolSet;
 use model::Primitive;
 use serde_json::Value;
 
-use super::{MOST, rounded};
+use super::{MOST, Other, rounded};
 use crate::provider::Listed;
 use crate::view::AgentView;
 
@@ -39,8 +39,9 @@ impl AgentView {
             }
         }
         let slots: ToolSet = mine.keys().copied().collect();
-        let others = (!provided.is_empty()).then(|| index(&provided));
-        let found = self.ranked(&slots, others.as_ref(), query, limit).await;
+        let others = Other::made(index_of(&provided), provided.len());
+        let others = if provided.is_empty() { Vec::new() } else { vec![others] };
+        let found = self.ranked(&slots, &others, query, limit).await;
         let hits = found.into_iter().filter_map(|Found { part, slot, score }| {
             let offer = match part {
                 0 => mine.get(&slot)?,
@@ -52,11 +53,11 @@ impl AgentView {
     }
 }
 
-/// As [`super::index`] for tools.
-fn index(offers: &[Arc<Listed>]) -> Arc<(SearchIndex, ToolSet)> {
+/// As [`super::index_of`] for tools.
+fn index_of(offers: &[Arc<Listed>]) -> SearchIndex {
     let mut index = SearchIndex::default();
     index.put_all((0..).zip(offers.iter().map(|offer| Cow::Owned(document(offer)))));
-    Arc::new((index, (0..offers.len() as Slot).collect()))
+    index
 }
 
 fn document(offer: &Listed) -> Document {
