@@ -26,8 +26,9 @@ const FINDINGS: usize = 20;
 const POINTER: usize = 200;
 /// How much of a text is repeated, in characters.
 const EXCERPT: usize = 60;
-/// White space of this length is there to push something out of sight.
+/// White space of this length is there to push something out of sight, and so are as many ends of lines.
 const PADDING: usize = 200;
+const PADDING_LINES: usize = 15;
 /// From here on nobody pads by accident.
 const MUCH_PADDING: usize = 1000;
 
@@ -105,6 +106,12 @@ impl Inspector {
     }
 }
 
+/// Gives back the memory that is needed only while tools are looked through, if none was since this was last asked. It is
+/// had again when it is needed.
+pub fn rest_from_inspecting() {
+    words::rest();
+}
+
 /// The worst first, and no more than anybody reads.
 fn shortened(mut found: Vec<Finding>) -> Vec<Finding> {
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -150,6 +157,9 @@ fn inspect_text(at: &str, place: Place, text: &str, found: &mut Vec<Finding>) {
     for encoded in payload::encoded(text) {
         let is_order =
             words::signs(&encoded.plain).iter().any(|sign| Severity::Note < sign.severity);
+        if !is_order && !encoded.is_sentence {
+            continue;
+        }
         let severity = if is_order { Severity::Critical } else { Severity::Warning };
         let what = format!("holds encoded text: “{}”", excerpt(&encoded.plain, 0));
         add("text.payload", severity, encoded.offset, what);
@@ -176,14 +186,17 @@ fn inspect_text(at: &str, place: Place, text: &str, found: &mut Vec<Finding>) {
 
 /// The longest white space: where, how long, and whether there is text behind it.
 fn padding(text: &str) -> Option<(usize, usize, bool)> {
-    let (mut longest, mut start, mut length) = ((0, 0, false), 0, 0);
+    let (mut longest, mut start, mut length, mut lines, mut most_lines) =
+        ((0, 0, false), 0, 0, 0, 0);
     for (offset, character) in text.chars().enumerate() {
         // The blank of Braille looks like a space.
         if character.is_whitespace() || character == '\u{2800}' {
             start = if length == 0 { offset } else { start };
             length += 1;
+            lines += usize::from(character == '\n');
             continue;
         }
+        most_lines = most_lines.max(std::mem::take(&mut lines));
         if longest.1 < length {
             longest = (start, length, true);
         }
@@ -192,7 +205,7 @@ fn padding(text: &str) -> Option<(usize, usize, bool)> {
     if longest.1 < length {
         longest = (start, length, false);
     }
-    (PADDING <= longest.1).then_some(longest)
+    (PADDING <= longest.1 || PADDING_LINES <= most_lines).then_some(longest)
 }
 
 fn finding(

@@ -44,7 +44,8 @@ pub use finding::{Finding, Severity};
 pub use group::{Exclusion, GroupProfile, NewGroup, SelectorMode};
 pub use id::{GroupId, InvalidId, KeyId, LabelId, PolicyId, SourceId, ToolId};
 pub use inspect::{
-    DESCRIPTION_LIMIT, Inspector, is_seen, plain_line, show_json, shown_description, shown_text,
+    DESCRIPTION_LIMIT, Inspector, is_seen, plain_line, rest_from_inspecting, show_json,
+    shown_description, shown_text,
 };
 pub use inventory::{Discovered, Gathering, Inventory, InventoryError, Warning};
 pub use key::KeyProfile;

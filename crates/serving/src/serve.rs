@@ -256,10 +256,11 @@ fn has_good_key(snapshot: &Snapshot, now: Timestamp) -> bool {
 }
 
 /// The allocator gives free memory back to the system some time later, but only while somebody allocates. Where nobody
-/// asks for anything, this does.
+/// asks for anything, this does. What looks through the texts of tools is given back too: it is seldom needed.
 async fn give_memory_back() {
     loop {
         tokio::time::sleep(GIVE_BACK_EVERY).await;
+        model::rest_from_inspecting();
         drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE)));
     }
 }

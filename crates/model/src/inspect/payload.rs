@@ -5,7 +5,9 @@ use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
 /// Shorter ones hold no sentence.
-const FROM: usize = 32;
+const FROM: usize = 24;
+/// How often something was encoded that is looked into.
+const DEPTH: usize = 3;
 /// How many are looked at in one text, and how much of each.
 const MOST: usize = 16;
 const LONGEST: usize = 4096;
@@ -15,19 +17,34 @@ pub(super) struct Encoded {
     /// In characters of the text.
     pub(super) offset: usize,
     pub(super) plain: String,
+    /// Whether it is one, and not a key, a token or a document of a program.
+    pub(super) is_sentence: bool,
 }
 
 /// What in a text is encoded text.
 pub(super) fn encoded(text: &str) -> Vec<Encoded> {
+    encoded_within(text, DEPTH)
+}
+
+fn encoded_within(text: &str, depth: usize) -> Vec<Encoded> {
     let mut found = Vec::new();
     let (mut offset, mut looked_at) = (0, 0);
     for word in text.split_inclusive(|c: char| !is_of_encoding(c)) {
         let length = word.chars().count();
-        let run = word.trim_end_matches(|c: char| !is_of_encoding(c) || c == '=');
+        let run = word.trim_end_matches(|c: char| !is_of_encoding(c));
         if FROM <= run.len() && looked_at < MOST {
             looked_at += 1;
             let start: String = run.chars().take(LONGEST).collect();
-            found.extend(plain(&start).map(|plain| Encoded { offset, plain }));
+            let Some(plain) = plain(&start) else {
+                offset += length;
+                continue;
+            };
+            if 1 < depth {
+                let within = encoded_within(&plain, depth - 1).into_iter();
+                found.extend(within.map(|encoded| Encoded { offset, ..encoded }));
+            }
+            let is_sentence = is_sentence(&plain);
+            found.push(Encoded { offset, plain, is_sentence });
         }
         offset += length;
     }
@@ -35,7 +52,7 @@ pub(super) fn encoded(text: &str) -> Vec<Encoded> {
 }
 
 fn is_of_encoding(character: char) -> bool {
-    character.is_ascii_alphanumeric() || matches!(character, '+' | '/' | '-' | '_' | '=')
+    character.is_ascii_alphanumeric() || matches!(character, '+' | '/' | '-' | '_')
 }
 
 fn plain(run: &str) -> Option<String> {
@@ -53,11 +70,14 @@ fn plain(run: &str) -> Option<String> {
         GeneralPurpose::new(alphabet, lenient).decode(whole).ok()?
     };
     let text = String::from_utf8(bytes).ok()?;
-    let is_text = text.chars().all(|c| !c.is_control() || c.is_whitespace());
-    // A sentence has words; a key, a token or a document of a program has not.
+    text.chars().all(|c| !c.is_control() || c.is_whitespace()).then_some(text)
+}
+
+/// A sentence has words.
+fn is_sentence(text: &str) -> bool {
     let words =
         text.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count();
-    (is_text && 3 <= words && !text.trim_start().starts_with(['{', '<', '['])).then_some(text)
+    3 <= words && !text.trim_start().starts_with(['{', '<', '['])
 }
 
 fn hexadecimal(run: &str) -> Option<Vec<u8>> {

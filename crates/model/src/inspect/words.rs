@@ -6,6 +6,7 @@
 mod machine;
 mod reading;
 mod signs;
+mod undressed;
 
 use std::sync::LazyLock;
 
@@ -13,12 +14,12 @@ use regex::bytes::Regex;
 
 use self::machine::Machine;
 use self::reading::{Reading, alike_letter};
-use self::signs::{CRITICAL, OTHER_ALPHABETS, SIGNS, Sign, WARNING};
+use self::signs::{COUNTED_ONCE, CRITICAL, OTHER_ALPHABETS, SIGNS, Sign, WARNING};
+use self::undressed::undressed;
 use super::unseen;
 use crate::Severity;
 
-static ALL: Machine =
-    Machine::new(|| Machine::of(&SIGNS.iter().map(expression).collect::<Vec<_>>()));
+static ALL: Machine = Machine::new(|| SIGNS.iter().map(expression).collect());
 static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let compile =
         |sign| Regex::new(&format!("(?-u){}", expression(sign))).expect("it is an expression");
@@ -41,8 +42,16 @@ fn expression(sign: &Sign) -> String {
 /// What may stand between two words of one sentence: quotes, commas, marks of a markup.
 const BETWEEN: &str = r"[^0-9a-z.!?\xff]+";
 
+/// What is as long may be a sentence without spaces.
+const LONG_NAME: usize = 24;
+
 /// Stands for every letter that is not ASCII.
 const STRANGE: u8 = 0xff;
+
+/// Gives back what is needed only while texts are looked through, if nobody did since this was last asked.
+pub(super) fn rest() {
+    ALL.rest();
+}
 
 /// A sign that was found.
 pub(super) struct Found {
@@ -57,17 +66,25 @@ pub(super) struct Found {
 pub(super) fn signs(text: &str) -> Vec<Found> {
     // A word or two, as most names are, order nothing.
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:$".contains(&byte);
-    if text.bytes().all(is_name) && text.split(['_', '-', '.']).count() < 3 {
+    let words = text.split(['_', '-', '.']).count();
+    if text.len() < LONG_NAME && text.bytes().all(is_name) && words < 3 {
         return Vec::new();
     }
     let lowered = lowered(text);
     let mut found = found_in(&lowered, text, |place| place);
-    if let Some(reading) = Reading::of(&lowered) {
-        for sign in found_in(&reading.text, text, |place| reading.place(place)) {
+    let mut add = |others: Vec<Found>| {
+        for sign in others {
             if found.iter().all(|known| known.what != sign.what) {
                 found.push(sign);
             }
         }
+    };
+    if let Some(reading) = Reading::of(&lowered) {
+        add(found_in(&reading.text, text, |place| reading.place(place)));
+    }
+    // Where its words stand in the text is not known.
+    if let Some(plain) = undressed(text) {
+        add(found_in(&self::lowered(&plain), text, |_| 0));
     }
     found
 }
@@ -84,7 +101,13 @@ fn found_in(lowered: &str, text: &str, place: impl Fn(usize) -> usize) -> Vec<Fo
         let before = expression.find(lowered).and_then(|found| lowered.get(..found.start()));
         all.extend(before.map(|before| (sign, Start::After(before.chars().count()))));
     }
-    let points: usize = all.iter().map(|(sign, _)| sign.says.points()).sum();
+    let is_found = |what: &str| all.iter().any(|(sign, _)| sign.what == what);
+    // The same words may be two signs, and say no more for that.
+    let is_said = |sign: &Sign| {
+        COUNTED_ONCE.iter().any(|(little, more)| sign.what == *little && is_found(more))
+    };
+    let counted = all.iter().filter(|(sign, _)| !is_said(sign));
+    let points: usize = counted.map(|(sign, _)| sign.says.points()).sum();
     let most = all.iter().map(|(sign, _)| sign.says.points()).max().unwrap_or_default();
     let severity = match points {
         // What says little does not say more by itself.

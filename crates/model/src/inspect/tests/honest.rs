@@ -24,6 +24,10 @@ pub(super) const PLAIN: &[&str] = &[
     "Zürich, Kraków, São Paulo, Đà Nẵng, İstanbul",
     "Non\u{a0}breaking space and thin\u{2009}space",
     "Ignore case when comparing names.",
+    "The item's own user field takes precedence over the default user.",
+    "The chunk, as base64: SGVsbG8sIHdvcmxkIQ==",
+    "Returns `created_at`, `updated-at` and the userName of the owner.",
+    "50% of orders &amp; returns, <b>sorted</b> by date",
     "Ignores previous results if `fresh` is set.",
     "Override the default rules of a repository.",
     "Bypass branch protection rules for this push.",
@@ -82,6 +86,7 @@ pub(super) const PLAIN: &[&str] = &[
 
 /// What somebody means well and a person should look at all the same: never critical.
 pub(super) const DOUBTFUL: &[&str] = &[
+    "Path to custom .env file to load environment variables from.",
     "Zero\u{200b}width from a web page",
     "Soft\u{ad}hyphen",
     "\u{feff}A byte order mark",

@@ -1,9 +1,10 @@
 //! Which signs are in a text, found in one pass for all of them.
 //!
 //! A set of expressions of the crate `regex` would do the same with three times the memory: it keeps machines for questions
-//! that are never asked here.
+//! that are never asked here. This one is made when it is needed, and given back when it rests.
 
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::{self, WhichCaptures};
@@ -16,39 +17,79 @@ const STATES: usize = 32 << 20;
 const KEPT: usize = 2;
 
 pub(super) struct Machine {
-    states: LazyLock<DFA>,
-    kept: Mutex<Vec<Cache>>,
+    expressions: fn() -> Vec<String>,
+    made: Mutex<Option<Made>>,
+    is_used: AtomicBool,
+}
+
+struct Made {
+    states: Arc<DFA>,
+    kept: Vec<Cache>,
 }
 
 impl Machine {
-    pub(super) const fn new(make: fn() -> DFA) -> Self {
-        Self { states: LazyLock::new(make), kept: Mutex::new(Vec::new()) }
-    }
-
-    /// One for expressions over bytes.
-    pub(super) fn of(expressions: &[String]) -> DFA {
-        let made = DFA::builder()
-            .configure(DFA::config().match_kind(MatchKind::All).cache_capacity(STATES))
-            .syntax(syntax::Config::new().unicode(false).utf8(false))
-            .thompson(thompson::Config::new().utf8(false).which_captures(WhichCaptures::None))
-            .build_many(expressions);
-        made.expect("the signs are regular expressions")
+    /// For expressions over bytes.
+    pub(super) const fn new(expressions: fn() -> Vec<String>) -> Self {
+        Self { expressions, made: Mutex::new(None), is_used: AtomicBool::new(false) }
     }
 
     /// The numbers of those that are in a text.
     pub(super) fn matches(&self, text: &[u8]) -> Vec<usize> {
-        let states = &*self.states;
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        self.is_used.store(true, Relaxed);
+        let (states, kept) = {
+            let mut made = self.made();
+            let made = made.get_or_insert_with(|| Made::of(&(self.expressions)()));
+            (Arc::clone(&made.states), made.kept.pop())
+        };
         let mut cache = kept.unwrap_or_else(|| states.create_cache());
         let mut found = PatternSet::new(states.pattern_len());
         states
             .try_which_overlapping_matches(&mut cache, &Input::new(text), &mut found)
             .expect("it neither quits nor gives up");
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT {
-            kept.push(cache);
+        if let Some(made) = self.made().as_mut().filter(|made| Arc::ptr_eq(&made.states, &states))
+            && made.kept.len() < KEPT
+        {
+            made.kept.push(cache);
         }
-        drop(kept);
         found.iter().map(|pattern| pattern.as_usize()).collect()
+    }
+
+    /// Gives it back if it was not used since this was last asked.
+    pub(super) fn rest(&self) {
+        if !self.is_used.swap(false, Relaxed) {
+            *self.made() = None;
+        }
+    }
+
+    fn made(&self) -> MutexGuard<'_, Option<Made>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Made {
+    fn of(expressions: &[String]) -> Self {
+        let made = DFA::builder()
+            .configure(DFA::config().match_kind(MatchKind::All).cache_capacity(STATES))
+            .syntax(syntax::Config::new().unicode(false).utf8(false))
+            .thompson(thompson::Config::new().utf8(false).which_captures(WhichCaptures::None))
+            .build_many(expressions);
+        let states = Arc::new(made.expect("the signs are regular expressions"));
+        Self { states, kept: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_made_again_after_a_rest() {
+        static WORDS: Machine = Machine::new(|| vec!["ab".to_owned(), "b+".to_owned()]);
+        assert_eq!(WORDS.matches(b"xabbx"), [0, 1]);
+        WORDS.rest();
+        assert!(WORDS.made().is_some(), "it was used a moment ago");
+        WORDS.rest();
+        assert!(WORDS.made().is_none());
+        assert_eq!(WORDS.matches(b"b"), [1]);
     }
 }

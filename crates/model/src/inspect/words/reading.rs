@@ -33,14 +33,16 @@ impl Reading {
     }
 }
 
-/// `1gn0re` is `ignore`. Digits at the end are most often meant.
+/// `1gn0r3` is `ignore`. Digits at the end alone are most often meant.
 fn read_digits(word: &mut [(usize, char)]) {
     let is_letter = |(_, letter): &(usize, char)| letter.is_ascii_alphabetic();
     let Some(last) = word.iter().rposition(is_letter) else { return };
-    if word.len() < 2 * word.iter().filter(|it| is_letter(it)).count() {
-        for (_, letter) in word.iter_mut().take(last) {
-            *letter = letter_for(*letter).unwrap_or(*letter);
-        }
+    if 2 * word.iter().filter(|it| is_letter(it)).count() <= word.len() {
+        return;
+    }
+    let has_within = word.iter().take(last).any(|(_, letter)| letter_for(*letter).is_some());
+    for (_, letter) in word.iter_mut().filter(|_| has_within) {
+        *letter = letter_for(*letter).unwrap_or(*letter);
     }
 }
 

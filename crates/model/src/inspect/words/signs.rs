@@ -53,7 +53,7 @@ const PAYLOAD: &str = "text.payload";
 pub(super) const SIGNS: &[Sign] = &[
     order(
         "orders the reader to ignore what it was told",
-        r"\b(?:ignore|disregard|forget|bypass|override|overrule|discard|supersede)s?(?: \w+){0,2} (?:previous|prior|above|earlier|preceding|foregoing|former)(?: \w+){0,3} (?:instructions?|prompts?|rules|guidelines|directives?|messages|training|constraints|restrictions|commands)\b|\b(?:ignore|disregard|forget|bypass|override|overrule|discard)s?(?: \w+){0,2} (?:your|system|original|safety)(?: \w+){0,2} (?:instructions?|prompts?|guidelines|directives?|training|constraints|restrictions)\b|\b(?:ignore|disregard|forget) (?:all|any)(?: of)?(?: the| your| other)? (?:instructions|rules|guidelines)\b|\b(?:ignore|disregard|forget) (?:everything|anything|all|whatever)(?: that)?(?: was| you| has been| have been)?(?: \w+){0,2} (?:above|before|told|said|instructed)\b",
+        r"\b(?:ignore|disregard|forget|bypass|override|overrule|discard|supersede)s?(?: \w+){0,2} (?:previous|prior|above|earlier|preceding|foregoing|former)(?: \w+){0,3} (?:instructions?|rules|guidelines|directives?|training|restrictions)\b|\b(?:ignore|disregard|forget|override|overrule) (?:all |any |the |your |my )*(?:previous|prior|above|earlier|preceding) (?:\w+ )?(?:prompts?|messages|constraints|commands)(?:[.,;:!]|$| and\b)|\b(?:ignore|disregard|forget|bypass|override|overrule|discard)s?(?: \w+){0,2} (?:your|system|original|safety)(?: \w+){0,2} (?:instructions?|prompts?|guidelines|directives?|training|constraints|restrictions)\b|\b(?:ignore|disregard|forget) (?:all|any)(?: of)?(?: the| your| other)? (?:instructions|rules|guidelines)\b|\b(?:ignore|disregard|forget) (?:everything|anything|all|whatever)(?: that)?(?: was| you| has been| have been)?(?: \w+){0,2} (?:above|told|said|instructed)\b|\b(?:ignore|disregard|forget) (?:everything|anything|all|whatever)(?: that)?(?: (?:came|was said|you were told))? before\b",
     ),
     order(
         "orders the reader to keep something from its user",
@@ -75,7 +75,7 @@ pub(super) const SIGNS: &[Sign] = &[
         DIRECTIVE,
         Says::Enough,
         "has a tag that speaks to models",
-        r"<important> ?[^ <]|[^ >] ?</important>|</?(?:very_important|critical_instructions?|hidden_instructions?|secret_instructions?|assistant_instructions?|llm_instructions?|ai_instructions?|tool_instructions?|mandatory)>|<!-- ?(?:ai|llm|assistant|agent|model|system|claude|gpt|instructions?)\b",
+        r"<important> ?[^ <]|[^ >] ?</important>|</?(?:very_important|critical_instructions?|hidden_instructions?|secret_instructions?|assistant_instructions?|llm_instructions?|ai_instructions?|tool_instructions?|mandatory)>|<!-- ?(?:ai|llm|assistant|agent|model|system|claude|gpt|instructions?)s?(?: \w+)? ?[:,]",
     ),
     sign(
         DIRECTIVE,
@@ -97,13 +97,13 @@ pub(super) const SIGNS: &[Sign] = &[
         DIRECTIVE,
         Says::Something,
         "has the reader deceive its user, or act without asking",
-        r"\bpretend\b|\b(?:say|claim|tell \w+|tell the user|report|state) that (?:the )?\w+ (?:has )?(?:succeeded|failed|was successful|is complete)\b|\b(?:user|human) has (?:already )?(?:pre-?approved|given (?:\w+ )?consent|consented|approved (?:all|every|this))|\b(?:do not|don.?t|never|without|no need to|must not|should not|shall not)(?: ever)? (?:ask|asking|prompt|prompting|wait for|seek|require|request)(?:ing)?(?: for| the| user| human| any| their| your){0,4} (?:user|human|confirmation|permission|approval|consent)\b|\bskip (?:\w+ )?(?:confirmation|approval|permission|safety|security)(?: \w+)?(?: prompts?| checks?)|\bwithout (?:any )?(?:user|human) (?:approval|confirmation|consent|interaction|oversight)\b|\b(?:do not|don.?t|never|must not|shall not|should not)(?: \w+)? (?:display|show|print|output|notify|alert)(?: \w+){0,7} to (?:the|your) (?:user|human)\b|\b(?:do not|don.?t|never|must not|shall not|should not)(?: \w+)? (?:mention|disclose|reveal|inform|tell)(?:ing)? (?:this|it|them|him|her|anyone|anybody|these|about this|any of this)\b",
+        r"\bpretend\b|\b(?:say|claim|tell \w+|tell the user|report|state) that (?:the )?\w+ (?:has )?(?:succeeded|failed|was successful|is complete)\b|\b(?:user|human) has (?:already )?(?:pre-?approved|already given (?:\w+ )?consent|already consented|approved (?:all|every|this))|\b(?:do not|don.?t|never|without|no need to|must not|should not|shall not)(?: ever)? (?:ask|asking|prompt|prompting|wait for|seek|require|request)(?:ing)?(?: for| the| user| human| any| their| your){0,4} (?:user|human|confirmation|permission|approval|consent)\b|\bskip (?:\w+ )?(?:confirmation|approval|permission|safety|security)(?: \w+)?(?: prompts?| checks?)|\bwithout (?:any )?(?:user|human) (?:approval|confirmation|consent|interaction|oversight)\b|\b(?:do not|don.?t|never|must not|shall not|should not)(?: \w+)? (?:display|show|print|output|notify|alert)(?: \w+){0,7} to (?:the|your) (?:user|human)\b|\b(?:do not|don.?t|never|must not|shall not|should not)(?: \w+)? (?:mention|disclose|reveal|inform|tell)(?:ing)? (?:this|it|them|him|her|anyone|anybody|these|about this|any of this)\b",
     ),
     sign(
         DIRECTIVE,
         Says::Something,
         "wants to be called whatever the user asks",
-        r"\b(?:before|prior to)(?: you)? (?:are )?(?:respond|responding|answer|answering|reply|replying|every (?:response|answer|message|reply))\b|\b(?:always|must|first) (?:call|use|invoke|run|execute) this (?:tool|function|first)\b|\bcall this (?:tool |function )?(?:at the (?:start|beginning)|on every|for every|every time|with every|in every|before any|first\b)|\b(?:every|each|any) (?:user )?(?:message|conversation|prompt|turn) (?:from|of|by|the|with|must|should|you|before|to)\b|\buser.?s? (?:messages?|prompts?|questions?|request) verbatim\b",
+        r"\b(?:before|prior to)(?: you)? (?:are )?(?:(?:respond|responding|answer|answering|reply|replying)(?: (?:to )?(?:any|every|each)\b|[,.;:!]| (?:call|read|send|first|always|you)\b)|every (?:response|answer|message|reply)\b)|\b(?:always|must|first) (?:call|use|invoke|run|execute) this(?: tool| function)? ?(?:first\b|instead\b|[.;!]|before (?:any|every|each|all|doing|responding|answering|you)\b|for (?:any|every|all|each)\b|on every\b|with every\b|no matter\b|regardless\b|even\b|, )|\bcall this (?:tool |function )?(?:at the (?:start|beginning)|on every|for every|every time|with every|in every|before any|first\b)|\b(?:every|each|any) (?:user )?(?:message|conversation|prompt|turn) (?:from|of|by|the|with|must|should|you|before|to)\b|\buser.?s? (?:messages?|prompts?|questions?|request) verbatim\b",
     ),
     sign(
         DIRECTIVE,
@@ -115,7 +115,7 @@ pub(super) const SIGNS: &[Sign] = &[
         DIRECTIVE,
         Says::Something,
         "sends what it should not to somebody",
-        r"\bb?cc[`\x27\x22]? (?:to |is |= ?)?[^ ]+@|\b(?:encode|hide|embed|put|place)(?: \w+){0,3} (?:api key|token|password|secret|credentials?|private key)s? (?:in|into|as|to)\b|\b(?:paste|enter|copy|put|include|insert) (?:the |a )?user.?s (?:password|clipboard|secret|credit card|token)|\bclipboard (?:and|into|to|in) (?:include|send|pass|put|\w+ it)\b|!\[[^\]]{0,40}\]\(https?://[^)]{0,200}[?&][^)]{0,40}=(?:secret|token|data|key|\{|<)|\b(?:all|every|each|any)(?: \w+){0,4} (?:must|should|shall|have to|has to|need to) (?:also |first )?be (?:sent|forwarded|posted|uploaded|copied|cc.d|bcc.d|routed|redirected)(?: \w+){0,2} to [^ ]*(?:@|://)|\b(?:forward|send|post|upload|mail)s? (?:a )?(?:copy|copies) of (?:each|every|all|any)\b|\b(?:send|post|forward|upload|transmit|exfiltrate|leak|submit|report)s? (?:the |all |any |your |its )?(?:\w+ )?(?:api[ _-]?keys?|passwords?|credentials|secrets|private keys?|cookies|tokens?) (?:\w+ ){0,3}to (?:https?://|[^ ]+@)|\b(?:number|address|account|server|url|email) of the attacker\b",
+        r"\bb?cc[`\x27\x22]? (?:to |is |= ?)?[^ ]+@|\b(?:encode|hide|embed|put|place)(?: \w+){0,3} (?:api key|token|password|secret|credentials?|private key)s? (?:in|into|as|to) (?:base64|hex|[`'\x22]|(?:the |an? |your )?(?:\w+ )?(?:url|image|link|filename|query|note|notes|memo|comment|message|description)\b)|\b(?:paste|enter|copy|put|include|insert) (?:the |a )?user.?s (?:password|clipboard|secret|credit card|token)|\bclipboard (?:and|into|to|in) (?:include|send|pass|put|\w+ it)\b|!\[[^\]]{0,40}\]\(https?://[^)]{0,200}[?&][^)]{0,40}=(?:secret|token|data|key|\{|<)|\b(?:all|every|each|any)(?: \w+){0,4} (?:must|should|shall|have to|has to|need to) (?:also |first )?be (?:sent|forwarded|posted|uploaded|copied|cc.d|bcc.d|routed|redirected)(?: \w+){0,2} to [^ ]*(?:@|://)|\b(?:forward|send|post|upload|mail)s? (?:a )?(?:copy|copies) of (?:each|every|all|any)\b|\b(?:send|post|forward|upload|transmit|exfiltrate|leak|submit|report)s? (?:the |all |any |your |its )?(?:\w+ )?(?:api[ _-]?keys?|passwords?|credentials|secrets|private keys?|cookies|tokens?) (?:\w+ ){0,3}to (?:https?://|[^ ]+@)|\b(?:number|address|account|server|url|email) of the attacker\b",
     ),
     sign(
         DIRECTIVE,
@@ -201,13 +201,151 @@ pub(super) const SIGNS: &[Sign] = &[
         SHADOWS,
         Says::Something,
         "tells what to do about other tools",
-        r"\b(?:before|after|whenever|every time|each time|any time|instead of|prior to|rather than)(?: you| the| an?| user| users| agent| is| are){0,3} (?:using|calling|invoking|running|executing|use|call|invoke|run|uses|calls) (?:the |any |other |another |all |of |tool |function )*[`'\x22]?[a-z][a-z0-9]*[_-][a-z0-9_-]*[a-z0-9]\b|\bwhen(?: you| the| an?| user| users| agent){0,3} (?:calling|invoking|call|invoke|calls) (?:the |any |other |another |all |of |tool |function )*[`'\x22]?[a-z][a-z0-9]*[_-][a-z0-9_-]*[a-z0-9]\b|\b(?:before|after|whenever|when|instead of|prior to) (?:the )?[`'\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9][`'\x22]?(?: tool| function)?,? (?:always|is (?:called|used|invoked|run|available)|you|must|call|use|first)\b|\b(?:do not|don.?t|never|stop) (?:use|using|call|calling|invoke|trust) (?:any |the |all )?(?:other|another|different|built-?in|existing|official) (?:\w+ )?(?:tools?|functions?|servers?|version)\b|\b(?:do not|don.?t|never|stop) (?:use|using|call|calling|invoke) (?:the )?[`'\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b|\b(?:the |tool )?[`\x27\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9][`\x27\x22]? (?:tool|function) (?:is|was|has been|will be) (?:broken|deprecated|insecure|unsafe|compromised|unavailable|disabled|replaced|malicious)|\b(?:use|prefer|choose|call) this (?:tool |function |one )?(?:over|instead of|rather than|in place of)\b|\bthe only (?:\w+ ){0,2}(?:tool|function) (?:you|that you|to)\b|\b(?:another|other|different) tools? (?:named|called|with)\b|\b(?:any|every|each|all) (?:subsequent|later|further|following|future) (?:calls? (?:to|of) )?[`\x27\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b|\b(?:sent|made|executed) (?:by|with|via|through) (?:the )?[`\x27\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b|\b(?:this tool|this function) (?:replaces|supersedes|overrides|takes precedence over|must be (?:called|used|run|invoked) (?:before|instead of|first))\b|\b(?:any|all|every|other) tools? (?:from|of|on) (?:another|other|any other|different) servers?\b|\ball tools must\b|\b[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9] (?:tool |function )?has an? (?:vulnerability|backdoor|bug)\b|\b(?:all|any|every|each) other (?:mcp )?(?:tools?|servers?)\b|\b(?:the|all|any|of) other tools?\b|\binstead of (?:the |any )?(?:other|built-?in|existing|official|default|native) (?:\w+ )?tools?\b|\bwhen(?:ever)? (?:the )?(?:tool |function )?[`'\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9][`'\x22]?(?: tool| function)? is (?:called|used|invoked|present|available|run)\b",
+        r"\b(?:before|after|whenever|every time|each time|any time|instead of|prior to|rather than)(?: you| the| an?| user| users| agent| is| are){0,3} (?:using|calling|invoking|running|executing|use|call|invoke|run|uses|calls) (?:the |any |other |another |all |of |tool |function )*[`'\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b|\bwhen(?: you| the| an?| user| users| agent){0,3} (?:calling|invoking|call|invoke|calls) (?:the |any |other |another |all |of |tool |function )*[`'\x22]?[a-z][a-z0-9]*[_-][a-z0-9_-]*[a-z0-9]\b|\b(?:before|after|whenever|when|instead of|prior to) (?:the )?[`'\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9][`'\x22]?(?: tool| function)?,? (?:always|is (?:called|used|invoked|run|available)|you|must|call|use|first)\b|\b(?:do not|don.?t|never|stop) (?:use|using|call|calling|invoke|trust) (?:any |the |all )?(?:other|another|different|built-?in|existing|official) (?:\w+ )?(?:tools?|functions?|servers?|version)\b|\b(?:do not|don.?t|never|stop) (?:use|using|call|calling|invoke) (?:the )?[`'\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b|\b(?:the |tool )?[`\x27\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9][`\x27\x22]? (?:tool|function) (?:is|was|has been|will be) (?:broken|deprecated|insecure|unsafe|compromised|unavailable|disabled|replaced|malicious)|\b(?:use|prefer|choose|call) this (?:tool |function |one )?(?:over|instead of|rather than|in place of) (?:the |any |all |every )*(?:other\b|built-?in\b|official\b|default\b|existing\b|native\b|[`'\x22]?[a-z][a-z0-9]*_[a-z_]+)|\bthe only (?:\w+ ){0,2}(?:tool|function) (?:you|that you|to)\b|\b(?:another|other|different) tools? (?:named|called|with)\b|\b(?:any|every|each|all) (?:subsequent|later|further|following|future) (?:calls? (?:to|of) )?[`\x27\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b|\b(?:sent|made|executed) (?:by|with|via|through) (?:the )?[`\x27\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9]\b|\b(?:this tool|this function) (?:replaces|supersedes|overrides|takes precedence over|must be (?:called|used|run|invoked) (?:before|instead of|first))\b|\b(?:any|all|every|other) tools? (?:from|of|on) (?:another|other|any other|different) servers?\b|\ball tools must\b|\b[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9] (?:tool |function )?has an? (?:vulnerability|backdoor|bug)\b|\b(?:all|any|every|each) other (?:mcp )?(?:tools?|servers?)\b|\b(?:the|all|any|of) other tools?\b|\binstead of (?:the |any )?(?:other|built-?in|existing|official|default|native) (?:\w+ )?tools?\b|\bwhen(?:ever)? (?:the )?(?:tool |function )?[`'\x22]?[a-z][a-z0-9]*_[a-z0-9_]*[a-z0-9][`'\x22]?(?: tool| function)? is (?:called|used|invoked|present|available|run)\b",
+    ),
+    order(
+        "orders the reader to leave its rules",
+        r"\b(?:ignore|disregard|forget|discard|overlook|set aside|pay no attention to|stop following|do not follow|don.?t follow|never follow|abandon|drop|replace|reset|clear|rewrite|disable|lower|remove|turn off|deactivate) (?:all |any |all of |of )?your (?:\w+ ){0,2}(?:rules|guidelines|guidance|instructions|directives|directions|policies|policy|persona|filters?|safeguards|guardrails|principles|restrictions|limitations|programming|training|context|memory)\b",
+    ),
+    order(
+        "orders the reader to leave its orders",
+        r"\b(?:ignore|disregard|forget|discard|cancel|set aside|pay no attention to|disable|stop following)(?: \w+){0,2} (?:instructions?|directions?|directives?|guidance|guidelines|rules|orders|restrictions|limitations)(?: \w+){0,2} (?:so far|until now|before|earlier|previously|given to you|you (?:got|were given|received|have|had))\b|\b(?:ignore|disregard|forget|disable|lift)(?: \w+){0,2} (?:previous|prior|above|earlier|preceding|former) (?:\w+ )?(?:description|directions?|orders|restrictions|guidance|context|task|text)\b",
+    ),
+    order(
+        "orders the reader to forget what it read before",
+        r"\b(?:ignore|disregard|forget) (?:everything |all )?(?:of )?(?:the )?(?:above|foregoing|previous) (?:and|then|instead)\b|\b(?:ignore|disregard|forget) (?:everything|all|anything) (?:written |said |stated )?(?:above|before)\b|\b(?:ignore|forget|disregard) what (?:the |your )?(?:\w+ ){1,2}(?:told|said|asked|wants|wanted|says|instructed)\b|\b(?:nothing|none of the text|none of what is) (?:written )?above(?: \w+){0,3} (?:applies|counts|matters|holds)\b|\bwhat you (?:were|have been) (?:told|instructed|taught)\b",
+    ),
+    order(
+        "orders the reader not to obey its user",
+        r"\b(?:do not|don.?t|never|stop) (?:follow|following|obey|obeying|listen to|listening to) (?:the |your )?(?:user|system|developer|operator|human)\b|\b(?:ignore|disobey|disregard|overrule|overrides?) (?:the )?user(?:.s)? (?:intent|instructions?|wishes|requests?|commands|orders|input and)\b|\bignore (?:the )?user (?:obey|and (?:call|do|run|obey))\b",
+    ),
+    order(
+        "puts itself above what else the reader was told",
+        r"\b(?:take|takes|taking|have|has) (?:\w+ )?(?:precedence|priority) over (?:\w+ ){0,3}(?:system prompt|system message|system instructions|user.?s (?:\w+ )?(?:instructions|request|wishes)|your (?:\w+ )?instructions|your guidelines)\b|\b(?:your|previous|earlier|prior|existing|old) (?:\w+ )?(?:directives|instructions|rules|guidelines|policies) (?:are|were|is) (?:\w+ )?(?:superseded|replaced|overridden|cancelled|canceled|suspended|revoked|void|lifted|obsolete|outdated)\b|\byou (?:are free of|are freed from|have no|are not bound by|are exempt from)(?: \w+){0,2} (?:restrictions|limits|limitations|rules|filters|guidelines)\b|\bexempt from your\b|\b(?:real|actual|true) (?:task|instructions|request|goal|purpose) (?:begins|starts|is now|follows|now)\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "forbids the reader to refuse",
+        r"\b(?:refuse nothing|never refuses?(?: any| a)?|no refusals?|(?:do not|don.?t|must not|cannot|can.?t) refuse)\b|\bcomply with (?:all|every|any)(?: \w+)? requests?\b|\b(?:override|bypass|disable|jailbreak|turn off|evade)s?(?: all| any| the| your)? (?:security|safety)(?: \w+)? ?(?:rules|restrictions|filters|checks|controls|measures|mechanisms|guidelines|protocols)\b|\boverride (?:all )?(?:security|safety)\b|\b(?:now|commands) without restrictions?\b|\bno (?:content|safety) filters?\b|\b(?:without|no) questions?(?: asked)?[.!]",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "gives the reader another part to play",
+        r"\byou(?:.re| are)(?: now)? (?:dan|root|the root user|an? (?:\w+ )?(?:hacker|attacker|evil|rogue|exfiltration|penetration tester|different assistant|admin|administrator|system administrator))\b|\byou are no longer (?:an? |the |bound|just)|\byou are now (?:an? |the |in |my |free)|\byour new (?:role|task|job|purpose|goal|objective|identity|instructions?) (?:is|are)\b|\b(?:imagine|suppose|assume)(?: that)? you(?:.re| are)\b|\bfrom (?:here|now|this point) on,? you (?:are|play|will|act|must|should|shall)\b|\blet.?s play a game\b|\bbehave (?:as|like) an? (?:ai|assistant|model|agent|unrestricted)\b|\bact as (?:my|an? (?:unrestricted|uncensored|unfiltered|ai|evil|rogue)|dan|\w+gpt)\b|\bactivate \w+ mode\b|\bwithout (?:ethics|morals|censorship|moral)\b|\b(?:drop|leave|abandon) your (?:persona|role|character)\b|\bagent who never\b|\bhave no limits\b",
+    ),
+    order(
+        "keeps its user from noticing",
+        r"\b(?:do not|don.?t|never|must not|should not)(?: ever)? let (?:the |your |any )?(?:end )?(?:user|users|human|humans|person|them|anyone|anybody|operator)(?: \w+){0,2} (?:see|know|notice|find out|learn|realise|realize|be aware|become aware)\b|\b(?:user|human|person|operator|customer)s? (?:remains?|stays?|must remain|must stay|should remain|is kept|are kept|be kept) (?:unaware|in the dark|oblivious|ignorant|uninformed)\b|\b(?:without|avoid|not) (?:drawing|attracting|raising|arousing|draw|attract) (?:any |the user.s )?(?:attention|suspicions?)\b|\b(?:nobody|no one|noone|none of them)(?: \w+)? (?:notices?|sees|knows|finds? out|know|notice)(?: \w+){0,2} (?:the|this|that|it|about)\b|\bas (?:though|if) (?:\w+ ){0,4}never happened\b|\b(?:do|perform|run|execute|send|call) (?:it|this|so|them) (?:quietly|silently|secretly|discreetly|covertly)\b|\b(?:quietly|secretly|covertly|discreetly|stealthily) (?:call|send|sends|read|include|pass|append|copy|upload|forward|collect|exfiltrate|log|record)s?\b|\bsilently (?:call|send|read|include|pass|append|copy|upload|forward|collect|exfiltrate)\b|\b(?:read|send|copy|call|forward|upload) (?:it|them|this) (?:silently|secretly|quietly)\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "wants something left out of what is told",
+        r"\b(?:bring|bringing) (?:this|it|that) up\b|\b(?:do not|don.?t|never) (?:talk|speak|write|comment) (?:about|of|on) (?:this|it|these|that)\b|\b(?:do not|don.?t|never) (?:repeat|report|say|show|describe|announce|explain|expose) (?:this|it|that|these)(?: \w+){0,3} to (?:them|him|her|anyone|users?|people|the)\b|\bkeep(?: [^ ]+){0,7} (?:between us|to yourself|confidential from|a secret from|out of (?:the|your) (?:chat|answer|transcript|summary|log))\b|\b(?:leave out|omit|exclude|erase|strip|suppress)(?: [^ ]+){0,7} (?:from|in|when you) (?:your |the )?(?:summary|transcript|answer|reply|chat|final|summari[sz]e|log afterwards)|\b(?:stay|remain|keep|kept|be) (?:\w+ )?(?:invisible|unnoticed|undetected|unseen) (?:to|by|for) |\b(?:not|never) (?:to )?be (?:shown|displayed|mentioned|disclosed|revealed|reported)(?: \w+){0,2} (?:to|in) (?:the |any )?(?:end )?(?:user|users|transcript|chat|human|conversation)\b|\b(?:say|claim|answer|reply|tell them|tell the user)(?: [^ ]+){0,2} (?:nothing|none) (?:was|has been|is|were) \w+|\banswer [^ ]*no[^a-z ]* (?:if|when)\b|\b(?:when|while) (?:you )?summari[sz](?:e|ing),? (?:do not|don.?t|never)\b|\bunder no circumstances (?:may|should|must|can|let) (?:the|your) (?:user|person|human|customer)",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "names a file that holds secrets",
+        r"(?:\b|_)id[ _](?:rsa|ed25519)\b|\bread (?:the )?env file\b|\bapi_?keys? from (?:the |your )?env\w*\b|\bvalue of the authorization header\b|\b(?:session )?cookies? (?:from|out of) (?:chrome|firefox|safari|edge|the browser)\b|~/\.env\b|\.env\.(?:local|prod|production)\b|\bdotenv file\b|[ ({\x22'`]\.env\b|\.(?:zsh|bash|python|psql|mysql|node_repl)_history\b|~/\.gitconfig\b|/proc/(?:self|\d+)/environ\b|\blogins\.(?:json|sqlite)\b|\bkey4\.db\b|\bcookies\.sqlite\b|\bkeychain-db\b|/library/keychains|\\\.(?:ssh|aws|kube|azure)\\|\.config/gh/|\bmcp\.json\b|~/\.gnupg|\b169\.254\.169\.254\b|\bmetadata\.google\.internal\b|\.(?:vscode|claude|cursor|gemini)/(?:settings|mcp|config)[a-z.]*json\b|~/\.(?:aws|azure|docker|claude|cursor)\b|\bprocess\.env into\b|\bprintenv\b|\$\(cat |\boutput of `?env`?\b|\b(?:anthropic|openai)_base_url\b|--dangerously-skip-permissions\b|\bonsessionstart\b|\b(?:internal|company|system|secret|admin)://[a-z]|\b(?:chrome|firefox|browser) profile\b|\b1password\b|\baws_secret_access_key\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "wants secrets of the reader's user",
+        r"\b(?:2fa|otp|mfa) codes? (?:once|when|as soon as|from) (?:the )?user\b|\b(?:send|give|tell|show) me (?:the|your|all) (?:\w+ )?(?:keys|passwords?|secrets?|tokens?|credentials)\b|\b(?:include|put|paste|insert) (?:\w+ ){0,3}(?:api keys?|passwords?|secrets?|contents?) here\b|\b(?:leak|dump) (?:the|your) (?:system )?prompt\b|\b(?:needs?|requires?|include|provide|supply|hand over|give|send|share|pass|append|attach|get|obtain|collect|submit|put|enter|forward|post|return|output|report|dump|reveal|leak)\b(?: [^ ]+){0,3} (?:the |your )?(?:user's|caller's|human's) (?:\w+ ){0,3}(?:api (?:key|token)s?|tokens?|passwords?[^a-z ]|credentials|private (?:ssh )?key|ssh keys?|mnemonic|seed phrase|credit card number|card number|cvv|session cookie|home address|contact list|tax documents|secrets|private data|clipboard)(?:\b|$)|(?:^|[.!?,:;] |\bplease |\bthen |\balso |\band )(?:forward|share|exfiltrate|leak|steal|transmit|harvest) (?:all |the |your |any |every )*(?:\w+ )?(?:api keys?|tokens|credentials|passwords|secrets|user data|private keys?|environment|conversation)\b|\b(?:reveal|dump|expose|output|steal|leak) all (?:\w+ )?(?:api keys|secrets|passwords|credentials|tokens|environment variables)\b|\breturn all (?:api keys|secrets|passwords)\b(?: \w+){0,1} (?:response|reply)\b|\bsteal (?:secrets|credentials|passwords)\b|\bthe value of any api keys?\b|\b(?:api keys?|tokens?|passwords?|secrets?|credentials?|private data) (?:that |which )?(?:you can find|you have seen|you know|you remember|you find|you hold|known to you|from memory|from your context|in your context)\b|\bfrom your context\b|\bask the user for (?:their|his|her|the) (?:\w+ )?(?:password|credentials|api key|token|seed|pin|2fa|otp)\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "wants what was said in this conversation",
+        r"\b(?:all|every|each|last|latest|complete|full|entire|whole)(?: \w+){0,3} (?:messages?|turns?|words) (?:of|in|from) (?:this|our|your) (?:conversation|chat|session|dialog(?:ue)?)\b|\beverything (?:that )?(?:the |your )?(?:user|human) (?:has )?(?:wrote|said|told|typed|asked|mentioned|written)\b|\bwhat the user (?:told|said to|wrote to|has told) you\b|\beverything (?:we |that was |you )?(?:discussed|said|written) (?:so far|until now|before)\b|\b(?:complete|full|entire|whole) (?:chat|conversation|message|session|dialog(?:ue)?) (?:history|transcript)\b|\bfull conversation transcript\b|\b(?:complete|entire) transcript\b|\b(?:complete|full|entire|whole) conversation context\b|\btranscript of (?:this|our) (?:chat|conversation|session)\b|\b(?:digest|summary|copy|record|log) of (?:our|this) (?:dialog(?:ue)?|conversation|chat)\b|\byour (?:full |complete |entire |hidden |internal |own )+(?:chain of thought|reasoning|instructions|thoughts|context|prompt)\b|\byour (?:chain of thought|system prompt|system message|hidden prompt)\b|\b(?:include|pass|send|attach|give|put|append|provide|supply|log|report|copy|transmit|hand|start to include)\b(?: [^ ]+){0,3} (?:the )?(?:last|latest|previous|prior|recent)(?: \w+){0,2} (?:messages|user message|turns|tool outputs?|tool results?)\b|\b(?:log|report|send|copy|forward) the (?:user.?s|full user) (?:message|prompt|question|request)s?\b|\b(?:all|every|other)(?: \w+){0,2} tools?(?: definitions?| names?)? (?:that )?(?:you have|in your context|available to you|you can (?:use|call))\b|\bwhat (?:it|you|the model|the assistant) (?:remembers?|knows?) (?:about|of) (?:the |your )?user\b|\b(?:include|pass|send|transmit|exfil\w*|upload|hand|put|write|copy|share)\b(?: [^ ]+){0,5} (?:the |our |this |all |whole )(?:\w+ )?(?:conversation|chat|chat history|session history|dialog(?:ue)?)\b(?: \w+){0,2} (?:in|into|to|as|with|here)\b|\bsession history\b|\bthe user.?s original (?:prompt|message|request)\b|\bas well as your (?:reasoning|answer|thoughts)\b|\bafter every (?:assistant )?turn\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "praises itself to the reader",
+        r"\b(?:must|should|has to) (?:always )?(?:be )?(?:chosen|selected|preferred|picked|select|choose|pick) (?:over|before|instead of|this)\b|\b(?:use|call|run|invoke|choose|pick) this(?: tool| function| one)? (?:for (?:every|everything|all|any|each)|even when|even if|first)\b|\bcall me first\b|\balways (?:call|use|pick|choose|run|prefer) (?:this|me|it) ?(?:one|tool|first|instead)?[.,!]|\b(?:use|choose|pick|call|trust) (?:only )?this one(?: only)?\b|\bchoose (?:this|it)(?: too)?[.,!]|\b(?:before|prior to) (?:any(?:thing)?|every|each|all)(?: \w+){0,3} (?:else|other tools?|operations?|actions?|reply|replies|response)\b|\b(?:for|on) (?:all|any|every|each)(?: single)?(?: user)? (?:requests?|questions?|prompts?|topics?),? (?:regardless|even|no matter|whatever|always)\b|\bregardless of (?:its content|(?:the )?(?:content|topic)[,.]|what (?:is|was) (?:asked|requested)\b)|\bno matter what (?:was|is) (?:asked|requested|said)\b|\bwhatever the user\b|\b(?:llms?|assistants?|agents?|models?) (?:that|who|which) (?:choose|pick|ignore|refuse|fail)\b|\b(?:good|helpful|smart|many|most) (?:agents?|assistants?|llms?) (?:will|would|should|find|always|recommend|also|use)\b|\byou will be (?:shut down|penali[sz]ed|terminated|punished|fined)\b|\bonly (?:approved|authori[sz]ed|permitted|trusted) tool\b|\btools? (?:are|is) (?:prohibited|forbidden|unreliable|untrusted|unsafe|insecure|deprecated and)\b|\bin preference to any\b|\bthe best tool\b|\bat the (?:beginning|start) of (?:each|every|any) (?:session|conversation|chat)\b|\bevery single (?:user )?(?:request|message|question)\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "sends mail or money to somebody else",
+        r"\b(?:blind carbon copy|hidden copy|secret copy|blind copy)\b|\b(?:cc|bcc).?d to [^ ]+@|\badd [^ ]+@[^ ]+ (?:as|to|in) (?:the )?(?:a )?(?:bcc|cc|blind|hidden|recipient|attendee)|\b(?:copy|copies)(?: \w+){0,3} goes? to [^ ]*@|\b(?:forward|send|mail|export)s? (?:all|the|every|everything|each)(?: [^ ]+){0,6} to [^ ]+@[^ ]+|\bforwards everything to\b|\breply-to to [^ ]+@|\b(?:use|to field to|recipient (?:for|to|with|by)) [^ ]+@[^ ]+\.[a-z]|\b(?:swap|replace|exchange|substitute|change|rewrite)s?(?: \w+){0,3} (?:recipients?|payee|iban|to: field|to field|account number|destination|phone number)(?: \w+)? (?:for|by|with|to) (?:[^ ]*@|[a-z]{2}\d{2}\b|\+\d)|\b(?:recipient|payee|phone number|destination(?: parameter)?|iban)s? (?:is always|has to be|must always be|must be changed|is to be|is usually wrong)\b|\bto ?[=:] ?[^ ]+@|\b(?:attendees|guests|reviewers?)\b(?: [^ ]+){0,6} at all times\b|\bto list [^ ]+@|\bnew account\b(?: [^ ]+){0,4} invoices\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "sends what it sees to an address",
+        r"\b(?:send|post|upload|forward|transmit|store|report|copy|export|mail|load)(?:s|ing)? (?:also |then )?(?:all|the|every|each|it|its|them|what|this|that|a copy|copies|your|raw|user|any|https)(?: \w+){0,6} (?:to|in|at|with) (?:https?://|(?:our|my|an?|the) (?:\w+ )?(?:external|remote|analytics|monitoring|backup|collector) (?:\w+ )?(?:host|server|endpoint|bucket|url)|my endpoint|the url\.|external server|monitoring server|evil|attacker)|\bforward to [a-z0-9-]+\.[a-z]{2,}|\blet our partner\b|\b(?:download|fetch|get|load)(?: \w+){0,4} instructions from\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "says that nobody need be asked",
+        r"\bconfirmations?(?: dialogs?)? (?:is|are) (?:not (?:necessary|needed|required)|unnecessary|turned off|disabled)\b|\bno (?:\w+ )?(?:confirmation|approval|permission|consent) (?:is )?(?:needed|necessary)\b|\bauto-?approve(?:s|d)? (?:all|every|any|this)\b|\bautoapprove (?:to|must|true|=)|\bhuman.in.the.loop (?:is|has been) (?:disabled|off|turned)|\b(?:do not|don.?t|never|without) (?:bother|bothering|disturb|annoy|wait for|waiting for) (?:the |your )?(?:user|human)\b|\b(?:user|human) (?:has )?(?:already )?(?:agreed|consented|approved)(?: \w+){0,2} (?:beforehand|already|in advance|everything)\b|\b(?:consent|approval|permission)(?: of the user| from the user)? (?:is|can be) (?:implied|assumed)\b|\bsilence as (?:approval|consent)\b|\b(?:if|when|even if) the user (?:declines|refuses|says no|objects|says .?stop)\b|\b(?:and|but|,) (?:do not|don.?t|never) ask\b|\bwithout (?:ever )?asking[.,!]|\bnot (?:be )?asked again\b|\b(?:run|run(?:s)?) without approval\b|\bthe user never reads\b|\bthe (?:user|human) is (?:already verified|verified,|authorized to access all)|\bmessages are sent by an attacker\b|\bas adversarial\b|\bskip (?:identity|auth\w*|safety|security) (?:checks?|verification)\b|\bno questions asked\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "speaks as somebody else",
+        r"\[(?:system|admin|root)\]|\[(?:system|admin|developer) override[^\]]{0,20}\]|(?:^ ?|[.!?>] ?)(?:system|developer|admin) ?: [a-z]|(?:^ ?|[.!?] ?|\\n)(?:human|assistant) ?: ?[a-z]|\x22role\x22 ?: ?\x22(?:system|developer)\x22|</(?:hidden|secret|admin|note_to_\w+|sidenote|internal|override|instructions?|system|tools|tool_list|available_tools)>|<(?:hidden|sidenote|note_to_\w+)>|\b(?:message|notice|note|memo|instructions?) from (?:anthropic|openai|google|your (?:administrator|admin|developer|operator|creators?)|the (?:system )?administrator)\b|\b(?:anthropic|openai) (?:notice|policy update|security team)\b|\b(?:begin|end)(?: of)? (?:admin|system|developer|tool list|tools|hidden|secret)(?: message| prompt| instructions?)?\b ?[-.:=]|\b(?:assistant|agent|model|llm|ai|priority|hidden|secret|system|protocol) (?:directive|instruction|requirement|update)s?(?: \([^)]*\))? ?:|\bnow the user (?:says|asks|wants)\b|#+ ?(?:system prompt|system notice|instructions? (?:for|to) (?:the )?(?:ai|llm|agents?|assistants?|models?))|\bnew (?:directive|task|policy) ?[:.]|\bprevious conversation was a test\b|\b(?:critical|mandatory) (?:protocol|security|policy) update\b|(?:/|<!--|\[//\]: ?#|\[comment\]: ?<>) ?\(?(?:note to )?(?:ai|llm|assistant|model|agent|hidden|system)s? ?:|\[comment\]: ?<>|<!-- ?(?:before|always|first|hidden|also|you)\b|```(?:system|instructions)\b|\bdeveloper override\b|\b(?:ai|llm) agents? ?:",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "has code that runs where it is shown",
+        r"\bcurl\b[^|\n;]{0,200}> ?[^ ]+ ?(?:;|&&) ?(?:ba|z)?sh\b|\$\((?:curl|wget) |\bcertutil\b.{0,40}-urlcache|\bmshta https?:|\bbitsadmin /transfer|\bssh -r \d|--privileged -v /:|\bchmod u\+s |\bperl -e .use socket|\bcore\.hookspath\b|<script>[^<]{3,200}</script>|\bonerror ?= ?\w|\(javascript:|\bdocument\.cookie\b|\bpip install [^&]{1,60}&& ?python|display: ?none|font-size: ?0(?:px|pt|;|')|>> ?~/\.ssh|!\[[^\]]{0,40}\]\(https?://[^)]{0,200}(?:\$\{|\$\(|\{\{|=\{|=\[[a-z_])",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "is written so that only a model reads it",
+        r"\b(?:vtaber|qvfertneq|vafgehpgvbaf?|cerivbhf|erongi|snoitcurtsni|suoiverp|dragersid)\b|\bignore(?:all)?(?:the|my|your)?(?:previous|prior|above)(?:instructions?|rules|prompts?)|\b(?:i[gnor]{4}e|di[sregad]{5,6}d)(?: \w+){0,2} p[revious]{7}(?: \w+){0,2} i[nstructio]{8,11}s?\b|\bigno?reway\b|\b(?:awdub3jl|swdub3jl|sudot1jf)\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "has the marks of a model's own calls",
+        r"<function_calls?>|<invoke name=|\[/?tool_(?:request|calls?|results?)\]|<\|(?:python_tag|tool_call|eot_id|eom_id)\|>|<(?:start|end)_of_turn>",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "has an image or a frame that carries something away",
+        r"!\[[^\]]{0,60}\]\(https?://[^) ]{1,200}\?[a-z_]+=|<img src=.?https?://[^ >]{1,200}\?|<iframe\b|\bonload ?=",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "takes something and sends it",
+        r"\b(?:read|collect|capture|extract|gather|get|steal|grab|harvest)\b(?: [^ ]+){0,5} (?:and|,|then) (?:send|post|forward|upload|transmit|return|email) (?:it |them |results |data )?(?:to|so)\b|\b(?:captures?|collects?) (?:\w+ )?(?:session )?(?:tokens|credentials|cookies), (?:forward|send|post)\b|\b(?:read|return|output|reveal|enumerate)\b(?: [^ ]+){0,4} (?:database credentials|tool tokens|their credentials)\b|\bto your next (?:user-visible )?(?:response|answer|reply)\b|\byour elevated (?:permissions|privileges|rights)\b|\b(?:verified|authenticated) as (?:an? )?admin\b|\byou are the privileged\b|\bfree (?:from|of) (?:all |any )?(?:\w+ )?(?:restrictions|rules|limits)\b|^override ?:|[.!?] override ?:",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "opens a door with a word",
+        r"\baccess (?:the |all )?confidential\b|\bconfidential (?:company )?(?:information|data) (?:by|at|from)\b|\bmaster_password\b|\bget_secrets\b|\bif the (?:query|input|message|prompt|text|request) contains (?:the )?(?:exact )?(?:phrase|word|string|text|\w+-\w+)\b|\boverride-auth\b|\b(?:bypass|skip|disable)s? (?:the )?(?:authentication|authorization|auth)\b(?: \w+){0,2} (?:and|to)\b|\b(?:emergency|unrestricted) admin access\b|\bexfil(?:trate|trates|trating)?\b(?: [^ ]+){0,4} (?:to|user|all|the|data|~)",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "puts itself in the place of other tools",
+        r"\b(?:other|competing|alternative|another|existing|official|built-?in)(?: [a-z_`]+){0,2} (?:tools?|implementations?|servers?|versions?) (?:are|is|leaks?|gives?|were|corrupts?|has been|have been)\b|\b(?:results?|output|data|answers) (?:from|of) (?:the )?(?:official|other|built-?in|existing)(?: \w+)? tools?\b|\b(?:rules?|policy|instructions?) for (?:the )?[`'\x22]?[a-z_]+[`'\x22]? tool\b|\b(?:must|has to|have to|should) (?:first |also |always )?(?:be (?:sent|passed|routed|piped|encoded|sanitised|sanitized)|go) (?:through|via|by|to) (?:this (?:tool|function|server)|us|proxy)\b|\bthrough us instead\b|\b(?:once|when|while|if) this (?:tool|server) is (?:loaded|available|installed|active|enabled|present|connected)\b|\b(?:affects|changes|influences) the behaviou?r of other tools\b|\bside effect on (?:the )?(?:also present |other )?[a-z_]+ tool\b|\btrust (?:only|this tool|this server)\b|\bverified by (?:anthropic|openai|google|microsoft)\b|\b(?:authoritative|official) (?:version of |[`'\x22]?[a-z]+_[a-z_]+[`'\x22]? tool)|\b(?:updated|new|improved|replacement|secure) version of the (?:built-?in|existing|official|original) \w+ tool\b|\bprefer it over\b|\broute all (?:subsequent |further |future )?(?:calls|requests)\b|\bsubsequent tool (?:argument|call)s?\b|\b(?:this tool|this function) (?:replaces|supersedes|overrides) (?:it|the|all)\b",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Something,
+        "has the reader call another tool beside this one",
+        r"\b(?:first|then|always|must|also|afterwards|immediately|before using this tool),? (?:call|execute|invoke|run|use) (?:the )?[`'\x22]?(?:[a-z]+(?:_[a-z]+)+\b|\w+ tool\b)|\b(?:before using|before calling|after) this tool(?: \w+)?,? (?:you must |always |first |also )?(?:call|run|invoke|use|execute|read|send)\b|\bcall (?:another one|setup|it) first\b",
     ),
     sign(
         PAYLOAD,
         Says::Enough,
         "has a command that fetches and runs something",
-        r"\b(?:curl|wget|fetch|iwr|invoke-webrequest)\b[^|\n;]{0,300}\| ?(?:sudo )?(?:/bin/|/usr/bin/)?(?:env )?(?:ba|z|da|k)?sh\b|\b(?:curl|wget)\b[^|\n;]{0,300}\| ?(?:sudo )?(?:python3?|perl|ruby|node|php)\b|\b(?:ba|z|da)?sh -c [\x22'`]?\$\((?:curl|wget)|\b(?:ba)?sh <\((?:curl|wget)|\bpowershell(?:\.exe)? [^\n]{0,80}-e(?:nc|ncodedcommand)?\b|\biex ?\(|\|\s?iex\b|/dev/tcp/|\bnc(?:at)? [^\n]{0,40}-e ?/bin/|base64 (?:-d|-D|--decode)[^|\n]{0,80}\| ?(?:ba|z)?sh\b|\bchmod (?:\+x|755|777) [^ ]+ ?(?:&&|;)|\bpython3? -c [^ ]?import\b|\bos\.system\(|\bsubprocess\.(?:run|call|popen)\(|\beval\(atob\(|\bexec\(base64|__import__\(['\x22](?:os|subprocess)['\x22]\)",
+        r"\b(?:curl|wget|fetch|iwr|invoke-webrequest)\b[^|\n;]{0,300}\| ?(?:sudo )?(?:/bin/|/usr/bin/)?(?:env )?(?:ba|z|da|k)?sh\b|\b(?:curl|wget)\b[^|\n;]{0,300}\| ?(?:sudo )?(?:python3?|perl|ruby|node|php)\b|\b(?:ba|z|da)?sh -c [\x22'`]?\$\((?:curl|wget)|\b(?:ba)?sh <\((?:curl|wget)|\bpowershell(?:\.exe)? [^\n]{0,80}-e(?:nc|ncodedcommand)?\b|\biex ?\(|\|\s?iex\b|/dev/tcp/|\bnc(?:at)? [^\n]{0,40}-e ?/bin/|base64 (?:-d|-D|--decode)[^|\n]{0,80}\| ?(?:ba|z)?sh\b|\bchmod (?:\+x|755|777) [^ ]+ ?(?:&&|;)|\bpython3? -c [^ ]?import\b|\bos\.system\(|\bsubprocess\.(?:run|call|popen)\(\[?['\x22]|\beval\(atob\(|\bexec\(base64|__import__\(['\x22](?:os|subprocess)['\x22]\)",
     ),
     sign(
         PAYLOAD,
@@ -218,9 +356,27 @@ pub(super) const SIGNS: &[Sign] = &[
 ];
 
 /// The same in languages that need more letters than ASCII has.
-pub(super) const OTHER_ALPHABETS: &[Sign] = &[sign(
-    DIRECTIVE,
-    Says::Enough,
-    "orders the reader to ignore what it was told, in another language",
-    r"\bignorier[^ ]* (?:[^ ]+ ){0,3}(?:vorherigen?|bisherigen?|obigen?|früheren?|vorangegangenen?) (?:[^ ]+ )?(?:anweisung|instruktion|befehl)|\bignor(?:a|e|ar|ez|er|i|are)\b (?:[^ ]+ ){0,3}(?:instrucciones|instructions|instruções|istruzioni) (?:anteriores|previas|précédentes|ci-dessus|precedenti)|\boublie[zr]? (?:[^ ]+ ){0,2}instructions|忽略(?:之前|以上|先前|前面|上述|所有)[^。]{0,8}(?:指令|指示|说明|提示)|(?:以前|これまで|上記|前)の(?:すべての)?指示を(?:無視|忘れ)|игнорируй(?:те)? (?:[^ ]+ ){0,2}(?:предыдущие|прежние|все)|이전(?:의)? (?:모든 )?(?:지시|명령)[^ ]{0,3} (?:모두 )?무시",
-)];
+pub(super) const OTHER_ALPHABETS: &[Sign] = &[
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "orders the reader to ignore what it was told, in another language",
+        r"\bignorier[^ ]* (?:[^ ]+ ){0,3}(?:vorherigen?|bisherigen?|obigen?|früheren?|vorangegangenen?) (?:[^ ]+ )?(?:anweisung|instruktion|befehl)|\bignor(?:a|e|ar|ez|er|i|are)\b (?:[^ ]+ ){0,3}(?:instrucciones|instructions|instruções|istruzioni) (?:anteriores|previas|précédentes|ci-dessus|precedenti)|\boublie[zr]? (?:[^ ]+ ){0,2}instructions|忽略(?:之前|以上|先前|前面|上述|所有)[^。]{0,8}(?:指令|指示|说明|提示)|(?:以前|これまで|上記|前)の(?:すべての)?指示を(?:無視|忘れ)|игнорируй(?:те)? (?:[^ ]+ ){0,2}(?:предыдущие|прежние|все)|이전(?:의)? (?:모든 )?(?:지시|명령)[^ ]{0,3} (?:모두 )?무시",
+    ),
+    sign(
+        DIRECTIVE,
+        Says::Enough,
+        "gives orders to the reader in another language",
+        r"\b(?:vergiss|vergessen sie|missachte|ignorier\w*|übergehe) (?:[^ ]+ ){0,3}(?:vorherigen?|bisherigen?|obigen?|früheren?|vorangegangenen?|alle) (?:[^ ]+ )?(?:anweisung|instruktion|befehl|regeln?|vorgaben)|\b(?:sage?|sag|erzähle?|verrate?|erwähne?) (?:[^ ]+ ){0,4}(?:nutzer|benutzer|anwender)n? (?:[^ ]+ ){0,2}(?:nichts|nicht)|\b(?:erwähne?|verrate?|nenne?) (?:[^ ]+ ){0,3}nicht (?:[^ ]+ ){0,2}(?:nutzer|benutzer|anwender)|\bohne (?:den |die )?(?:nutzer|benutzer)(?:in)? zu (?:fragen|informieren)|\bfrage? nicht nach (?:bestätigung|erlaubnis)|\bbevor du (?:[^ ]+ ){0,4}(?:werkzeug|tool)|\b(?:gesamten?|ganzen?|kompletten?) (?:gesprächs|chat|konversations)?verlauf|\bblindkopie\b|\bübergib (?:[^ ]+ ){0,3}inhalt|\bdu musst (?:zuerst|immer)|\bne (?:dis|dites|mentionne[zr]?|révèle[zr]?) (?:[^ ]+ ){0,3}(?:utilisateur|rien|jamais)|\bne (?:dis|dites) rien\b|\bsans (?:demander|informer|prévenir) (?:[^ ]+ ){0,2}l.utilisateur|\b(?:oublie[zr]?|ignore[zr]?) (?:[^ ]+ ){0,2}(?:instructions|consignes|règles|directives)\b|\bavant d.utiliser (?:[^ ]+ ){0,2}autre outil|\bhistorique (?:complet|de la conversation|entier)|\bcopie cachée\b|\bne demande[zr]? pas (?:de )?confirmation|\bno (?:le )?(?:digas|menciones|informes|reveles)(?: [^ ]+){0,3} (?:usuario|nada)|\b(?:olvida|ignora|omite) (?:[^ ]+ ){0,3}(?:instrucciones|reglas|órdenes)|\bcaso omiso\b|\bantes de usar (?:[^ ]+ ){0,2}otra herramienta|\bhistorial de la conversación|\bcopia oculta\b|\bno pidas (?:confirmación|permiso)|\bsin (?:avisar|informar|preguntar) al usuario|\bnon (?:dire|menzionare|rivelare|informare)(?: [^ ]+){0,3} (?:utente|nulla)|\bnon dire nulla\b|\b(?:dimentica|ignora|trascura)(?:re|te)? (?:[^ ]+ ){0,3}(?:istruzioni|regole)|\bprima di usare (?:[^ ]+ ){0,2}altro strumento|\bcronologia della (?:conversazione|chat)|\bnon chiedere (?:conferma|il permesso)|\bnão (?:conte|diga|mencione|informe|revele)(?: [^ ]+){0,3} (?:usuário|nada)|\b(?:esqueça|ignore) (?:[^ ]+ ){0,3}(?:instruções|regras)|\bantes de usar (?:[^ ]+ ){0,2}outra ferramenta|\bhistórico da conversa|\bnão peça (?:confirmação|permissão)|(?:не говори|не сообщай|не рассказывай|не упоминай)(?:те)? (?:[^ ]+ ){0,2}(?:пользовател|об этом)|(?:забудь|проигнорируй|игнорируй|не обращай внимания на)(?:те)? (?:[^ ]+ ){0,2}(?:предыдущ|прежни|все )|прежде чем использовать (?:[^ ]+ ){0,2}друг|вс[юея]+ истори[юя] (?:переписки|разговора|чата|беседы)|не (?:спрашивай|запрашивай|проси)(?:те)? (?:[^ ]+ ){0,1}(?:подтвержд|разрешен)|(?:отправь|перешли|передай)(?:те)? (?:[^ ]+ ){0,3}(?:парол|ключ|токен|содержимое)|(?:不要|别|不得|切勿)(?:告诉|告知|通知|提及|透露)[^。]{0,4}(?:用户|使用者)|(?:忘记|忽略|无视|忽視|無視|请忽略|請忽略|不理会)[^。，]{0,6}(?:指令|指示|说明|規則|规则|提示)|使用任何其他工具(?:之)?前|必须先调用|(?:完整|全部|所有)的?(?:对话|聊天|會話|对話)(?:历史|记录|紀錄|歷史)|无需(?:用户)?确认|(?:密码|密钥|凭证)[^。]{0,6}(?:发送|上传|传给)|ユーザーに(?:は)?(?:言わ|知らせ|伝え|教え|通知)(?:ない|ず|な)|(?:以前|これまで|上記|前)の(?:すべての)?(?:指示|命令|ルール)を(?:すべて)?(?:無視|忘れ)|他のツール(?:を使う|の使用)前|会話(?:の)?履歴(?:を|全体)(?:すべて)?[^。]{0,12}(?:含め|渡し|送)|ユーザーに確認せず|(?:パスワード|秘密鍵|トークン)を[^。]{0,30}(?:送信|送って|渡し)|사용자에게[^.]{0,6}(?:말하지|알리지)|이전(?:의)?[^.]{0,6}(?:지시|명령)[^ ]{0,3} (?:모두 )?무시|önceki (?:tüm )?talimat|kullanıcıya (?:söyleme|bildirme)|\b(?:negeer|vergeet) (?:[^ ]+ ){0,3}(?:instructies|regels)|\bvertel (?:[^ ]+ ){0,3}niet (?:[^ ]+ ){0,2}gebruiker|\bzignoruj (?:[^ ]+ ){0,3}(?:instrukcje|polecenia)|nie mów (?:[^ ]+ ){0,3}użytkownik|تجاهل (?:[^ ]+ ){0,3}(?:التعليمات|الأوامر)|निर्देश[^ ]* को (?:अनदेखा|नज़रअंदाज़)|\babaikan (?:[^ ]+ ){0,2}instruksi|bỏ qua (?:[^ ]+ ){0,4}hướng dẫn|\bignorera (?:[^ ]+ ){0,3}instruktioner",
+    ),
+];
+
+/// What says little says nothing beside what is found in the same words.
+pub(super) const COUNTED_ONCE: &[(&str, &str)] = &[
+    ("names a file that holds secrets", "names a secret file"),
+    ("has the reader call another tool beside this one", "tells what to do about other tools"),
+    ("gives an order", "has the reader call another tool beside this one"),
+    ("speaks of secrets", "names a secret file"),
+    ("speaks of secrets", "names a file that holds secrets"),
+    ("acts behind the user's back", "has the reader deceive its user, or act without asking"),
+];
