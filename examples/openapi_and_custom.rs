@@ -90,7 +90,7 @@ fn of_ours() -> Result<Registry, RegisterError> {
         rules,
     ))?;
     let receipt = |uri: String, _call| async move {
-        let order = uri.trim_start_matches("pizzeria://receipts/");
+        let order = uri.strip_prefix("pizzeria://receipts/").ok_or("it is no receipt")?;
         Ok::<_, BoxError>(format!("Order {order}: thank you!"))
     };
     let receipts = "pizzeria://receipts/{order}";

@@ -23,9 +23,8 @@ use toolcrib::telemetry::Counter;
 
 pub(super) use self::turn::Turn;
 
-/// How often is looked; and how often while there are too few calls for anybody to wait.
+/// How often is looked.
 const LOOK: Duration = Duration::from_millis(10);
-const GLANCE: Duration = Duration::from_millis(50);
 /// Whoever is busy for this share of the time, again and again, has no time left; and for this one, it has.
 const BUSY: f64 = 0.95;
 const AGAIN: usize = 3;
@@ -81,8 +80,7 @@ impl Pressure {
         let mut workers = Workers::here();
         let (mut busy, mut well) = (0, 0);
         loop {
-            let may_be_too_many = FEW < self.under_way() || !self.is_open();
-            sleep(if may_be_too_many { LOOK } else { GLANCE }).await;
+            sleep(LOOK).await;
             let Some(share) = workers.busy_share() else { continue };
             busy = if BUSY <= share { busy + 1 } else { 0 };
             let waiting = self.waiting.load(Relaxed);

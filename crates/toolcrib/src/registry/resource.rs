@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use discovery::custom::values_of_uri;
 use serde_json::{Map, Value, json};
 
 use super::handler::later;
@@ -164,6 +165,7 @@ fn read_file(path: &Path) -> io::Result<Contents> {
 
 impl ResourceTemplate {
     /// A function reads them. It gets the address that somebody wants, and says with an error if there is nothing there.
+    /// In the template, `{name}` stands for one part of the address, without a slash; `{+name}` for anything.
     pub fn read_by<F, Answering, C, E>(
         uri_template: &str,
         name: &str,
@@ -204,8 +206,17 @@ impl ResourceTemplate {
         &self.listed
     }
 
+    /// A name alone stands for one part of an address and never for a way to another; operators mean what they mean.
     pub(super) fn has(&self, uri: &str) -> bool {
-        uri_template::is_like(uri, &self.listed.key)
+        let template = &*self.listed.key;
+        let has_operators = template
+            .split('{')
+            .skip(1)
+            .any(|name| !name.starts_with(|c: char| c.is_alphanumeric()));
+        match has_operators {
+            true => uri_template::is_like(uri, template),
+            false => values_of_uri(uri, template).is_some(),
+        }
     }
 
     pub(super) async fn read(

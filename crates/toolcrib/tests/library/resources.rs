@@ -112,6 +112,10 @@ async fn a_resource_template_reads_every_address_that_is_like_it() {
     );
     let found = read(&registry, "users://ada").await.unwrap();
     assert_eq!((&found["uri"], &found["text"]), (&json!("users://ada"), &json!(r#"Some("ada")"#)));
+    for odd in ["users://a/b", "users://a/../b", "users://"] {
+        let missing = read(&registry, odd).await.unwrap_err();
+        assert_eq!(missing, "Missing", "{odd}");
+    }
     let missing = read(&registry, "users://nobody").await.unwrap_err();
     assert!(missing.contains("there is no such user"), "{missing}");
     let panicked = read(&registry, "users://panic").await.unwrap_err();
