@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use model::GroupId;
 use moka::sync::Cache;
@@ -151,11 +151,11 @@ impl Sight {
 const KEPT: u64 = 4_096;
 
 /// Which tools were chosen for lists that are not whole. Kept under all that they were chosen by, so never stale.
-pub(crate) struct Chosen(Cache<(Stamp, u64, Format, u64), Arc<Beside>>);
+pub(crate) struct Chosen(LazyLock<Cache<(Stamp, u64, Format, u64), Arc<Beside>>>);
 
 impl Default for Chosen {
     fn default() -> Self {
-        Self(Cache::new(KEPT))
+        Self(LazyLock::new(|| Cache::new(KEPT)))
     }
 }
 

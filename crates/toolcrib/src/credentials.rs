@@ -7,7 +7,7 @@ mod asking;
 mod tokens;
 mod wish;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
@@ -38,7 +38,7 @@ pub(crate) struct Keyring {
     tokens: Tokens,
     telemetry: Arc<Telemetry>,
     /// Clients that show a certificate, under all that they were made of.
-    identified: Cache<Digest, HttpClient>,
+    identified: LazyLock<Cache<Digest, HttpClient>>,
 }
 
 /// On whose behalf.
@@ -63,9 +63,14 @@ impl Keyring {
         clock: Arc<dyn Clock>,
         telemetry: Arc<Telemetry>,
     ) -> Self {
-        let identified =
-            Cache::builder().max_capacity(IDENTIFIED).time_to_idle(IDENTIFIED_FOR).build();
-        Self { client, tokens: Tokens::new(clock), telemetry, identified }
+        Self {
+            client,
+            tokens: Tokens::new(clock),
+            telemetry,
+            identified: LazyLock::new(|| {
+                Cache::builder().max_capacity(IDENTIFIED).time_to_idle(IDENTIFIED_FOR).build()
+            }),
+        }
     }
 
     /// A client like this one that shows the certificate of the source, if it has one, where the source is. The client

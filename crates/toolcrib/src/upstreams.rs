@@ -119,7 +119,7 @@ pub enum UpstreamError {
 pub(crate) struct Upstreams {
     client: HttpClient,
     host: ProgramHost,
-    kept: Cache<Key, Arc<Kept>>,
+    kept: LazyLock<Cache<Key, Arc<Kept>>>,
     /// Whoever holds it decides whether there is to be another one.
     keeping: Mutex<()>,
     pub(crate) parked: ParkedRequests,
@@ -192,10 +192,19 @@ impl Upstream {
 impl Upstreams {
     pub(crate) fn new(client: HttpClient, host: ProgramHost) -> Self {
         // Weighed by nothing but their number: what one takes is bounded in itself.
-        let kept = Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build();
         let (keeping, parked) = (Mutex::default(), ParkedRequests::new());
         let followers = Followers::default();
-        Self { client, host, kept, keeping, parked, followers, news: Arc::default() }
+        Self {
+            client,
+            host,
+            kept: LazyLock::new(|| {
+                Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build()
+            }),
+            keeping,
+            parked,
+            followers,
+            news: Arc::default(),
+        }
     }
 
     /// A program that is run for one call, and the secrets in its environment.
@@ -260,7 +269,7 @@ impl Upstreams {
 
     /// Ends the connections to sources that are no longer there or are others by now. Calls under way come to their end.
     pub(crate) fn retain(&self, snapshot: &Snapshot) {
-        for (key, kept) in &self.kept {
+        for (key, kept) in &*self.kept {
             let source = snapshot.source(&key.0).map(|entry| &entry.source);
             if source.is_none_or(|source| !source.enabled || source.profile != kept.profile) {
                 self.kept.invalidate(&*key);

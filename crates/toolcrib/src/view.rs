@@ -1,7 +1,7 @@
 //! What one agent sees: the only way to list, find, search or call tools for an agent.
 //!
-//! A view is taken for one request and stays as it is: everything asked of it is answered from one snapshot. A tool that
-//! is not granted and a tool that does not exist look the same.
+//! A view is taken for one request: what the catalog has is answered from one snapshot, and what providers have when they
+//! are asked. A tool that is not granted and a tool that does not exist look the same.
 
 mod beside;
 mod call;

@@ -1,6 +1,6 @@
 //! Lists, a page at a time. What an agent's tools look like is written once per toolset and then copied.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
 use moka::sync::Cache;
@@ -39,7 +39,7 @@ pub(crate) struct Place(Box<str>, usize);
 
 /// The pages of tools that were written.
 pub(crate) struct Pages {
-    kept: Cache<(Stamp, Era, Option<Place>), Page>,
+    kept: LazyLock<Cache<(Stamp, Era, Option<Place>), Page>>,
 }
 
 impl ListOf {
@@ -76,10 +76,14 @@ impl ListOf {
 
 impl Pages {
     pub(crate) fn new() -> Self {
-        let weight = |_: &(Stamp, Era, Option<Place>), page: &Page| {
-            u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX)
-        };
-        Self { kept: Cache::builder().max_capacity(KEPT).weigher(weight).build() }
+        Self {
+            kept: LazyLock::new(|| {
+                let weight = |_: &(Stamp, Era, Option<Place>), page: &Page| {
+                    u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX)
+                };
+                Cache::builder().max_capacity(KEPT).weigher(weight).build()
+            }),
+        }
     }
 
     /// A page of a list.

@@ -3,7 +3,7 @@
 //! session may still gather, a log level and subscriptions, is kept for as long as it is used.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use moka::sync::Cache;
@@ -46,7 +46,7 @@ pub(crate) struct Gathered {
 
 /// The sessions this node knows something of.
 pub(crate) struct Sessions {
-    gathered: Cache<String, Arc<Gathered>>,
+    gathered: LazyLock<Cache<String, Arc<Gathered>>>,
     /// Of those with an open stream, however long nothing was asked.
     streaming: Mutex<HashMap<String, Weak<Gathered>>>,
     ended: Cache<String, ()>,
@@ -89,7 +89,9 @@ impl Session {
 impl Sessions {
     pub(crate) fn new() -> Self {
         Self {
-            gathered: Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build(),
+            gathered: LazyLock::new(|| {
+                Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build()
+            }),
             streaming: Mutex::default(),
             ended: Cache::builder().max_capacity(ENDED).build(),
         }

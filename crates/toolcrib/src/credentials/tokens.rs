@@ -1,6 +1,6 @@
 //! Tokens that were asked for, kept until shortly before they end. One at a time asks for each.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use catalog::clock::Clock;
@@ -27,13 +27,13 @@ const BOUND: u64 = 10_000;
 const PLACES_FOR: Duration = Duration::from_secs(10 * 60);
 
 pub(super) struct Tokens {
-    kept: Cache<Digest, Arc<Mutex<Option<Known>>>>,
+    kept: LazyLock<Cache<Digest, Arc<Mutex<Option<Known>>>>>,
     /// Of those that were found in the open, and the others.
-    places: Cache<(bool, Box<str>), TokenPlace>,
+    places: LazyLock<Cache<(bool, Box<str>), TokenPlace>>,
     /// What MCP servers say of the tokens they take, by their urls.
-    servers: Cache<Box<str>, Protected>,
+    servers: LazyLock<Cache<Box<str>, Protected>>,
     /// Which issuer a client was shown to, where nobody says whose it is: no other gets to see its secret.
-    bound: Cache<Digest, Box<str>>,
+    bound: LazyLock<Cache<Digest, Box<str>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -82,10 +82,17 @@ impl Held {
 impl Tokens {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            kept: Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build(),
-            places: Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build(),
-            servers: Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build(),
-            bound: Cache::builder().max_capacity(BOUND).build(),
+            // Few servers need all of them, and each takes some memory before there is anything in it.
+            kept: LazyLock::new(|| {
+                Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build()
+            }),
+            places: LazyLock::new(|| {
+                Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build()
+            }),
+            servers: LazyLock::new(|| {
+                Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build()
+            }),
+            bound: LazyLock::new(|| Cache::builder().max_capacity(BOUND).build()),
             clock,
         }
     }

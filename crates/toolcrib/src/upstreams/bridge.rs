@@ -7,7 +7,7 @@
 //! request stays open and is parked until then.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use execution::Mask;
@@ -136,7 +136,7 @@ enum Memory {
 
 /// Requests that wait for their callers to come again.
 pub(crate) struct ParkedRequests {
-    kept: Cache<Box<str>, Arc<Mutex<Option<Parked>>>>,
+    kept: LazyLock<Cache<Box<str>, Arc<Mutex<Option<Parked>>>>>,
 }
 
 struct Parked {
@@ -183,7 +183,11 @@ enum Next {
 
 impl ParkedRequests {
     pub(crate) fn new() -> Self {
-        Self { kept: Cache::builder().max_capacity(PARKED).time_to_live(PARKED_FOR).build() }
+        Self {
+            kept: LazyLock::new(|| {
+                Cache::builder().max_capacity(PARKED).time_to_live(PARKED_FOR).build()
+            }),
+        }
     }
 
     fn put(&self, parked: Parked) -> Box<str> {
