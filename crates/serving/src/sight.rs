@@ -151,7 +151,10 @@ impl Sight {
 const KEPT: u64 = 4_096;
 
 /// Which tools were chosen for lists that are not whole. Kept under all that they were chosen by, so never stale.
-pub(crate) struct Chosen(LazyLock<Cache<(Stamp, u64, Format, u64), Arc<Beside>>>);
+pub(crate) struct Chosen(LazyLock<Cache<By, Arc<Beside>>>);
+
+/// All that they were chosen by.
+type By = (Stamp, u64, Format, u64);
 
 impl Default for Chosen {
     fn default() -> Self {

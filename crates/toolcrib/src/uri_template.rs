@@ -21,9 +21,55 @@ pub(crate) fn is_like(uri: &str, template: &str) -> bool {
     }
 }
 
+/// Whether an address is one of a template that has nothing but names: each stands for one part, which is not empty and no
+/// way to another.
+pub(crate) fn fits(uri: &str, template: &str) -> bool {
+    let is_part =
+        |value: &str| !matches!(value, "" | "." | "..") && !value.contains(['/', '?', '#']);
+    let Some((before, mut rest)) = template.split_once('{') else { return uri == template };
+    let Some(mut uri) = uri.strip_prefix(before) else { return false };
+    while let Some((_, after)) = rest.split_once('}') {
+        let Some((between, next)) = after.split_once('{') else {
+            return uri.strip_suffix(after).is_some_and(is_part);
+        };
+        let Some((value, left)) = uri.split_once(between).filter(|_| !between.is_empty()) else {
+            return false;
+        };
+        if !is_part(value) {
+            return false;
+        }
+        (uri, rest) = (left, next);
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_stands_for_one_part() {
+        for (uri, template) in [
+            ("users://ada", "users://{id}"),
+            ("db://t/7/c", "db://{t}/7/{c}"),
+            ("a:b", "a:b"),
+            ("doc:x.md", "doc:{name}.md"),
+        ] {
+            assert!(fits(uri, template), "{uri} {template}");
+        }
+        for (uri, template) in [
+            ("users://", "users://{id}"),
+            ("users://a/b", "users://{id}"),
+            ("users://..", "users://{id}"),
+            ("users://a?b", "users://{id}"),
+            ("db://t/7/c/d", "db://{t}/7/{c}"),
+            ("a:bc", "a:{b}{c}"),
+            ("a:b", "a:{b"),
+            ("b:b", "a:{b}"),
+        ] {
+            assert!(!fits(uri, template), "{uri} {template}");
+        }
+    }
 
     #[test]
     fn an_address_is_like_a_template_or_not() {

@@ -37,9 +37,12 @@ pub(crate) struct Page {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Place(Box<str>, usize);
 
+/// Which page: of what an agent sees, as an era writes it, from a place on.
+type Of = (Stamp, Era, Option<Place>);
+
 /// The pages of tools that were written.
 pub(crate) struct Pages {
-    kept: LazyLock<Cache<(Stamp, Era, Option<Place>), Page>>,
+    kept: LazyLock<Cache<Of, Page>>,
 }
 
 impl ListOf {
@@ -78,9 +81,8 @@ impl Pages {
     pub(crate) fn new() -> Self {
         Self {
             kept: LazyLock::new(|| {
-                let weight = |_: &(Stamp, Era, Option<Place>), page: &Page| {
-                    u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX)
-                };
+                let weight =
+                    |_: &Of, page: &Page| u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX);
                 Cache::builder().max_capacity(KEPT).weigher(weight).build()
             }),
         }

@@ -27,7 +27,7 @@ const BOUND: u64 = 10_000;
 const PLACES_FOR: Duration = Duration::from_secs(10 * 60);
 
 pub(super) struct Tokens {
-    kept: LazyLock<Cache<Digest, Arc<Mutex<Option<Known>>>>>,
+    kept: LazyLock<Cache<Digest, KnownAt>>,
     /// Of those that were found in the open, and the others.
     places: LazyLock<Cache<(bool, Box<str>), TokenPlace>>,
     /// What MCP servers say of the tokens they take, by their urls.
@@ -36,6 +36,9 @@ pub(super) struct Tokens {
     bound: LazyLock<Cache<Digest, Box<str>>>,
     clock: Arc<dyn Clock>,
 }
+
+/// Where what is known of one token is kept. Whoever holds it asks for the token.
+type KnownAt = Arc<Mutex<Option<Known>>>;
 
 /// What is known of one token, and until when.
 struct Known {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use discovery::custom::values_of_uri;
 use serde_json::{Map, Value, json};
 
 use super::handler::later;
@@ -215,7 +214,7 @@ impl ResourceTemplate {
             .any(|name| !name.starts_with(|c: char| c.is_alphanumeric()));
         match has_operators {
             true => uri_template::is_like(uri, template),
-            false => values_of_uri(uri, template).is_some(),
+            false => uri_template::fits(uri, template),
         }
     }
 

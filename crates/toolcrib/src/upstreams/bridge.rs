@@ -136,8 +136,11 @@ enum Memory {
 
 /// Requests that wait for their callers to come again.
 pub(crate) struct ParkedRequests {
-    kept: LazyLock<Cache<Box<str>, Arc<Mutex<Option<Parked>>>>>,
+    kept: LazyLock<Cache<Box<str>, ParkedAt>>,
 }
+
+/// Where one waits, until it is taken.
+type ParkedAt = Arc<Mutex<Option<Parked>>>;
 
 struct Parked {
     whose: Box<str>,
