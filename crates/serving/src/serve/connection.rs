@@ -66,12 +66,13 @@ pub(super) async fn attend(
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "a connection was not made: {error}"),
     };
-    let builder = builder(limits);
+    let (builder, open) = (builder(limits), Arc::clone(&pressure));
     let service = TowerToHyperService::new(tower::service_fn({
         let pulse = Arc::clone(&pulse);
         move |request| answer(request, doors.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
     }));
-    let mut connection = Again::new(builder.serve_connection(TokioIo::new(stream), service));
+    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let mut connection = Again::new(connection, move || open.is_open());
     let mut stopping = std::pin::pin!(told(stopping));
     let ended = loop {
         let before = pulse.look();

@@ -138,7 +138,7 @@ impl Pressure {
     }
 
     /// Nobody has to wait.
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.wanted.load(Relaxed) == ALL
     }
 
