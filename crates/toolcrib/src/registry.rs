@@ -6,6 +6,7 @@
 mod error;
 mod handler;
 mod prompt;
+mod proposals;
 mod registered;
 mod resource;
 mod result;

@@ -1,6 +1,5 @@
 //! Prompts: texts with `{{name}}` for their arguments, or a function that gives the messages.
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::handler::later;
+use super::proposals::Proposals;
 use super::result::BoxError;
 use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
@@ -35,9 +35,6 @@ pub struct Prompt {
     handler: Option<Messages>,
     proposals: Proposals,
 }
-
-/// What is proposed for an argument, by its name.
-pub(super) type Proposals = BTreeMap<Box<str>, Vec<Box<str>>>;
 
 struct Argument {
     name: Box<str>,
@@ -86,7 +83,7 @@ impl Prompt {
         let shown = [("name", json!(key)), ("description", json!(description))];
         let shown = shown.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
         let listed = Arc::new(Listed { key, shown });
-        let (arguments, texts, proposals) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (arguments, texts, proposals) = (Vec::new(), Vec::new(), Proposals::default());
         Self { listed, arguments, texts, handler: None, proposals }
     }
 
@@ -113,7 +110,7 @@ impl Prompt {
         argument: &str,
         values: impl IntoIterator<Item = V>,
     ) -> Self {
-        self.proposals.insert(argument.into(), values.into_iter().map(Into::into).collect());
+        self.proposals.put(argument, values);
         self
     }
 

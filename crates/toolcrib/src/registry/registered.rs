@@ -223,12 +223,10 @@ impl ToolProvider for Registered {
 
     fn complete(&self, unfinished: &Unfinished) -> Option<Vec<String>> {
         let known = self.read();
-        let proposals = match &unfinished.of {
-            UnfinishedOf::Prompt(name) => known.prompts.get(name)?.proposals(),
-            UnfinishedOf::Template(uri) => known.templates.get(uri)?.proposals(),
-        };
-        let of_argument = proposals.get(&unfinished.argument);
-        Some(unfinished.among(of_argument.into_iter().flatten().map(|value| &**value)))
+        Some(match &unfinished.of {
+            UnfinishedOf::Prompt(name) => known.prompts.get(name)?.proposals().of(unfinished),
+            UnfinishedOf::Template(uri) => known.templates.get(uri)?.proposals().of(unfinished),
+        })
     }
 
     fn changes(&self) -> Vec<watch::Receiver<Changes>> {

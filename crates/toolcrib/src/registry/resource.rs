@@ -1,6 +1,5 @@
 //! Resources: a text, bytes, or a function that reads them; and templates for the addresses of many.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::handler::later;
-use super::prompt::Proposals;
+use super::proposals::Proposals;
 use super::result::BoxError;
 use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
@@ -178,7 +177,7 @@ impl ResourceTemplate {
         E: Into<BoxError>,
     {
         let listed = listed("uriTemplate", uri_template, name, mime_type);
-        let (reader, proposals) = (boxed(reader), BTreeMap::new());
+        let (reader, proposals) = (boxed(reader), Proposals::default());
         Self { listed, mime_type: mime_type.into(), reader, proposals }
     }
 
@@ -188,7 +187,7 @@ impl ResourceTemplate {
         name: &str,
         values: impl IntoIterator<Item = V>,
     ) -> Self {
-        self.proposals.insert(name.into(), values.into_iter().map(Into::into).collect());
+        self.proposals.put(name, values);
         self
     }
 

@@ -1,0 +1,25 @@
+//! Values that are proposed to whoever fills something in.
+
+use std::collections::BTreeMap;
+
+use crate::provider::Unfinished;
+
+/// By the name of what is filled in.
+#[derive(Default)]
+pub(super) struct Proposals(BTreeMap<Box<str>, Vec<Box<str>>>);
+
+impl Proposals {
+    pub(super) fn put<V: Into<Box<str>>>(
+        &mut self,
+        name: &str,
+        values: impl IntoIterator<Item = V>,
+    ) {
+        self.0.insert(name.into(), values.into_iter().map(Into::into).collect());
+    }
+
+    /// Those that begin with what was typed.
+    pub(super) fn of(&self, unfinished: &Unfinished) -> Vec<String> {
+        let values = self.0.get(&unfinished.argument).into_iter().flatten();
+        unfinished.among(values.map(|value| &**value))
+    }
+}
