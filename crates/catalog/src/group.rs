@@ -70,32 +70,64 @@ pub enum GroupCommand {
 /// What happened to a group. Stored for ever: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupEvent {
+    /// It was made.
     #[serde(rename = "GroupCreated")]
     Created {
+        /// What it is now.
         profile: GroupProfile,
+        /// The selectors.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         selectors: Vec<Selector>,
+        /// The tools.
         #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
         tools: BTreeSet<ToolId>,
+        /// What is kept out, each with its reason.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         excluded: Vec<Exclusion>,
     },
+    /// Its name, description or the like was changed.
     #[serde(rename = "GroupUpdated")]
-    Updated { profile: GroupProfile },
+    Updated {
+        /// What it is now.
+        profile: GroupProfile,
+    },
+    /// Its selectors were replaced by these.
     #[serde(rename = "GroupSelectorsReplaced")]
-    SelectorsReplaced { selectors: Vec<Selector> },
+    SelectorsReplaced {
+        /// The selectors.
+        selectors: Vec<Selector>,
+    },
+    /// Tools were named explicitly.
     #[serde(rename = "GroupToolsAdded")]
-    ToolsAdded { tools: BTreeSet<ToolId> },
+    ToolsAdded {
+        /// The tools.
+        tools: BTreeSet<ToolId>,
+    },
+    /// Tools are no longer named explicitly.
     #[serde(rename = "GroupToolsRemoved")]
-    ToolsRemoved { tools: BTreeSet<ToolId> },
+    ToolsRemoved {
+        /// The tools.
+        tools: BTreeSet<ToolId>,
+    },
+    /// Tools were kept out, whatever its selectors say.
     #[serde(rename = "GroupToolsExcluded")]
-    ToolsExcluded { excluded: Vec<Exclusion> },
+    ToolsExcluded {
+        /// What is kept out, each with its reason.
+        excluded: Vec<Exclusion>,
+    },
+    /// Tools are no longer kept out.
     #[serde(rename = "GroupToolsIncluded")]
-    ToolsIncluded { tools: BTreeSet<ToolId> },
+    ToolsIncluded {
+        /// The tools.
+        tools: BTreeSet<ToolId>,
+    },
+    /// It counts again.
     #[serde(rename = "GroupActivated")]
     Activated {},
+    /// It counts no longer, and is kept.
     #[serde(rename = "GroupDeactivated")]
     Deactivated {},
+    /// It was forgotten.
     #[serde(rename = "GroupDeleted")]
     Deleted {},
 }

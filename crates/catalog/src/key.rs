@@ -52,12 +52,24 @@ pub enum KeyCommand {
 /// What happened to a key. Stored for ever: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyEvent {
+    /// It was made; the key itself was shown once and is kept nowhere.
     #[serde(rename = "KeyCreated")]
-    Created { profile: KeyProfile, hash: Digest },
+    Created {
+        /// What it is now.
+        profile: KeyProfile,
+        /// The hash that a shown key is compared with.
+        hash: Digest,
+    },
+    /// Its name, claims or time of expiry was changed.
     #[serde(rename = "KeyUpdated")]
-    Updated { profile: KeyProfile },
+    Updated {
+        /// What it is now.
+        profile: KeyProfile,
+    },
+    /// It opens nothing any more.
     #[serde(rename = "KeyRevoked")]
     Revoked {},
+    /// It was forgotten.
     #[serde(rename = "KeyDeleted")]
     Deleted {},
 }

@@ -39,10 +39,19 @@ pub enum LabelCommand {
 /// What happened to a label. Stored for ever: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelEvent {
+    /// It was made.
     #[serde(rename = "LabelCreated")]
-    Created { profile: LabelProfile },
+    Created {
+        /// What it is now.
+        profile: LabelProfile,
+    },
+    /// Its name, colour or the like was changed.
     #[serde(rename = "LabelUpdated")]
-    Updated { profile: LabelProfile },
+    Updated {
+        /// What it is now.
+        profile: LabelProfile,
+    },
+    /// It was forgotten, and every tool lost it.
     #[serde(rename = "LabelDeleted")]
     Deleted {},
 }

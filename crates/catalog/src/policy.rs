@@ -48,14 +48,25 @@ pub enum PolicyCommand {
 /// What happened to a policy. Stored for ever: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PolicyEvent {
+    /// It was made.
     #[serde(rename = "PolicyDefined")]
-    Defined { rules: PolicyRules },
+    Defined {
+        /// The rules.
+        rules: PolicyRules,
+    },
+    /// Its rules were replaced by these.
     #[serde(rename = "PolicyUpdated")]
-    Updated { rules: PolicyRules },
+    Updated {
+        /// The rules.
+        rules: PolicyRules,
+    },
+    /// It counts again.
     #[serde(rename = "PolicyActivated")]
     Activated {},
+    /// It counts no longer, and is kept.
     #[serde(rename = "PolicyDeactivated")]
     Deactivated {},
+    /// It was forgotten.
     #[serde(rename = "PolicyDeleted")]
     Deleted {},
 }

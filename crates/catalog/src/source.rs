@@ -94,24 +94,48 @@ pub enum SourceCommand {
 /// What happened to a source. Stored for ever: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SourceEvent {
+    /// It was made known.
     #[serde(rename = "SourceRegistered")]
-    Registered { profile: SourceProfile },
+    Registered {
+        /// What it is now.
+        profile: SourceProfile,
+    },
+    /// Where it is or how it is read was changed.
     #[serde(rename = "SourceUpdated")]
-    Updated { profile: SourceProfile },
+    Updated {
+        /// What it is now.
+        profile: SourceProfile,
+    },
+    /// Its tools are served again.
     #[serde(rename = "SourceEnabled")]
     Enabled {},
+    /// Its tools are no longer served, and it is no longer asked.
     #[serde(rename = "SourceDisabled")]
     Disabled {},
+    /// It was forgotten, with its tools.
     #[serde(rename = "SourceRemoved")]
     Removed {},
+    /// Its tools are being discovered.
     #[serde(rename = "SourceSyncStarted")]
     SyncStarted {},
+    /// Its tools could not be discovered; the last known ones stay.
     #[serde(rename = "SourceSyncFailed")]
-    SyncFailed { error: SyncError },
+    SyncFailed {
+        /// Why.
+        error: SyncError,
+    },
+    /// Its tools were discovered, and taken over.
     #[serde(rename = "InventoryIngested")]
-    InventoryIngested { inventory: IngestedInventory },
+    InventoryIngested {
+        /// What was found, counted.
+        inventory: IngestedInventory,
+    },
+    /// It answers, or answers no longer.
     #[serde(rename = "SourceHealthChanged")]
-    HealthChanged { health: Health },
+    HealthChanged {
+        /// How it is now.
+        health: Health,
+    },
 }
 
 /// This many failures in a row make a source unhealthy.

@@ -209,54 +209,87 @@ impl Observation {
 /// What happened to a tool. Stored for ever: variants and fields are added, never renamed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToolEvent {
+    /// It was discovered for the first time.
     #[serde(rename = "ToolRegistered")]
     Registered {
+        /// Whose tool it is.
         source: SourceId,
+        /// Its description.
         manifest: Arc<StoredManifest>,
+        /// The version that is meant.
         fingerprint: Digest,
+        /// Whether an administrator must look at it before it is served.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaits_review: bool,
+        /// What was found in its texts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
     },
+    /// Its source describes it otherwise than before.
     #[serde(rename = "ToolUpdated")]
     Updated {
+        /// Its description.
         manifest: Arc<StoredManifest>,
+        /// The version that is meant.
         fingerprint: Digest,
         /// The fields that differ from the version before.
         changed: Vec<Box<str>>,
+        /// Whether an administrator must look at it before it is served.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         awaits_review: bool,
+        /// What was found in its texts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
     },
     /// The same version was looked through again, and other things were found.
     #[serde(rename = "ToolInspected")]
-    Inspected { findings: Vec<Finding> },
+    Inspected {
+        /// What was found in its texts.
+        findings: Vec<Finding>,
+    },
+    /// Its source no longer has it; it is kept, and not served.
     #[serde(rename = "ToolDeprecated")]
     Deprecated {},
+    /// Its source has it again.
     #[serde(rename = "ToolRestored")]
     Restored {},
+    /// An administrator lets it be served again.
     #[serde(rename = "ToolEnabled")]
     Enabled {},
+    /// An administrator lets it be served no longer.
     #[serde(rename = "ToolDisabled")]
     Disabled {},
+    /// An administrator described it otherwise than its source does.
     #[serde(rename = "ToolOverridden")]
     Overridden {
+        /// What was changed.
         #[serde(rename = "override")]
         overridden: Override,
     },
+    /// Its labels were replaced by these.
     #[serde(rename = "ToolLabelled")]
-    Labelled { labels: BTreeSet<LabelId> },
+    Labelled {
+        /// The labels.
+        labels: BTreeSet<LabelId>,
+    },
+    /// An administrator let this version be served.
     #[serde(rename = "ToolApproved")]
     Approved {
+        /// The version that is meant.
         fingerprint: Digest,
         /// Whoever approved it had seen that something was found in it, and said so.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         despite_findings: bool,
     },
+    /// An administrator refused this version.
     #[serde(rename = "ToolRejected")]
-    Rejected { fingerprint: Digest, reason: Box<str> },
+    Rejected {
+        /// The version that is meant.
+        fingerprint: Digest,
+        /// Why.
+        reason: Box<str>,
+    },
+    /// It was forgotten.
     #[serde(rename = "ToolRemoved")]
     Removed {},
 }

@@ -24,6 +24,7 @@ const MAX_DEPTH: usize = 128;
 
 /// Why a document could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum TextError {
     #[error("the document has {bytes} bytes, and at most {MAX_BYTES} are read")]
     TooLong { bytes: usize },
@@ -85,7 +86,9 @@ impl TextError {
 /// A place in a document; both numbers start at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// The line.
     pub line: usize,
+    /// The character in it.
     pub column: usize,
 }
 

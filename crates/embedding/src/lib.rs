@@ -4,8 +4,6 @@
 //! milliseconds of arithmetic on the thread that asks, and cannot fail. Only BERT is known, as most small models are
 //! one: `WordPiece`, absolute positions, the mean of all tokens or the first of them.
 
-#![warn(missing_docs)]
-
 mod bert;
 mod folder;
 mod shape;

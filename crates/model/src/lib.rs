@@ -1,5 +1,4 @@
 //! The words of toolcrib: plain data, parsed once at the edge. No async, no input or output.
-#![warn(missing_docs)]
 
 mod agent;
 mod call;

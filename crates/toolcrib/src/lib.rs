@@ -26,7 +26,6 @@
 //! - `sqlite`, `postgres`: journals that outlive the process. Without them there is one in memory.
 //!
 //! All of them are on by default.
-#![warn(missing_docs)]
 #![cfg_attr(
     not(feature = "gateway"),
     expect(dead_code, reason = "a running call can do more for the gateway than for a registry")

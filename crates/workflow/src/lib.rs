@@ -2,8 +2,6 @@
 //!
 //! Pure: tools and time are handed in, and nothing is opened, started or spawned but threads to evaluate on.
 
-#![warn(missing_docs)]
-
 mod budget;
 mod document;
 mod engine;

@@ -16,11 +16,17 @@ const INDEX_FROM: usize = 16;
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Node<'t> {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A number, as it was written.
     Number(Number),
+    /// A text, borrowed from the document where it has no escapes.
     Text(Cow<'t, str>),
+    /// A list.
     List(Box<[Self]>),
+    /// An object.
     Object(Object<'t>),
 }
 
@@ -53,6 +59,7 @@ impl<'t> Object<'t> {
         Self { members: members.into_boxed_slice(), index }
     }
 
+    /// The value of this member.
     pub fn get(&self, name: &str) -> Option<&Node<'t>> {
         self.position(name).map(|position| &self.members[position].1)
     }
@@ -68,18 +75,22 @@ impl<'t> Object<'t> {
         }
     }
 
+    /// Whether it has this member.
     pub fn contains(&self, name: &str) -> bool {
         self.position(name).is_some()
     }
 
+    /// How many members it has.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
+    /// Whether it has no member.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
+    /// The members in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Node<'t>)> {
         self.members.iter().map(|(name, value)| (name.as_ref(), value))
     }
@@ -124,10 +135,12 @@ fn name<'m>(members: &'m [(Cow<'_, str>, Node<'_>)], at: u32) -> &'m str {
 }
 
 impl<'t> Node<'t> {
+    /// The value of this member, if it is an object that has it.
     pub fn get(&self, name: &str) -> Option<&Self> {
         self.as_object()?.get(name)
     }
 
+    /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -135,6 +148,7 @@ impl<'t> Node<'t> {
         }
     }
 
+    /// The truth value, if it is one.
     pub fn as_bool(&self) -> Option<bool> {
         match self {
             Self::Bool(word) => Some(*word),
@@ -142,14 +156,17 @@ impl<'t> Node<'t> {
         }
     }
 
+    /// Whether it is `true`.
     pub fn is_true(&self) -> bool {
         matches!(self, Self::Bool(true))
     }
 
+    /// Whether it is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
+    /// The items, if it is a list.
     pub fn as_list(&self) -> Option<&[Self]> {
         match self {
             Self::List(items) => Some(items),
@@ -157,6 +174,7 @@ impl<'t> Node<'t> {
         }
     }
 
+    /// The members, if it is an object.
     pub fn as_object(&self) -> Option<&Object<'t>> {
         match self {
             Self::Object(object) => Some(object),
@@ -193,6 +211,7 @@ impl<'t> Node<'t> {
         Some(here)
     }
 
+    /// A copy that owns its texts.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Null => Value::Null,
@@ -209,6 +228,7 @@ impl<'t> Node<'t> {
         }
     }
 
+    /// The same, owning its texts.
     pub fn into_value(self) -> Value {
         match self {
             Self::Text(text) => Value::String(text.into_owned()),
