@@ -5,21 +5,23 @@
 //! the question, and is made again with the answer. A tool need not know: it asks under a key, and where the call is made
 //! again it gets the answers it had before.
 
+mod abilities;
+mod new;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use model::TraceContext;
-use model::strict_json::{Members, Object};
-use serde::de::{DeserializeSeed as _, MapAccess};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 
+pub use self::abilities::{Abilities, Ability, TASKS};
+pub use self::new::NewCall;
+
 /// How long somebody may take to answer while a tool waits.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// How much may be said that nobody has taken yet; further progress and log lines are left out.
-const UNHEARD: usize = 64;
 
 /// How grave a log line is (RFC 5424, as MCP has it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,21 +54,6 @@ impl Level {
     }
 }
 
-/// What a caller can do for a tool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Abilities {
-    /// Fill in a form.
-    pub elicitation: bool,
-    /// Open an address for the user.
-    pub elicitation_by_url: bool,
-    /// Let its model say something.
-    pub sampling: bool,
-    /// Tell its folders.
-    pub roots: bool,
-    /// Come back for the result of a call that goes on.
-    pub tasks: bool,
-}
-
 /// What a tool asks of the caller, in the shape MCP gives it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Question {
@@ -90,17 +77,6 @@ pub enum NoAnswer {
     /// The caller says why not, or is gone.
     #[error("{0}")]
     Refused(String),
-}
-
-/// Something a caller can do or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the words are the documentation")]
-pub enum Ability {
-    Elicitation,
-    ElicitationByUrl,
-    Sampling,
-    Roots,
-    Tasks,
 }
 
 /// What a running call says.
@@ -147,15 +123,10 @@ pub struct CallContext(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    abilities: Abilities,
-    log_from: Option<Level>,
-    wants_progress: bool,
+    begun_as: NewCall,
     said: Option<mpsc::Sender<Said>>,
     /// Questions end the call as long as this holds.
     asks_later: AtomicBool,
-    answers: Map<String, Value>,
-    /// What the call before this one left to remember.
-    remembered: Option<String>,
     memory: Mutex<Option<String>>,
     open: Mutex<Vec<(Box<str>, Question)>>,
     /// What upstreams are told.
@@ -176,42 +147,9 @@ impl Drop for Awaited<'_> {
 }
 
 impl CallContext {
-    /// For a caller that hears nothing and cannot be asked.
+    /// For a caller that hears nothing and cannot be asked. Others begin with a [`NewCall`].
     pub fn silent() -> Self {
         Self::default()
-    }
-
-    /// For a caller that listens on the way.
-    pub fn heard(abilities: Abilities) -> (Self, mpsc::Receiver<Said>) {
-        let (said, heard) = mpsc::channel(UNHEARD);
-        let inner = Inner { abilities, said: Some(said), ..Inner::default() };
-        (Self(Arc::new(inner)), heard)
-    }
-
-    /// The caller answers by making the call again; these are the answers so far.
-    pub fn answered(self, answers: Map<String, Value>) -> Self {
-        self.with(|inner| (inner.asks_later, inner.answers) = (AtomicBool::new(true), answers))
-    }
-
-    /// What the call before this one left to remember.
-    pub fn remembering(self, remembered: Option<String>) -> Self {
-        self.with(|inner| inner.remembered = remembered)
-    }
-
-    /// The caller wants to know how far the call is.
-    pub fn with_progress(self) -> Self {
-        self.with(|inner| inner.wants_progress = true)
-    }
-
-    /// The caller wants log lines of this gravity and above.
-    pub fn logging(self, from: Option<Level>) -> Self {
-        self.with(|inner| inner.log_from = from)
-    }
-
-    /// A call is told of its caller before it begins: then it is nobody else's yet.
-    fn with(mut self, change: impl FnOnce(&mut Inner)) -> Self {
-        change(Arc::get_mut(&mut self.0).expect("a call that was handed on does not change"));
-        self
     }
 
     /// Until this is dropped, somebody waits for the call.
@@ -249,15 +187,15 @@ impl CallContext {
 
     /// What the caller can do.
     pub fn abilities(&self) -> Abilities {
-        self.0.abilities
+        self.0.begun_as.abilities
     }
 
     pub(crate) fn log_from(&self) -> Option<Level> {
-        self.0.log_from
+        self.0.begun_as.log_from
     }
 
     pub(crate) fn remembered(&self) -> Option<&str> {
-        self.0.remembered.as_deref()
+        self.0.begun_as.remembered.as_deref()
     }
 
     /// Leaves something to remember when the call is made again.
@@ -272,19 +210,19 @@ impl CallContext {
 
     /// An answer that came with the call.
     pub(crate) fn answer(&self, key: &str) -> Option<&Value> {
-        self.0.answers.get(key)
+        self.0.begun_as.answers.as_ref()?.get(key)
     }
 
     /// Says how far it is.
     pub fn progress(&self, progress: Progress) {
-        if self.0.wants_progress {
+        if self.0.begun_as.wants_progress {
             self.say(Said::Progress(progress));
         }
     }
 
     /// Says something for the log.
     pub fn log(&self, level: Level, logger: Option<&str>, data: Value) {
-        if self.0.log_from.is_some_and(|from| from <= level) {
+        if self.0.begun_as.log_from.is_some_and(|from| from <= level) {
             self.say(Said::Log { level, logger: logger.map(Into::into), data });
         }
     }
@@ -298,7 +236,7 @@ impl CallContext {
 
     /// Goes on without the caller, if the caller can come back for the result. Says whether it does.
     pub fn go_on(&self) -> bool {
-        let told = self.0.abilities.tasks
+        let told = self.0.begun_as.abilities.tasks
             && self.0.said.as_ref().is_some_and(|hears| hears.try_send(Said::GoesOn).is_ok());
         if told {
             self.0.asks_later.store(false, Ordering::Release);
@@ -324,7 +262,7 @@ impl CallContext {
     ) -> Result<Vec<Value>, NoAnswer> {
         for (_, question) in &questions {
             let ability = question.needs();
-            if !self.0.abilities.have(ability) {
+            if !self.0.begun_as.abilities.have(ability) {
                 return Err(NoAnswer::Unable(ability));
             }
         }
@@ -353,7 +291,7 @@ impl CallContext {
 
     /// The answers that are there; what is not is left open.
     fn look_up(&self, questions: Vec<(Box<str>, Question)>) -> Result<Vec<Value>, NoAnswer> {
-        let fits = |key: &str| self.0.answers.get(key).filter(|answer| answer.is_object());
+        let fits = |key: &str| self.answer(key).filter(|answer| answer.is_object());
         if let Some(answers) = questions.iter().map(|(key, _)| fits(key).cloned()).collect() {
             return Ok(answers);
         }
@@ -370,109 +308,6 @@ impl CallContext {
     /// The questions the call ended with.
     pub(crate) fn take_open(&self) -> Vec<(Box<str>, Question)> {
         std::mem::take(&mut *self.0.open.lock().expect("no one panics while holding it"))
-    }
-}
-
-impl Abilities {
-    /// What a client says of itself: the `capabilities` of MCP; none if they are no object.
-    pub fn of(capabilities: &Value) -> Option<Self> {
-        Object::default().deserialize(capabilities).ok()?
-    }
-
-    /// Whether it is among them.
-    pub fn have(self, ability: Ability) -> bool {
-        match ability {
-            Ability::Elicitation => self.elicitation,
-            Ability::ElicitationByUrl => self.elicitation_by_url,
-            Ability::Sampling => self.sampling,
-            Ability::Roots => self.roots,
-            Ability::Tasks => self.tasks,
-        }
-    }
-}
-
-/// The `capabilities` of MCP.
-impl<'de> Members<'de> for Abilities {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, said: &mut A) -> Result<bool, A::Error> {
-        match name {
-            "elicitation" => {
-                let modes: Option<Modes> = said.next_value_seed(Object::default())?;
-                // An empty object is the form, as it was before there was anything else.
-                self.elicitation = modes.as_ref().is_some_and(|modes| modes.form || !modes.any);
-                self.elicitation_by_url = modes.is_some_and(|modes| modes.url);
-            }
-            "sampling" => self.sampling = is_object(said)?,
-            "roots" => self.roots = is_object(said)?,
-            "extensions" => {
-                let known: Option<Extensions> = said.next_value_seed(Object::default())?;
-                self.tasks = known.is_some_and(|known| known.tasks);
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-}
-
-fn is_object<'de, A: MapAccess<'de>>(said: &mut A) -> Result<bool, A::Error> {
-    said.next_value_seed(Object::<()>::default()).map(|object| object.is_some())
-}
-
-/// How a client lets itself be asked.
-#[derive(Default)]
-struct Modes {
-    any: bool,
-    form: bool,
-    url: bool,
-}
-
-impl<'de> Members<'de> for Modes {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, _: &mut A) -> Result<bool, A::Error> {
-        self.any = true;
-        self.form |= name == "form";
-        self.url |= name == "url";
-        Ok(false)
-    }
-}
-
-/// The extensions a client has.
-#[derive(Default)]
-struct Extensions {
-    tasks: bool,
-}
-
-impl<'de> Members<'de> for Extensions {
-    fn take<A: MapAccess<'de>>(&mut self, name: &str, known: &mut A) -> Result<bool, A::Error> {
-        if name != TASKS {
-            return Ok(false);
-        }
-        self.tasks = is_object(known)?;
-        Ok(true)
-    }
-}
-
-/// The extension of MCP for calls that go on.
-pub const TASKS: &str = "io.modelcontextprotocol/tasks";
-
-impl Ability {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Elicitation => "elicitation",
-            Self::ElicitationByUrl => "elicitation by url",
-            Self::Sampling => "sampling",
-            Self::Roots => "roots",
-            Self::Tasks => "tasks",
-        }
-    }
-
-    /// In the shape of MCP's client capabilities.
-    pub fn to_capabilities(self) -> Value {
-        match self {
-            Self::Elicitation => json!({"elicitation": {}}),
-            Self::ElicitationByUrl => json!({"elicitation": {"url": {}}}),
-            Self::Sampling => json!({"sampling": {}}),
-            Self::Roots => json!({"roots": {}}),
-            Self::Tasks => json!({"extensions": {TASKS: {}}}),
-        }
     }
 }
 

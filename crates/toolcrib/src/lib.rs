@@ -100,7 +100,9 @@ mod what_if;
 #[cfg(feature = "gateway")]
 mod workflows;
 
-pub use call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question, Said, TASKS};
+pub use call::{
+    Abilities, Ability, CallContext, Level, NewCall, NoAnswer, Progress, Question, Said, TASKS,
+};
 #[cfg(feature = "gateway")]
 pub use gateway::*;
 /// The words: ids, manifests, selectors, matchers.

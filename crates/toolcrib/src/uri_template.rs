@@ -1,5 +1,41 @@
 //! Templates of addresses (RFC 6570), as resources have them.
 
+/// What is wrong with the address of a resource.
+pub(crate) fn check_address(uri: &str) -> Result<(), &'static str> {
+    let (scheme, rest) = uri.split_once(':').unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
+    match is_scheme && scheme.chars().all(allowed) && !rest.is_empty() {
+        false => Err("begin its address with a scheme, such as `docs://hello`"),
+        true if uri.chars().any(|c| c.is_control() || c.is_whitespace()) => {
+            Err("an address has no spaces or control characters: percent-encode them")
+        }
+        true => Ok(()),
+    }
+}
+
+/// What is wrong with a template of addresses.
+pub(crate) fn check(template: &str) -> Result<(), &'static str> {
+    check_address(template)?;
+    let mut stretches = template.split('{');
+    if stretches.next().is_some_and(|before| before.contains('}')) {
+        return Err("one of its braces is closed and never opened");
+    }
+    let mut expressions = stretches.peekable();
+    if expressions.peek().is_none() {
+        return Err("it has no name in braces, such as `{id}`: register it as a resource");
+    }
+    let is_whole = |stretch: &str| {
+        stretch.split_once('}').is_some_and(|(name, after)| {
+            name.contains(|c: char| c.is_alphanumeric()) && !after.contains('}')
+        })
+    };
+    match expressions.all(is_whole) {
+        true => Ok(()),
+        false => Err("each of its braces is to hold a name and be closed, as in `users://{id}`"),
+    }
+}
+
 /// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
 /// for a query or a fragment also for none. The server has the last word.
 pub(crate) fn is_like(uri: &str, template: &str) -> bool {
@@ -69,6 +105,23 @@ mod tests {
         ] {
             assert!(!fits(uri, template), "{uri} {template}");
         }
+    }
+
+    #[test]
+    fn a_template_begins_with_a_scheme_and_has_names_in_braces() {
+        for template in
+            ["users://{id}", "a:{b}", "file:///{+path}", "x://a{?q,r}", "a+b.c-1:{d}/{e}"]
+        {
+            assert_eq!(check(template), Ok(()), "{template}");
+        }
+        for template in [
+            "", "users", "{a}://b", "://{a}", "1a:{b}", "a:", "a:b", "a:{b", "a:b}", "a:{}",
+            "a:{b}}",
+        ] {
+            assert!(check(template).is_err(), "{template}");
+        }
+        assert!(check_address("docs://a b").is_err());
+        assert_eq!(check_address("docs://hello"), Ok(()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Abilities, CallContext, Called, Catalog, Command, Context, Got, JournalPlace, Options,
+    Abilities, CallContext, Called, Catalog, Command, Context, Got, JournalPlace, NewCall, Options,
     SystemClock, Toolcrib,
 };
 
@@ -61,9 +61,9 @@ async fn call_again(
     answers: &Map<String, Value>,
     memory: Option<String>,
 ) -> (Called, Option<String>) {
-    let (context, _said) =
-        CallContext::heard(Abilities { elicitation: true, ..Abilities::default() });
-    let context = context.answered(answers.clone()).remembering(memory);
+    let able = Abilities { elicitation: true, ..Abilities::default() };
+    let caller = NewCall::by(able).answering(answers.clone()).remembering(memory);
+    let (context, _said) = caller.heard();
     let view = crib.view(&ada());
     let tool = view.find("clean").unwrap();
     let called = view.call_with(&tool, Map::new(), &context).await;

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use toolcrib::{Abilities, AgentView, CallContext, Clock as _, Said, SystemClock, ViewedTool};
+use toolcrib::{AgentView, Clock as _, NewCall, Said, SystemClock, ViewedTool};
 
 use crate::answer::Named;
 use crate::app::App;
@@ -164,8 +164,7 @@ async fn carried_out(
     tool: &ViewedTool,
     arguments: Map<String, Value>,
 ) -> Outcome {
-    let (context, mut heard) = CallContext::heard(Abilities::default());
-    let context = context.with_progress();
+    let (context, mut heard) = NewCall::default().wanting_progress().heard();
     let mut running = std::pin::pin!(view.outcome_of(tool, arguments, &context));
     loop {
         tokio::select! {

@@ -9,8 +9,8 @@ use futures_util::FutureExt as _;
 use model::ToolResult;
 use serde_json::{Map, Value};
 use toolcrib::{
-    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, NotFollowed, Question,
-    SystemClock, ToolAnswer, Unfinished, UnfinishedOf,
+    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, NewCall, NotFollowed,
+    Question, SystemClock, ToolAnswer, Unfinished, UnfinishedOf,
 };
 
 use super::answer::Sent;
@@ -270,16 +270,13 @@ impl Asking {
         may_speak: bool,
         work: impl FnOnce(CallContext, Waiting) -> Running,
     ) -> Result<Answer, RpcError> {
-        let (mut context, heard) = match may_speak {
-            true => {
-                let (context, heard) = CallContext::heard(self.abilities);
-                (context.logging(self.log_from), Some(heard))
-            }
-            false => (CallContext::silent(), None),
+        let mut call = match may_speak {
+            true => NewCall::by(self.abilities).logging(self.log_from),
+            false => NewCall::default(),
         };
         let progress_token = self.progress_token.filter(|token| Id::of(token).is_some());
         if progress_token.is_some() {
-            context = context.with_progress();
+            call = call.wanting_progress();
         }
         let mut waiting = Waiting {
             mcp: Arc::clone(&self.mcp),
@@ -294,14 +291,21 @@ impl Asking {
             let asked_before =
                 params.contains_key("requestState") || params.contains_key("inputResponses");
             if asked_before {
-                let call = state::fingerprint(method, &params);
+                let request = state::fingerprint(method, &params);
                 let (seal, now) = (&self.mcp.seal, SystemClock.now());
-                let kept = state::answers(seal, &self.principal, &call, &params, now)?;
+                let kept = state::answers(seal, &self.principal, &request, &params, now)?;
                 (waiting.answers, remembered) = (kept.answers, kept.memory);
             }
-            context = context.answered(waiting.answers.clone()).remembering(remembered);
+            call = call.answering(waiting.answers.clone()).remembering(remembered);
             waiting.params = params;
         }
+        let (context, heard) = match may_speak {
+            true => {
+                let (context, heard) = call.heard();
+                (context, Some(heard))
+            }
+            false => (call.unheard(), None),
+        };
         let stoppable_by = self.stoppable_by;
         let stopped = stoppable_by.as_ref().map(|whose| self.mcp.stoppable.begin(whose, id));
         Ok(Answer::Talk(Box::new(Talk {

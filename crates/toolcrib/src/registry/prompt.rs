@@ -1,5 +1,6 @@
 //! Prompts: texts with `{{name}}` for their arguments, or a function that gives the messages.
 
+use std::collections::HashSet;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -167,13 +168,28 @@ impl Prompt {
         &self.listed
     }
 
+    /// Whether it can be asked for, and every argument given.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        if self.listed.key.is_empty() || self.listed.key.chars().any(char::is_control) {
+            return Err("give it a name, without control characters");
+        }
+        let names: HashSet<&str> = self.arguments.iter().map(|it| &*it.name).collect();
+        match () {
+            () if names.len() < self.arguments.len() => Err("two of its arguments have one name"),
+            () if names.iter().any(|name| name.is_empty() || name.contains(['{', '}'])) => {
+                Err("give each of its arguments a name, without braces")
+            }
+            () => Ok(()),
+        }
+    }
+
     /// The result of `prompts/get`.
     pub(super) async fn get(
         &self,
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Result<Map<String, Value>, ProviderError> {
-        self.check(&arguments)?;
+        self.check_given(&arguments)?;
         let messages = match &self.handler {
             Some(handler) => handler(arguments, call.clone()).await?,
             None => self.filled_in(&arguments)?,
@@ -185,7 +201,7 @@ impl Prompt {
         ]))
     }
 
-    fn check(&self, arguments: &Map<String, Value>) -> Result<(), ProviderError> {
+    fn check_given(&self, arguments: &Map<String, Value>) -> Result<(), ProviderError> {
         let name = &self.listed.key;
         for Argument { name: argument, is_required, .. } in &self.arguments {
             let why = match arguments.get(&**argument) {

@@ -17,6 +17,7 @@ use crate::provider::{
     Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
     UnfinishedOf,
 };
+use crate::uri_template;
 
 /// The longest name of a tool that MCP has.
 const LONGEST: usize = 128;
@@ -51,12 +52,11 @@ impl RegisteredTool {
     ) -> Result<Self, RegisterError> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let length = tool.name.len();
-        if length == 0
-            || LONGEST < length
-            || !tool.name.chars().all(allowed)
-            || OURS.contains(&&*tool.name)
-        {
+        if length == 0 || LONGEST < length || !tool.name.chars().all(allowed) {
             return Err(RegisterError::Name(tool.name));
+        }
+        if OURS.contains(&&*tool.name) {
+            return Err(RegisterError::Reserved(tool.name));
         }
         if tool.input_schema.is_null() {
             tool.input_schema = H::input_schema();
@@ -87,6 +87,10 @@ impl RegisteredTool {
     }
 }
 
+fn well_formed(key: &str, checked: Result<(), &'static str>) -> Result<(), RegisterError> {
+    checked.map_err(|why| RegisterError::Malformed { key: key.into(), why })
+}
+
 impl Registered {
     pub(super) fn add_tool(&self, tool: RegisteredTool) -> Result<(), RegisterError> {
         let offered = Arc::clone(&tool.offered);
@@ -101,6 +105,7 @@ impl Registered {
 
     pub(super) fn add_prompt(&self, prompt: Prompt) -> Result<(), RegisterError> {
         let key = prompt.listed().key.clone();
+        well_formed(&key, prompt.check())?;
         let mut known = self.write();
         if !known.prompts.add(&key, prompt) {
             return Err(RegisterError::PromptExists(key));
@@ -111,6 +116,7 @@ impl Registered {
 
     pub(super) fn add_resource(&self, resource: Resource) -> Result<(), RegisterError> {
         let key = resource.listed().key.clone();
+        well_formed(&key, uri_template::check_address(&key))?;
         let mut known = self.write();
         if !known.resources.add(&key, resource) {
             return Err(RegisterError::ResourceExists(key));
@@ -121,6 +127,7 @@ impl Registered {
 
     pub(super) fn add_template(&self, template: ResourceTemplate) -> Result<(), RegisterError> {
         let key = template.listed().key.clone();
+        well_formed(&key, uri_template::check(&key))?;
         let mut known = self.write();
         if !known.templates.add(&key, template) {
             return Err(RegisterError::TemplateExists(key));

@@ -9,8 +9,8 @@ use catalog::source::SourceCommand;
 use model::{CallStatus, ErrorCode, Outcome};
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    Abilities, CallContext, CallEnd, CallFilter, Command, Context, MemoryRecords, Options,
-    RecordOptions, Recorder, RefreshResult, Said,
+    CallEnd, CallFilter, Command, Context, MemoryRecords, NewCall, Options, RecordOptions,
+    Recorder, RefreshResult, Said,
 };
 
 use crate::server::{Upstream, answer};
@@ -218,8 +218,7 @@ async fn the_caller_hears_of_every_step() {
     let tasks = json!([{"first": {"call": "pets__one"}}, {"second": {"set": {"n": 1}}}]);
     world.flows(&[document("both", tasks)]).await;
     let view = world.view(json!({"role": "x"}));
-    let (context, mut heard) = CallContext::heard(Abilities::default());
-    let context = context.with_progress();
+    let (context, mut heard) = NewCall::default().wanting_progress().heard();
     let tool = view.find("both").unwrap();
     let outcome = view.outcome_of(&tool, Map::new(), &context).await;
     assert_eq!(outcome.result, Some(json!({"n": 1})));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use model::ErrorCode;
 use serde_json::{Value, json};
-use toolcrib::{Abilities, CallContext, CameWith};
+use toolcrib::{Abilities, CameWith, NewCall};
 
 use crate::wire::{Asked, Reply};
 use crate::world::{World, agent, code, merged, token_of};
@@ -135,7 +135,7 @@ async fn whatever_a_server_repeats_of_its_credential_reaches_nobody() {
             let view = world.crib.view(&agent("ada")).came_with(&came);
             let viewed = view.find(tool).unwrap();
             let able = Abilities { elicitation: true, ..Abilities::default() };
-            let call = CallContext::heard(able).0.answered(serde_json::Map::new());
+            let call = NewCall::by(able).answering(serde_json::Map::new()).heard().0;
             let called = view.call_with(&viewed, serde_json::Map::new(), &call).await;
             let told = format!("{called:?} {:?}", world.call("ada", tool).await);
             assert!(told.contains("***"), "{auth} {tool}: {told}");

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::Limits;
 use toolcrib::{
-    Abilities, CallContext, Credentials, OpenApi, OpenApiOptions, Own, ProvidedTool, Registry,
-    Said, ToolProvider as _,
+    CallContext, Credentials, NewCall, OpenApi, OpenApiOptions, Own, ProvidedTool, Registry, Said,
+    ToolProvider as _,
 };
 
 use crate::server::{Upstream, answer};
@@ -232,8 +232,8 @@ async fn work_that_goes_on_is_followed_with_progress_and_stopped_with_its_call()
     let bakery = OpenApi::read("Bakery", BAKERY, reaching(&upstream)).unwrap();
     assert!(bakery.list_tools()[0].may_go_on, "{:?}", bakery.warnings());
     let registry = Registry::of(Arc::new(bakery));
-    let (call, mut heard) = CallContext::heard(Abilities::default());
-    let result = registry.call_tool("bake", Map::new(), &call.with_progress()).await.unwrap();
+    let (call, mut heard) = NewCall::default().wanting_progress().heard();
+    let result = registry.call_tool("bake", Map::new(), &call).await.unwrap();
     assert_eq!((text(&result), result.is_error), (r#""bread""#, false), "{result:?}");
     let Some(Said::Progress(progress)) = heard.recv().await else { panic!("nothing was said") };
     assert_eq!(progress.message.as_deref(), Some("rising"));

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use toolcrib::{
-    CallContext, Got, Prompt, PromptMessage, Registry, ResourceTemplate, Unfinished, UnfinishedOf,
+    CallContext, Got, Prompt, PromptMessage, Registry, ResourceTemplate, ToolProvider as _,
+    Unfinished, UnfinishedOf,
 };
 
 use crate::{crib, object};
@@ -142,4 +143,25 @@ async fn a_prompt_of_a_name_that_exists_is_refused_and_the_first_stays() {
     assert_eq!(refused.unwrap_err().to_string(), "Prompt with name 'explain' already exists");
     let result = got(&registry, "explain", json!({"thing": "x"})).await.unwrap();
     assert_eq!(result["messages"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn a_prompt_that_nobody_could_ask_for_is_refused() {
+    let registry = Registry::new();
+    let nameless = |name: &str| Prompt::new(name, "Says nothing");
+    for (prompt, why) in [
+        (nameless(""), "'' cannot be registered: give it a name, without control characters"),
+        (nameless("a\n"), "'a\n' cannot be registered: give it a name, without control characters"),
+        (
+            nameless("a").required("b", "").optional("b", ""),
+            "'a' cannot be registered: two of its arguments have one name",
+        ),
+        (
+            nameless("a").optional("{b}", ""),
+            "'a' cannot be registered: give each of its arguments a name, without braces",
+        ),
+    ] {
+        assert_eq!(registry.register_prompt(prompt).unwrap_err().to_string(), why);
+    }
+    assert!(registry.list_prompts().is_empty());
 }

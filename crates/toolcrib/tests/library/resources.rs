@@ -154,3 +154,20 @@ fn a_resource_that_changed_is_told_of() {
     registry.resource_changed("a:b");
     assert_eq!(changes[0].borrow().updated, [(1, "a:b".into())]);
 }
+
+#[test]
+fn a_resource_that_has_no_address_is_refused() {
+    let registry = Registry::new();
+    let resource = Resource::new("hello", "hello", "text/plain", "Hello!");
+    assert_eq!(
+        registry.register_resource(resource).unwrap_err().to_string(),
+        "'hello' cannot be registered: begin its address with a scheme, such as `docs://hello`"
+    );
+    let reader = |_, _| async { Ok::<_, String>("") };
+    let template = ResourceTemplate::read_by("docs://{id", "hello", "text/plain", reader);
+    assert_eq!(
+        registry.register_resource_template(template).unwrap_err().to_string(),
+        "'docs://{id' cannot be registered: each of its braces is to hold a name and be closed, as in `users://{id}`"
+    );
+    assert!(registry.list_resources().is_empty() && registry.list_resource_templates().is_empty());
+}

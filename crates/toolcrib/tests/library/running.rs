@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 use tokio::sync::mpsc;
 use toolcrib::{
-    Abilities, BoxError, CallContext, Called, NoAnswer, Progress, ProvidedTool, Question, Registry,
-    Said, ToolProvider as _,
+    Abilities, BoxError, CallContext, Called, NewCall, NoAnswer, Progress, ProvidedTool, Question,
+    Registry, Said, ToolProvider as _,
 };
 
 use crate::{crib, object, text};
@@ -32,8 +32,8 @@ async fn a_handler_reports_progress() {
         "done"
     };
     registry.register_tool(ProvidedTool::new("work", "Works"), works, &[]).unwrap();
-    let (call, mut heard) = CallContext::heard(ABLE);
-    let result = registry.call_tool("work", Map::new(), &call.with_progress()).await.unwrap();
+    let (call, mut heard) = NewCall::by(ABLE).wanting_progress().heard();
+    let result = registry.call_tool("work", Map::new(), &call).await.unwrap();
     assert_eq!(text(&result), "done");
     let Some(Said::Progress(progress)) = heard.recv().await else { panic!("nothing was said") };
     assert_eq!((progress.progress, progress.total), (1.0, Some(2.0)));
@@ -55,7 +55,7 @@ async fn a_handler_asks_the_user_and_waits_or_is_called_again() {
     let tool = view.find("paint").unwrap();
     let answer = json!({"action": "accept", "content": {"colour": "red"}});
     // The caller answers while the handler waits.
-    let (call, mut heard) = CallContext::heard(ABLE);
+    let (call, mut heard) = NewCall::by(ABLE).heard();
     let answers = async {
         let Some(Said::Asks { key, reply, .. }) = heard.recv().await else { panic!("no question") };
         assert_eq!(&*key, "colour");
@@ -64,13 +64,13 @@ async fn a_handler_asks_the_user_and_waits_or_is_called_again() {
     let (result, ()) = tokio::join!(registry.call_tool("paint", Map::new(), &call), answers);
     assert_eq!(text(&result.unwrap()), r#""red""#);
     // The caller is told the question, and calls again.
-    let call = CallContext::heard(ABLE).0.answered(Map::new());
+    let call = NewCall::by(ABLE).answering(Map::new()).heard().0;
     let Called::Asks(open) = view.call_with(&tool, Map::new(), &call).await else {
         panic!("it did not ask")
     };
     assert_eq!(&*open[0].0, "colour");
     let answered = Map::from_iter([("colour".to_owned(), answer)]);
-    let call = CallContext::heard(ABLE).0.answered(answered);
+    let call = NewCall::by(ABLE).answering(answered).heard().0;
     let Called::Done(done) = view.call_with(&tool, Map::new(), &call).await else {
         panic!("it was not carried out")
     };

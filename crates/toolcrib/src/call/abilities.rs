@@ -1,0 +1,134 @@
+//! What a caller can do for a tool, in the shape of MCP's client capabilities.
+
+use model::strict_json::{Members, Object};
+use serde::de::{DeserializeSeed as _, MapAccess};
+use serde_json::{Value, json};
+
+/// What a caller can do for a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Fill in a form.
+    pub elicitation: bool,
+    /// Open an address for the user.
+    pub elicitation_by_url: bool,
+    /// Let its model say something.
+    pub sampling: bool,
+    /// Tell its folders.
+    pub roots: bool,
+    /// Come back for the result of a call that goes on.
+    pub tasks: bool,
+}
+
+/// Something a caller can do or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the words are the documentation")]
+pub enum Ability {
+    Elicitation,
+    ElicitationByUrl,
+    Sampling,
+    Roots,
+    Tasks,
+}
+
+impl Abilities {
+    /// What a client says of itself: the `capabilities` of MCP; none if they are no object.
+    pub fn of(capabilities: &Value) -> Option<Self> {
+        Object::default().deserialize(capabilities).ok()?
+    }
+
+    /// Whether it is among them.
+    pub fn have(self, ability: Ability) -> bool {
+        match ability {
+            Ability::Elicitation => self.elicitation,
+            Ability::ElicitationByUrl => self.elicitation_by_url,
+            Ability::Sampling => self.sampling,
+            Ability::Roots => self.roots,
+            Ability::Tasks => self.tasks,
+        }
+    }
+}
+
+/// The `capabilities` of MCP.
+impl<'de> Members<'de> for Abilities {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, said: &mut A) -> Result<bool, A::Error> {
+        match name {
+            "elicitation" => {
+                let modes: Option<Modes> = said.next_value_seed(Object::default())?;
+                // An empty object is the form, as it was before there was anything else.
+                self.elicitation = modes.as_ref().is_some_and(|modes| modes.form || !modes.any);
+                self.elicitation_by_url = modes.is_some_and(|modes| modes.url);
+            }
+            "sampling" => self.sampling = is_object(said)?,
+            "roots" => self.roots = is_object(said)?,
+            "extensions" => {
+                let known: Option<Extensions> = said.next_value_seed(Object::default())?;
+                self.tasks = known.is_some_and(|known| known.tasks);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn is_object<'de, A: MapAccess<'de>>(said: &mut A) -> Result<bool, A::Error> {
+    said.next_value_seed(Object::<()>::default()).map(|object| object.is_some())
+}
+
+/// How a client lets itself be asked.
+#[derive(Default)]
+struct Modes {
+    any: bool,
+    form: bool,
+    url: bool,
+}
+
+impl<'de> Members<'de> for Modes {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, _: &mut A) -> Result<bool, A::Error> {
+        self.any = true;
+        self.form |= name == "form";
+        self.url |= name == "url";
+        Ok(false)
+    }
+}
+
+/// The extensions a client has.
+#[derive(Default)]
+struct Extensions {
+    tasks: bool,
+}
+
+impl<'de> Members<'de> for Extensions {
+    fn take<A: MapAccess<'de>>(&mut self, name: &str, known: &mut A) -> Result<bool, A::Error> {
+        if name != TASKS {
+            return Ok(false);
+        }
+        self.tasks = is_object(known)?;
+        Ok(true)
+    }
+}
+
+/// The extension of MCP for calls that go on.
+pub const TASKS: &str = "io.modelcontextprotocol/tasks";
+
+impl Ability {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Elicitation => "elicitation",
+            Self::ElicitationByUrl => "elicitation by url",
+            Self::Sampling => "sampling",
+            Self::Roots => "roots",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    /// In the shape of MCP's client capabilities.
+    pub fn to_capabilities(self) -> Value {
+        match self {
+            Self::Elicitation => json!({"elicitation": {}}),
+            Self::ElicitationByUrl => json!({"elicitation": {"url": {}}}),
+            Self::Sampling => json!({"sampling": {}}),
+            Self::Roots => json!({"roots": {}}),
+            Self::Tasks => json!({"extensions": {TASKS: {}}}),
+        }
+    }
+}
