@@ -1,6 +1,8 @@
-//! The words of toolcrib: plain data, parsed once at the edge. No async, no input or output.
+//! The words of toolcrib: plain data, parsed once at the edge, and what every crate does with it. No async, no input or
+//! output.
 
 mod agent;
+mod cache;
 mod call;
 mod claims;
 mod custom;
@@ -31,6 +33,7 @@ pub mod strict_json;
 mod trace;
 
 pub use agent::{Actor, Agent};
+pub use cache::Cache;
 pub use call::{Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult};
 pub use claims::{ClaimPath, Claims, InvalidClaimPath};
 pub use custom::{

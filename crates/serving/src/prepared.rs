@@ -9,7 +9,7 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, VARY,
 };
 use axum::response::{IntoResponse as _, Response};
-use moka::sync::Cache;
+use model::Cache;
 use toolcrib::{AgentView, Stamp};
 
 use crate::etag::{IfNoneMatch, Tag};
@@ -54,7 +54,7 @@ impl Default for PreparedLists {
             let after = form.after.as_ref().map_or(0, |after| after.len());
             u32::try_from(list.bytes.len() + after + ENTRY).unwrap_or(u32::MAX)
         };
-        Self(Cache::builder().max_capacity(LIMIT).weigher(weight).build())
+        Self(Cache::weighing(LIMIT, weight))
     }
 }
 

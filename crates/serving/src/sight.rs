@@ -3,10 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use model::GroupId;
-use moka::sync::Cache;
+use model::{Cache, GroupId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use toolcrib::{AgentView, Beside, Identity, Stamp};
@@ -151,14 +150,14 @@ impl Sight {
 const KEPT: u64 = 4_096;
 
 /// Which tools were chosen for lists that are not whole. Kept under all that they were chosen by, so never stale.
-pub(crate) struct Chosen(LazyLock<Cache<By, Arc<Beside>>>);
+pub(crate) struct Chosen(Cache<By, Arc<Beside>>);
 
 /// All that they were chosen by.
 type By = (Stamp, u64, Format, u64);
 
 impl Default for Chosen {
     fn default() -> Self {
-        Self(LazyLock::new(|| Cache::new(KEPT)))
+        Self(Cache::new(KEPT))
     }
 }
 

@@ -7,14 +7,13 @@ mod asking;
 mod tokens;
 mod wish;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
 use execution::{Given, Own};
 use model::SourceProfile;
-use model::{Agent, Auth, Digest, ErrorCode, Failure, SecretRef, Settings, SourceId};
-use moka::sync::Cache;
+use model::{Agent, Auth, Cache, Digest, ErrorCode, Failure, SecretRef, Settings, SourceId};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -38,7 +37,7 @@ pub(crate) struct Keyring {
     tokens: Tokens,
     telemetry: Arc<Telemetry>,
     /// Clients that show a certificate, under all that they were made of.
-    identified: LazyLock<Cache<Digest, HttpClient>>,
+    identified: Cache<Digest, HttpClient>,
 }
 
 /// On whose behalf.
@@ -67,9 +66,7 @@ impl Keyring {
             client,
             tokens: Tokens::new(clock),
             telemetry,
-            identified: LazyLock::new(|| {
-                Cache::builder().max_capacity(IDENTIFIED).time_to_idle(IDENTIFIED_FOR).build()
-            }),
+            identified: Cache::new(IDENTIFIED).lasting_unused(IDENTIFIED_FOR),
         }
     }
 

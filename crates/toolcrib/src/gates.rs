@@ -10,8 +10,7 @@ mod retries;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use model::{ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
-use moka::sync::Cache;
+use model::{Cache, ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -100,9 +99,9 @@ pub(crate) struct Pass {
 
 impl Gates {
     pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
-        let quotas = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
-        let shares = Cache::builder().max_capacity(COUNTED).time_to_idle(SHARED_FOR).build();
-        let turns = Cache::builder().max_capacity(COUNTED).time_to_idle(COUNTED_FOR).build();
+        let quotas = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
+        let shares = Cache::new(COUNTED).lasting_unused(SHARED_FOR);
+        let turns = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let (gates, jobs) = (Cache::new(SOURCES), Arc::default());
         Self { gates, quotas, shares, turns, jobs, telemetry }
     }
@@ -163,7 +162,7 @@ impl Gates {
     fn gate(&self, source: &SourceId) -> Arc<Gate> {
         match self.gates.get(source) {
             Some(gate) => gate,
-            None => self.gates.get_with_by_ref(source, || Arc::new(Gate::new(source))),
+            None => self.gates.get_with(source.clone(), || Arc::new(Gate::new(source))),
         }
     }
 

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use catalog::search::gist;
-use model::{Agent, ToolId};
-use moka::sync::Cache;
+use model::{Agent, Cache, ToolId};
 
 use crate::view::{Hit, rounded};
 
@@ -45,7 +44,7 @@ struct Habits {
 
 impl Default for Hints {
     fn default() -> Self {
-        let habits = Cache::builder().max_capacity(IDENTITIES).time_to_idle(REMEMBERED).build();
+        let habits = Cache::new(IDENTITIES).lasting_unused(REMEMBERED);
         Self { habits, hasher: RandomState::new() }
     }
 }

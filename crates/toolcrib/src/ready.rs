@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Arguments, Others};
-use model::Failure;
-use moka::sync::Cache;
+use model::{Cache, Failure};
 use serde_json::Value;
 use upstream::http::HttpClient;
 
@@ -19,17 +18,18 @@ use crate::view::Ready;
 const KEPT: u64 = 2_000;
 
 type Catalogued = (Arc<CataloguedTool>, Arc<CataloguedSource>, Arc<Ready>);
+type Provided = (Arc<ProvidedTool>, Arc<Arguments>);
 
 pub(crate) struct ReadyTools {
     catalogued: Cache<(usize, usize), Arc<Catalogued>>,
-    provided: Cache<usize, (Arc<ProvidedTool>, Arc<Arguments>)>,
+    provided: Cache<usize, Provided>,
 }
 
 impl ReadyTools {
     pub(crate) fn new() -> Self {
-        let catalogued = Cache::builder().max_capacity(KEPT);
-        let catalogued = catalogued.weigher(|_, kept: &Arc<Catalogued>| kept.2.weight()).build();
-        Self { catalogued, provided: Cache::new(KEPT) }
+        let catalogued = Cache::weighing(KEPT, |_, kept: &Arc<Catalogued>| kept.2.weight());
+        let provided = Cache::weighing(KEPT, |_, kept: &Provided| kept.1.weight());
+        Self { catalogued, provided }
     }
 
     pub(crate) fn catalogued(
@@ -51,14 +51,7 @@ impl ReadyTools {
     pub(crate) fn provided(&self, tool: &Arc<ProvidedTool>) -> Arc<Arguments> {
         let key = Arc::as_ptr(tool) as usize;
         let compile = || (Arc::clone(tool), arguments(&tool.input_schema));
-        self.provided
-            .get(&key)
-            .unwrap_or_else(|| {
-                let kept = compile();
-                self.provided.insert(key, kept.clone());
-                kept
-            })
-            .1
+        self.provided.get_with(key, compile).1
     }
 }
 

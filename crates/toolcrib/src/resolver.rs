@@ -11,8 +11,7 @@ use access::{Key, Policies};
 use arc_swap::ArcSwap;
 use catalog::Snapshot;
 use catalog::policy::Policy;
-use model::{Claims, GroupId, PolicyId};
-use moka::sync::Cache;
+use model::{Cache, Claims, GroupId, PolicyId};
 
 use crate::toolset::Toolset;
 
@@ -51,18 +50,11 @@ impl Resolver {
         let weight = |(_, key): &(u64, Key), toolset: &Arc<Toolset>| {
             u32::try_from(toolset.size() + key.size() + 64).unwrap_or(u32::MAX)
         };
-        let kept = Cache::builder()
-            .max_capacity(limits.max_bytes)
-            .weigher(weight)
-            .time_to_live(limits.time_to_live)
-            .build();
-        let narrowed = Cache::builder()
-            .max_capacity(limits.max_bytes / 4)
-            .weigher(|_, toolset: &Arc<Toolset>| {
-                u32::try_from(toolset.size() + 128).unwrap_or(u32::MAX)
-            })
-            .time_to_live(limits.time_to_live)
-            .build();
+        let kept = Cache::weighing(limits.max_bytes, weight).lasting(limits.time_to_live);
+        let weight = |_: &(u64, GroupId), toolset: &Arc<Toolset>| {
+            u32::try_from(toolset.size() + 128).unwrap_or(u32::MAX)
+        };
+        let narrowed = Cache::weighing(limits.max_bytes / 4, weight).lasting(limits.time_to_live);
         Self { compiled: ArcSwap::default(), kept, narrowed }
     }
 

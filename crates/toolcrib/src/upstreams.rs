@@ -16,9 +16,9 @@ use catalog::Snapshot;
 use catalog::source::Source;
 use execution::Mask;
 use model::{
-    Agent, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile, StdioCommand,
+    Agent, Cache, InvalidCommand, Isolation, Lifecycle, Settings, SourceId, SourceProfile,
+    StdioCommand,
 };
-use moka::sync::Cache;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -119,7 +119,7 @@ pub enum UpstreamError {
 pub(crate) struct Upstreams {
     client: HttpClient,
     host: ProgramHost,
-    kept: LazyLock<Cache<Key, Arc<Kept>>>,
+    kept: Cache<Key, Arc<Kept>>,
     /// Whoever holds it decides whether there is to be another one.
     keeping: Mutex<()>,
     pub(crate) parked: ParkedRequests,
@@ -197,9 +197,7 @@ impl Upstreams {
         Self {
             client,
             host,
-            kept: LazyLock::new(|| {
-                Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build()
-            }),
+            kept: Cache::new(KEPT).lasting_unused(KEPT_FOR),
             keeping,
             parked,
             followers,
@@ -269,10 +267,10 @@ impl Upstreams {
 
     /// Ends the connections to sources that are no longer there or are others by now. Calls under way come to their end.
     pub(crate) fn retain(&self, snapshot: &Snapshot) {
-        for (key, kept) in &*self.kept {
+        for (key, kept) in self.kept.entries() {
             let source = snapshot.source(&key.0).map(|entry| &entry.source);
             if source.is_none_or(|source| !source.enabled || source.profile != kept.profile) {
-                self.kept.invalidate(&*key);
+                self.kept.remove(&key);
             }
         }
     }
@@ -347,14 +345,15 @@ impl Upstreams {
 
     /// One source does not take all there is: the connection that was not used for longest makes room for the next.
     fn make_room(&self, wanted: &Key) -> Result<(), UpstreamError> {
-        let of_source = self.kept.iter().filter(|(key, _)| key.0 == wanted.0 && **key != *wanted);
+        let of_source =
+            self.kept.entries().into_iter().filter(|(key, _)| key.0 == wanted.0 && *key != *wanted);
         let of_source: Vec<_> = of_source.collect();
         if of_source.len() < KEPT_OF_ONE {
             return Ok(());
         }
         let idle = of_source.iter().filter_map(|(key, kept)| Some((kept.supervised.idle()?, key)));
         let (_, key) = idle.max_by_key(|(idle, _)| *idle).ok_or(UpstreamError::Full)?;
-        self.kept.invalidate(&**key);
+        self.kept.remove(key);
         Ok(())
     }
 

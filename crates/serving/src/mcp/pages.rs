@@ -1,9 +1,9 @@
 //! Lists, a page at a time. What an agent's tools look like is written once per toolset and then copied.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use axum::body::Bytes;
-use moka::sync::Cache;
+use model::Cache;
 use serde_json::Value;
 use toolcrib::{AgentView, Listed, Stamp, ViewedTool};
 
@@ -42,7 +42,7 @@ type Of = (Stamp, Era, Option<Place>);
 
 /// The pages of tools that were written.
 pub(crate) struct Pages {
-    kept: LazyLock<Cache<Of, Page>>,
+    kept: Cache<Of, Page>,
 }
 
 impl ListOf {
@@ -80,10 +80,8 @@ impl ListOf {
 impl Pages {
     pub(crate) fn new() -> Self {
         Self {
-            kept: LazyLock::new(|| {
-                let weight =
-                    |_: &Of, page: &Page| u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX);
-                Cache::builder().max_capacity(KEPT).weigher(weight).build()
+            kept: Cache::weighing(KEPT, |_, page: &Page| {
+                u32::try_from(page.bytes.len() + 256).unwrap_or(u32::MAX)
             }),
         }
     }

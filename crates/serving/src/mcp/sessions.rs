@@ -3,10 +3,10 @@
 //! session may still gather, a log level and subscriptions, is kept for as long as it is used.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use moka::sync::Cache;
+use model::Cache;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use toolcrib::{Abilities, Following, Level, Seal};
@@ -46,7 +46,7 @@ pub(crate) struct Gathered {
 
 /// The sessions this node knows something of.
 pub(crate) struct Sessions {
-    gathered: LazyLock<Cache<String, Arc<Gathered>>>,
+    gathered: Cache<String, Arc<Gathered>>,
     /// Of those with an open stream, however long nothing was asked.
     streaming: Mutex<HashMap<String, Weak<Gathered>>>,
     ended: Cache<String, ()>,
@@ -89,17 +89,15 @@ impl Session {
 impl Sessions {
     pub(crate) fn new() -> Self {
         Self {
-            gathered: LazyLock::new(|| {
-                Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build()
-            }),
+            gathered: Cache::new(KEPT).lasting_unused(KEPT_FOR),
             streaming: Mutex::default(),
-            ended: Cache::builder().max_capacity(ENDED).build(),
+            ended: Cache::new(ENDED),
         }
     }
 
     /// The session of this id, if it is one of this principal and has not ended.
     pub(crate) fn open(&self, seal: &Seal, principal: &str, id: &str) -> Option<Session> {
-        if self.ended.contains_key(id) {
+        if self.ended.get(id).is_some() {
             return None;
         }
         serde_json::from_slice(&seal.open(PURPOSE, principal, id)?).ok()
@@ -111,7 +109,7 @@ impl Sessions {
             gathered.ended.send_replace(true);
             gathered.following.end_all();
         }
-        self.gathered.invalidate(id);
+        self.gathered.remove(id);
         self.streaming().remove(id);
     }
 
@@ -203,13 +201,13 @@ mod tests {
         let held = sessions.stream("a");
         drop(sessions.gather("b"));
         // As after an hour without a request.
-        sessions.gathered.invalidate_all();
+        sessions.gathered.clear();
         assert!(sessions.gather("a").subscribe("file:a"));
         assert!(
             held.wanted() == ["file:a"] && Arc::ptr_eq(&held, &sessions.gathered("a").unwrap())
         );
         assert!(sessions.gathered("b").is_none());
-        sessions.gathered.invalidate_all();
+        sessions.gathered.clear();
         sessions.end("a");
         assert!(*held.ended.borrow());
         assert!(sessions.gathered("a").is_none());

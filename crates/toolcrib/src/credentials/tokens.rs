@@ -1,12 +1,11 @@
 //! Tokens that were asked for, kept until shortly before they end. One at a time asks for each.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
-use model::Digest;
-use moka::sync::Cache;
+use model::{Cache, Digest};
 use secrecy::{ExposeSecret as _, SecretString};
 use tokio::sync::Mutex;
 use upstream::http::Url;
@@ -27,13 +26,13 @@ const BOUND: u64 = 10_000;
 const PLACES_FOR: Duration = Duration::from_secs(10 * 60);
 
 pub(super) struct Tokens {
-    kept: LazyLock<Cache<Digest, KnownAt>>,
+    kept: Cache<Digest, KnownAt>,
     /// Of those that were found in the open, and the others.
-    places: LazyLock<Cache<(bool, Box<str>), TokenPlace>>,
+    places: Cache<(bool, Box<str>), TokenPlace>,
     /// What MCP servers say of the tokens they take, by their urls.
-    servers: LazyLock<Cache<Box<str>, Protected>>,
+    servers: Cache<Box<str>, Protected>,
     /// Which issuer a client was shown to, where nobody says whose it is: no other gets to see its secret.
-    bound: LazyLock<Cache<Digest, Box<str>>>,
+    bound: Cache<Digest, Box<str>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -86,16 +85,10 @@ impl Tokens {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
             // Few servers need all of them, and each takes some memory before there is anything in it.
-            kept: LazyLock::new(|| {
-                Cache::builder().max_capacity(KEPT).time_to_idle(KEPT_FOR).build()
-            }),
-            places: LazyLock::new(|| {
-                Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build()
-            }),
-            servers: LazyLock::new(|| {
-                Cache::builder().max_capacity(PLACES).time_to_live(PLACES_FOR).build()
-            }),
-            bound: LazyLock::new(|| Cache::builder().max_capacity(BOUND).build()),
+            kept: Cache::new(KEPT).lasting_unused(KEPT_FOR),
+            places: Cache::new(PLACES).lasting(PLACES_FOR),
+            servers: Cache::new(PLACES).lasting(PLACES_FOR),
+            bound: Cache::new(BOUND),
             clock,
         }
     }
@@ -146,7 +139,7 @@ impl Tokens {
             *known = None;
         }
         if let Some(server) = &held.server {
-            self.servers.invalidate(server);
+            self.servers.remove(server);
         }
     }
 
@@ -168,7 +161,7 @@ impl Tokens {
     /// It may have moved.
     pub(super) fn look_again(&self, issuer: &str) {
         for trusts in [false, true] {
-            self.places.invalidate(&(trusts, issuer.into()));
+            self.places.remove(&(trusts, issuer.into()));
         }
     }
 
@@ -188,7 +181,7 @@ impl Tokens {
 
     /// It may say something else by now.
     pub(super) fn look_at_server_again(&self, url: &Url) {
-        self.servers.invalidate(url.as_str());
+        self.servers.remove(url.as_str());
     }
 
     /// The issuer that a client was shown to before.

@@ -7,14 +7,13 @@
 //! request stays open and is parked until then.
 
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execution::Mask;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use model::{Agent, ErrorCode, Failure, TraceContext};
-use moka::sync::Cache;
+use model::{Agent, Cache, ErrorCode, Failure, TraceContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -136,7 +135,7 @@ enum Memory {
 
 /// Requests that wait for their callers to come again.
 pub(crate) struct ParkedRequests {
-    kept: LazyLock<Cache<Box<str>, ParkedAt>>,
+    kept: Cache<Box<str>, ParkedAt>,
 }
 
 /// Where one waits, until it is taken.
@@ -186,11 +185,7 @@ enum Next {
 
 impl ParkedRequests {
     pub(crate) fn new() -> Self {
-        Self {
-            kept: LazyLock::new(|| {
-                Cache::builder().max_capacity(PARKED).time_to_live(PARKED_FOR).build()
-            }),
-        }
+        Self { kept: Cache::new(PARKED).lasting(PARKED_FOR) }
     }
 
     fn put(&self, parked: Parked) -> Box<str> {
@@ -207,7 +202,7 @@ impl ParkedRequests {
         if !is_same {
             return None;
         }
-        self.kept.invalidate(id);
+        self.kept.remove(id);
         place.take()
     }
 }

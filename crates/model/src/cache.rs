@@ -1,0 +1,325 @@
+//! What may be wanted again, kept up to a limit: what was used least recently goes first (ADR 0044).
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{BuildHasher as _, Hash};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use hashlink::{DefaultHashBuilder, LinkedHashMap};
+
+/// A cache for many is kept in this many parts, so that few wait for each other.
+const PARTS: usize = 8;
+/// A cache with less room than this is kept in one part, and lets go in exactly the order of use.
+const SMALL: u64 = 1_024;
+
+/// What may be wanted again. What is got is a copy: keep what is cheap to clone.
+pub struct Cache<K, V> {
+    parts: Box<[Mutex<Part<K, V>>]>,
+    chooses_part: DefaultHashBuilder,
+    /// Of all parts.
+    weight: AtomicU64,
+    limit: u64,
+    weigh: fn(&K, &V) -> u32,
+    life: Option<Life>,
+    /// The part that lets something go next.
+    next: AtomicUsize,
+}
+
+/// The least recently used first.
+type Part<K, V> = LinkedHashMap<K, Kept<V>>;
+
+struct Kept<V> {
+    value: V,
+    weight: u32,
+    until: Option<Instant>,
+}
+
+#[derive(Clone, Copy)]
+struct Life {
+    lasts: Duration,
+    /// Whether each use makes it begin anew.
+    is_renewed: bool,
+}
+
+impl<K: Hash + Eq, V: Clone> Cache<K, V> {
+    /// For as many as this.
+    pub fn new(limit: u64) -> Self {
+        Self::weighing(limit, |_, _| 1)
+    }
+
+    /// For as much as this weighs. What weighs more than that alone is not kept.
+    pub fn weighing(limit: u64, weigh: fn(&K, &V) -> u32) -> Self {
+        let parts = if limit < SMALL { 1 } else { PARTS };
+        Self {
+            parts: (0..parts).map(|_| Mutex::default()).collect(),
+            chooses_part: DefaultHashBuilder::default(),
+            weight: AtomicU64::new(0),
+            limit,
+            weigh,
+            life: None,
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// The same, and each is kept for so long after it was put there.
+    pub fn lasting(self, lasts: Duration) -> Self {
+        Self { life: Some(Life { lasts, is_renewed: false }), ..self }
+    }
+
+    /// The same, and each is kept for so long after it was last used.
+    pub fn lasting_unused(self, lasts: Duration) -> Self {
+        Self { life: Some(Life { lasts, is_renewed: true }), ..self }
+    }
+
+    /// What is kept under a key.
+    pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.get_at(key, self.now())
+    }
+
+    /// What is kept under a key, or else what is made now. If several make it at once, all get what the first made.
+    pub fn get_with(&self, key: K, make: impl FnOnce() -> V) -> V {
+        self.get(&key).unwrap_or_else(|| {
+            let made = make();
+            let place = self.place(&key);
+            let mut part = self.part(place);
+            let now = self.now();
+            if let Some(first) = part.get(&key).filter(|kept| !kept.is_over(now)) {
+                return first.value.clone();
+            }
+            let gone = self.put(&mut part, key, made.clone(), now);
+            drop(part);
+            drop(gone);
+            self.make_room(place);
+            made
+        })
+    }
+
+    /// Keeps it, in the place of what was there under that key.
+    pub fn insert(&self, key: K, value: V) {
+        let place = self.place(&key);
+        let mut part = self.part(place);
+        // What goes may take its time: nobody waits for it.
+        let gone = self.put(&mut part, key, value, self.now());
+        drop(part);
+        drop(gone);
+        self.make_room(place);
+    }
+
+    /// Lets go of what is kept under a key.
+    pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let mut part = self.part(self.place(key));
+        part.remove(key).map(|gone| self.taken(gone))
+    }
+
+    /// Lets go of everything.
+    pub fn clear(&self) {
+        for place in 0..self.parts.len() {
+            let gone = std::mem::take(&mut *self.part(place));
+            gone.into_iter().for_each(|(_, gone)| drop(self.taken(gone)));
+        }
+    }
+
+    /// All that is kept.
+    pub fn entries(&self) -> Vec<(K, V)>
+    where
+        K: Clone,
+    {
+        let now = self.now();
+        let places = 0..self.parts.len();
+        let of_part = |place| {
+            let part = self.part(place);
+            let kept = part.iter().filter(|(_, kept)| !kept.is_over(now));
+            kept.map(|(key, kept)| (key.clone(), kept.value.clone())).collect::<Vec<_>>()
+        };
+        places.flat_map(of_part).collect()
+    }
+
+    fn get_at<Q: Hash + Eq + ?Sized>(&self, key: &Q, now: Option<Instant>) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let mut part = self.part(self.place(key));
+        let kept = part.to_back(key)?;
+        if kept.is_over(now) {
+            let gone = part.remove(key).map(|gone| self.taken(gone));
+            drop(part);
+            drop(gone);
+            return None;
+        }
+        if self.life.is_some_and(|life| life.is_renewed) {
+            kept.until = self.until(now);
+        }
+        Some(kept.value.clone())
+    }
+
+    /// Gives back what has to go for it.
+    fn put(&self, part: &mut Part<K, V>, key: K, value: V, now: Option<Instant>) -> Vec<V> {
+        let mut gone = Vec::new();
+        while part.front().is_some_and(|(_, kept)| kept.is_over(now)) {
+            gone.extend(part.pop_front().map(|(_, over)| self.taken(over)));
+        }
+        let weight = (self.weigh)(&key, &value).max(1);
+        let before = match u64::from(weight) <= self.limit {
+            true => {
+                self.weight.fetch_add(weight.into(), Relaxed);
+                part.insert(key, Kept { value, weight, until: self.until(now) })
+            }
+            false => part.remove(&key),
+        };
+        gone.extend(before.map(|before| self.taken(before)));
+        gone
+    }
+
+    /// Lets go of the least recently used, each part in its turn, but not of what came last.
+    fn make_room(&self, newest: usize) {
+        while self.limit < self.weight.load(Relaxed) {
+            let place = self.next.fetch_add(1, Relaxed) % self.parts.len();
+            let mut part = self.part(place);
+            if place == newest && part.len() == 1 {
+                continue;
+            }
+            let gone = part.pop_front().map(|(_, gone)| self.taken(gone));
+            drop(part);
+            drop(gone);
+        }
+    }
+
+    fn taken(&self, gone: Kept<V>) -> V {
+        self.weight.fetch_sub(gone.weight.into(), Relaxed);
+        gone.value
+    }
+
+    fn place<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
+        match self.parts.len() {
+            1 => 0,
+            // The low bits say where it is within its part.
+            parts => (self.chooses_part.hash_one(key) >> 32) as usize % parts,
+        }
+    }
+
+    fn part(&self, place: usize) -> MutexGuard<'_, Part<K, V>> {
+        self.parts[place].lock().expect("no one panics while holding it")
+    }
+
+    /// Asked only where it matters.
+    fn now(&self) -> Option<Instant> {
+        self.life.map(|_| Instant::now())
+    }
+
+    fn until(&self, now: Option<Instant>) -> Option<Instant> {
+        now?.checked_add(self.life?.lasts)
+    }
+}
+
+impl<V> Kept<V> {
+    fn is_over(&self, now: Option<Instant>) -> bool {
+        self.until.zip(now).is_some_and(|(until, now)| until <= now)
+    }
+}
+
+impl<K, V> fmt::Debug for Cache<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, weight, .. } = self;
+        f.debug_struct("Cache").field("limit", limit).field("weight", weight).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let cache = Cache::new(3);
+        (1..=3).for_each(|number| cache.insert(number, number));
+        assert_eq!(cache.get(&1), Some(1));
+        cache.insert(4, 4);
+        let left: Vec<_> = (1..=4).map(|number| cache.get(&number)).collect();
+        assert_eq!(left, [Some(1), None, Some(3), Some(4)]);
+        cache.insert(4, 5);
+        assert_eq!((cache.get(&4), cache.get(&1)), (Some(5), Some(1)));
+    }
+
+    #[test]
+    fn as_much_is_kept_as_the_limit_lets() {
+        let cache = Cache::weighing(10_000, |_, text: &Arc<str>| text.len() as u32);
+        for number in 0..1_000 {
+            cache.insert(number, Arc::from("x".repeat(100)));
+            assert!(cache.get(&number).is_some(), "what came last stays");
+        }
+        assert_eq!(cache.entries().len(), 100);
+        cache.insert(7, Arc::from("x".repeat(10_001)));
+        assert_eq!(cache.get(&7), None);
+        cache.insert(8, Arc::from("x".repeat(10_000)));
+        assert_eq!(cache.entries().len(), 1);
+        cache.insert(8, Arc::from("y"));
+        cache.insert(9, Arc::from(""));
+        assert_eq!(cache.weight.load(Relaxed), 2);
+        assert_eq!(cache.remove(&8).as_deref(), Some("y"));
+        cache.clear();
+        assert_eq!((cache.entries().len(), cache.weight.load(Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn what_is_over_is_gone() {
+        let second = Duration::from_secs(1);
+        let later = |seconds| Some(Instant::now() + seconds * second);
+        let lasting = Cache::new(10).lasting(10 * second);
+        let unused = Cache::new(10).lasting_unused(10 * second);
+        for cache in [&lasting, &unused] {
+            cache.insert("a", 1);
+            assert_eq!(cache.get_at("a", later(8)), Some(1));
+        }
+        assert_eq!(lasting.get_at("a", later(12)), None);
+        assert_eq!(unused.get_at("a", later(12)), Some(1));
+        assert_eq!(unused.get_at("a", later(30)), None);
+        assert_eq!(unused.weight.load(Relaxed), 0);
+        let over = Cache::new(10).lasting(Duration::ZERO);
+        over.insert("a", 1);
+        over.insert("b", 2);
+        assert!(over.entries().is_empty());
+        assert_eq!(over.weight.load(Relaxed), 1, "what is over makes room");
+        assert_eq!(over.get_with("b", || 3), 3);
+    }
+
+    #[test]
+    fn all_get_what_the_first_made() {
+        let cache = Cache::new(100_000);
+        let made: Vec<Arc<usize>> = std::thread::scope(|scope| {
+            let make = |by| cache.get_with("a", || Arc::new(by));
+            let threads: Vec<_> = (0..8).map(|by| scope.spawn(move || make(by))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(made.iter().all(|one| Arc::ptr_eq(one, &made[0])));
+    }
+
+    #[test]
+    fn many_at_once_leave_it_within_its_limit() {
+        let cache = Cache::new(2_000);
+        std::thread::scope(|scope| {
+            for thread in 0..8_u64 {
+                let cache = &cache;
+                scope.spawn(move || {
+                    for number in 0..5_000 {
+                        cache.insert(number * (thread + 1), thread);
+                        cache.get(&number);
+                        cache.remove(&(number / 2));
+                    }
+                });
+            }
+        });
+        let entries = cache.entries();
+        assert!(entries.len() <= 2_000, "{}", entries.len());
+        assert_eq!(entries.len() as u64, cache.weight.load(Relaxed));
+    }
+}
