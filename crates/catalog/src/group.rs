@@ -85,7 +85,7 @@ pub enum GroupEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         excluded: Vec<Exclusion>,
     },
-    /// Its name, description or the like was changed.
+    /// Its name, description or the way its selectors count was changed.
     #[serde(rename = "GroupUpdated")]
     Updated {
         /// What it is now.

@@ -60,7 +60,7 @@ pub enum KeyEvent {
         /// The hash that a shown key is compared with.
         hash: Digest,
     },
-    /// Its name, claims or time of expiry was changed.
+    /// Its name, claims, rights or time of expiry was changed.
     #[serde(rename = "KeyUpdated")]
     Updated {
         /// What it is now.

@@ -100,7 +100,7 @@ pub enum SourceEvent {
         /// What it is now.
         profile: SourceProfile,
     },
-    /// Where it is or how it is read was changed.
+    /// Its settings were changed.
     #[serde(rename = "SourceUpdated")]
     Updated {
         /// What it is now.
@@ -130,7 +130,7 @@ pub enum SourceEvent {
         /// What was found, counted.
         inventory: IngestedInventory,
     },
-    /// It answers, or answers no longer.
+    /// How well its refreshes go was changed.
     #[serde(rename = "SourceHealthChanged")]
     HealthChanged {
         /// How it is now.

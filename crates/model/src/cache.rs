@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher as _, Hash};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use hashlink::{DefaultHashBuilder, LinkedHashMap};
 
 /// A cache for many is kept in this many parts, so that few wait for each other.
 const PARTS: usize = 8;
-/// A cache with less room than this is kept in one part, and lets go in exactly the order of use.
+/// A cache with less room than this is kept in one part.
 const SMALL: u64 = 1_024;
 
 /// What may be wanted again. What is got is a copy: keep what is cheap to clone.
@@ -23,8 +23,8 @@ pub struct Cache<K, V> {
     limit: u64,
     weigh: fn(&K, &V) -> u32,
     life: Option<Life>,
-    /// The part that lets something go next.
-    next: AtomicUsize,
+    /// How often something was put there: tells what was used since.
+    puts: AtomicU64,
 }
 
 /// The least recently used first.
@@ -34,6 +34,8 @@ struct Kept<V> {
     value: V,
     weight: u32,
     until: Option<Instant>,
+    /// When it was last used, in numbers of puts.
+    used: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -59,7 +61,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
             limit,
             weigh,
             life: None,
-            next: AtomicUsize::new(0),
+            puts: AtomicU64::new(0),
         }
     }
 
@@ -85,29 +87,13 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     pub fn get_with(&self, key: K, make: impl FnOnce() -> V) -> V {
         self.get(&key).unwrap_or_else(|| {
             let made = make();
-            let place = self.place(&key);
-            let mut part = self.part(place);
-            let now = self.now();
-            if let Some(first) = part.get(&key).filter(|kept| !kept.is_over(now)) {
-                return first.value.clone();
-            }
-            let gone = self.put(&mut part, key, made.clone(), now);
-            drop(part);
-            drop(gone);
-            self.make_room(place);
-            made
+            self.put(key, made, |kept, now| !kept.is_over(now))
         })
     }
 
     /// Keeps it, in the place of what was there under that key.
     pub fn insert(&self, key: K, value: V) {
-        let place = self.place(&key);
-        let mut part = self.part(place);
-        // What goes may take its time: nobody waits for it.
-        let gone = self.put(&mut part, key, value, self.now());
-        drop(part);
-        drop(gone);
-        self.make_room(place);
+        self.put(key, value, |_, _| false);
     }
 
     /// Lets go of what is kept under a key.
@@ -117,14 +103,6 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     {
         let mut part = self.part(self.place(key));
         part.remove(key).map(|gone| self.taken(gone))
-    }
-
-    /// Lets go of everything.
-    pub fn clear(&self) {
-        for place in 0..self.parts.len() {
-            let gone = std::mem::take(&mut *self.part(place));
-            gone.into_iter().for_each(|(_, gone)| drop(self.taken(gone)));
-        }
     }
 
     /// All that is kept.
@@ -146,49 +124,69 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     where
         K: Borrow<Q>,
     {
+        // What goes may take its time: it goes when nobody waits for the part any more.
+        let mut gone = Vec::new();
         let mut part = self.part(self.place(key));
-        let kept = part.to_back(key)?;
-        if kept.is_over(now) {
-            let gone = part.remove(key).map(|gone| self.taken(gone));
-            drop(part);
-            drop(gone);
-            return None;
+        self.sweep(&mut part, now, &mut gone);
+        match part.to_back(key)? {
+            over if over.is_over(now) => {
+                gone.extend(part.remove(key).map(|over| self.taken(over)));
+                None
+            }
+            kept => {
+                kept.used = self.puts.load(Relaxed);
+                if self.life.is_some_and(|life| life.is_renewed) {
+                    kept.until = self.until(now);
+                }
+                Some(kept.value.clone())
+            }
         }
-        if self.life.is_some_and(|life| life.is_renewed) {
-            kept.until = self.until(now);
-        }
-        Some(kept.value.clone())
     }
 
-    /// Gives back what has to go for it.
-    fn put(&self, part: &mut Part<K, V>, key: K, value: V, now: Option<Instant>) -> Vec<V> {
+    /// Puts it there, unless what is there stays. Gives what is there then.
+    fn put(&self, key: K, value: V, stays: fn(&Kept<V>, Option<Instant>) -> bool) -> V {
+        let (weight, now) = ((self.weigh)(&key, &value).max(1), self.now());
+        let place = self.place(&key);
         let mut gone = Vec::new();
-        while part.front().is_some_and(|(_, kept)| kept.is_over(now)) {
-            gone.extend(part.pop_front().map(|(_, over)| self.taken(over)));
+        let mut part = self.part(place);
+        self.sweep(&mut part, now, &mut gone);
+        if let Some(kept) = part.get(&key).filter(|kept| stays(kept, now)) {
+            return kept.value.clone();
         }
-        let weight = (self.weigh)(&key, &value).max(1);
         let before = match u64::from(weight) <= self.limit {
             true => {
                 self.weight.fetch_add(weight.into(), Relaxed);
-                part.insert(key, Kept { value, weight, until: self.until(now) })
+                let used = self.puts.fetch_add(1, Relaxed) + 1;
+                let (value, until) = (value.clone(), self.until(now));
+                part.insert(key, Kept { value, weight, until, used })
             }
             false => part.remove(&key),
         };
         gone.extend(before.map(|before| self.taken(before)));
-        gone
+        drop(part);
+        self.make_room(place);
+        value
     }
 
-    /// Lets go of the least recently used, each part in its turn, but not of what came last.
+    /// Takes what is over from the front.
+    fn sweep(&self, part: &mut Part<K, V>, now: Option<Instant>, gone: &mut Vec<V>) {
+        while part.front().is_some_and(|(_, kept)| kept.is_over(now)) {
+            gone.extend(part.pop_front().map(|(_, over)| self.taken(over)));
+        }
+    }
+
+    /// Lets go of the least recently used of all parts, but not of what came last.
     fn make_room(&self, newest: usize) {
         while self.limit < self.weight.load(Relaxed) {
-            let place = self.next.fetch_add(1, Relaxed) % self.parts.len();
-            let mut part = self.part(place);
-            if place == newest && part.len() == 1 {
-                continue;
-            }
-            let gone = part.pop_front().map(|(_, gone)| self.taken(gone));
-            drop(part);
-            drop(gone);
+            let first = |place| {
+                let part = self.part(place);
+                let is_newest = place == newest && part.len() == 1;
+                let (_, kept) = part.front().filter(|_| !is_newest)?;
+                Some((kept.used, place))
+            };
+            let Some((_, place)) = (0..self.parts.len()).filter_map(first).min() else { return };
+            let gone = self.part(place).pop_front();
+            drop(gone.map(|(_, gone)| self.taken(gone)));
         }
     }
 
@@ -200,8 +198,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     fn place<Q: Hash + ?Sized>(&self, key: &Q) -> usize {
         match self.parts.len() {
             1 => 0,
-            // The low bits say where it is within its part.
-            parts => (self.chooses_part.hash_one(key) >> 32) as usize % parts,
+            parts => self.chooses_part.hash_one(key) as usize % parts,
         }
     }
 
@@ -234,7 +231,7 @@ impl<K, V> fmt::Debug for Cache<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Barrier};
 
     use super::*;
 
@@ -251,23 +248,34 @@ mod tests {
     }
 
     #[test]
+    fn so_it_is_among_all_parts() {
+        let cache = Cache::weighing(10_000, |_, _: &u32| 1_000);
+        assert_eq!(cache.parts.len(), PARTS);
+        for number in 0..1_000 {
+            cache.insert(number, number);
+            assert_eq!(cache.get(&0), Some(0), "what everybody reads stays");
+        }
+        let mut left: Vec<_> = cache.entries().into_iter().map(|(key, _)| key).collect();
+        left.sort_unstable();
+        assert_eq!(left, [0, 991, 992, 993, 994, 995, 996, 997, 998, 999]);
+    }
+
+    #[test]
     fn as_much_is_kept_as_the_limit_lets() {
         let cache = Cache::weighing(10_000, |_, text: &Arc<str>| text.len() as u32);
         for number in 0..1_000 {
             cache.insert(number, Arc::from("x".repeat(100)));
-            assert!(cache.get(&number).is_some(), "what came last stays");
         }
         assert_eq!(cache.entries().len(), 100);
-        cache.insert(7, Arc::from("x".repeat(10_001)));
-        assert_eq!(cache.get(&7), None);
+        cache.insert(999, Arc::from("x".repeat(10_001)));
+        assert_eq!((cache.get(&999), cache.entries().len()), (None, 99));
         cache.insert(8, Arc::from("x".repeat(10_000)));
         assert_eq!(cache.entries().len(), 1);
         cache.insert(8, Arc::from("y"));
         cache.insert(9, Arc::from(""));
         assert_eq!(cache.weight.load(Relaxed), 2);
         assert_eq!(cache.remove(&8).as_deref(), Some("y"));
-        cache.clear();
-        assert_eq!((cache.entries().len(), cache.weight.load(Relaxed)), (0, 0));
+        assert_eq!(cache.weight.load(Relaxed), 1);
     }
 
     #[test]
@@ -284,6 +292,11 @@ mod tests {
         assert_eq!(unused.get_at("a", later(12)), Some(1));
         assert_eq!(unused.get_at("a", later(30)), None);
         assert_eq!(unused.weight.load(Relaxed), 0);
+        for cache in [&lasting, &unused] {
+            (cache.insert("a", 1), cache.insert("b", 2));
+            assert_eq!(cache.get_at("c", later(30)), None);
+            assert_eq!(cache.weight.load(Relaxed), 0, "whatever is asked for");
+        }
         let over = Cache::new(10).lasting(Duration::ZERO);
         over.insert("a", 1);
         over.insert("b", 2);
@@ -295,8 +308,14 @@ mod tests {
     #[test]
     fn all_get_what_the_first_made() {
         let cache = Cache::new(100_000);
+        let all_make = Barrier::new(8);
         let made: Vec<Arc<usize>> = std::thread::scope(|scope| {
-            let make = |by| cache.get_with("a", || Arc::new(by));
+            let make = |by| {
+                cache.get_with("a", || {
+                    all_make.wait();
+                    Arc::new(by)
+                })
+            };
             let threads: Vec<_> = (0..8).map(|by| scope.spawn(move || make(by))).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });

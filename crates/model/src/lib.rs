@@ -1,4 +1,4 @@
-//! The words of toolcrib: plain data, parsed once at the edge, and what every crate does with it. No async, no input or
+//! The words of toolcrib: plain data, parsed once at the edge; and what the crates above share. No async, no input or
 //! output.
 
 mod agent;

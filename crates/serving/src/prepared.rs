@@ -67,7 +67,6 @@ impl PreparedLists {
         write: impl FnOnce() -> Vec<u8>,
     ) -> Prepared {
         match view.stamp() {
-            // Whoever asks for it while it is being written waits, instead of writing it too.
             Some(stamp) => self.0.get_with((stamp, form), || Prepared::new(write())),
             None => Prepared::new(write()),
         }

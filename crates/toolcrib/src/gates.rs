@@ -160,10 +160,7 @@ impl Gates {
     }
 
     fn gate(&self, source: &SourceId) -> Arc<Gate> {
-        match self.gates.get(source) {
-            Some(gate) => gate,
-            None => self.gates.get_with(source.clone(), || Arc::new(Gate::new(source))),
-        }
+        self.gates.get_with(source.clone(), || Arc::new(Gate::new(source)))
     }
 
     /// Lets a job begin that is followed for long, if there are not too many of them already. It takes no place of a call

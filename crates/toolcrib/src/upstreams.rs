@@ -3,6 +3,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod followers;
+mod parking;
 mod target;
 
 use std::collections::HashSet;

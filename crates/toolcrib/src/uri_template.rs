@@ -31,9 +31,18 @@ pub(crate) fn check(template: &str) -> Result<(), &'static str> {
         })
     };
     match expressions.all(is_whole) {
+        // Nobody could say where one ends and the next begins.
+        true if template.contains("}{") && !has_operators(template) => {
+            Err("two of its names have nothing between them")
+        }
         true => Ok(()),
         false => Err("each of its braces is to hold a name and be closed, as in `users://{id}`"),
     }
+}
+
+/// Whether a template has more than names in its braces.
+pub(crate) fn has_operators(template: &str) -> bool {
+    template.split('{').skip(1).any(|name| !name.starts_with(|c: char| c.is_alphanumeric()))
 }
 
 /// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
@@ -109,14 +118,19 @@ mod tests {
 
     #[test]
     fn a_template_begins_with_a_scheme_and_has_names_in_braces() {
-        for template in
-            ["users://{id}", "a:{b}", "file:///{+path}", "x://a{?q,r}", "a+b.c-1:{d}/{e}"]
-        {
+        for template in [
+            "users://{id}",
+            "a:{b}",
+            "file:///{+path}",
+            "x://a{?q,r}",
+            "x://{a}{?q}",
+            "a+b.c-1:{d}/{e}",
+        ] {
             assert_eq!(check(template), Ok(()), "{template}");
         }
         for template in [
             "", "users", "{a}://b", "://{a}", "1a:{b}", "a:", "a:b", "a:{b", "a:b}", "a:{}",
-            "a:{b}}",
+            "a:{b}}", "a:{b}{c}",
         ] {
             assert!(check(template).is_err(), "{template}");
         }

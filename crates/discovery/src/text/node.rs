@@ -20,7 +20,7 @@ pub enum Node<'t> {
     Null,
     /// `true` or `false`.
     Bool(bool),
-    /// A number, as it was written.
+    /// A number.
     Number(Number),
     /// A text, borrowed from the document where it has no escapes.
     Text(Cow<'t, str>),

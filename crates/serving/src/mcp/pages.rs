@@ -111,9 +111,7 @@ impl Pages {
             cut(&tools, after, named, |tool| Format::Mcp.tool(view, tool)).ended(era)
         };
         let Some(stamp) = view.stamp() else { return write(after.as_ref()) };
-        // Whoever asks for it while it is being written waits, instead of writing it too.
-        let key = (stamp, era, after.clone());
-        self.kept.get(&key).unwrap_or_else(|| self.kept.get_with(key, || write(after.as_ref())))
+        self.kept.get_with((stamp, era, after.clone()), || write(after.as_ref()))
     }
 }
 

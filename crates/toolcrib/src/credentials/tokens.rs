@@ -84,7 +84,6 @@ impl Held {
 impl Tokens {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
         Self {
-            // Few servers need all of them, and each takes some memory before there is anything in it.
             kept: Cache::new(KEPT).lasting_unused(KEPT_FOR),
             places: Cache::new(PLACES).lasting(PLACES_FOR),
             servers: Cache::new(PLACES).lasting(PLACES_FOR),

@@ -207,11 +207,7 @@ impl ResourceTemplate {
     /// A name alone stands for one part of an address and never for a way to another; operators mean what they mean.
     pub(super) fn has(&self, uri: &str) -> bool {
         let template = &*self.listed.key;
-        let has_operators = template
-            .split('{')
-            .skip(1)
-            .any(|name| !name.starts_with(|c: char| c.is_alphanumeric()));
-        match has_operators {
+        match uri_template::has_operators(template) {
             true => uri_template::is_like(uri, template),
             false => uri_template::fits(uri, template),
         }

@@ -7,13 +7,13 @@
 //! request stays open and is parked until then.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use execution::Mask;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use model::{Agent, Cache, ErrorCode, Failure, TraceContext};
+use model::{Agent, ErrorCode, Failure, TraceContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use upstream::http::HttpError;
 use upstream::mcp::{Answer, AsTask, Call, Heard, McpError, Reply, RpcError};
 
+use super::parking::Parking;
 use super::{Upstream, number, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
 use crate::gates::Verdict;
@@ -32,9 +33,6 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
 /// The same for a task of the server whose caller has a task of ours.
 const AS_TASK: Duration = Duration::from_secs(60 * 60);
-/// How many requests wait for their callers to come again, and for how long.
-const PARKED: u64 = 1_000;
-const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
 /// How much may be said that nobody has taken yet.
 const UNHEARD: usize = 64;
 /// How often a server may end one request with questions while the caller waits.
@@ -134,12 +132,7 @@ enum Memory {
 }
 
 /// Requests that wait for their callers to come again.
-pub(crate) struct ParkedRequests {
-    kept: Cache<Box<str>, ParkedAt>,
-}
-
-/// Where one waits, until it is taken.
-type ParkedAt = Arc<Mutex<Option<Parked>>>;
+pub(crate) struct ParkedRequests(Parking<Parked>);
 
 struct Parked {
     whose: Box<str>,
@@ -185,25 +178,18 @@ enum Next {
 
 impl ParkedRequests {
     pub(crate) fn new() -> Self {
-        Self { kept: Cache::new(PARKED).lasting(PARKED_FOR) }
+        Self(Parking::new())
     }
 
     fn put(&self, parked: Parked) -> Box<str> {
         let id: Box<str> = random().into();
-        self.kept.insert(id.clone(), Arc::new(Mutex::new(Some(parked))));
+        self.0.put(id.clone(), parked);
         id
     }
 
     /// Once, and only by whose it is.
     fn take(&self, id: &str, whose: &str, method: &str) -> Option<Parked> {
-        let place = self.kept.get(id)?;
-        let mut place = place.lock().expect("no one panics while holding it");
-        let is_same = place.as_ref().is_some_and(|it| *it.whose == *whose && it.method == method);
-        if !is_same {
-            return None;
-        }
-        self.kept.remove(id);
-        place.take()
+        self.0.take(id, |it| *it.whose == *whose && it.method == method)
     }
 }
 

@@ -1,0 +1,91 @@
+//! What waits until somebody comes again for it: for a while, and once.
+
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
+
+use model::Cache;
+use tokio::task::AbortHandle;
+
+/// How much waits, and for how long.
+const PARKED: u64 = 1_000;
+const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
+
+/// What waits until somebody comes again for it.
+pub(super) struct Parking<T> {
+    places: Cache<Box<str>, Arc<Place<T>>>,
+}
+
+/// Where one waits, until it is taken.
+struct Place<T>(Mutex<Option<(T, Timer)>>);
+
+/// Ends what waits; stops when that is gone.
+struct Timer(AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<T> Place<T> {
+    fn lock(&self) -> MutexGuard<'_, Option<(T, Timer)>> {
+        self.0.lock().expect("no one panics while holding it")
+    }
+}
+
+impl<T: Send + 'static> Parking<T> {
+    pub(super) fn new() -> Self {
+        Self { places: Cache::new(PARKED).lasting(PARKED_FOR) }
+    }
+
+    /// It may hold a connection or a program, and is let go when its time is over, whether or not anybody comes.
+    pub(super) fn put(&self, id: Box<str>, parked: T) {
+        let place = Arc::new(Place(Mutex::new(None)));
+        let timer = tokio::spawn(give_up(Arc::downgrade(&place)));
+        *place.lock() = Some((parked, Timer(timer.abort_handle())));
+        self.places.insert(id, place);
+    }
+
+    /// Once, and only if it is what is wanted.
+    pub(super) fn take(&self, id: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let place = self.places.get(id)?;
+        let (parked, _) = place.lock().take_if(|(parked, _)| is_wanted(parked))?;
+        self.places.remove(id);
+        Some(parked)
+    }
+}
+
+async fn give_up<T>(place: Weak<Place<T>>) {
+    tokio::time::sleep(PARKED_FOR).await;
+    if let Some(place) = place.upgrade() {
+        let over = place.lock().take();
+        drop(over);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_is_taken_once_by_whose_it_is() {
+        let parking = Parking::new();
+        parking.put("a".into(), 7);
+        assert_eq!(parking.take("b", |_| true), None);
+        assert_eq!(parking.take("a", |it| *it == 8), None);
+        assert_eq!(parking.take("a", |it| *it == 7), Some(7));
+        assert_eq!(parking.take("a", |_| true), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_comes_for_is_let_go() {
+        let parking = Parking::new();
+        let held = Arc::new(());
+        parking.put("a".into(), Arc::clone(&held));
+        tokio::time::sleep(PARKED_FOR - Duration::from_secs(1)).await;
+        assert_eq!(Arc::strong_count(&held), 2);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(Arc::strong_count(&held), 1);
+        assert_eq!(parking.take("a", |_| true), None);
+    }
+}
