@@ -293,7 +293,8 @@ mod tests {
         assert_eq!(unused.get_at("a", later(30)), None);
         assert_eq!(unused.weight.load(Relaxed), 0);
         for cache in [&lasting, &unused] {
-            (cache.insert("a", 1), cache.insert("b", 2));
+            cache.insert("a", 1);
+            cache.insert("b", 2);
             assert_eq!(cache.get_at("c", later(30)), None);
             assert_eq!(cache.weight.load(Relaxed), 0, "whatever is asked for");
         }
