@@ -190,8 +190,7 @@ fn size(value: &Value) -> u64 {
 /// Names that are not allowed at the top were told already.
 fn explained(validator: &Validator, instance: &Value) -> Vec<Problem> {
     let is_told = |error: &jsonschema::ValidationError<'_>| {
-        error.kind().keyword() == "additionalProperties"
-            && error.instance_path().as_str().is_empty()
+        error.schema_path().as_str() == "/additionalProperties"
     };
     let errors = validator.iter_errors(instance).filter(|error| !is_told(error));
     let problem = |error: jsonschema::ValidationError<'_>| {

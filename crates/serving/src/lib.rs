@@ -88,6 +88,7 @@ pub use doors::Doors;
 pub use embedded::{
     EachRequest, PerRequest, mcp_router, providers_per_request, speak, stdio, user_per_request,
 };
+pub use mcp::introduce_as;
 pub use metrics::metrics;
 pub use names::{HostName, Names, Origin, PublicUrl};
 pub use program::program;

@@ -27,6 +27,8 @@ pub(crate) mod stdio;
 mod talk;
 mod tasks;
 
+pub use self::era::introduce_as;
+
 use toolcrib::Seal;
 
 use self::asked::{Asked, Stoppable};

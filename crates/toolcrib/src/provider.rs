@@ -42,7 +42,8 @@ impl ProvidedTool {
         Self { visibility: Visibility::Searchable, ..self }
     }
 
-    /// The same with a schema of its arguments. One that is registered with typed arguments has theirs.
+    /// The same with a schema of its arguments: without it, a tool that is registered with typed arguments has theirs. With
+    /// both, what the schema lets through and the type does not is refused when it is called.
     pub fn taking(self, input_schema: Value) -> Self {
         Self { input_schema, ..self }
     }

@@ -133,8 +133,8 @@ impl Registry {
         self.0.registered.change(|changes| changes.update(uri));
     }
 
-    /// Adds a provider behind those there are. One that is there already stays where it is; a registry must not be
-    /// added to itself.
+    /// Adds a provider behind those there are. One that is there already stays where it is. A registry must not be added
+    /// to itself, nor to one that it has: nobody would come to an end.
     pub fn add_provider(&self, provider: Arc<dyn ToolProvider>) {
         self.0.providers.rcu(|known| {
             let is_there = known.iter().any(|one| is_same(one, &provider));
@@ -172,9 +172,22 @@ impl Registry {
     /// Calls a tool for a caller that hears nothing on the way and cannot be asked. Whatever goes wrong is in the
     /// result.
     pub async fn call(&self, name: &str, arguments: Map<String, Value>) -> ToolResult {
-        let call = CallContext::silent();
+        self.call_with(name, arguments, &CallContext::silent()).await
+    }
+
+    /// The same for any caller: begin the call with a [`NewCall`](crate::NewCall). What hears it ends when the call is
+    /// dropped.
+    ///
+    /// [`ToolProvider::call_tool`] is for whoever has the registry as a provider: there, a panic of a handler comes through,
+    /// and nobody is told that the call is over.
+    pub async fn call_with(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        call: &CallContext,
+    ) -> ToolResult {
         let _awaited = call.awaited();
-        let called = caught(name, || self.call_tool(name, arguments, &call)).await;
+        let called = caught(name, || self.call_tool(name, arguments, call)).await;
         called.unwrap_or_else(|error| error.into_result_of_tool())
     }
 }
@@ -190,7 +203,7 @@ pub(crate) fn offers(
     let first = all.filter(|(tool, _)| {
         let is_free = taken.insert(tool.name.clone());
         if !is_free {
-            tracing::warn!(name = &*tool.name, "a tool `{}` is shadowed by another", tool.name);
+            tracing::debug!(name = &*tool.name, "a tool `{}` is shadowed by another", tool.name);
         }
         is_free
     });

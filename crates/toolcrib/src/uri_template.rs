@@ -1,7 +1,16 @@
 //! Templates of addresses (RFC 6570), as resources have them.
 
+use regex::Regex;
+
 /// What is wrong with the address of a resource.
 pub(crate) fn check_address(uri: &str) -> Result<(), &'static str> {
+    if uri.contains(['{', '}']) {
+        return Err("it has braces: register it as a resource template");
+    }
+    check_begin(uri)
+}
+
+fn check_begin(uri: &str) -> Result<(), &'static str> {
     let (scheme, rest) = uri.split_once(':').unwrap_or_default();
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic());
@@ -14,35 +23,81 @@ pub(crate) fn check_address(uri: &str) -> Result<(), &'static str> {
     }
 }
 
-/// What is wrong with a template of addresses.
-pub(crate) fn check(template: &str) -> Result<(), &'static str> {
-    check_address(template)?;
-    let mut stretches = template.split('{');
-    if stretches.next().is_some_and(|before| before.contains('}')) {
-        return Err("one of its braces is closed and never opened");
-    }
-    let mut expressions = stretches.peekable();
-    if expressions.peek().is_none() {
-        return Err("it has no name in braces, such as `{id}`: register it as a resource");
-    }
-    let is_whole = |stretch: &str| {
-        stretch.split_once('}').is_some_and(|(name, after)| {
-            name.contains(|c: char| c.is_alphanumeric()) && !after.contains('}')
-        })
-    };
-    match expressions.all(is_whole) {
-        // Nobody could say where one ends and the next begins.
-        true if template.contains("}{") && !has_operators(template) => {
-            Err("two of its names have nothing between them")
+/// A template of our own code, which has nobody behind it with a last word: each expression stands for what RFC 6570 lets it
+/// stand for, and a name never for a way to another place.
+pub(crate) struct UriTemplate {
+    /// Its groups are what must not be a way.
+    addresses: Regex,
+    names: Vec<Box<str>>,
+}
+
+impl UriTemplate {
+    pub(crate) fn read(template: &str) -> Result<Self, &'static str> {
+        const BRACES: &str =
+            "each of its braces is to hold a name and be closed, as in `users://{id}`";
+        check_begin(template)?;
+        let (mut addresses, mut names, mut rest) = (String::from("^(?s:"), Vec::new(), template);
+        while let Some((before, opened)) = rest.split_once('{') {
+            let (expression, after) = opened.split_once('}').ok_or(BRACES)?;
+            let listed = expression.trim_start_matches(OPERATORS);
+            let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '%');
+            let read = listed.split(',').map(|name| name.trim_end_matches('*'));
+            let read: Vec<&str> = read.collect();
+            if before.contains('}')
+                || read.iter().any(|it| it.is_empty() || !it.chars().all(is_name))
+            {
+                return Err(BRACES);
+            }
+            if after.strip_prefix('{').is_some_and(|next| !next.starts_with(OPERATORS)) {
+                return Err("two of its names have nothing between them");
+            }
+            let many =
+                if listed.contains('*') { "*".into() } else { format!("{{0,{}}}", read.len()) };
+            names.extend(read.into_iter().map(Box::from));
+            addresses += &regex::escape(before);
+            addresses += &match expression.chars().next() {
+                Some('+') => "(?:.+)".to_owned(),
+                Some('#') => "(?:#.*)?".to_owned(),
+                Some('?') => r"(?:\?[^#]*)?".to_owned(),
+                Some('&') => "(?:&[^#]*)?".to_owned(),
+                Some(';') => "(?:;[^/?#]*)?".to_owned(),
+                Some('.') => r"(?:\.[^/?#]+)?".to_owned(),
+                Some('/') => format!("((?:/[^/?#]+){many})"),
+                _ => "([^/?#]+)".to_owned(),
+            };
+            rest = after;
         }
-        true => Ok(()),
-        false => Err("each of its braces is to hold a name and be closed, as in `users://{id}`"),
+        match (rest.contains('}'), names.is_empty()) {
+            (true, _) => return Err(BRACES),
+            (_, true) => {
+                return Err("it has no name in braces, such as `{id}`: register it as a resource");
+            }
+            (false, false) => addresses += &regex::escape(rest),
+        }
+        let addresses = Regex::new(&(addresses + ")$")).map_err(|_| "it is too long")?;
+        Ok(Self { addresses, names })
+    }
+
+    /// Whether an address is one of it.
+    pub(crate) fn has(&self, uri: &str) -> bool {
+        let ways = |part: &str| part.split('/').any(|step| matches!(&*plain(step), "." | ".."));
+        self.addresses
+            .captures(uri)
+            .is_some_and(|found| !found.iter().skip(1).flatten().any(|part| ways(part.as_str())))
+    }
+
+    /// What stands in its braces.
+    pub(crate) fn names(&self) -> &[Box<str>] {
+        &self.names
     }
 }
 
-/// Whether a template has more than names in its braces.
-pub(crate) fn has_operators(template: &str) -> bool {
-    template.split('{').skip(1).any(|name| !name.starts_with(|c: char| c.is_alphanumeric()))
+/// What an expression may begin with.
+const OPERATORS: [char; 7] = ['+', '#', '?', '&', ';', '.', '/'];
+
+/// Dots are dots, encoded or not.
+fn plain(step: &str) -> String {
+    step.replace("%2e", ".").replace("%2E", ".")
 }
 
 /// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
@@ -66,39 +121,32 @@ pub(crate) fn is_like(uri: &str, template: &str) -> bool {
     }
 }
 
-/// Whether an address is one of a template that has nothing but names: each stands for one part, which is not empty and no
-/// way to another.
-pub(crate) fn fits(uri: &str, template: &str) -> bool {
-    let is_part =
-        |value: &str| !matches!(value, "" | "." | "..") && !value.contains(['/', '?', '#']);
-    let Some((before, mut rest)) = template.split_once('{') else { return uri == template };
-    let Some(mut uri) = uri.strip_prefix(before) else { return false };
-    while let Some((_, after)) = rest.split_once('}') {
-        let Some((between, next)) = after.split_once('{') else {
-            return uri.strip_suffix(after).is_some_and(is_part);
-        };
-        let Some((value, left)) = uri.split_once(between).filter(|_| !between.is_empty()) else {
-            return false;
-        };
-        if !is_part(value) {
-            return false;
-        }
-        (uri, rest) = (left, next);
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn fits(uri: &str, template: &str) -> bool {
+        UriTemplate::read(template).unwrap().has(uri)
+    }
+
     #[test]
-    fn a_name_stands_for_one_part() {
+    fn an_expression_stands_for_what_it_may() {
         for (uri, template) in [
             ("users://ada", "users://{id}"),
+            ("users://ada", "users://{_id}"),
+            ("users://a%2Fb", "users://{id}"),
             ("db://t/7/c", "db://{t}/7/{c}"),
-            ("a:b", "a:b"),
             ("doc:x.md", "doc:{name}.md"),
+            ("doc:x.md.md", "doc:{name}.md"),
+            ("users://ada?q=1", "users://{id}{?q}"),
+            ("users://ada", "users://{id}{?q}"),
+            ("file:///a/../b", "file:///{+path}"),
+            ("x://a/b/c", "x://a{/b,c}"),
+            ("x://a/b/c/d", "x://a{/b*}"),
+            ("x://a", "x://a{/b}"),
+            ("x://a.md#top", "x://a{.kind}{#place}"),
+            ("x://a;b=1", "x://a{;b}"),
+            ("x://a?b=1&c=2", "x://a?b=1{&c}"),
         ] {
             assert!(fits(uri, template), "{uri} {template}");
         }
@@ -106,10 +154,14 @@ mod tests {
             ("users://", "users://{id}"),
             ("users://a/b", "users://{id}"),
             ("users://..", "users://{id}"),
+            ("users://%2e%2E", "users://{id}"),
             ("users://a?b", "users://{id}"),
+            ("users://a/../b", "users://{_id}"),
+            ("users://a/../../etc", "users://{id}{?q}"),
+            ("users://about", "users://a{?q}"),
             ("db://t/7/c/d", "db://{t}/7/{c}"),
-            ("a:bc", "a:{b}{c}"),
-            ("a:b", "a:{b"),
+            ("x://a/b/c/d", "x://a{/b,c}"),
+            ("x://a/b/../c", "x://a{/b*}"),
             ("b:b", "a:{b}"),
         ] {
             assert!(!fits(uri, template), "{uri} {template}");
@@ -124,17 +176,20 @@ mod tests {
             "file:///{+path}",
             "x://a{?q,r}",
             "x://{a}{?q}",
-            "a+b.c-1:{d}/{e}",
+            "a+b.c-1:{d}/{e*}",
         ] {
-            assert_eq!(check(template), Ok(()), "{template}");
+            assert!(UriTemplate::read(template).is_ok(), "{template}");
         }
         for template in [
             "", "users", "{a}://b", "://{a}", "1a:{b}", "a:", "a:b", "a:{b", "a:b}", "a:{}",
-            "a:{b}}", "a:{b}{c}",
+            "a:{b}}", "a:{b}{c}", "a:{b,}", "a:{b c}", "a:{{b}}",
         ] {
-            assert!(check(template).is_err(), "{template}");
+            assert!(UriTemplate::read(template).is_err(), "{template}");
         }
+        let long = format!("a:{}", "{b}/".repeat(1_000_000));
+        assert!(UriTemplate::read(&long).is_err());
         assert!(check_address("docs://a b").is_err());
+        assert!(check_address("docs://{a}").is_err());
         assert_eq!(check_address("docs://hello"), Ok(()));
     }
 

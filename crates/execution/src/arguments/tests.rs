@@ -76,6 +76,8 @@ fn other_arguments_pass_where_they_are_sent_or_allowed() {
     closed["additionalProperties"] = json!(false);
     let refused = Arguments::compile(&closed, Others::Sent).check(&more).unwrap_err();
     assert_eq!(refused, [Problem::new("", "there is no argument `more`")]);
+    let empty = json!({"type": "object", "additionalProperties": false});
+    assert_eq!(problems(&empty, json!({"a": 1})), [": there is no argument `a`"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The eras of the protocol: what their versions are called, and how a result is dressed in each.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Value, json};
 
@@ -23,8 +23,19 @@ pub(crate) enum Era {
 /// The member of `_meta` that says who we are.
 pub(crate) const SERVER: &str = "io.modelcontextprotocol/serverInfo";
 
+/// What the program says it is, if that is not toolcrib.
+static INTRODUCED: OnceLock<Value> = OnceLock::new();
+
+/// Tells MCP clients that this program is called so, in place of toolcrib. It holds for the whole program, from its first
+/// word on: say it before anything is served. Whether it was in time.
+pub fn introduce_as(name: &str, version: &str) -> bool {
+    INTRODUCED.set(json!({"name": name, "title": name, "version": version})).is_ok()
+}
+
 pub(crate) fn server_info() -> Value {
-    json!({"name": "toolcrib", "title": "toolcrib", "version": env!("CARGO_PKG_VERSION")})
+    let ours =
+        || json!({"name": "toolcrib", "title": "toolcrib", "version": env!("CARGO_PKG_VERSION")});
+    INTRODUCED.get_or_init(ours).clone()
 }
 
 /// The beginning of a `_meta` that says who we are, as the next member of a result.

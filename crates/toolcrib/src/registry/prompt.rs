@@ -170,7 +170,7 @@ impl Prompt {
 
     /// Whether it can be asked for, and every argument given.
     pub(super) fn check(&self) -> Result<(), &'static str> {
-        if self.listed.key.is_empty() || self.listed.key.chars().any(char::is_control) {
+        if self.listed.key.trim().is_empty() || self.listed.key.chars().any(char::is_control) {
             return Err("give it a name, without control characters");
         }
         let names: HashSet<&str> = self.arguments.iter().map(|it| &*it.name).collect();
@@ -179,7 +179,10 @@ impl Prompt {
             () if names.iter().any(|name| name.is_empty() || name.contains(['{', '}'])) => {
                 Err("give each of its arguments a name, without braces")
             }
-            () => Ok(()),
+            () if self.texts.is_empty() && self.handler.is_none() => {
+                Err("it has nothing to say: add `user`, `assistant` or `answered_by`")
+            }
+            () => self.proposals.check(|name| names.contains(name)),
         }
     }
 

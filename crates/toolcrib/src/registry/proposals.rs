@@ -17,6 +17,14 @@ impl Proposals {
         self.0.insert(name.into(), values.into_iter().map(Into::into).collect());
     }
 
+    /// Whether each is for something that there is.
+    pub(super) fn check(&self, is_known: impl Fn(&str) -> bool) -> Result<(), &'static str> {
+        match self.0.keys().all(|name| is_known(name)) {
+            true => Ok(()),
+            false => Err("it proposes values for something that it does not take"),
+        }
+    }
+
     /// Those that begin with what was typed.
     pub(super) fn of(&self, unfinished: &Unfinished) -> Vec<String> {
         let values = self.0.get(&unfinished.argument).into_iter().flatten();

@@ -17,7 +17,6 @@ use crate::provider::{
     Calling, Changes, Coming, Listed, ProvidedTool, ProviderError, ToolProvider, Unfinished,
     UnfinishedOf,
 };
-use crate::uri_template;
 
 /// The longest name of a tool that MCP has.
 const LONGEST: usize = 128;
@@ -116,7 +115,7 @@ impl Registered {
 
     pub(super) fn add_resource(&self, resource: Resource) -> Result<(), RegisterError> {
         let key = resource.listed().key.clone();
-        well_formed(&key, uri_template::check_address(&key))?;
+        well_formed(&key, resource.check())?;
         let mut known = self.write();
         if !known.resources.add(&key, resource) {
             return Err(RegisterError::ResourceExists(key));
@@ -127,7 +126,7 @@ impl Registered {
 
     pub(super) fn add_template(&self, template: ResourceTemplate) -> Result<(), RegisterError> {
         let key = template.listed().key.clone();
-        well_formed(&key, uri_template::check(&key))?;
+        well_formed(&key, template.check())?;
         let mut known = self.write();
         if !known.templates.add(&key, template) {
             return Err(RegisterError::TemplateExists(key));

@@ -15,7 +15,7 @@ use super::proposals::Proposals;
 use super::result::BoxError;
 use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
-use crate::uri_template;
+use crate::uri_template::{UriTemplate, check_address};
 
 /// How much of a file is a resource, in bytes: base64 makes a third more of it.
 const FILE_LIMIT: u64 = 16 << 20;
@@ -76,6 +76,8 @@ pub struct Resource {
 /// ```
 pub struct ResourceTemplate {
     listed: Arc<Listed>,
+    /// Or what is wrong with it: told when it is registered.
+    template: Result<UriTemplate, &'static str>,
     mime_type: Box<str>,
     reader: Reader,
     proposals: Proposals,
@@ -130,6 +132,12 @@ impl Resource {
         &self.listed
     }
 
+    /// Whether somebody can ask for it.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        check_address(&self.listed.key)?;
+        check_name(&self.listed)
+    }
+
     pub(super) async fn read(
         &self,
         call: &CallContext,
@@ -163,7 +171,8 @@ fn read_file(path: &Path) -> io::Result<Contents> {
 
 impl ResourceTemplate {
     /// A function reads them. It gets the address that somebody wants, and says with an error if there is nothing there.
-    /// In the template, `{name}` stands for one part of the address, without a slash; `{+name}` for anything.
+    /// In the template (RFC 6570), `{name}` stands for one part of the address, without a slash and never `..`; `{+name}`
+    /// for anything. What is percent-encoded is the function's to decode, and to check then.
     pub fn read_by<F, Answering, C, E>(
         uri_template: &str,
         name: &str,
@@ -178,7 +187,8 @@ impl ResourceTemplate {
     {
         let listed = listed("uriTemplate", uri_template, name, mime_type);
         let (reader, proposals) = (boxed(reader), Proposals::default());
-        Self { listed, mime_type: mime_type.into(), reader, proposals }
+        let template = UriTemplate::read(uri_template);
+        Self { listed, template, mime_type: mime_type.into(), reader, proposals }
     }
 
     /// Proposes these values to whoever fills in a name of the address.
@@ -204,13 +214,15 @@ impl ResourceTemplate {
         &self.listed
     }
 
-    /// A name alone stands for one part of an address and never for a way to another; operators mean what they mean.
     pub(super) fn has(&self, uri: &str) -> bool {
-        let template = &*self.listed.key;
-        match uri_template::has_operators(template) {
-            true => uri_template::is_like(uri, template),
-            false => uri_template::fits(uri, template),
-        }
+        self.template.as_ref().is_ok_and(|template| template.has(uri))
+    }
+
+    /// Whether somebody can ask for it.
+    pub(super) fn check(&self) -> Result<(), &'static str> {
+        let template = self.template.as_ref().map_err(|why| *why)?;
+        check_name(&self.listed)?;
+        self.proposals.check(|name| template.names().iter().any(|known| **known == *name))
     }
 
     pub(super) async fn read(
@@ -243,6 +255,11 @@ fn listed(member: &str, key: &str, name: &str, mime_type: &str) -> Arc<Listed> {
     let shown = [(member, key), ("name", name), ("mimeType", mime_type)];
     let shown = shown.map(|(member, value)| (member.to_owned(), Value::from(value)));
     Arc::new(Listed { key: key.into(), shown: Map::from_iter(shown) })
+}
+
+fn check_name(listed: &Listed) -> Result<(), &'static str> {
+    let name = listed.shown.get("name").and_then(Value::as_str).unwrap_or_default();
+    if name.trim().is_empty() { Err("give it a name") } else { Ok(()) }
 }
 
 fn described(listed: Arc<Listed>, description: &str) -> Arc<Listed> {

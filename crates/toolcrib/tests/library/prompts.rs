@@ -148,9 +148,18 @@ async fn a_prompt_of_a_name_that_exists_is_refused_and_the_first_stays() {
 #[test]
 fn a_prompt_that_nobody_could_ask_for_is_refused() {
     let registry = Registry::new();
-    let nameless = |name: &str| Prompt::new(name, "Says nothing");
+    let nameless = |name: &str| Prompt::new(name, "Says nothing").user("Nothing");
     for (prompt, why) in [
         (nameless(""), "'' cannot be registered: give it a name, without control characters"),
+        (nameless(" "), "' ' cannot be registered: give it a name, without control characters"),
+        (
+            Prompt::new("a", "Says nothing"),
+            "'a' cannot be registered: it has nothing to say: add `user`, `assistant` or `answered_by`",
+        ),
+        (
+            nameless("a").required("b", "").proposing("c", ["d"]),
+            "'a' cannot be registered: it proposes values for something that it does not take",
+        ),
         (nameless("a\n"), "'a\n' cannot be registered: give it a name, without control characters"),
         (
             nameless("a").required("b", "").optional("b", ""),

@@ -163,7 +163,19 @@ fn a_resource_that_has_no_address_is_refused() {
         registry.register_resource(resource).unwrap_err().to_string(),
         "'hello' cannot be registered: begin its address with a scheme, such as `docs://hello`"
     );
+    for (uri, name) in [("docs://{id}", "hello"), ("docs://hello", "")] {
+        let resource = Resource::new(uri, name, "text/plain", "Hello!");
+        assert!(registry.register_resource(resource).is_err(), "{uri} {name}");
+    }
     let reader = |_, _| async { Ok::<_, String>("") };
+    let proposing = ResourceTemplate::read_by("docs://{id}", "hello", "text/plain", reader);
+    assert_eq!(
+        registry
+            .register_resource_template(proposing.proposing("it", ["a"]))
+            .unwrap_err()
+            .to_string(),
+        "'docs://{id}' cannot be registered: it proposes values for something that it does not take"
+    );
     let template = ResourceTemplate::read_by("docs://{id", "hello", "text/plain", reader);
     assert_eq!(
         registry.register_resource_template(template).unwrap_err().to_string(),

@@ -114,3 +114,22 @@ async fn a_handler_that_nobody_waits_for_is_dropped_and_what_it_started_is_told(
     let told = tokio::time::timeout(Duration::from_secs(10), heard.recv()).await;
     assert_eq!(told.unwrap(), Some("over"));
 }
+
+#[tokio::test]
+async fn whoever_listens_is_answered_whatever_a_handler_does() {
+    let registry = Registry::new();
+    let panics = |_: Nothing, call: CallContext| async move {
+        call.progress(Progress { progress: 1.0, total: None, message: None });
+        assert!(call.is_over(), "it is not over while somebody waits");
+    };
+    registry.register_tool(ProvidedTool::new("boom", "Panics"), panics, &[]).unwrap();
+    let (call, mut heard) = NewCall::by(ABLE).wanting_progress().heard();
+    let result = registry.call_with("boom", Map::new(), &call).await;
+    assert!(result.is_error);
+    assert_eq!(text(&result), "Error: it panicked");
+    assert!(call.is_over());
+    call.over().await;
+    drop(call);
+    assert!(matches!(heard.recv().await, Some(Said::Progress(_))));
+    assert!(heard.recv().await.is_none());
+}
