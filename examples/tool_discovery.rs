@@ -96,6 +96,7 @@ fn of_user(name: &str, note: &'static str) -> Result<Arc<dyn ToolProvider>, Regi
 
 /// MCP at `/mcp`, with tools by user.
 pub(crate) async fn app() -> Result<Router, BoxError> {
+    serving::introduce_as("tool-discovery", "1.0");
     let mut users = HashMap::new();
     for (name, note) in [("ada", "Buy milk"), ("eve", "Call Ada")] {
         users.insert(name, of_user(name, note)?);

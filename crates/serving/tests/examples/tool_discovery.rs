@@ -16,6 +16,8 @@ async fn it_shows_two_tools_and_finds_those_of_three_domains() {
     let select = json!({"query": "select 1", "database": "shop"});
     let result = agent.execute("sql_query", select).await;
     assert_eq!(text(&result), "Executed on shop: select 1");
+    let by = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
+    assert_eq!((&by["name"], &by["version"]), (&json!("tool-discovery"), &json!("1.0")));
     let result = agent.execute("sql_query", json!({"query": "drop table orders"})).await;
     assert_eq!(
         (text(&result), &result["isError"]),
