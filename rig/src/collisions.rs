@@ -99,7 +99,11 @@ async fn claims(pair: &Pair<Value>) -> anyhow::Result<()> {
             .await?;
         }
         for (claims, role) in [first, second].into_iter().zip(&roles) {
-            let agent = Agent { subject: "m".into(), claims: Arc::new(from_json(claims.clone())?) };
+            let agent = Agent {
+                subject: "m".into(),
+                claims: Arc::new(from_json(claims.clone())?),
+                user: None,
+            };
             let view = crib.view(&agent);
             let list = view.list();
             let names: Vec<&str> = list.iter().map(|tool| tool.name()).collect();

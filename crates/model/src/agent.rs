@@ -14,6 +14,9 @@ pub struct Agent {
     pub subject: Arc<str>,
     /// Verified content of its token.
     pub claims: Arc<Claims>,
+    /// Which of its users the program around us names, if it does. No policy sees it; it keeps what goes on during a request
+    /// and after it, here and at upstreams, from others who show the same.
+    pub user: Option<Arc<str>>,
 }
 
 /// The longest name of an actor, in characters.

@@ -123,7 +123,8 @@ impl Authenticator {
         }
         let verified = verified?;
         let until = self.remember_until(&verified, rules);
-        let agent = Agent { subject: verified.subject, claims: Arc::new(verified.claims) };
+        let agent =
+            Agent { subject: verified.subject, claims: Arc::new(verified.claims), user: None };
         let generation = held.generation;
         self.seen.put(digest, SeenToken { agent: agent.clone(), until, issuer: place, generation });
         Ok(agent)

@@ -29,11 +29,10 @@ const WAITING: usize = 128;
 /// Of how many sources something is remembered.
 const SOURCES: u64 = 10_000;
 
-/// How many agents and tools are counted, and for how long after their last call: a minute says it all.
+/// How many agents and tools are counted, and for how long after their last call: longer than the longest call, or what it
+/// holds would be forgotten; and what was used up in a burst comes back no sooner for it.
 const COUNTED: u64 = 100_000;
-const COUNTED_FOR: Duration = Duration::from_secs(120);
-/// Of places, as long as the longest call: those that are taken would be forgotten.
-const SHARED_FOR: Duration = Duration::from_secs(60 * 60);
+const COUNTED_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The gates of all sources.
 pub(crate) struct Gates {
@@ -100,7 +99,7 @@ pub(crate) struct Pass {
 impl Gates {
     pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
         let quotas = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
-        let shares = Cache::new(COUNTED).lasting_unused(SHARED_FOR);
+        let shares = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let turns = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let (gates, jobs) = (Cache::new(SOURCES), Arc::default());
         Self { gates, quotas, shares, turns, jobs, telemetry }

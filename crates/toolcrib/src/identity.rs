@@ -26,9 +26,6 @@ pub struct Identity {
     pub came_with: CameWith,
     /// Code whose tools are only for this request.
     pub providers: RequestProviders,
-    /// Which of its users the program around us names, if it does. No policy sees it; it keeps what goes on after a request
-    /// from others who show the same.
-    pub user: Option<Arc<str>>,
 }
 
 /// What came with a request that may matter to upstreams: the agent's own token, to be exchanged for others, and headers that
@@ -123,13 +120,16 @@ impl Identity {
     /// Somebody who showed nothing.
     pub fn anonymous() -> Self {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
-        let agent = Agent { subject: "anonymous".into(), claims: Arc::new(Claims::from(claims)) };
+        let agent = Agent {
+            subject: "anonymous".into(),
+            claims: Arc::new(Claims::from(claims)),
+            user: None,
+        };
         Self {
             agent,
             means: Means::Nothing,
             came_with: CameWith::default(),
             providers: RequestProviders::default(),
-            user: None,
         }
     }
 
@@ -140,21 +140,19 @@ impl Identity {
             means: Means::Token,
             came_with: CameWith::token_of(token),
             providers: RequestProviders::default(),
-            user: None,
         }
     }
 
     /// Whoever holds this key.
     pub(crate) fn of_key(key: &Key) -> Self {
         let claims = Arc::clone(&key.profile.claims);
-        let agent = Agent { subject: format!("key:{}", key.id).into(), claims };
+        let agent = Agent { subject: format!("key:{}", key.id).into(), claims, user: None };
         let means = Means::Key { id: key.id.clone(), admin: key.profile.admin };
         Self {
             agent,
             means,
             came_with: CameWith { key: Some(key.id.clone()), ..CameWith::default() },
             providers: RequestProviders::default(),
-            user: None,
         }
     }
 
@@ -170,12 +168,13 @@ impl Identity {
 
     /// With the user that the program around us names.
     pub fn with_user(self, user: Arc<str>) -> Self {
-        Self { user: Some(user), ..self }
+        Self { agent: Agent { user: Some(user), ..self.agent }, ..self }
     }
 
     /// Whoever it is now, with what came along for a request of before.
     pub fn going_on_from(self, request: &Self) -> Self {
-        Self { providers: request.providers.clone(), user: request.user.clone(), ..self }
+        let agent = Agent { user: request.agent.user.clone(), ..self.agent };
+        Self { agent, providers: request.providers.clone(), ..self }
     }
 
     /// The name under which the journal records what the caller changes.

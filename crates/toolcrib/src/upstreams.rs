@@ -24,7 +24,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use upstream::egress::InvalidAllowed;
 use upstream::http::{HttpClient, InvalidIdentity};
 use upstream::mcp::oauth::Authorization;
@@ -43,6 +43,8 @@ const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
 /// How many of them to one source, and how many at once that are not kept.
 const KEPT_OF_ONE: usize = 64;
 const TRANSIENT: usize = 16;
+/// How long a call waits until another has ended.
+const PLACE_FOR: Duration = Duration::from_secs(10);
 /// How long a program may take until it says which era it speaks. It has to start first, others beside it, and one that
 /// finds the question of the modern era refuses the older one for good. Those that leave it unanswered are few.
 const PROGRAM_STARTS: Duration = Duration::from_secs(20);
@@ -102,6 +104,9 @@ pub enum UpstreamError {
         /// The kind.
         kind: &'static str,
     },
+    /// A connection is opened for each call, and there are as many as there may be.
+    #[error("{TRANSIENT} calls to the source are under way at the same time: try again later")]
+    Busy,
     /// Many agents have a connection of their own, and all of them are in use.
     #[error("{KEPT_OF_ONE} agents use the source at the same time: try again later")]
     Full,
@@ -318,8 +323,9 @@ impl Upstreams {
             kept.hear(source, &connection, &self.news);
             return Ok(Upstream { connection, key: whole, kept, carried, _place: None });
         }
-        let place = Arc::clone(&kept.places).acquire_owned().await;
-        let place = Some(place.map_err(|_| McpError::Closed)?);
+        // Those that have them may wait for people: that is not for the server to answer for.
+        let place = timeout(PLACE_FOR, Arc::clone(&kept.places).acquire_owned()).await;
+        let place = Some(place.map_err(|_| UpstreamError::Busy)?.map_err(|_| McpError::Closed)?);
         let connection = kept.supervised.connection().await?;
         Ok(Upstream { connection, key: whole, kept, carried, _place: place })
     }
@@ -441,14 +447,19 @@ fn isolation(profile: &SourceProfile) -> Isolation {
 /// Who an agent is, in one word that nobody else has.
 pub(crate) fn whose(agent: &Agent) -> Box<str> {
     let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
-    json!([agent.claims.get("iss"), agent.subject, client]).to_string().into()
+    let known = (agent.claims.get("iss"), &agent.subject, client);
+    match &agent.user {
+        Some(user) => json!((known, user)).to_string().into(),
+        None => json!(known).to_string().into(),
+    }
 }
 
 /// A number that stands for the same, as long as this process lives.
 pub(crate) fn number(agent: &Agent) -> u64 {
     static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let claim = |name: &str| agent.claims.get(name).and_then(Value::as_str);
-    HASHER.hash_one((claim("iss"), &agent.subject, claim("client_id"), claim("azp")))
+    let known = (claim("iss"), &agent.subject, claim("client_id"), claim("azp"));
+    HASHER.hash_one((known, &agent.user))
 }
 
 /// Roots are folders where the caller is. A program runs where we are and would take them for folders of ours: some let
@@ -484,5 +495,18 @@ mod tests {
             assert_eq!(abilities(may).contains_key("roots"), sees);
             assert!(abilities(may).contains_key("elicitation"));
         }
+    }
+    #[test]
+    fn users_of_one_credential_are_not_one() {
+        let anyone = crate::Identity::anonymous();
+        let [ada, eve] = ["ada", "eve"].map(|user| anyone.clone().with_user(user.into()).agent);
+        let all = [&anyone.agent, &ada, &eve];
+        for (at, one) in all.iter().enumerate() {
+            for (other_at, other) in all.iter().enumerate() {
+                assert_eq!(whose(one) == whose(other), at == other_at);
+                assert_eq!(number(one) == number(other), at == other_at);
+            }
+        }
+        assert_eq!(&*whose(&anyone.agent), r#"[null,"anonymous",null]"#);
     }
 }

@@ -61,7 +61,7 @@ impl UriTemplate {
                 Some('?') => r"(?:\?[^#]*)?".to_owned(),
                 Some('&') => "(?:&[^#]*)?".to_owned(),
                 Some(';') => "(?:;[^/?#]*)?".to_owned(),
-                Some('.') => r"(?:\.[^/?#]+)?".to_owned(),
+                Some('.') => r"(\.[^/?#]+)?".to_owned(),
                 Some('/') => format!("((?:/[^/?#]+){many})"),
                 _ => "([^/?#]+)".to_owned(),
             };
@@ -80,7 +80,8 @@ impl UriTemplate {
 
     /// Whether an address is one of it.
     pub(crate) fn has(&self, uri: &str) -> bool {
-        let ways = |part: &str| part.split('/').any(|step| matches!(&*plain(step), "." | ".."));
+        let ways =
+            |part: &str| plain(part).split(['/', '\\']).any(|step| matches!(step, "." | ".."));
         self.addresses
             .captures(uri)
             .is_some_and(|found| !found.iter().skip(1).flatten().any(|part| ways(part.as_str())))
@@ -95,9 +96,11 @@ impl UriTemplate {
 /// What an expression may begin with.
 const OPERATORS: [char; 7] = ['+', '#', '?', '&', ';', '.', '/'];
 
-/// Dots are dots, encoded or not.
-fn plain(step: &str) -> String {
-    step.replace("%2e", ".").replace("%2E", ".")
+/// Dots and slashes are what they are, encoded or not.
+fn plain(part: &str) -> String {
+    let part = part.replace("%2e", ".").replace("%2E", ".");
+    let part = part.replace("%2f", "/").replace("%2F", "/");
+    part.replace("%5c", "/").replace("%5C", "/")
 }
 
 /// Whether an address is like a template (RFC 6570), roughly: an expression stands for any text that is not empty, one
@@ -155,6 +158,10 @@ mod tests {
             ("users://a/b", "users://{id}"),
             ("users://..", "users://{id}"),
             ("users://%2e%2E", "users://{id}"),
+            ("users://..%2F..%2fetc", "users://{id}"),
+            ("users://a%5C..", "users://{id}"),
+            (r"users://..\x", "users://{id}"),
+            ("x://d/..", "x://d/{.n}"),
             ("users://a?b", "users://{id}"),
             ("users://a/../b", "users://{_id}"),
             ("users://a/../../etc", "users://{id}{?q}"),

@@ -52,7 +52,7 @@ async fn crib(server: &Upstream) -> Toolcrib {
 }
 
 fn ada() -> Agent {
-    Agent { subject: "ada".into(), claims: Arc::new(read(json!({"sub": "ada"}))) }
+    Agent { subject: "ada".into(), claims: Arc::new(read(json!({"sub": "ada"}))), user: None }
 }
 
 /// Makes the call again with what was answered, as a client of the modern era does.

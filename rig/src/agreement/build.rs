@@ -51,7 +51,8 @@ impl Product {
     }
 
     pub(super) fn identity(claims: &Value) -> anyhow::Result<Identity> {
-        let agent = Agent { subject: "somebody".into(), claims: Arc::new(read(claims)?) };
+        let agent =
+            Agent { subject: "somebody".into(), claims: Arc::new(read(claims)?), user: None };
         Ok(Identity { agent, means: Means::Token, ..Identity::anonymous() })
     }
 

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -23,8 +23,10 @@ const THREADS: usize = 64;
 /// How many tools each thread registers; after that it is refused, as it must be.
 const TOOLS: usize = 2;
 const CALLS_PER_SEARCH: usize = 8;
-/// What two cores must get done of what one does.
-const SCALES: f64 = 1.5;
+/// How often threads race on one core and on two.
+const RACES: usize = 5;
+/// What threads that share a crib must gain by a second core, of what those gain that share nothing.
+const SCALES: f64 = 0.9;
 
 #[derive(Deserialize, JsonSchema)]
 struct Sum {
@@ -47,17 +49,29 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
         |by: &str| format!("a call {by}: added to the handler ({handler:.2} µs), against 2 µs");
     report.add(what("of a registry"), registry - handler, ADDED, "µs", Bound::AtMost(1.0));
     report.add(what("through a new view"), view - handler, ADDED, "µs", Bound::AtMost(1.0));
-    let time = Duration::from_millis(if orders.quick { 300 } else { 3_000 });
+    let (rounds, time) = if orders.quick { (1, 300) } else { (RACES, 1_000) };
+    scaling(report, rounds, Duration::from_millis(time)).await
+}
+
+/// What two cores get done of what one does, where all threads share a crib and where each has its own: what those gain
+/// that share nothing is what the machine has to give.
+async fn scaling(report: &mut Report, rounds: usize, time: Duration) -> anyhow::Result<()> {
     let cores = cores()?;
-    let one = throughput(cores.get(..1).context("there is no core")?, time).await?;
-    let what = "64 threads register, search and call: steps a second on 2 cores, against 1";
-    match cores.get(..2) {
-        Some(two) => {
-            let two = throughput(two, time).await?;
-            report.add(what, two, one, "steps/s", Bound::AtLeast(SCALES));
+    let (Some(one), Some(two)) = (cores.get(..1), cores.get(..2)) else {
+        anyhow::bail!("this takes two cores, and there are {}", cores.len());
+    };
+    let (mut shared, mut apart) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        for (gains, cribs) in [(&mut shared, 1), (&mut apart, THREADS)] {
+            let on_one = throughput(one, cribs, time).await?;
+            gains.push(throughput(two, cribs, time).await? / on_one);
         }
-        None => report.add(format!("{what}; there is only one"), one, one, "steps/s", Bound::None),
     }
+    let (shared, apart) = (median(shared), median(apart));
+    let what = "64 threads register, search and call in one crib: gain by a second core";
+    report.add(what, shared, 1.0, "times", Bound::None);
+    let what = "the same, against 64 threads with a crib each";
+    report.add(what, shared, apart, "times", Bound::AtLeast(SCALES));
     Ok(())
 }
 
@@ -109,16 +123,21 @@ fn cores() -> anyhow::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core)).collect())
 }
 
-/// How many steps all threads do in a second on these cores: one registers or is refused, searches, and calls some times.
-async fn throughput(cores: &[usize], time: Duration) -> anyhow::Result<f64> {
-    let crib = Toolcrib::of(Registry::new()).await?;
+/// How many steps all threads do in a second on these cores, among so many cribs: one registers or is refused, searches, and
+/// calls some times.
+async fn throughput(cores: &[usize], cribs: usize, time: Duration) -> anyhow::Result<f64> {
+    let mut all = Vec::with_capacity(cribs);
+    for _ in 0..cribs {
+        all.push(Toolcrib::of(Registry::new()).await?);
+    }
     let mut allowed = CpuSet::new();
     cores.iter().for_each(|core| allowed.set(*core));
     let is_over = AtomicBool::new(false);
-    let (crib, allowed, is_over) = (&crib, &allowed, &is_over);
+    let (all, allowed, is_over) = (&all, &allowed, &is_over);
     // The threads are not tasks: whoever waits for them here waits with nothing else to do.
     let (start, steps) = std::thread::scope(|scope| {
-        let begin = |number| scope.spawn(move || works(crib, number, allowed, is_over));
+        let begin =
+            |number| scope.spawn(move || works(&all[number % cribs], number, allowed, is_over));
         let threads: Vec<_> = (0..THREADS).map(begin).collect();
         let start = Instant::now();
         std::thread::sleep(time);

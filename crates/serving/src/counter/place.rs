@@ -288,7 +288,8 @@ fn broken_off(error: axum::Error) -> Failure {
 
 /// Whoever can open the journal.
 fn operator() -> Identity {
-    let agent = Agent { subject: "cli".into(), claims: Arc::new(Claims::from(Map::new())) };
+    let agent =
+        Agent { subject: "cli".into(), claims: Arc::new(Claims::from(Map::new())), user: None };
     Identity { agent, ..Identity::anonymous() }
 }
 

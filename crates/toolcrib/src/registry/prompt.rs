@@ -15,6 +15,9 @@ use super::result::BoxError;
 use crate::call::CallContext;
 use crate::provider::{Listed, ProviderError};
 
+/// How much of a name that somebody made up is repeated, in characters.
+const SHOWN: usize = 100;
+
 /// A prompt. `{{name}}` in its texts stands for an argument; nothing else means anything, and what is put in is not read
 /// again.
 ///
@@ -214,7 +217,13 @@ impl Prompt {
             };
             return Err(ProviderError::Invalid(format!("the prompt `{name}` {why} `{argument}`")));
         }
-        Ok(())
+        match arguments.iter().find(|(_, given)| !given.is_string()) {
+            Some((other, _)) => Err(ProviderError::Invalid(format!(
+                "the prompt `{name}` takes only texts, and `{}` is none",
+                other.chars().take(SHOWN).collect::<String>()
+            ))),
+            None => Ok(()),
+        }
     }
 
     fn filled_in(

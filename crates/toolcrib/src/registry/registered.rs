@@ -93,10 +93,15 @@ fn well_formed(key: &str, checked: Result<(), &'static str>) -> Result<(), Regis
 impl Registered {
     pub(super) fn add_tool(&self, tool: RegisteredTool) -> Result<(), RegisterError> {
         let offered = Arc::clone(&tool.offered);
+        let exists = || RegisterError::ToolExists(offered.name.clone());
+        // Those that look keep nobody from looking.
+        if self.tool(&offered.name).is_some() {
+            return Err(exists());
+        }
         // Whoever is told that it is there finds it: the change is said before anybody else can look.
         let mut known = self.write();
         if !known.tools.add(&offered.name, tool) {
-            return Err(RegisterError::ToolExists(offered.name.clone()));
+            return Err(exists());
         }
         self.change(|changes| changes.tools += 1);
         Ok(())

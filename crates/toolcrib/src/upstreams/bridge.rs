@@ -134,8 +134,7 @@ enum Memory {
 /// Requests that wait for their callers to come again.
 pub(crate) struct ParkedRequests(Parking<Parked>);
 
-struct Parked {
-    whose: Box<str>,
+pub(crate) struct Parked {
     method: &'static str,
     running: Running,
 }
@@ -181,47 +180,65 @@ impl ParkedRequests {
         Self(Parking::new())
     }
 
-    fn put(&self, parked: Parked) -> Box<str> {
+    fn put(&self, agent: &Agent, parked: Parked) -> Box<str> {
         let id: Box<str> = random().into();
-        self.0.put(id.clone(), parked);
+        self.0.put(id.clone(), whose(agent), parked);
         id
     }
 
-    /// Once, and only by whose it is.
-    fn take(&self, id: &str, whose: &str, method: &str) -> Option<Parked> {
-        self.0.take(id, |it| *it.whose == *whose && it.method == method)
+    /// The request that a caller comes again for, if that is what it comes for: it is open, and wants no other connection.
+    pub(crate) fn take(
+        &self,
+        agent: &Agent,
+        wanted: &Wanted,
+        call: &CallContext,
+    ) -> Option<Result<Parked, Bridged>> {
+        let Some(Memory::Parked(id)) = memory(call) else { return None };
+        let method = wanted.what.method();
+        let parked = self.0.take(&id, &whose(agent), |it| it.method == method);
+        Some(parked.ok_or_else(|| Bridged::Failed(gone())))
     }
+}
+
+fn memory(call: &CallContext) -> Option<Memory> {
+    call.remembered().and_then(|text| serde_json::from_str(text).ok())
+}
+
+/// How a request begins.
+pub(crate) enum Begun {
+    /// It has a connection.
+    With(Box<Upstream>),
+    /// It waited for its caller.
+    Before(Box<Parked>),
 }
 
 /// Makes a request for a caller, as often as it takes.
 pub(crate) async fn bridge(
     parked: &ParkedRequests,
-    upstream: Upstream,
+    begun: Begun,
     agent: &Agent,
     wanted: Wanted,
     call: &CallContext,
 ) -> Bridged {
-    let (upstream, method) = (Arc::new(upstream), wanted.what.method());
-    let memory = call.remembered().and_then(|text| serde_json::from_str::<Memory>(text).ok());
+    let (method, memory) = (wanted.what.method(), memory(call));
     let is_new = memory.is_none();
+    let (upstream, waited) = match begun {
+        Begun::With(upstream) => (Arc::from(upstream), None),
+        Begun::Before(parked) => (Arc::clone(&parked.running.upstream), Some(parked.running)),
+    };
     let begin = |again| Running::begin(&upstream, &wanted, again, call, number(agent));
-    let (mut rounds, mut is_parked) = (0, false);
-    let mut running = match memory {
-        None => begin(None),
-        Some(Memory::Asked { round, keys, state }) => {
+    let (mut rounds, is_parked) = (0, waited.is_some());
+    let mut running = match (waited, memory) {
+        (Some(running), _) => running,
+        (None, None) => begin(None),
+        (None, Some(Memory::Asked { round, keys, state })) => {
             rounds = round;
             let answers = keys.iter().filter_map(|key| {
                 Some((key.to_string(), call.answer(&asked_as(key, round))?.clone()))
             });
             begin(Some(again(answers.collect(), state)))
         }
-        Some(Memory::Parked(id)) => match parked.take(&id, &whose(agent), method) {
-            Some(parked) => {
-                is_parked = true;
-                parked.running
-            }
-            None => return Bridged::Failed(gone()),
-        },
+        (None, Some(Memory::Parked(_))) => return Bridged::Failed(gone()),
     };
     for round in rounds + 1..=rounds + ROUNDS {
         let answer = match running.next(call).await {
@@ -242,7 +259,7 @@ pub(crate) async fn bridge(
             }
             Next::Later => {
                 let running = running.aside();
-                let id = parked.put(Parked { whose: whose(agent), method, running });
+                let id = parked.put(agent, Parked { method, running });
                 return asks(call, &Memory::Parked(id));
             }
         };

@@ -6,8 +6,9 @@ use std::time::Duration;
 use model::Cache;
 use tokio::task::AbortHandle;
 
-/// How much waits, and for how long.
+/// How much waits, of all and of one, and for how long.
 const PARKED: u64 = 1_000;
+const PARKED_OF_ONE: usize = 4;
 const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// What waits until somebody comes again for it.
@@ -16,7 +17,10 @@ pub(super) struct Parking<T> {
 }
 
 /// Where one waits, until it is taken.
-struct Place<T>(Mutex<Option<(T, Timer)>>);
+struct Place<T> {
+    whose: Box<str>,
+    holds: Mutex<Option<(T, Timer)>>,
+}
 
 /// Ends what waits; stops when that is gone.
 struct Timer(AbortHandle);
@@ -29,7 +33,7 @@ impl Drop for Timer {
 
 impl<T> Place<T> {
     fn lock(&self) -> MutexGuard<'_, Option<(T, Timer)>> {
-        self.0.lock().expect("no one panics while holding it")
+        self.holds.lock().expect("no one panics while holding it")
     }
 }
 
@@ -38,17 +42,23 @@ impl<T: Send + 'static> Parking<T> {
         Self { places: Cache::new(PARKED).lasting(PARKED_FOR) }
     }
 
-    /// It may hold a connection or a program, and is let go when its time is over, whether or not anybody comes.
-    pub(super) fn put(&self, id: Box<str>, parked: T) {
-        let place = Arc::new(Place(Mutex::new(None)));
+    /// It may hold a connection or a program, and is let go when its time is over, whether or not anybody comes; or when the
+    /// same one has more waiting than a few.
+    pub(super) fn put(&self, id: Box<str>, whose: Box<str>, parked: T) {
+        let waiting = self.places.entries();
+        let of_one: Vec<_> = waiting.iter().filter(|(_, place)| place.whose == whose).collect();
+        for (oldest, _) in of_one.iter().take((of_one.len() + 1).saturating_sub(PARKED_OF_ONE)) {
+            self.places.remove(oldest);
+        }
+        let place = Arc::new(Place { whose, holds: Mutex::new(None) });
         let timer = tokio::spawn(give_up(Arc::downgrade(&place)));
         *place.lock() = Some((parked, Timer(timer.abort_handle())));
         self.places.insert(id, place);
     }
 
-    /// Once, and only if it is what is wanted.
-    pub(super) fn take(&self, id: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
-        let place = self.places.get(id)?;
+    /// Once, only by whose it is, and only if it is what is wanted.
+    pub(super) fn take(&self, id: &str, whose: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let place = self.places.get(id).filter(|place| *place.whose == *whose)?;
         let (parked, _) = place.lock().take_if(|(parked, _)| is_wanted(parked))?;
         self.places.remove(id);
         Some(parked)
@@ -70,22 +80,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_waits_is_taken_once_by_whose_it_is() {
         let parking = Parking::new();
-        parking.put("a".into(), 7);
-        assert_eq!(parking.take("b", |_| true), None);
-        assert_eq!(parking.take("a", |it| *it == 8), None);
-        assert_eq!(parking.take("a", |it| *it == 7), Some(7));
-        assert_eq!(parking.take("a", |_| true), None);
+        parking.put("a".into(), "ada".into(), 7);
+        assert_eq!(parking.take("b", "ada", |_| true), None);
+        assert_eq!(parking.take("a", "eve", |_| true), None);
+        assert_eq!(parking.take("a", "ada", |it| *it == 8), None);
+        assert_eq!(parking.take("a", "ada", |it| *it == 7), Some(7));
+        assert_eq!(parking.take("a", "ada", |_| true), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_has_only_a_few_waiting_and_takes_nothing_from_others() {
+        let parking = Parking::new();
+        parking.put("of eve".into(), "eve".into(), 0);
+        for number in 0..100 {
+            parking.put(number.to_string().into(), "ada".into(), number);
+        }
+        assert_eq!(parking.places.entries().len(), 1 + PARKED_OF_ONE);
+        assert_eq!(parking.take("95", "ada", |_| true), None);
+        assert_eq!(parking.take("96", "ada", |_| true), Some(96));
+        assert_eq!(parking.take("of eve", "eve", |_| true), Some(0));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_comes_for_is_let_go() {
         let parking = Parking::new();
         let held = Arc::new(());
-        parking.put("a".into(), Arc::clone(&held));
+        parking.put("a".into(), "ada".into(), Arc::clone(&held));
         tokio::time::sleep(PARKED_FOR - Duration::from_secs(1)).await;
         assert_eq!(Arc::strong_count(&held), 2);
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert_eq!(Arc::strong_count(&held), 1);
-        assert_eq!(parking.take("a", |_| true), None);
+        assert_eq!(parking.take("a", "ada", |_| true), None);
     }
 }

@@ -31,7 +31,7 @@ use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
 use crate::telemetry::CallOutcome;
-use crate::upstreams::bridge::{self, Bridged, Wanted};
+use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError};
 use crate::{ready, telemetry};
 
@@ -313,6 +313,11 @@ impl AgentView {
         until: Instant,
         call: &CallContext,
     ) -> Result<Bridged, Bridged> {
+        let parked = &self.crib.upstreams().parked;
+        if let Some(waited) = parked.take(&self.agent, &wanted, call) {
+            let begun = Begun::Before(Box::new(waited?));
+            return Ok(bridge::bridge(parked, begun, &self.agent, wanted, call).await);
+        }
         let upstream = self.upstream(source, until).await?;
         let held = upstream.carried.token.clone();
         let bridged = self.ask(upstream, wanted.clone(), call).await;
@@ -335,7 +340,8 @@ impl AgentView {
         call: &CallContext,
     ) -> Bridged {
         let parked = &self.crib.upstreams().parked;
-        bridge::bridge(parked, upstream, &self.agent, wanted, call).await
+        let begun = Begun::With(Box::new(upstream));
+        bridge::bridge(parked, begun, &self.agent, wanted, call).await
     }
 
     /// A connection to the MCP server of a source, for this agent; or why there is none by then.

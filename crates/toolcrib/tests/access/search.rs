@@ -258,6 +258,7 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     let who = |subject: &str, issuer: &str| Agent {
         subject: subject.into(),
         claims: Arc::new(from_json(json!({"role": "x", "iss": issuer}))),
+        user: None,
     };
     let query = "please send the report to everybody";
     let ada = learning.view(&who("ada", "https://a.example"));
@@ -277,7 +278,8 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     assert_eq!(found(&world.crib.view(&who("ada", "https://a.example")), query).await, before);
     // Those who show nothing are not one identity.
     let claims = json!({"role": "x", "anonymous": true});
-    let nobody = Agent { subject: "anonymous".into(), claims: Arc::new(from_json(claims)) };
+    let nobody =
+        Agent { subject: "anonymous".into(), claims: Arc::new(from_json(claims)), user: None };
     let nobody = learning.view(&nobody);
     found(&nobody, query).await;
     nobody.call("send_report_again", Map::new()).await.unwrap();

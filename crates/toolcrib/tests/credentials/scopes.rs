@@ -10,7 +10,11 @@ use toolcrib::{CameWith, Command, Context};
 use crate::world::{World, code, read, token_of};
 
 fn with_scopes(scopes: &str) -> Agent {
-    Agent { subject: "ada".into(), claims: Arc::new(read(json!({"sub": "ada", "scp": scopes}))) }
+    Agent {
+        subject: "ada".into(),
+        claims: Arc::new(read(json!({"sub": "ada", "scp": scopes}))),
+        user: None,
+    }
 }
 
 async fn refusal(world: &World, scopes: &str) -> Option<String> {
