@@ -129,7 +129,7 @@ impl Arguments {
             return Vec::new();
         }
         if visits <= VISITS_EXPLAINED {
-            return explained(validator, instance);
+            return explained(validator, instance, self.is_closed);
         }
         let mut problems = top::problems(&self.schema, instance);
         problems.push(Problem::new("", "the arguments do not fit the input schema"));
@@ -187,10 +187,10 @@ fn size(value: &Value) -> u64 {
     }
 }
 
-/// Names that are not allowed at the top were told already.
-fn explained(validator: &Validator, instance: &Value) -> Vec<Problem> {
+/// Names that are not allowed at the top were told already where a schema is closed.
+fn explained(validator: &Validator, instance: &Value, is_closed: bool) -> Vec<Problem> {
     let is_told = |error: &jsonschema::ValidationError<'_>| {
-        error.schema_path().as_str() == "/additionalProperties"
+        is_closed && error.schema_path().as_str() == "/additionalProperties"
     };
     let errors = validator.iter_errors(instance).filter(|error| !is_told(error));
     let problem = |error: jsonschema::ValidationError<'_>| {

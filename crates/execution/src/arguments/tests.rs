@@ -128,6 +128,18 @@ fn names_that_an_unusable_pattern_would_allow_are_allowed() {
     assert_eq!(problems(&schema, json!({"pattern": 1})).len(), 1);
 }
 
+#[test]
+fn names_that_no_pattern_allows_are_refused() {
+    let schema = json!({
+        "type": "object",
+        "patternProperties": {"^x": {"type": "integer"}},
+        "additionalProperties": false,
+    });
+    assert_eq!(problems(&schema, json!({"x1": 1})), [""; 0]);
+    assert_eq!(problems(&schema, json!({"y": 1})).len(), 1);
+    assert_eq!(problems(&schema, json!({"x1": "1"})).len(), 1);
+}
+
 /// A schema of thirty levels, each of which refers to the next one twice.
 fn doubling(place: &str) -> Value {
     let mut definitions = Map::new();
