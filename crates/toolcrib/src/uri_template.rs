@@ -39,7 +39,7 @@ impl UriTemplate {
         let (mut addresses, mut names, mut rest) = (String::from("^(?s:"), Vec::new(), template);
         while let Some((before, opened)) = rest.split_once('{') {
             let (expression, after) = opened.split_once('}').ok_or(BRACES)?;
-            let listed = expression.trim_start_matches(OPERATORS);
+            let listed = expression.strip_prefix(OPERATORS).unwrap_or(expression);
             let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '%');
             let read = listed.split(',').map(|name| name.trim_end_matches('*'));
             let read: Vec<&str> = read.collect();
@@ -51,20 +51,9 @@ impl UriTemplate {
             if after.strip_prefix('{').is_some_and(|next| !next.starts_with(OPERATORS)) {
                 return Err("two of its names have nothing between them");
             }
-            let many =
-                if listed.contains('*') { "*".into() } else { format!("{{0,{}}}", read.len()) };
-            names.extend(read.into_iter().map(Box::from));
             addresses += &regex::escape(before);
-            addresses += &match expression.chars().next() {
-                Some('+') => "(?:.+)".to_owned(),
-                Some('#') => "(?:#.*)?".to_owned(),
-                Some('?') => r"(?:\?[^#]*)?".to_owned(),
-                Some('&') => "(?:&[^#]*)?".to_owned(),
-                Some(';') => "(?:;[^/?#]*)?".to_owned(),
-                Some('.') => r"(\.[^/?#]+)?".to_owned(),
-                Some('/') => format!("((?:/[^/?#]+){many})"),
-                _ => "([^/?#]+)".to_owned(),
-            };
+            addresses += &pattern(expression, read.len());
+            names.extend(read.into_iter().map(Box::from));
             rest = after;
         }
         match (rest.contains('}'), names.is_empty()) {
@@ -90,6 +79,21 @@ impl UriTemplate {
     /// What stands in its braces.
     pub(crate) fn names(&self) -> &[Box<str>] {
         &self.names
+    }
+}
+
+/// What an expression with so many names stands for.
+fn pattern(expression: &str, names: usize) -> String {
+    match expression.chars().next() {
+        Some('+') => ".+".to_owned(),
+        Some('#') => "(?:#.*)?".to_owned(),
+        Some('?') => r"(?:\?[^#]*)?".to_owned(),
+        Some('&') => "(?:&[^#]*)?".to_owned(),
+        Some(';') => "(?:;[^/?#]*)?".to_owned(),
+        Some('.') => r"(\.[^/?#]+)?".to_owned(),
+        Some('/') if expression.contains('*') => "((?:/[^/?#]+)*)".to_owned(),
+        Some('/') => format!("((?:/[^/?#]+){{0,{names}}})"),
+        _ => "([^/?#]+)".to_owned(),
     }
 }
 
@@ -189,7 +193,7 @@ mod tests {
         }
         for template in [
             "", "users", "{a}://b", "://{a}", "1a:{b}", "a:", "a:b", "a:{b", "a:b}", "a:{}",
-            "a:{b}}", "a:{b}{c}", "a:{b,}", "a:{b c}", "a:{{b}}",
+            "a:{b}}", "a:{b}{c}", "a:{b,}", "a:{b c}", "a:{?+b}", "a:{{b}}",
         ] {
             assert!(UriTemplate::read(template).is_err(), "{template}");
         }
