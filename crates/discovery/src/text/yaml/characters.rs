@@ -75,11 +75,17 @@ impl<'text, 'ahead> Characters<'text, 'ahead> {
     }
 }
 
-/// Whether a text ends in `|` or `>`, with how to indent and end the block scalar, and a comment.
+/// Whether a text ends in `|` or `>`, with how to indent and end the block scalar, and a comment. Any `#` may begin the
+/// comment: one in the quotes of a key does not, and has no header before it.
 fn opens_block_scalar(text: &str) -> bool {
     let line = text.rsplit(['\n', '\r']).next().unwrap_or_default();
-    let line = line.split(" #").next().unwrap_or_default().trim_end();
-    line.trim_end_matches(|c: char| matches!(c, '+' | '-' | '0'..='9')).ends_with(['|', '>'])
+    let comments = line.match_indices('#').map(|(at, _)| at);
+    comments.chain([line.len()]).any(|end| is_header(line.get(..end).unwrap_or_default()))
+}
+
+fn is_header(text: &str) -> bool {
+    let text = text.trim_end();
+    text.trim_end_matches(|c: char| matches!(c, '+' | '-' | '0'..='9')).ends_with(['|', '>'])
 }
 
 /// How many bytes a character takes that starts with this one.

@@ -145,6 +145,7 @@ fn brackets_in_text_stay_where_they_are() {
         assert_eq!((&read["b"], &read["c"]), (&json!(" }"), &json!("d ]")), "{header}");
     }
     assert_eq!(read("a: |\n  }\n   ]\n"), Ok(json!({"a": "}\n ]\n"})));
+    assert_eq!(read("\"a #b\": |- # c #d\n  ,\n  *\n"), Ok(json!({"a #b": ",\n*"})));
 }
 
 #[test]
