@@ -60,6 +60,9 @@ pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
         // It keeps our output open, as what servers start often does.
         Command::new("/bin/sleep").arg0(mark).arg("100000").spawn()?;
     }
+    if let Some(manner) = orders.manner {
+        reply::prepared(manner);
+    }
     match orders.http {
         true => over_http::run(orders),
         false => over_stdio::run(orders),

@@ -13,6 +13,8 @@ use super::over_stdio::{large, slowly};
 use super::reply::{CHANGED, Reply, reply};
 use crate::bench::doors::server::{Ready, end_with_input};
 
+const EVENTS: &str = "Content-Type: text/event-stream\r\n";
+
 pub(super) fn run(orders: &Orders) -> anyhow::Result<()> {
     end_with_input();
     let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -46,16 +48,10 @@ fn answer(out: &mut TcpStream, reply: Reply) -> io::Result<()> {
     const JSON: &str = "Content-Type: application/json\r\nMcp-Session-Id: one\r\n";
     let json = |length: u64| format!("{JSON}Content-Length: {length}\r\n");
     match reply {
-        Reply::Message(bytes) => whole(out, &json(bytes.len() as u64), &bytes),
-        Reply::Told(bytes) => {
-            let mut events = Vec::new();
-            event(&mut events, CHANGED)?;
-            event(&mut events, &bytes)?;
-            let length = format!("Content-Length: {}\r\n", events.len());
-            whole(out, &format!("Content-Type: text/event-stream\r\n{length}"), &events)
-        }
+        Reply::Message(bytes) => events(out, &[&bytes]),
+        Reply::Told(bytes) => events(out, &[CHANGED, &bytes]),
         Reply::Flood(count, bytes) => {
-            head(out, "200 OK", "Content-Type: text/event-stream\r\nConnection: close\r\n")?;
+            head(out, "200 OK", &format!("{EVENTS}Connection: close\r\n"))?;
             let mut out = io::BufWriter::new(out);
             for _ in 0..count {
                 event(&mut out, CHANGED)?;
@@ -92,10 +88,14 @@ fn head(out: &mut impl Write, status: &str, headers: &str) -> io::Result<()> {
     out.write_all(format!("HTTP/1.1 {status}\r\n{headers}\r\n").as_bytes())
 }
 
-/// In one write, so that nobody waits for the second.
-fn whole(out: &mut impl Write, headers: &str, body: &[u8]) -> io::Result<()> {
+/// As most servers answer. In one write, so that nobody waits for the second.
+fn events(out: &mut impl Write, messages: &[&[u8]]) -> io::Result<()> {
+    let mut body = Vec::new();
+    messages.iter().try_for_each(|message| event(&mut body, message))?;
+    let length = body.len();
+    let headers = format!("{EVENTS}Mcp-Session-Id: one\r\nContent-Length: {length}\r\n");
     let mut bytes = format!("HTTP/1.1 200 OK\r\n{headers}\r\n").into_bytes();
-    bytes.extend_from_slice(body);
+    bytes.append(&mut body);
     out.write_all(&bytes)
 }
 

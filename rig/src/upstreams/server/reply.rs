@@ -1,5 +1,7 @@
 //! What the server says to what it is asked. How that goes over the wire is the concern of the transports.
 
+use std::sync::OnceLock;
+
 use serde_json::{Value, json};
 
 use super::{Manner, Orders};
@@ -53,17 +55,14 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
         (Some(Manner::RepeatsNames | Manner::EndlessCursor | Manner::ManyTools), "tools/call") => {
             Reply::Told(good())
         }
-        (Some(Manner::RepeatsNames), "tools/list") => {
-            listed(id, (0..REPEATED).map(|_| tool("again")), None)
-        }
+        (Some(Manner::RepeatsNames), "tools/list") => listed(id, prepared(Manner::RepeatsNames)),
         (Some(Manner::EndlessCursor), "tools/list") => {
             let page = asked["params"]["cursor"].as_str().and_then(|page| page.parse().ok());
             let next: u64 = page.unwrap_or(0) + 1;
-            listed(id, std::iter::once(tool(&format!("page-{next}"))), Some(next))
+            let tools = json!([tool(&format!("page-{next}"))]);
+            listed(id, &format!(r#"{{"tools":{tools},"nextCursor":"{next}"}}"#))
         }
-        (Some(Manner::ManyTools), "tools/list") => {
-            listed(id, (0..MANY).map(|number| tool(&format!("t{number}"))), None)
-        }
+        (Some(Manner::ManyTools), "tools/list") => listed(id, prepared(Manner::ManyTools)),
         (Some(Manner::LargeAnswer), "tools/call" | "tools/list") => {
             let (begin, end) =
                 (format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":""#), r#""}}"#);
@@ -80,12 +79,21 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
     }
 }
 
-fn listed(id: &Value, tools: impl Iterator<Item = Value>, next: Option<u64>) -> Reply {
-    let mut result = json!({"tools": tools.collect::<Vec<_>>()});
-    if let Some(next) = next {
-        result["nextCursor"] = json!(next.to_string());
-    }
-    Reply::Message(json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string().into_bytes())
+/// Written before it is asked for: what a server takes of the processor to lie is not what is measured.
+pub(super) fn prepared(manner: Manner) -> &'static str {
+    static RESULT: OnceLock<String> = OnceLock::new();
+    RESULT.get_or_init(|| {
+        let tools: Vec<Value> = match manner {
+            Manner::RepeatsNames => (0..REPEATED).map(|_| tool("again")).collect(),
+            Manner::ManyTools => (0..MANY).map(|number| tool(&format!("t{number}"))).collect(),
+            _ => Vec::new(),
+        };
+        json!({"tools": tools}).to_string()
+    })
+}
+
+fn listed(id: &Value, result: &str) -> Reply {
+    Reply::Message(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes())
 }
 
 fn tool(name: &str) -> Value {

@@ -1,6 +1,7 @@
 //! The answer to one request: a message, or a stream that ends with it.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::time::{sleep, sleep_until, timeout};
@@ -114,7 +115,7 @@ async fn read_stream(
                 let before = sse.last_id.clone();
                 let chunk = chunk.as_ref();
                 if let Some(answer) = take(link, &mut sse, chunk, id, method, call).await? {
-                    tokio::spawn(finish(opened));
+                    finish(opened);
                     return Ok(answer);
                 }
                 if before != sse.last_id {
@@ -141,9 +142,13 @@ async fn read_stream(
     }
 }
 
-/// A connection can be used again if its answer is read to the end, which usually is the next thing that comes.
-async fn finish(mut opened: Opened) {
-    drop(timeout(LAST_WORDS, opened.rest(MAX_LAST_WORDS)).await);
+/// A connection can be used again if its answer is read to the end. That usually is there already; otherwise it is the
+/// next thing that comes.
+fn finish(mut opened: Opened) {
+    let mut rest = Box::pin(async move { opened.rest(MAX_LAST_WORDS).await.map(drop) });
+    if rest.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        tokio::spawn(timeout(LAST_WORDS, rest));
+    }
 }
 
 async fn take(
