@@ -1,7 +1,7 @@
 //! Calls that go on to an MCP server: what it asks reaches the caller, and it is connected to once for all.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
@@ -30,11 +30,15 @@ fn read<T: DeserializeOwned>(value: Value) -> T {
 }
 
 async fn crib(server: &Upstream) -> Toolcrib {
+    crib_with(server, json!({"kind": "mcp"})).await
+}
+
+async fn crib_with(server: &Upstream, settings: Value) -> Toolcrib {
     let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
     let catalog = Arc::new(Catalog::open(journal).await.unwrap());
     let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, Options::default());
-    let profile = json!({"name": "Disk", "url": server.url("/mcp"), "settings": {"kind": "mcp"}});
+    let profile = json!({"name": "Disk", "url": server.url("/mcp"), "settings": settings});
     let group = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
     let matcher = json!({"claim": "sub", "operator": "equals", "value": "ada"});
     let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
@@ -124,6 +128,41 @@ async fn many_who_come_at_once_share_one_connection() {
     let asked = server.requests().split_off(before);
     let discovers = asked.iter().filter(|request| request.contains("server/discover"));
     assert_eq!(discovers.count(), 1);
+}
+
+#[tokio::test]
+async fn more_than_have_a_place_at_a_source_of_one_use_are_told_to_try_again() {
+    const PLACES: usize = 16;
+    let (began, begun) = mpsc::channel();
+    let (ends, end) = mpsc::channel::<()>();
+    let (began, end) = (Mutex::new(began), Mutex::new(end));
+    let server = serving(move |_| {
+        began.lock().unwrap().send(()).unwrap();
+        // Until the test has seen enough.
+        end.lock().unwrap().recv().ok();
+        json!({"content": []})
+    });
+    let crib = crib_with(&server, json!({"kind": "mcp", "lifecycle": "transient"})).await;
+    let calls: Vec<_> = (0..PLACES)
+        .map(|_| {
+            let crib = crib.clone();
+            tokio::spawn(async move { call_again(&crib, &Map::new(), None).await.0 })
+        })
+        .collect();
+    let all_begun = move || (0..PLACES).try_for_each(|_| begun.recv()).unwrap();
+    tokio::task::spawn_blocking(all_begun).await.unwrap();
+    tokio::time::pause();
+    let (called, _) = call_again(&crib, &Map::new(), None).await;
+    tokio::time::resume();
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    let told = done.into_answer().into_map();
+    let text = "16 calls to the source are under way at the same time: try again later";
+    assert_eq!((&told["isError"], &told["content"][0]["text"]), (&json!(true), &json!(text)));
+    drop(ends);
+    for call in calls {
+        let Called::Done(done) = call.await.unwrap() else { panic!("it was not answered") };
+        assert_eq!(done.into_answer().into_map().get("isError"), None);
+    }
 }
 
 #[tokio::test]

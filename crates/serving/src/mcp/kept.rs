@@ -3,6 +3,7 @@
 //! In the older versions a connection that breaks does not mean that nobody wants the answer. So a call that speaks, or
 //! takes a while, goes on by itself, within bounds; a client that has too many of them loses them when it hangs up.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -23,10 +24,13 @@ const OF_ALL: usize = 2_000;
 /// How much one holds, in messages and in bytes; the oldest go first.
 const MESSAGES: usize = 256;
 const BYTES: usize = 256 << 10;
+/// How much those hold together that are over, as a last message may be long: of one client, and of all.
+const BYTES_OF_ONE: usize = 32 << 20;
+const BYTES_OF_ALL: usize = 128 << 20;
 
 /// The streams of this node.
-#[derive(Default)]
-pub(crate) struct Streams(Mutex<HashMap<String, Arc<Stream>>>);
+#[derive(Clone, Default)]
+pub(crate) struct Streams(Arc<Mutex<HashMap<String, Arc<Stream>>>>);
 
 /// What a call said so far.
 pub(crate) struct Stream {
@@ -66,28 +70,15 @@ impl Streams {
         Some(stream)
     }
 
-    /// The stream an event is of, and what comes after that event; none if it is not there or somebody else's.
-    pub(crate) fn after(&self, principal: &str, event: &str) -> Option<(Arc<Stream>, usize)> {
-        let (id, number) = event.split_once('-')?;
-        let stream = self.all().get(id).cloned();
-        let stream = stream.filter(|stream| *stream.principal == *principal)?;
-        Some((stream, number.parse().ok()?))
-    }
-}
-
-impl Stream {
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().expect("no one panics while holding a stream")
-    }
-
-    fn is_forgotten(&self) -> bool {
-        let said = self.said();
-        said.is_over && KEPT_FOR < said.read.elapsed()
-    }
-
     /// Lets a call go on by itself, beginning with what it has said already.
-    pub(crate) fn carry(self: &Arc<Self>, work: &Work, first: Option<Sent>, mut answer: Answer) {
-        let stream = Arc::clone(self);
+    pub(crate) fn carry(
+        &self,
+        stream: Arc<Stream>,
+        work: &Work,
+        first: Option<Sent>,
+        mut answer: Answer,
+    ) {
+        let streams = self.clone();
         work.begin(async move {
             let all = async {
                 let mut next = first;
@@ -105,9 +96,51 @@ impl Stream {
                 }
             };
             tokio::time::timeout(AT_MOST, all).await.ok();
-            stream.said().is_over = true;
-            stream.more.notify_waiters();
+            streams.end(&stream);
         });
+    }
+
+    /// Nothing more is said. If those that are over hold too much together, those that were read last stay.
+    fn end(&self, ended: &Stream) {
+        ended.said().is_over = true;
+        ended.more.notify_waiters();
+        let mut all = self.all();
+        let mut over: Vec<(Instant, usize, Arc<Stream>)> = Vec::new();
+        for stream in all.values() {
+            let said = stream.said();
+            if said.is_over {
+                over.push((said.read, said.bytes, Arc::clone(stream)));
+            }
+        }
+        over.sort_by_key(|(read, ..)| Reverse(*read));
+        let (mut of_one, mut of_all) = (0, 0);
+        for (_, bytes, stream) in over {
+            of_all += bytes;
+            of_one += if stream.principal == ended.principal { bytes } else { 0 };
+            let is_too_much = BYTES_OF_ONE < of_one && stream.principal == ended.principal;
+            if is_too_much || BYTES_OF_ALL < of_all {
+                all.remove(&stream.id);
+            }
+        }
+    }
+
+    /// The stream an event is of, and what comes after that event; none if it is not there or somebody else's.
+    pub(crate) fn after(&self, principal: &str, event: &str) -> Option<(Arc<Stream>, usize)> {
+        let (id, number) = event.split_once('-')?;
+        let stream = self.all().get(id).cloned();
+        let stream = stream.filter(|stream| *stream.principal == *principal)?;
+        Some((stream, number.parse().ok()?))
+    }
+}
+
+impl Stream {
+    fn said(&self) -> MutexGuard<'_, Said> {
+        self.said.lock().expect("no one panics while holding a stream")
+    }
+
+    fn is_forgotten(&self) -> bool {
+        let said = self.said();
+        said.is_over && KEPT_FOR < said.read.elapsed()
     }
 
     fn say(&self, message: Bytes) {
@@ -147,5 +180,43 @@ impl Stream {
             }
             more.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: usize = 20 << 20;
+
+    fn ended(streams: &Streams, principal: &str) -> Option<String> {
+        let stream = streams.place(principal)?;
+        stream.say(Bytes::from(vec![0; LONG]));
+        streams.end(&stream);
+        Some(stream.start())
+    }
+
+    #[test]
+    fn what_is_kept_has_a_bound_for_one_and_for_all() {
+        let streams = Streams::default();
+        let has = |principal: &str, event: &str| streams.after(principal, event).is_some();
+        let first = ended(&streams, "a").unwrap();
+        assert!(has("a", &first));
+        let second = ended(&streams, "a").unwrap();
+        assert!(has("a", &second) && !has("a", &first));
+        let others: Vec<String> = ('b'..='z').map(String::from).collect();
+        let kept: Vec<_> = others.iter().map(|other| ended(&streams, other).unwrap()).collect();
+        let kept = others.iter().zip(&kept).filter(|(other, event)| has(other, event));
+        assert_eq!((kept.count(), has("a", &second)), (BYTES_OF_ALL / LONG, false));
+        assert_eq!(streams.all().len(), BYTES_OF_ALL / LONG);
+    }
+
+    #[test]
+    fn one_that_goes_on_is_never_forgotten() {
+        let streams = Streams::default();
+        let stream = streams.place("a").unwrap();
+        stream.say(Bytes::from(vec![0; LONG]));
+        assert!((0..3).all(|_| ended(&streams, "a").is_some()));
+        assert!(streams.after("a", &stream.start()).is_some());
     }
 }

@@ -363,6 +363,9 @@ impl AgentView {
         };
         opened.map_err(|error| match error {
             UpstreamError::Mcp(error) => Bridged::after(&error),
+            UpstreamError::Busy | UpstreamError::Full => {
+                Bridged::Failed(Failure::new(ErrorCode::RateLimited, error.to_string(), true))
+            }
             error => Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached")),
         })
     }

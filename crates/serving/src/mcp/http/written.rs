@@ -1,5 +1,6 @@
 //! What is answered to a POST: JSON if the first thing to say is the answer, otherwise a stream of events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -95,7 +96,7 @@ pub(super) async fn write(
     });
     match place {
         Some((stream, keeping)) => {
-            stream.carry(&keeping.mcp.work, first, answer);
+            keeping.mcp.streams.carry(Arc::clone(&stream), &keeping.mcp.work, first, answer);
             events(taken_up(stream, 0, keeping.is_primed))
         }
         None => events(stream::unfold((first, Some(answer)), |(first, answer)| async move {
