@@ -1,4 +1,5 @@
-//! How much room there is for calls that went on, over REST or as tasks of MCP, and for what came of them.
+//! How much room there is for calls that went on, over REST, as tasks of MCP or on streams that can be taken up again, and for
+//! what came of them.
 
 use std::collections::HashMap;
 

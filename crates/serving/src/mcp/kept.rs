@@ -3,20 +3,22 @@
 //! In the older versions a connection that breaks does not mean that nobody wants the answer. So a call that speaks, or
 //! takes a while, goes on by itself, within bounds; a client that has too many of them loses them when it hangs up.
 
-use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Bytes;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
+use toolcrib::{Clock as _, SystemClock};
 
 use super::answer::Sent;
 use super::methods::Answer;
+use crate::room::{self, Ended, Kept};
 use crate::work::Work;
 
 /// How long a stream is kept that nobody reads, and how long a call may take.
-const KEPT_FOR: Duration = Duration::from_secs(5 * 60);
+const KEPT_FOR: SignedDuration = SignedDuration::from_mins(5);
 const AT_MOST: Duration = Duration::from_secs(60 * 60);
 /// How many there are: of one client, and of all.
 const OF_ONE: usize = 16;
@@ -24,9 +26,6 @@ const OF_ALL: usize = 2_000;
 /// How much one holds, in messages and in bytes; the oldest go first.
 const MESSAGES: usize = 256;
 const BYTES: usize = 256 << 10;
-/// How much those hold together that are over, as a last message may be long: of one client, and of all.
-const BYTES_OF_ONE: usize = 32 << 20;
-const BYTES_OF_ALL: usize = 128 << 20;
 
 /// The streams of this node.
 #[derive(Clone, Default)]
@@ -46,7 +45,7 @@ struct Said {
     kept: VecDeque<Bytes>,
     bytes: usize,
     is_over: bool,
-    read: Instant,
+    read: Timestamp,
 }
 
 impl Streams {
@@ -62,8 +61,13 @@ impl Streams {
         if OF_ONE <= own || OF_ALL <= all.len() {
             return None;
         }
-        let said =
-            Said { gone: 0, kept: VecDeque::new(), bytes: 0, is_over: false, read: Instant::now() };
+        let said = Said {
+            gone: 0,
+            kept: VecDeque::new(),
+            bytes: 0,
+            is_over: false,
+            read: SystemClock.now(),
+        };
         let (id, said, more) = (toolcrib::random(), Mutex::new(said), Notify::new());
         let stream = Arc::new(Stream { id, principal: principal.into(), said, more });
         all.insert(stream.id.clone(), Arc::clone(&stream));
@@ -100,27 +104,13 @@ impl Streams {
         });
     }
 
-    /// Nothing more is said. If those that are over hold too much together, those that were read last stay.
+    /// Nothing more is said. A last message may be long, so those that are over make room for one another.
     fn end(&self, ended: &Stream) {
         ended.said().is_over = true;
         ended.more.notify_waiters();
         let mut all = self.all();
-        let mut over: Vec<(Instant, usize, Arc<Stream>)> = Vec::new();
-        for stream in all.values() {
-            let said = stream.said();
-            if said.is_over {
-                over.push((said.read, said.bytes, Arc::clone(stream)));
-            }
-        }
-        over.sort_by_key(|(read, ..)| Reverse(*read));
-        let (mut of_one, mut of_all) = (0, 0);
-        for (_, bytes, stream) in over {
-            of_all += bytes;
-            of_one += if stream.principal == ended.principal { bytes } else { 0 };
-            let is_too_much = BYTES_OF_ONE < of_one && stream.principal == ended.principal;
-            if is_too_much || BYTES_OF_ALL < of_all {
-                all.remove(&stream.id);
-            }
+        for id in room::surplus(all.values().map(|stream| stream.kept()).collect()) {
+            all.remove(&id);
         }
     }
 
@@ -140,7 +130,13 @@ impl Stream {
 
     fn is_forgotten(&self) -> bool {
         let said = self.said();
-        said.is_over && KEPT_FOR < said.read.elapsed()
+        said.is_over && KEPT_FOR < SystemClock.now().duration_since(said.read)
+    }
+
+    fn kept(&self) -> Kept {
+        let said = self.said();
+        let end = said.is_over.then_some(Ended { at: said.read, bytes: said.bytes });
+        Kept { id: self.id.clone(), principal: self.principal.clone(), end }
     }
 
     fn say(&self, message: Bytes) {
@@ -168,7 +164,7 @@ impl Stream {
             more.as_mut().enable();
             {
                 let mut said = self.said();
-                said.read = Instant::now();
+                said.read = SystemClock.now();
                 let at = after.max(said.gone);
                 if let Some(message) = said.kept.get(at - said.gone) {
                     let number = at + 1;
@@ -187,36 +183,24 @@ impl Stream {
 mod tests {
     use super::*;
 
-    const LONG: usize = 20 << 20;
-
-    fn ended(streams: &Streams, principal: &str) -> Option<String> {
-        let stream = streams.place(principal)?;
-        stream.say(Bytes::from(vec![0; LONG]));
-        streams.end(&stream);
-        Some(stream.start())
+    /// The event before the first of a stream with a long message.
+    fn told(streams: &Streams, is_over: bool) -> String {
+        let stream = streams.place("ada").unwrap();
+        stream.say(Bytes::from(vec![0; room::BYTES_OF_ONE]));
+        if is_over {
+            streams.end(&stream);
+        }
+        stream.start()
     }
 
     #[test]
-    fn what_is_kept_has_a_bound_for_one_and_for_all() {
+    fn streams_that_are_over_make_room_and_one_that_goes_on_stays() {
         let streams = Streams::default();
-        let has = |principal: &str, event: &str| streams.after(principal, event).is_some();
-        let first = ended(&streams, "a").unwrap();
-        assert!(has("a", &first));
-        let second = ended(&streams, "a").unwrap();
-        assert!(has("a", &second) && !has("a", &first));
-        let others: Vec<String> = ('b'..='z').map(String::from).collect();
-        let kept: Vec<_> = others.iter().map(|other| ended(&streams, other).unwrap()).collect();
-        let kept = others.iter().zip(&kept).filter(|(other, event)| has(other, event));
-        assert_eq!((kept.count(), has("a", &second)), (BYTES_OF_ALL / LONG, false));
-        assert_eq!(streams.all().len(), BYTES_OF_ALL / LONG);
-    }
-
-    #[test]
-    fn one_that_goes_on_is_never_forgotten() {
-        let streams = Streams::default();
-        let stream = streams.place("a").unwrap();
-        stream.say(Bytes::from(vec![0; LONG]));
-        assert!((0..3).all(|_| ended(&streams, "a").is_some()));
-        assert!(streams.after("a", &stream.start()).is_some());
+        let goes_on = told(&streams, false);
+        let first = told(&streams, true);
+        let is_there = |event: &str| streams.after("ada", event).is_some();
+        assert!(is_there(&first));
+        let second = told(&streams, true);
+        assert_eq!([&goes_on, &first, &second].map(|event| is_there(event)), [true, false, true]);
     }
 }
