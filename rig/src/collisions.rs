@@ -99,11 +99,7 @@ async fn claims(pair: &Pair<Value>) -> anyhow::Result<()> {
             .await?;
         }
         for (claims, role) in [first, second].into_iter().zip(&roles) {
-            let agent = Agent {
-                subject: "m".into(),
-                claims: Arc::new(from_json(claims.clone())?),
-                user: None,
-            };
+            let agent = Agent::new("m", Arc::new(from_json(claims.clone())?));
             let view = crib.view(&agent);
             let list = view.list();
             let names: Vec<&str> = list.iter().map(|tool| tool.name()).collect();

@@ -19,6 +19,13 @@ pub struct Agent {
     pub user: Option<Arc<str>>,
 }
 
+impl Agent {
+    /// Of whom nobody names a user.
+    pub fn new(subject: impl Into<Arc<str>>, claims: Arc<Claims>) -> Self {
+        Self { subject: subject.into(), claims, user: None }
+    }
+}
+
 /// The longest name of an actor, in characters.
 const LIMIT: usize = 200;
 /// Stands before the digest of a name that could not be taken as it is.

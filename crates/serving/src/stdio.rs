@@ -108,6 +108,6 @@ async fn recorder(place: &JournalPlace) -> Option<Arc<Recorder>> {
 
 /// Whoever can start us with this journal could read it as well: the claims are taken as they are.
 fn of_claims(claims: Claims) -> Identity {
-    let agent = Agent { subject: "stdio".into(), claims: Arc::new(claims), user: None };
+    let agent = Agent::new("stdio", Arc::new(claims));
     Identity { agent, ..Identity::anonymous() }
 }

@@ -123,8 +123,7 @@ impl Authenticator {
         }
         let verified = verified?;
         let until = self.remember_until(&verified, rules);
-        let agent =
-            Agent { subject: verified.subject, claims: Arc::new(verified.claims), user: None };
+        let agent = Agent::new(verified.subject, Arc::new(verified.claims));
         let generation = held.generation;
         self.seen.put(digest, SeenToken { agent: agent.clone(), until, issuer: place, generation });
         Ok(agent)

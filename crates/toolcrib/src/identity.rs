@@ -120,11 +120,7 @@ impl Identity {
     /// Somebody who showed nothing.
     pub fn anonymous() -> Self {
         let claims = Map::from_iter([("anonymous".to_owned(), Value::Bool(true))]);
-        let agent = Agent {
-            subject: "anonymous".into(),
-            claims: Arc::new(Claims::from(claims)),
-            user: None,
-        };
+        let agent = Agent::new("anonymous", Arc::new(Claims::from(claims)));
         Self {
             agent,
             means: Means::Nothing,
@@ -146,7 +142,7 @@ impl Identity {
     /// Whoever holds this key.
     pub(crate) fn of_key(key: &Key) -> Self {
         let claims = Arc::clone(&key.profile.claims);
-        let agent = Agent { subject: format!("key:{}", key.id).into(), claims, user: None };
+        let agent = Agent::new(format!("key:{}", key.id), claims);
         let means = Means::Key { id: key.id.clone(), admin: key.profile.admin };
         Self {
             agent,

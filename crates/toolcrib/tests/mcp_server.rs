@@ -56,7 +56,7 @@ async fn crib_with(server: &Upstream, settings: Value) -> Toolcrib {
 }
 
 fn ada() -> Agent {
-    Agent { subject: "ada".into(), claims: Arc::new(read(json!({"sub": "ada"}))), user: None }
+    Agent::new("ada", Arc::new(read(json!({"sub": "ada"}))))
 }
 
 /// Makes the call again with what was answered, as a client of the modern era does.

@@ -51,8 +51,7 @@ impl Product {
     }
 
     pub(super) fn identity(claims: &Value) -> anyhow::Result<Identity> {
-        let agent =
-            Agent { subject: "somebody".into(), claims: Arc::new(read(claims)?), user: None };
+        let agent = Agent::new("somebody", Arc::new(read(claims)?));
         Ok(Identity { agent, means: Means::Token, ..Identity::anonymous() })
     }
 

@@ -98,7 +98,7 @@ fn agent(number: usize, issued_at: usize, every: usize) -> Agent {
         "email": format!("agent-{number}@example.com"), "team": format!("team-{}", number % 1_000),
         "realm": {"roles": roles},
     });
-    Agent { subject: "agent".into(), claims: Arc::new(from_json(claims)), user: None }
+    Agent::new("agent", Arc::new(from_json(claims)))
 }
 
 /// Known claims, of tokens that differ in what no policy reads.

@@ -288,8 +288,7 @@ fn broken_off(error: axum::Error) -> Failure {
 
 /// Whoever can open the journal.
 fn operator() -> Identity {
-    let agent =
-        Agent { subject: "cli".into(), claims: Arc::new(Claims::from(Map::new())), user: None };
+    let agent = Agent::new("cli", Arc::new(Claims::from(Map::new())));
     Identity { agent, ..Identity::anonymous() }
 }
 

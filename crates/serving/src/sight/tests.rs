@@ -66,11 +66,7 @@ async fn app(tools: &[&str]) -> App {
 #[tokio::test]
 async fn a_list_that_is_too_long_has_the_most_used_tools_that_fit() {
     let app = app(&["a", "b", "c", "d", "e", "f", "g", "h"]).await;
-    let agent = Agent {
-        subject: "ada".into(),
-        claims: Arc::new(from_json(json!({"role": "x"}))),
-        user: None,
-    };
+    let agent = Agent::new("ada", Arc::new(from_json(json!({"role": "x"}))));
     let identity = Identity { agent: agent.clone(), ..Identity::anonymous() };
     let sight = |budget| Sight { group: None, mode: Mode::Auto, format: Format::Mcp, budget };
     let names = |view: &AgentView| -> Vec<String> {

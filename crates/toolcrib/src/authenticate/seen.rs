@@ -80,7 +80,7 @@ mod tests {
         let seen = Seen::new(Duration::from_secs(60));
         let many = serde_json::json!({"groups": vec![0; 8_000]});
         let claims: Arc<model::Claims> = Arc::new(serde_json::from_value(many).unwrap());
-        let agent = Agent { subject: "a".into(), claims, user: None };
+        let agent = Agent::new("a", claims);
         for count in 0..1_000 {
             let token =
                 SeenToken { agent: agent.clone(), until: Timestamp::MAX, issuer: 0, generation: 0 };

@@ -60,7 +60,7 @@ fn started(strict: bool) -> (Arc<Moody>, Arc<Recorder>) {
 
 fn begun(recorder: &Arc<Recorder>) -> Recording {
     let claims = Arc::new(Claims::from(Map::new()));
-    let agent = Agent { subject: "ada".into(), claims, user: None };
+    let agent = Agent::new("ada", claims);
     let what = Subject { kind: Primitive::Tool, tool_id: Some("a:x"), source_id: Some("a") };
     let time = "2026-05-01T09:00:00Z".parse().unwrap();
     Recording::begin(recorder, time, &agent, &Via::default(), &what, None)
@@ -181,8 +181,7 @@ async fn long_subjects_stay_different_and_messages_are_short() {
     let what = Subject { kind: Primitive::Tool, tool_id: None, source_id: None };
     for end in ["a", "b"] {
         let claims = Arc::new(Claims::from(Map::new()));
-        let agent =
-            Agent { subject: format!("{}{end}", "x".repeat(9_000)).into(), claims, user: None };
+        let agent = Agent::new(format!("{}{end}", "x".repeat(9_000)), claims);
         let time = "2026-05-01T09:00:00Z".parse().unwrap();
         let begun = Recording::begin(&recorder, time, &agent, &Via::default(), &what, None);
         let fate = Fate::failed(model::ErrorCode::UpstreamError, &"no\0\n".repeat(500));

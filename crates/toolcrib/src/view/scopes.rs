@@ -78,7 +78,7 @@ mod tests {
 
     fn scopes(claims: Value) -> String {
         let claims = Arc::new(serde_json::from_value(claims).unwrap());
-        let scopes = of(&Agent { subject: "ada".into(), claims, user: None });
+        let scopes = of(&Agent::new("ada", claims));
         scopes.into_iter().collect::<Vec<_>>().join(" ")
     }
 

@@ -255,10 +255,8 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     world.group("all", json!({"selectors": [{"name": "*"}]})).await;
     world.policy("all", json!({"role": "x"}), &["all"]).await;
     let learning = world.with_options(Options { learns: true, ..Options::default() });
-    let who = |subject: &str, issuer: &str| Agent {
-        subject: subject.into(),
-        claims: Arc::new(from_json(json!({"role": "x", "iss": issuer}))),
-        user: None,
+    let who = |subject: &str, issuer: &str| {
+        Agent::new(subject, Arc::new(from_json(json!({"role": "x", "iss": issuer}))))
     };
     let query = "please send the report to everybody";
     let ada = learning.view(&who("ada", "https://a.example"));
@@ -278,8 +276,7 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     assert_eq!(found(&world.crib.view(&who("ada", "https://a.example")), query).await, before);
     // Those who show nothing are not one identity.
     let claims = json!({"role": "x", "anonymous": true});
-    let nobody =
-        Agent { subject: "anonymous".into(), claims: Arc::new(from_json(claims)), user: None };
+    let nobody = Agent::new("anonymous", Arc::new(from_json(claims)));
     let nobody = learning.view(&nobody);
     found(&nobody, query).await;
     nobody.call("send_report_again", Map::new()).await.unwrap();

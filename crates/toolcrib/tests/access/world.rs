@@ -26,7 +26,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> T {
 }
 
 pub(crate) fn agent(claims: Value) -> Agent {
-    Agent { subject: "somebody".into(), claims: Arc::new(from_json(claims)), user: None }
+    Agent::new("somebody", Arc::new(from_json(claims)))
 }
 
 impl World {

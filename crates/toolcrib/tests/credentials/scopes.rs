@@ -10,11 +10,7 @@ use toolcrib::{CameWith, Command, Context};
 use crate::world::{World, code, read, token_of};
 
 fn with_scopes(scopes: &str) -> Agent {
-    Agent {
-        subject: "ada".into(),
-        claims: Arc::new(read(json!({"sub": "ada", "scp": scopes}))),
-        user: None,
-    }
+    Agent::new("ada", Arc::new(read(json!({"sub": "ada", "scp": scopes}))))
 }
 
 async fn refusal(world: &World, scopes: &str) -> Option<String> {

@@ -184,7 +184,7 @@ pub(crate) fn token_of(who: &str) -> String {
 
 pub(crate) fn agent(who: &str) -> Agent {
     let claims = json!({"iss": "https://id.example", "sub": who, "scope": "pets:read other"});
-    Agent { subject: who.into(), claims: Arc::new(read(claims)), user: None }
+    Agent::new(who, Arc::new(read(claims)))
 }
 
 pub(crate) fn code(outcome: &Outcome) -> Option<ErrorCode> {

@@ -55,14 +55,15 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
         (Some(Manner::RepeatsNames | Manner::EndlessCursor | Manner::ManyTools), "tools/call") => {
             Reply::Told(good())
         }
-        (Some(Manner::RepeatsNames), "tools/list") => listed(id, prepared(Manner::RepeatsNames)),
+        (Some(manner @ (Manner::RepeatsNames | Manner::ManyTools)), "tools/list") => {
+            listed(id, prepared(manner))
+        }
         (Some(Manner::EndlessCursor), "tools/list") => {
             let page = asked["params"]["cursor"].as_str().and_then(|page| page.parse().ok());
             let next: u64 = page.unwrap_or(0) + 1;
             let tools = json!([tool(&format!("page-{next}"))]);
             listed(id, &format!(r#"{{"tools":{tools},"nextCursor":"{next}"}}"#))
         }
-        (Some(Manner::ManyTools), "tools/list") => listed(id, prepared(Manner::ManyTools)),
         (Some(Manner::LargeAnswer), "tools/call" | "tools/list") => {
             let (begin, end) =
                 (format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"text":""#), r#""}}"#);
