@@ -128,14 +128,21 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         let mut gone = Vec::new();
         let mut part = self.part(self.place(key));
         self.sweep(&mut part, now, &mut gone);
+        let (used, is_renewed) =
+            (self.puts.load(Relaxed), self.life.is_some_and(|life| life.is_renewed));
+        // What all want was wanted last: then nothing is written that others read.
+        let last = part.back().filter(|(last, _)| !is_renewed && (*last).borrow() == key);
+        if let Some((_, kept)) = last.filter(|(_, kept)| kept.used == used && !kept.is_over(now)) {
+            return Some(kept.value.clone());
+        }
         match part.to_back(key)? {
             over if over.is_over(now) => {
                 gone.extend(part.remove(key).map(|over| self.taken(over)));
                 None
             }
             kept => {
-                kept.used = self.puts.load(Relaxed);
-                if self.life.is_some_and(|life| life.is_renewed) {
+                kept.used = used;
+                if is_renewed {
                     kept.until = self.until(now);
                 }
                 Some(kept.value.clone())

@@ -100,15 +100,20 @@ impl<Kind> FromStr for Slug<Kind> {
     type Err = InvalidId;
 
     fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if text.is_empty() || SLUG_LIMIT < text.len() || !text.chars().all(allowed) {
-            return Err(InvalidId::new(text, "1 to 64 of the characters a-z, 0-9 and `-`"));
-        }
-        if text.starts_with('-') || text.ends_with('-') {
-            return Err(InvalidId::new(text, "a hyphen stands neither first nor last"));
-        }
+        check_slug(text)?;
         Ok(Self { text: text.into(), kind: PhantomData })
     }
+}
+
+fn check_slug(text: &str) -> Result<(), InvalidId> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if text.is_empty() || SLUG_LIMIT < text.len() || !text.chars().all(allowed) {
+        return Err(InvalidId::new(text, "1 to 64 of the characters a-z, 0-9 and `-`"));
+    }
+    if text.starts_with('-') || text.ends_with('-') {
+        return Err(InvalidId::new(text, "a hyphen stands neither first nor last"));
+    }
+    Ok(())
 }
 
 // Written out because a derive would ask the same of `Kind`, which has no values.
@@ -220,7 +225,7 @@ impl FromStr for ToolId {
         let Some((source, key)) = text.split_once(':') else {
             return Err(InvalidId::new(text, "a tool id is `source:key`"));
         };
-        source.parse::<SourceId>()?;
+        check_slug(source)?;
         if key.is_empty() || TOOL_ID_LIMIT < text.len() || key.chars().any(char::is_control) {
             return Err(InvalidId::new(
                 text,

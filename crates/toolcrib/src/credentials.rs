@@ -219,12 +219,13 @@ impl Keyring {
             to_authorities: showing(for_tokens, None)?,
             allowed: profile.allow.iter().filter_map(|text| text.parse().ok()).collect(),
         };
-        let asked = async {
+        // Seldom done, and large.
+        let asked = Box::pin(async {
             let start = Instant::now();
             let granted = asking.granted().await;
             self.telemetry.token(source, subject.is_some(), start.elapsed(), granted.is_ok());
             granted
-        };
+        });
         let held = self.tokens.get(key, asked).await;
         let held = held.map(|held| Some(held.got_with(proofs.own.clone(), server)));
         held.map_err(|error| wish.refused(source, &error))

@@ -231,12 +231,12 @@ pub trait ToolProvider: Send + Sync {
 
 /// Code whose tools, prompts and resources are only for one request: they come last, and nobody else sees them.
 #[derive(Clone, Default)]
-pub struct RequestProviders(Arc<[Arc<dyn ToolProvider>]>);
+pub struct RequestProviders(Vec<Arc<dyn ToolProvider>>);
 
 impl RequestProviders {
     /// The first first.
     pub fn new(providers: Vec<Arc<dyn ToolProvider>>) -> Self {
-        Self(providers.into())
+        Self(providers)
     }
 
     /// All of them.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use access::{Key, Policies};
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, Guard};
 use catalog::Snapshot;
 use catalog::policy::Policy;
 use model::{Cache, Claims, GroupId, PolicyId};
@@ -85,14 +85,14 @@ impl Resolver {
         })
     }
 
-    fn compiled(&self, snapshot: &Snapshot) -> Arc<Compiled> {
+    fn compiled(&self, snapshot: &Snapshot) -> Guard<Arc<Compiled>> {
         let now = self.compiled.load();
         if Arc::ptr_eq(&now.from, snapshot.policies_by_id()) {
-            return Arc::clone(&now);
+            return now;
         }
         let fresh = Arc::new(Compiled::of(snapshot));
         self.compiled.store(Arc::clone(&fresh));
-        fresh
+        Guard::from_inner(fresh)
     }
 }
 

@@ -84,13 +84,13 @@ impl Telemetry {
 
     /// A call begins, perhaps within a trace.
     pub(crate) fn call(
-        self: &Arc<Self>,
+        &self,
         source: &str,
         kind: Primitive,
         trace: Option<&TraceContext>,
-    ) -> MeasuredCall {
+    ) -> MeasuredCall<'_> {
         self.calls_active.change(1);
-        let (telemetry, meters) = (Arc::clone(self), self.sources.of(source));
+        let (telemetry, meters) = (self, self.sources.of(source));
         let name = || {
             let method = match kind {
                 Primitive::Tool => "tools/call",
@@ -205,8 +205,8 @@ pub(crate) fn read_record(recorder: &Recorder, into: &mut Reading) {
 }
 
 /// A call under way. One that is dropped before its end was cancelled.
-pub(crate) struct MeasuredCall {
-    telemetry: Arc<Telemetry>,
+pub(crate) struct MeasuredCall<'a> {
+    telemetry: &'a Telemetry,
     meters: Arc<SourceMeters>,
     kind: Primitive,
     start: Instant,
@@ -214,7 +214,7 @@ pub(crate) struct MeasuredCall {
     span: Option<OpenSpan>,
 }
 
-impl MeasuredCall {
+impl MeasuredCall<'_> {
     pub(crate) fn end(mut self, outcome: CallOutcome) {
         self.outcome = Some(outcome);
     }
@@ -231,7 +231,7 @@ impl MeasuredCall {
     }
 }
 
-impl Drop for MeasuredCall {
+impl Drop for MeasuredCall<'_> {
     fn drop(&mut self) {
         let outcome = self.outcome.unwrap_or_else(|| match std::thread::panicking() {
             true => CallOutcome::Failed(ErrorCode::InternalError),

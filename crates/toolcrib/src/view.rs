@@ -28,7 +28,7 @@ use model::{Agent, Execution, GroupId, Kind, ToolId, Visibility};
 use crate::crib::Toolcrib;
 use crate::identity::CameWith;
 use crate::provided::Provided;
-use crate::provider::{Lists as _, RequestProviders, ToolProvider};
+use crate::provider::{Lists as _, ProvidedTool, RequestProviders, ToolProvider};
 use crate::record::Via;
 use crate::toolset::Toolset;
 
@@ -306,30 +306,39 @@ impl AgentView {
 
     /// What providers add for agents to find: names that are free, the first provider first.
     fn provided(&self) -> impl Iterator<Item = ViewedTool> {
-        self.provided_at().map(|(_, tool)| tool)
+        let of_all = self.provided_for_all().filter_map(|slot| self.provided.viewed(slot));
+        of_all.chain(self.provided_for_request())
     }
 
-    /// The same with the place of each in what is provided for all; those of this request have none.
-    fn provided_at(&self) -> impl Iterator<Item = (Option<Slot>, ViewedTool)> {
-        let mut taken = HashSet::new();
-        let of_all = (0..).zip(&self.provided.tools).filter(|_| !self.is_narrowed);
-        let of_all = of_all.map(|(slot, (tool, by))| (Some(slot), Arc::clone(tool), by));
+    /// The places of what they have for all agents. Nothing is counted or copied: everybody looks there at once.
+    fn provided_for_all(&self) -> impl Iterator<Item = Slot> {
+        let all = (0..).zip(&self.provided.tools).filter(|_| !self.is_narrowed);
+        all.filter(|(_, (tool, _))| self.is_added(tool, true)).map(|(slot, _)| slot)
+    }
+
+    /// What they have for this request only.
+    fn provided_for_request(&self) -> impl Iterator<Item = ViewedTool> {
+        let is_taken_before = !self.is_narrowed && !self.own_providers.is_empty();
+        let before = self.provided.tools.iter().filter(|_| is_taken_before);
+        let mut taken: HashSet<Box<str>> = before.map(|(tool, _)| tool.name.clone()).collect();
         let own = self.own_providers.iter();
-        let own = own.flat_map(|by| by.tools().into_iter().map(move |tool| (None, tool, by)));
-        let offers = of_all.chain(own);
-        let offers =
-            offers.map(|(slot, tool, by)| (slot, ViewedTool::provided(tool, Arc::clone(by))));
-        offers.filter(move |(_, tool)| {
-            let name = tool.name();
-            let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
-            let free = mine.next().is_none()
-                && MetaTool::named(name).is_none()
-                && taken.insert(name.to_owned());
-            if !free {
-                tracing::debug!(name, "a provider's tool `{name}` is shadowed by another");
-            }
-            free && self.visibility(tool) != Visibility::Hidden
-        })
+        let own = own.flat_map(|by| by.tools().into_iter().map(move |tool| (tool, by)));
+        let free = own.filter(move |(tool, _)| {
+            let is_first = taken.insert(tool.name.clone());
+            self.is_added(tool, is_first)
+        });
+        free.map(|(tool, by)| ViewedTool::provided(tool, Arc::clone(by)))
+    }
+
+    /// Whether agents find a provider's tool, the first of its name or not: the catalog and we ourselves come first.
+    fn is_added(&self, tool: &ProvidedTool, is_first: bool) -> bool {
+        let name = &*tool.name;
+        let mut mine = self.snapshot.tools_called_in(name, self.toolset.tools());
+        let is_free = is_first && mine.next().is_none() && MetaTool::named(name).is_none();
+        if !is_free {
+            tracing::debug!(name, "a provider's tool `{name}` is shadowed by another");
+        }
+        is_free && tool.visibility != Visibility::Hidden
     }
 }
 

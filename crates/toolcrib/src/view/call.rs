@@ -17,8 +17,7 @@ use catalog::CataloguedTool;
 use catalog::source::Source;
 use execution::{Arguments, Given, Request};
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, SourceId, ToolId, ToolResult,
-    TraceContext,
+    CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, ToolId, ToolResult, TraceContext,
 };
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -136,14 +135,14 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Outcome {
-        let (start, id) = (Instant::now(), tool.known_as());
+        let start = Instant::now();
         let why = match self.execute(tool, arguments, call).await {
             Called::Done(done) => return done.into_outcome(),
             Called::Unable(ability) => NoAnswer::Unable(ability).to_string(),
             Called::Asks(_) => NoAnswer::Later.to_string(),
             Called::Error { message, .. } => message,
         };
-        failed(id, start, failure_of_tool(why))
+        failed(tool.known_as(), start, failure_of_tool(why))
     }
 
     /// The request that a call of a tool would send first, without credentials; none if it sends no such request. Nothing
@@ -220,11 +219,13 @@ impl AgentView {
     ) -> Called {
         let (start, tool_id) = (Instant::now(), tool.known_as());
         let by = match tool.origin() {
-            Origin::Catalog(entry) => match self.execute_catalogued(entry, arguments, call).await {
-                Ok(by) => by,
-                Err(Stopped::By(failure)) => DoneBy::Nobody(failure),
-                Err(Stopped::With(called)) => return called,
-            },
+            Origin::Catalog(entry) => {
+                match Box::pin(self.execute_catalogued(entry, arguments, call)).await {
+                    Ok(by) => by,
+                    Err(Stopped::By(failure)) => DoneBy::Nobody(failure),
+                    Err(Stopped::With(called)) => return called,
+                }
+            }
             Origin::Provider(tool, provider) => {
                 match self.provided_call(tool, provider.as_ref(), arguments, call).await {
                     Ok(by) => by,
@@ -543,15 +544,11 @@ fn source_of(tool: &ViewedTool) -> &str {
 impl ViewedTool {
     /// The id that outcomes and the record have for it, also if it is not in the catalog.
     pub fn known_as(&self) -> ToolId {
-        let of_source = |source: &str| {
-            let source: SourceId = source.parse().expect("it is an id");
-            let named = ToolId::new(&source, self.name());
-            named.unwrap_or_else(|_| ToolId::new(&source, "unnamed").expect("it is an id"))
-        };
-        match self.origin() {
-            Origin::Catalog(entry) => entry.tool.id.clone(),
-            Origin::Provider(..) | Origin::Meta(_) => of_source(source_of(self)),
+        if let Origin::Catalog(entry) = self.origin() {
+            return entry.tool.id.clone();
         }
+        let named = |name: &str| format!("{}:{name}", source_of(self)).parse();
+        named(self.name()).unwrap_or_else(|_| named("unnamed").expect("it is an id"))
     }
 }
 

@@ -140,7 +140,7 @@ impl AgentView {
         kind: Primitive,
         offer: Option<&Offer>,
         arguments: Option<&Map<String, Value>>,
-    ) -> (MeasuredCall, Option<Recording>) {
+    ) -> (MeasuredCall<'_>, Option<Recording>) {
         let tool = offer.map(|offer| &offer.entry.tool);
         let tool_id = tool.map(|tool| tool.id.as_str());
         let source_id = tool.map(|tool| tool.source.as_str());
@@ -151,7 +151,7 @@ impl AgentView {
 
     async fn end_offer(
         &self,
-        (measured, recording): (MeasuredCall, Option<Recording>),
+        (measured, recording): (MeasuredCall<'_>, Option<Recording>),
         got: Got,
     ) -> Got {
         match &got {

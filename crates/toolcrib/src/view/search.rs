@@ -62,7 +62,9 @@ impl AgentView {
         if query.is_empty() {
             return self.all_of(&mine).take(limit).map(|tool| Hit { tool, score: 0.0 }).collect();
         }
-        let (slots, own) = self.provided_parts();
+        let slots: ToolSet = self.provided_for_all().collect();
+        // Few, and others for every request.
+        let own: Vec<ViewedTool> = self.provided_for_request().collect();
         let provided = (!slots.is_empty()).then(|| Other::provided(&self.provided, slots));
         let of_request = (!own.is_empty()).then(|| Other::made(index_of(&own), own.len()));
         let is_provided_first = provided.is_some();
@@ -107,19 +109,6 @@ impl AgentView {
         }
         let found = tokio::task::spawn_blocking(work).await;
         found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()))
-    }
-
-    /// What providers have for all agents, by their places, and what they have for this request: few, and others for
-    /// every one.
-    fn provided_parts(&self) -> (ToolSet, Vec<ViewedTool>) {
-        let (mut slots, mut own) = (Vec::new(), Vec::new());
-        for (slot, tool) in self.provided_at() {
-            match slot {
-                Some(slot) => slots.push(slot),
-                None => own.push(tool),
-            }
-        }
-        (slots.into_iter().collect(), own)
     }
 
     /// A tool that goes by exactly this name, in any of its forms, comes first.

@@ -196,7 +196,8 @@ impl Shared {
     async fn open(&self) -> Result<Connection, McpError> {
         let era = self.state().era;
         let settings = Settings { era, ..self.settings.clone() };
-        let opened = Connection::open(&self.target, &settings).await;
+        // Seldom done, and large.
+        let opened = Box::pin(Connection::open(&self.target, &settings)).await;
         let mut state = self.state();
         match &opened {
             Ok(connection) => {
