@@ -32,19 +32,21 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     }
 }
 
-/// How many values a JSON text has, at most: each takes many times its text when it is read.
-pub fn parts(bytes: &[u8]) -> usize {
-    count(bytes, 1)
+/// Whether a JSON text may have more values than that: each takes many times its text when it is read.
+pub fn has_more_parts(bytes: &[u8], limit: usize) -> bool {
+    counts_beyond(limit, bytes, 1)
 }
 
 /// The same by what they take: an object takes as much memory as several other values.
-pub fn weight(bytes: &[u8]) -> usize {
-    count(bytes, 4)
+pub fn outweighs(bytes: &[u8], limit: usize) -> bool {
+    counts_beyond(limit, bytes, 4)
 }
 
-fn count(bytes: &[u8], of_object: usize) -> usize {
+fn counts_beyond(limit: usize, bytes: &[u8], of_object: usize) -> bool {
     let (mut rest, mut parts) = (bytes, 1);
-    while let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{')) {
+    while parts <= limit
+        && let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{'))
+    {
         rest = rest.get(start..).unwrap_or_default();
         match rest.first() {
             Some(b'"') => rest = after_text(rest),
@@ -54,7 +56,7 @@ fn count(bytes: &[u8], of_object: usize) -> usize {
             }
         }
     }
-    parts
+    limit < parts
 }
 
 /// The first number in a JSON text that would not be kept as it stands there: a whole number beyond 64 bits, or more

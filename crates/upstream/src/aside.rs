@@ -15,9 +15,10 @@ use tokio::sync::oneshot;
 /// To read more bytes than this takes long.
 pub(crate) const LONG: usize = 64 * 1024;
 
-/// How much the others go first; 19 would be all the way.
+/// How much the others go first: all the way. A program that is a source gives way to the server as well, but not to what
+/// another sends.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 10;
+const NICE: i32 = 19;
 /// One that is at something long does not stop all others.
 const FEWEST: usize = 2;
 
@@ -51,9 +52,50 @@ impl Text<'_> {
     }
 }
 
-impl From<Vec<u8>> for Text<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self::Long(vec![bytes])
+/// Bytes as they come: room for all of them in one place is taken up only if they turn out to be of use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    /// All but the last are long.
+    all: Vec<Vec<u8>>,
+    length: usize,
+}
+
+impl Pieces {
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.length += bytes.len();
+        match self.all.last_mut() {
+            Some(last) if last.len() < LONG => last.extend_from_slice(bytes),
+            _ => self.all.push(bytes.to_vec()),
+        }
+    }
+
+    /// The same without a copy of what is long.
+    pub(crate) fn append(&mut self, piece: Vec<u8>) {
+        match self.all.last() {
+            Some(last) if last.len() < LONG => self.extend(&piece),
+            _ => {
+                self.length += piece.len();
+                self.all.push(piece);
+            }
+        }
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<Vec<u8>> {
+        self.all
+    }
+}
+
+impl From<Pieces> for Text<'_> {
+    fn from(pieces: Pieces) -> Self {
+        Self::Long(pieces.into_vec())
     }
 }
 

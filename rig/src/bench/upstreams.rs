@@ -9,8 +9,8 @@ use super::Orders;
 use super::report::{Bound, Report};
 use crate::upstreams::hostile;
 
-/// Looks at each way to do harm, whose calls count together.
-const LOOKS: usize = 2;
+/// Looks at each way to do harm, of which the one in the middle counts: machines have better and worse seconds.
+const LOOKS: usize = 5;
 
 pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<()> {
     let wanted = |name| orders.part.as_deref().is_none_or(|part| part == name);
@@ -24,19 +24,20 @@ pub(super) async fn run(report: &mut Report, orders: &Orders) -> anyhow::Result<
 }
 
 async fn harm(report: &mut Report, is_quick: bool) -> anyhow::Result<()> {
-    let time = Duration::from_millis(if is_quick { 500 } else { 20_000 });
+    let time = Duration::from_millis(if is_quick { 500 } else { 8_000 });
     for (over, manner) in hostile::all() {
         let name = hostile::name(over, manner);
-        let (mut calm, mut noticed, mut errors, mut memory) = (Vec::new(), Vec::new(), 0, 0.0_f64);
+        let (mut looks, mut calls, mut errors, mut memory) = (Vec::new(), 0, 0, 0.0_f64);
         for _ in 0..if is_quick { 1 } else { LOOKS } {
             let look = hostile::look(over, manner, time).await?;
-            calm.extend(look.calm);
-            noticed.extend(look.noticed);
+            calls += look.noticed.len();
+            looks.push((hostile::p99(look.noticed), hostile::p99(look.calm)));
             errors += look.errors;
             memory = memory.max(look.memory);
         }
-        eprintln!("  {name}: {errors} errors in {} calls of the nine", noticed.len());
-        let (p99, before) = (hostile::p99(noticed), hostile::p99(calm));
+        eprintln!("  {name}: {errors} errors in {calls} calls of the nine");
+        looks.sort_by(|(one, before), (two, then)| f64::total_cmp(&(one / before), &(two / then)));
+        let (p99, before) = looks.get(looks.len() / 2).copied().unwrap_or_default();
         report.add(format!("{name}: p99 of the other nine"), p99, before, "µs", Bound::AtMost(1.1));
         let what = format!("{name}: more memory, against 64 MiB");
         report.add(what, memory, 64.0, "MiB", Bound::AtMost(1.0));

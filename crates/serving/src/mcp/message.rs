@@ -102,7 +102,7 @@ struct Params {
 impl Envelope {
     /// JSON, exactly as it was meant; none if it is no object.
     fn read(bytes: &[u8]) -> Result<Option<Self>, RpcError> {
-        if SMALL < bytes.len() && PARTS < strict_json::parts(bytes) {
+        if SMALL < bytes.len() && strict_json::has_more_parts(bytes, PARTS) {
             return Err(RpcError::parse(format!("a message has at most {PARTS} values")));
         }
         let envelope = strict_json::members(bytes).map_err(|error| {

@@ -16,7 +16,7 @@ const LATER: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);
 /// So many times as long as it was busy with us it is left alone when it wakes us: whatever its list costs, that is a
 /// small share of our time.
-const SHARE: u32 = 20;
+const SHARE: u32 = 50;
 
 #[derive(Default)]
 pub(super) struct Rests(HashMap<SourceId, Rest>);
@@ -115,7 +115,7 @@ mod tests {
             pauses.push(left.as_secs());
             now += left;
         }
-        assert_eq!(pauses, [1, 20, 40, 60]);
+        assert_eq!(pauses, [1, 50, 60, 60]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -65,7 +65,7 @@ impl SseLink {
         let mut reading = Reading { opened, sse, events: std::collections::VecDeque::new() };
         let first = reading.next().await.filter(|event| event.name == "endpoint");
         let no_endpoint = || McpError::unreadable("GET", "the first event names no endpoint");
-        let text = String::from_utf8(first.ok_or_else(no_endpoint)?.data);
+        let text = String::from_utf8(first.ok_or_else(no_endpoint)?.data.into_vec().concat());
         let endpoint = url.join(&text.map_err(|_| no_endpoint())?).map_err(|_| no_endpoint())?;
         if endpoint.origin() != url.origin() {
             return Err(McpError::Elsewhere);

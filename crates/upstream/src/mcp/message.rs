@@ -71,7 +71,7 @@ pub(crate) async fn read(text: Text<'_>, max_parts: usize) -> Result<Incoming, N
 
 /// Each value takes many times its text, so they are counted first.
 pub(super) fn read_here(bytes: &[u8], max_parts: usize) -> Result<Incoming, NoMessage> {
-    let few = bytes.len() <= max_parts / 4 || strict_json::weight(bytes) <= max_parts;
+    let few = bytes.len() <= max_parts / 4 || !strict_json::outweighs(bytes, max_parts);
     let message = if few { strict_json::object(bytes).ok() } else { None };
     message.and_then(sort).ok_or_else(|| NoMessage { answers: whom_it_answers(bytes) })
 }
@@ -144,6 +144,8 @@ impl<'de> Visitor<'de> for Looks<'_> {
                     *self.0 = None;
                     return Ok(());
                 }
+                // It is an answer: the rest says nothing more about whose.
+                "result" | "error" if self.0.is_some() => return Ok(()),
                 "id" => *self.0 = Some(members.next_value()?),
                 _ => drop(members.next_value::<IgnoredAny>()?),
             }

@@ -1,16 +1,18 @@
 //! Server-sent events, read as they come (HTML standard, section 9.2.6), within a bound for each.
 
+use crate::aside::Pieces;
+
 /// One event with something in it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     /// `message` if it is not said.
     pub(crate) name: String,
-    pub(crate) data: Vec<u8>,
+    pub(crate) data: Pieces,
 }
 
 /// What was read so far.
 pub(crate) struct Sse {
-    line: Vec<u8>,
+    line: Pieces,
     event: Event,
     has_data: bool,
     /// The last byte was `\r`: a `\n` now belongs to it.
@@ -32,7 +34,7 @@ const MAX_ID: usize = 1024;
 impl Sse {
     pub(crate) fn new(max: usize) -> Self {
         Self {
-            line: Vec::new(),
+            line: Pieces::default(),
             event: Event::default(),
             has_data: false,
             after_return: false,
@@ -67,12 +69,12 @@ impl Sse {
                 bytes = bytes.get(1..).unwrap_or_default();
                 continue;
             }
-            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let end = memchr::memchr2(b'\n', b'\r', bytes);
             let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
             if self.max < self.line.len() + line.len() + self.event.data.len() {
                 return Err(TooLong);
             }
-            self.line.extend_from_slice(line);
+            self.line.extend(line);
             if let Some((byte, rest)) = rest.split_first() {
                 self.after_return = *byte == b'\r';
                 events.extend(self.end_of_line());
@@ -85,8 +87,10 @@ impl Sse {
     }
 
     fn end_of_line(&mut self) -> Option<Event> {
-        let line = std::mem::take(&mut self.line);
-        let mut text = line.as_slice();
+        let mut pieces = std::mem::take(&mut self.line).into_vec().into_iter();
+        // Whatever a line is for, its first piece says so; only data goes on in others.
+        let first = pieces.next().unwrap_or_default();
+        let mut text = first.as_slice();
         if std::mem::take(&mut self.at_start) {
             text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         }
@@ -99,7 +103,13 @@ impl Sse {
         let value = value.strip_prefix(b":").unwrap_or(value);
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match field {
-            b"data" => self.data(value),
+            b"data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.event.data.extend(b"\n");
+                }
+                self.event.data.extend(value);
+                pieces.for_each(|piece| self.event.data.append(piece));
+            }
             b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
             b"id" if !value.contains(&0) && value.len() <= MAX_ID => {
                 self.last_id = String::from_utf8(value.to_vec()).ok();
@@ -113,14 +123,6 @@ impl Sse {
         }
         None
     }
-
-    fn data(&mut self, value: &[u8]) {
-        if self.has_data {
-            self.event.data.push(b'\n');
-        }
-        self.has_data = true;
-        self.event.data.extend_from_slice(value);
-    }
 }
 
 #[cfg(test)]
@@ -128,9 +130,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::aside::LONG;
 
     fn event(name: &str, data: &str) -> Event {
-        Event { name: name.to_owned(), data: data.as_bytes().to_vec() }
+        let mut pieces = Pieces::default();
+        pieces.extend(data.as_bytes());
+        Event { name: name.to_owned(), data: pieces }
     }
 
     #[test]
@@ -151,6 +156,19 @@ mod tests {
         sse.restart();
         assert_eq!(sse.push(b"data: x\n\n").unwrap(), [event("", "x")]);
         assert_eq!(sse.last_id.as_deref(), Some("7"));
+    }
+
+    #[test]
+    fn what_is_long_is_read_however_it_comes() {
+        let (long, short) = ("long".repeat(LONG), "short");
+        let text = format!("\u{feff}data: {long}\ndata:{short}\ndata: {long}\n\n");
+        for size in [1, 2, 7, LONG - 1, LONG, LONG + 1, 3 * LONG, text.len()] {
+            let mut sse = Sse::new(10 * LONG);
+            let chunks = text.as_bytes().chunks(size);
+            let read: Vec<Event> = chunks.flat_map(|chunk| sse.push(chunk).unwrap()).collect();
+            let data: Vec<_> = read.into_iter().map(|it| it.data.into_vec().concat()).collect();
+            assert!(data == [format!("{long}\n{short}\n{long}").into_bytes()], "{size}");
+        }
     }
 
     #[test]

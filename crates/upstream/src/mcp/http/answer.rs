@@ -8,7 +8,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::large::Large;
 use super::{HttpLink, Session, refused};
-use crate::aside::{LONG, Text};
+use crate::aside::Pieces;
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
 use crate::mcp::McpError;
@@ -48,7 +48,7 @@ pub(super) async fn read(
     let limits = link.settings.limits;
     let mut large = Large::not_yet(link);
     let body = whole(&mut opened, limits.max_message, &mut large).await?;
-    match message::read(Text::Long(body), limits.max_parts).await {
+    match message::read(body.into(), limits.max_parts).await {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
             _ if theirs.as_u64() == Some(id) => Ok(answer),
             // What could not be read is refused without its number.
@@ -64,24 +64,17 @@ async fn whole(
     opened: &mut Opened,
     max: usize,
     large: &mut Large<'_>,
-) -> Result<Vec<Vec<u8>>, HttpError> {
+) -> Result<Pieces, HttpError> {
     opened.check_announced(max as u64)?;
-    // In pieces: room for all of it in one place is taken up only if it turns out to be of use.
-    let (mut pieces, mut last, mut length) = (Vec::new(), Vec::new(), 0);
+    let mut body = Pieces::default();
     while let Some(chunk) = opened.chunk().await? {
-        let chunk = chunk.as_ref();
-        length += chunk.len();
-        if max < length {
+        body.extend(chunk.as_ref());
+        if max < body.len() {
             return Err(HttpError::TooLarge { limit: max as u64, announced: None });
         }
-        large.holds(length).await;
-        if LONG < last.len() + chunk.len() {
-            pieces.push(std::mem::take(&mut last));
-        }
-        last.extend_from_slice(chunk);
+        large.holds(body.len()).await;
     }
-    pieces.push(last);
-    Ok(pieces)
+    Ok(body)
 }
 
 pub(super) fn is_stream(opened: &Opened) -> bool {
