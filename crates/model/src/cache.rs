@@ -130,7 +130,7 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         self.sweep(&mut part, now, &mut gone);
         let (used, is_renewed) =
             (self.puts.load(Relaxed), self.life.is_some_and(|life| life.is_renewed));
-        // What all want was wanted last: then nothing is written that others read.
+        // What all want was wanted last: then neither it nor the order is written to.
         let last = part.back().filter(|(last, _)| !is_renewed && (*last).borrow() == key);
         if let Some((_, kept)) = last.filter(|(_, kept)| kept.used == used && !kept.is_over(now)) {
             return Some(kept.value.clone());

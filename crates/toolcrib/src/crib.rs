@@ -242,9 +242,9 @@ impl Toolcrib {
     /// What they offer now.
     pub(crate) fn provided(&self) -> Arc<Provided> {
         let providers = self.registry().providers();
-        let kept = self.0.provided.load();
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.is_all_of(&providers)) {
-            return Arc::clone(kept);
+        let kept = self.0.provided.load_full();
+        if let Some(kept) = kept.filter(|kept| kept.is_all_of(&providers)) {
+            return kept;
         }
         let fresh = Arc::new(Provided::of(providers));
         self.0.provided.store(Some(Arc::clone(&fresh)));

@@ -320,11 +320,12 @@ impl AgentView {
     fn provided_for_request(&self) -> impl Iterator<Item = ViewedTool> {
         let is_taken_before = !self.is_narrowed && !self.own_providers.is_empty();
         let before = self.provided.tools.iter().filter(|_| is_taken_before);
-        let mut taken: HashSet<Box<str>> = before.map(|(tool, _)| tool.name.clone()).collect();
+        let before: HashSet<&str> = before.map(|(tool, _)| &*tool.name).collect();
+        let mut taken = HashSet::new();
         let own = self.own_providers.iter();
         let own = own.flat_map(|by| by.tools().into_iter().map(move |tool| (tool, by)));
         let free = own.filter(move |(tool, _)| {
-            let is_first = taken.insert(tool.name.clone());
+            let is_first = !before.contains(&*tool.name) && taken.insert(tool.name.clone());
             self.is_added(tool, is_first)
         });
         free.map(|(tool, by)| ViewedTool::provided(tool, Arc::clone(by)))

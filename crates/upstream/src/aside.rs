@@ -15,10 +15,9 @@ use tokio::sync::oneshot;
 /// To read more bytes than this takes long.
 pub(crate) const LONG: usize = 64 * 1024;
 
-/// How much the others go first: all the way. A program that is a source gives way to the server as well, but not to what
-/// another sends.
+/// How much the others go first, programs of sources too. Not all the way: one of those that spins would leave it nothing.
 #[cfg(target_os = "linux")]
-const NICE: i32 = 19;
+const NICE: i32 = 15;
 /// One that is at something long does not stop all others.
 const FEWEST: usize = 2;
 
@@ -55,8 +54,8 @@ impl Text<'_> {
 /// Bytes as they come: room for all of them in one place is taken up only if they turn out to be of use.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
-    /// All but the last are long.
-    all: Vec<Vec<u8>>,
+    long: Vec<Vec<u8>>,
+    last: Vec<u8>,
     length: usize,
 }
 
@@ -70,26 +69,40 @@ impl Pieces {
     }
 
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.end_piece();
         self.length += bytes.len();
-        match self.all.last_mut() {
-            Some(last) if last.len() < LONG => last.extend_from_slice(bytes),
-            _ => self.all.push(bytes.to_vec()),
-        }
+        self.last.extend_from_slice(bytes);
     }
 
     /// The same without a copy of what is long.
     pub(crate) fn append(&mut self, piece: Vec<u8>) {
-        match self.all.last() {
-            Some(last) if last.len() < LONG => self.extend(&piece),
-            _ => {
-                self.length += piece.len();
-                self.all.push(piece);
-            }
+        self.end_piece();
+        self.length += piece.len();
+        match self.last.is_empty() {
+            true => self.last = piece,
+            false => self.last.extend_from_slice(&piece),
         }
     }
 
-    pub(crate) fn into_vec(self) -> Vec<Vec<u8>> {
-        self.all
+    fn end_piece(&mut self) {
+        if LONG <= self.last.len() {
+            self.last.shrink_to_fit();
+            self.long.push(std::mem::take(&mut self.last));
+        }
+    }
+
+    /// The first piece, which is long if there are others, and the others.
+    pub(crate) fn split_first(mut self) -> (Vec<u8>, Vec<Vec<u8>>) {
+        if self.long.is_empty() {
+            return (self.last, self.long);
+        }
+        self.long.push(self.last);
+        (self.long.remove(0), self.long)
+    }
+
+    pub(crate) fn into_vec(mut self) -> Vec<Vec<u8>> {
+        self.long.push(self.last);
+        self.long
     }
 }
 

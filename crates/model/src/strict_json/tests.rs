@@ -209,3 +209,10 @@ proptest! {
         prop_assert_eq!(checked.is_ok(), value(text.as_bytes()).is_ok(), "{}", text);
     }
 }
+
+#[test]
+fn values_are_counted_up_to_a_limit() {
+    let text = br#"{"a": [1, {}, "[,{"], "b": 2}"#;
+    assert!(has_more_parts(text, 6) && !has_more_parts(text, 7));
+    assert!(outweighs(text, 12) && !outweighs(text, 13));
+}

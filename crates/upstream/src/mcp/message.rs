@@ -144,7 +144,7 @@ impl<'de> Visitor<'de> for Looks<'_> {
                     *self.0 = None;
                     return Ok(());
                 }
-                // It is an answer: the rest says nothing more about whose.
+                // Enough is known: the rest may be long.
                 "result" | "error" if self.0.is_some() => return Ok(()),
                 "id" => *self.0 = Some(members.next_value()?),
                 _ => drop(members.next_value::<IgnoredAny>()?),

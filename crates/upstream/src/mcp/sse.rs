@@ -87,9 +87,8 @@ impl Sse {
     }
 
     fn end_of_line(&mut self) -> Option<Event> {
-        let mut pieces = std::mem::take(&mut self.line).into_vec().into_iter();
         // Whatever a line is for, its first piece says so; only data goes on in others.
-        let first = pieces.next().unwrap_or_default();
+        let (first, others) = std::mem::take(&mut self.line).split_first();
         let mut text = first.as_slice();
         if std::mem::take(&mut self.at_start) {
             text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
@@ -108,7 +107,7 @@ impl Sse {
                     self.event.data.extend(b"\n");
                 }
                 self.event.data.extend(value);
-                pieces.for_each(|piece| self.event.data.append(piece));
+                others.into_iter().for_each(|piece| self.event.data.append(piece));
             }
             b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
             b"id" if !value.contains(&0) && value.len() <= MAX_ID => {
@@ -161,7 +160,8 @@ mod tests {
     #[test]
     fn what_is_long_is_read_however_it_comes() {
         let (long, short) = ("long".repeat(LONG), "short");
-        let text = format!("\u{feff}data: {long}\ndata:{short}\ndata: {long}\n\n");
+        let text =
+            format!("\u{feff}data: {long}\n:{long}\ndata:{short}\nid:{long}\ndata: {long}\n\n");
         for size in [1, 2, 7, LONG - 1, LONG, LONG + 1, 3 * LONG, text.len()] {
             let mut sse = Sse::new(10 * LONG);
             let chunks = text.as_bytes().chunks(size);

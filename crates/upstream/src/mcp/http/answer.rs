@@ -20,6 +20,7 @@ use crate::mcp::sse::Sse;
 /// How often a stream is taken up again without anything new in between.
 const MAX_RESUMED: u32 = 5;
 const RETRY: Duration = Duration::from_secs(1);
+const MIN_RETRY: Duration = Duration::from_millis(100);
 const MAX_RETRY: Duration = Duration::from_secs(30);
 
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -179,7 +180,7 @@ async fn take(
 
 /// As long as the server wishes, within reason; longer each time nothing came of it.
 pub(super) fn pause(sse: &Sse, times: u32) -> Duration {
-    let wished = sse.retry.map_or(RETRY, Duration::from_millis);
+    let wished = sse.retry.map_or(RETRY, Duration::from_millis).max(MIN_RETRY);
     wished.saturating_mul(times.max(1)).min(MAX_RETRY)
 }
 
@@ -213,4 +214,18 @@ pub(super) async fn get(
     }
     let request = Request { headers, ..Request::get(link.url.clone()) };
     Ok(link.client.open(request, limits).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_not_asked_without_a_pause_however_it_wishes() {
+        let mut sse = Sse::new(100);
+        sse.push(b"retry: 0\n\n").unwrap();
+        assert_eq!([pause(&sse, 0), pause(&sse, 3)], [MIN_RETRY, 3 * MIN_RETRY]);
+        sse.push(b"retry: 99999999\n\n").unwrap();
+        assert_eq!(pause(&sse, 1), MAX_RETRY);
+    }
 }
