@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep_until, timeout_at};
 
 use super::McpError;
 use super::headers::VERSION;
@@ -183,9 +183,9 @@ impl Reading {
             if let Some(event) = self.events.pop_front() {
                 return Some(event);
             }
-            let chunk = match self.sse.is_within() {
-                true => timeout(EVENT, self.opened.chunk()).await.ok()?,
-                false => self.opened.chunk().await,
+            let chunk = match self.sse.begun() {
+                Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await.ok()?,
+                None => self.opened.chunk().await,
             };
             self.events.extend(self.sse.push(chunk.ok()??.as_ref()).ok()?);
         }

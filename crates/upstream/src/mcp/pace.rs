@@ -19,10 +19,19 @@ impl Pace {
     }
 
     pub(crate) fn count(&mut self) {
+        self.add(1);
+    }
+
+    /// To look through much takes long whatever it says: a kilobyte counts as one.
+    pub(crate) fn count_bytes(&mut self, length: usize) {
+        self.add(u32::try_from(length / 1024).unwrap_or(u32::MAX));
+    }
+
+    fn add(&mut self, more: u32) {
         if SECOND <= self.since.elapsed() {
             (self.since, self.count) = (Instant::now(), 0);
         }
-        self.count += 1;
+        self.count = self.count.saturating_add(more);
     }
 
     /// Until when nothing more is to be read, if it was too much.
@@ -49,6 +58,10 @@ mod tests {
             }
         }
         assert_eq!(start.elapsed(), 10 * SECOND);
+        pace.count_bytes(99 * 1024);
+        assert_eq!(pace.enough(), None);
+        pace.count_bytes(1024);
+        assert!(pace.enough().is_some());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! Server-sent events, read as they come (HTML standard, section 9.2.6), within a bound for each.
 
+use tokio::time::Instant;
+
 use crate::aside::Pieces;
 
 /// One event with something in it.
@@ -18,6 +20,7 @@ pub(crate) struct Sse {
     /// The last byte was `\r`: a `\n` now belongs to it.
     after_return: bool,
     at_start: bool,
+    begun: Option<Instant>,
     max: usize,
     /// The id of the last event, to go on from.
     pub(crate) last_id: Option<String>,
@@ -29,7 +32,7 @@ pub(crate) struct Sse {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-const MAX_ID: usize = 1024;
+const MAX_WORD: usize = 1024;
 
 impl Sse {
     pub(crate) fn new(max: usize) -> Self {
@@ -39,6 +42,7 @@ impl Sse {
             has_data: false,
             after_return: false,
             at_start: true,
+            begun: None,
             max,
             last_id: None,
             retry: None,
@@ -51,9 +55,9 @@ impl Sse {
         *self = Self { last_id, retry, ..Self::new(self.max) };
     }
 
-    /// Whether an event was begun and has not ended.
-    pub(crate) fn is_within(&self) -> bool {
-        self.has_data || !self.line.is_empty()
+    /// Since when an event is under way that has not ended.
+    pub(crate) fn begun(&self) -> Option<Instant> {
+        self.begun
     }
 
     /// How much of an event that has not ended is kept.
@@ -83,6 +87,9 @@ impl Sse {
                 bytes = rest;
             }
         }
+        let is_within = self.has_data || !self.line.is_empty();
+        let before = self.begun.filter(|_| events.is_empty());
+        self.begun = is_within.then(|| before.unwrap_or_else(Instant::now));
         Ok(events)
     }
 
@@ -109,8 +116,10 @@ impl Sse {
                 self.event.data.extend(value);
                 others.into_iter().for_each(|piece| self.event.data.append(piece));
             }
-            b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
-            b"id" if !value.contains(&0) && value.len() <= MAX_ID => {
+            b"event" if value.len() <= MAX_WORD => {
+                self.event.name = String::from_utf8_lossy(value).into_owned()
+            }
+            b"id" if !value.contains(&0) && value.len() <= MAX_WORD => {
                 self.last_id = String::from_utf8(value.to_vec()).ok();
             }
             b"retry" => {
@@ -126,6 +135,8 @@ impl Sse {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -151,7 +162,7 @@ mod tests {
         assert_eq!(sse.push(b"id: 7\nretry: 500\n\n").unwrap(), []);
         assert_eq!((sse.last_id.as_deref(), sse.retry), (Some("7"), Some(500)));
         sse.push(b"data: half").unwrap();
-        assert!(sse.is_within());
+        assert!(sse.begun().is_some());
         sse.restart();
         assert_eq!(sse.push(b"data: x\n\n").unwrap(), [event("", "x")]);
         assert_eq!(sse.last_id.as_deref(), Some("7"));
@@ -169,6 +180,18 @@ mod tests {
             let data: Vec<_> = read.into_iter().map(|it| it.data.into_vec().concat()).collect();
             assert!(data == [format!("{long}\n{short}\n{long}").into_bytes()], "{size}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_slowly_an_event_comes_it_is_known_since_when() {
+        let (mut sse, start, second) = (Sse::new(100), Instant::now(), Duration::from_secs(1));
+        let mut since = Vec::new();
+        for text in ["", "data: a", "b\n", "\ndata: c", "\n", "\n"] {
+            sse.push(text.as_bytes()).unwrap();
+            since.push(sse.begun().map(|begun| (begun - start).as_secs()));
+            tokio::time::advance(second).await;
+        }
+        assert_eq!(since, [None, Some(1), Some(1), Some(3), Some(3), None]);
     }
 
     #[test]

@@ -116,10 +116,6 @@ async fn read_stream(
                     resumed = 0;
                 }
                 large.holds(sse.held()).await;
-                let until = link.pace().enough();
-                if let Some(until) = until {
-                    sleep_until(until).await;
-                }
             }
             Err(error @ HttpError::TooLarge { .. }) => return Err(error.into()),
             Ok(None) | Err(_) => {
@@ -161,18 +157,17 @@ async fn take(
         match message::read(event.data.into(), limits.max_parts).await {
             Ok(message) => match link.hearing.hear(message, Stream::Of(id)) {
                 Next::Answered(answer) => return Ok(Some(answer)),
-                next => {
-                    link.pace().count();
-                    link.react(next, &call.headers);
-                }
+                next => link.react(next, &call.headers),
             },
             Err(no_message) if no_message.answers == Some(id) => {
                 return Err(McpError::unreadable(method, "it is no message that can be read"));
             }
-            Err(_) => {
-                link.pace().count();
-                link.hearing.garbage(None);
-            }
+            Err(_) => link.hearing.garbage(None),
+        }
+        link.pace().count();
+        let until = link.pace().enough();
+        if let Some(until) = until {
+            sleep_until(until).await;
         }
     }
     Ok(None)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 
 use super::answer::{get, is_stream, pause};
 use super::{ASIDE, HttpLink};
@@ -71,24 +71,24 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
 async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
     let mut came = false;
     let mut pace = Pace::new(link.settings.limits.max_unasked);
-    let mut begun: Option<Instant> = None;
     loop {
-        let time = begun.map_or(IDLE, |begun| EVENT.saturating_sub(begun.elapsed()));
+        let time = sse.begun().map_or(IDLE, |begun| EVENT.saturating_sub(begun.elapsed()));
         let chunk = tokio::select! {
             chunk = timeout(time, opened.chunk()) => chunk,
             () = link.renewed.notified() => return came,
         };
         let Ok(Ok(Some(chunk))) = chunk else { return came };
+        pace.count_bytes(chunk.as_ref().len());
         let Ok(events) = sse.push(chunk.as_ref()) else { return came };
         came |= !events.is_empty();
-        if !events.is_empty() || !sse.is_within() {
-            begun = None;
-        }
-        if sse.is_within() {
-            begun.get_or_insert_with(Instant::now);
-        }
-        for event in events.into_iter().filter(|event| !event.data.is_empty()) {
+        for event in events {
             pace.count();
+            if let Some(until) = pace.enough() {
+                sleep_until(until).await;
+            }
+            if event.data.is_empty() {
+                continue;
+            }
             match message::read(event.data.into(), link.settings.limits.max_parts).await {
                 Ok(message) => {
                     link.react(link.hearing.hear(message, Stream::Shared), &HeaderMap::new());
