@@ -314,6 +314,19 @@ mod tests {
     }
 
     #[test]
+    fn what_was_wanted_last_is_over_as_soon_as_any_other() {
+        let cache = Cache::new(10).lasting(Duration::from_secs(10));
+        cache.insert("a", 1);
+        let over = Instant::now() + Duration::from_secs(10);
+        std::thread::sleep(Duration::from_millis(2));
+        cache.insert("b", 2);
+        assert_eq!([cache.get("a"), cache.get("a")], [Some(1); 2]);
+        assert_eq!([cache.get_at("b", Some(over)), cache.get("a")], [Some(2), Some(1)]);
+        assert_eq!(cache.get_at("a", Some(over)), None);
+        assert_eq!(cache.get_at("b", Some(over)), Some(2));
+    }
+
+    #[test]
     fn all_get_what_the_first_made() {
         let cache = Cache::new(100_000);
         let all_make = Barrier::new(8);

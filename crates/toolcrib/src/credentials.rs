@@ -219,7 +219,7 @@ impl Keyring {
             to_authorities: showing(for_tokens, None)?,
             allowed: profile.allow.iter().filter_map(|text| text.parse().ok()).collect(),
         };
-        // Large, so that whoever waits for a call would carry it about.
+        // Large: whoever waits for a call would carry it about.
         let asked = Box::pin(async {
             let start = Instant::now();
             let granted = asking.granted().await;

@@ -24,7 +24,7 @@ const FEWEST: usize = 2;
 /// What was read, perhaps in pieces: to put much of it together takes long as well.
 pub(crate) enum Text<'a> {
     Short(&'a [u8]),
-    Long(Vec<Vec<u8>>),
+    Long(Pieces),
 }
 
 impl Text<'_> {
@@ -35,10 +35,8 @@ impl Text<'_> {
     ) -> T {
         match self {
             Self::Short(bytes) => read(bytes),
-            Self::Long(pieces) => match pieces.as_slice() {
-                [whole] if whole.len() <= LONG => read(whole),
-                _ => aside(move || read(&pieces.concat())).await,
-            },
+            Self::Long(pieces) if pieces.len() <= LONG => read(&pieces.into_bytes()),
+            Self::Long(pieces) => aside(move || read(&pieces.into_bytes())).await,
         }
     }
 
@@ -46,7 +44,9 @@ impl Text<'_> {
     pub(crate) fn is_blank(&self) -> bool {
         match self {
             Self::Short(bytes) => bytes.trim_ascii().is_empty(),
-            Self::Long(pieces) => pieces.iter().all(|piece| piece.trim_ascii().is_empty()),
+            Self::Long(Pieces { long, last, .. }) => {
+                long.iter().chain([last]).all(|piece| piece.trim_ascii().is_empty())
+            }
         }
     }
 }
@@ -100,15 +100,19 @@ impl Pieces {
         (self.long.remove(0), self.long)
     }
 
-    pub(crate) fn into_vec(mut self) -> Vec<Vec<u8>> {
+    /// In one place, which takes long if they are many.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        if self.long.is_empty() {
+            return self.last;
+        }
         self.long.push(self.last);
-        self.long
+        self.long.concat()
     }
 }
 
 impl From<Pieces> for Text<'_> {
     fn from(pieces: Pieces) -> Self {
-        Self::Long(pieces.into_vec())
+        Self::Long(pieces)
     }
 }
 

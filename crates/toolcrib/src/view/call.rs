@@ -219,6 +219,7 @@ impl AgentView {
     ) -> Called {
         let (start, tool_id) = (Instant::now(), tool.known_as());
         let by = match tool.origin() {
+            // Large: a call of anything else would carry it about.
             Origin::Catalog(entry) => {
                 match Box::pin(self.execute_catalogued(entry, arguments, call)).await {
                     Ok(by) => by,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::timeout_at;
 
 use super::McpError;
 use super::headers::VERSION;
@@ -65,7 +65,7 @@ impl SseLink {
         let mut reading = Reading { opened, sse, events: std::collections::VecDeque::new() };
         let first = reading.next().await.filter(|event| event.name == "endpoint");
         let no_endpoint = || McpError::unreadable("GET", "the first event names no endpoint");
-        let text = String::from_utf8(first.ok_or_else(no_endpoint)?.data.into_vec().concat());
+        let text = String::from_utf8(first.ok_or_else(no_endpoint)?.data.into_bytes());
         let endpoint = url.join(&text.map_err(|_| no_endpoint())?).map_err(|_| no_endpoint())?;
         if endpoint.origin() != url.origin() {
             return Err(McpError::Elsewhere);
@@ -209,9 +209,7 @@ async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
         }
         link.react(next);
         drop(link);
-        if let Some(until) = pace.enough() {
-            sleep_until(until).await;
-        }
+        pace.keep().await;
     }
     if let Some(link) = link.upgrade() {
         link.hearing.fail(McpError::Broken { origin });

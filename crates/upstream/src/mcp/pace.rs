@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -39,11 +39,18 @@ impl Pace {
         let is_enough = self.max < self.count;
         is_enough.then(|| self.since + SECOND)
     }
+
+    /// Waits until then.
+    pub(crate) async fn keep(&mut self) {
+        if let Some(until) = self.enough() {
+            sleep_until(until).await;
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::time::{sleep, sleep_until};
+    use tokio::time::sleep;
 
     use super::*;
 
@@ -53,9 +60,7 @@ mod tests {
         let mut pace = Pace::new(99);
         for _ in 0..1000 {
             pace.count();
-            if let Some(until) = pace.enough() {
-                sleep_until(until).await;
-            }
+            pace.keep().await;
         }
         assert_eq!(start.elapsed(), 10 * SECOND);
         pace.count_bytes(99 * 1024);

@@ -177,7 +177,7 @@ mod tests {
             let mut sse = Sse::new(10 * LONG);
             let chunks = text.as_bytes().chunks(size);
             let read: Vec<Event> = chunks.flat_map(|chunk| sse.push(chunk).unwrap()).collect();
-            let data: Vec<_> = read.into_iter().map(|it| it.data.into_vec().concat()).collect();
+            let data: Vec<_> = read.into_iter().map(|it| it.data.into_bytes()).collect();
             assert!(data == [format!("{long}\n{short}\n{long}").into_bytes()], "{size}");
         }
     }

@@ -196,7 +196,7 @@ impl Shared {
     async fn open(&self) -> Result<Connection, McpError> {
         let era = self.state().era;
         let settings = Settings { era, ..self.settings.clone() };
-        // Large, so that whoever waits for a call would carry it about.
+        // Large: whoever waits for a call would carry it about.
         let opened = Box::pin(Connection::open(&self.target, &settings)).await;
         let mut state = self.state();
         match &opened {

@@ -10,7 +10,7 @@ use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
 use tokio::time::sleep;
 
-use crate::aside::{LONG, Text};
+use crate::aside::{LONG, Pieces, Text};
 
 const READ: usize = 16 * 1024;
 /// What is kept of either end of a line that is too long.
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(10);
 pub(crate) struct Lines {
     pipe: pipe::Receiver,
     /// What was read of a line that is long, but for what is in the buffer: to move it all would take too long.
-    pieces: Vec<Vec<u8>>,
+    pieces: Pieces,
     buffer: Vec<u8>,
     /// Where what was not handed out begins.
     start: usize,
@@ -50,7 +50,7 @@ impl Lines {
     pub(super) fn new(stdout: Option<ChildStdout>, max: usize) -> io::Result<Self> {
         let stdout = stdout.ok_or_else(|| io::Error::other("the program has no output"))?;
         let pipe = pipe::Receiver::from_owned_fd(stdout.into_owned_fd()?)?;
-        let (pieces, buffer, edge) = (Vec::new(), Vec::with_capacity(READ), Vec::new());
+        let (pieces, buffer, edge) = (Pieces::default(), Vec::with_capacity(READ), Vec::new());
         Ok(Self { pipe, pieces, buffer, start: 0, seen: 0, max, skips: false, edge, skipped: 0 })
     }
 
@@ -58,8 +58,7 @@ impl Lines {
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         loop {
             let end = self.end_of_line();
-            let before: usize = self.pieces.iter().map(Vec::len).sum();
-            let length = before + end.unwrap_or(self.buffer.len()) - self.start;
+            let length = self.pieces.len() + end.unwrap_or(self.buffer.len()) - self.start;
             if !self.skips && self.max < length {
                 self.seen = end.unwrap_or(self.seen);
                 return Ok(Some(self.too_long()));
@@ -97,7 +96,7 @@ impl Lines {
         if self.pieces.is_empty() && last.len() <= LONG {
             return Text::Short(last);
         }
-        self.pieces.push(last.to_vec());
+        self.pieces.extend(last);
         Text::Long(std::mem::take(&mut self.pieces))
     }
 
@@ -105,15 +104,15 @@ impl Lines {
     fn set_aside(&mut self) {
         let mut piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(LONG + READ));
         piece.drain(..self.start);
-        self.pieces.push(piece);
+        self.pieces.append(piece);
         (self.start, self.seen) = (0, 0);
     }
 
     fn too_long(&mut self) -> Line<'_> {
         self.skips = true;
-        let pieces = std::mem::take(&mut self.pieces);
+        let (first, _) = std::mem::take(&mut self.pieces).split_first();
         let buffered = self.buffer.get(self.start..).unwrap_or_default();
-        let begin = pieces.first().map_or(buffered, Vec::as_slice);
+        let begin = if first.is_empty() { buffered } else { &first };
         self.edge = begin.get(..EDGE).unwrap_or(begin).to_vec();
         Line::TooLong(&self.edge)
     }

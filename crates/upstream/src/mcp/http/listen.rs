@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use super::answer::{get, is_stream, pause};
 use super::{ASIDE, HttpLink};
@@ -83,9 +83,7 @@ async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
         came |= !events.is_empty();
         for event in events {
             pace.count();
-            if let Some(until) = pace.enough() {
-                sleep_until(until).await;
-            }
+            pace.keep().await;
             if event.data.is_empty() {
                 continue;
             }
@@ -96,8 +94,6 @@ async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
                 Err(_) => link.hearing.garbage(None),
             }
         }
-        if let Some(until) = pace.enough() {
-            sleep_until(until).await;
-        }
+        pace.keep().await;
     }
 }
