@@ -4,6 +4,7 @@
 //! not see different tokens (RFC 7519, section 4), and whoever asks and whoever answers not different requests. Depth is bounded by the 128 levels of `serde_json`.
 
 mod members;
+mod parts;
 
 use std::fmt;
 
@@ -12,6 +13,7 @@ use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 pub use self::members::{Members, Object, members};
+pub use self::parts::Parts;
 
 /// Reads a whole value. The error may repeat the name of a member.
 pub fn value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
@@ -34,29 +36,7 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
 
 /// Whether a JSON text may have more values than that: each takes many times its text when it is read.
 pub fn has_more_parts(bytes: &[u8], limit: usize) -> bool {
-    counts_beyond(limit, bytes, 1)
-}
-
-/// The same by what they take: an object takes as much memory as several other values.
-pub fn outweighs(bytes: &[u8], limit: usize) -> bool {
-    counts_beyond(limit, bytes, 4)
-}
-
-fn counts_beyond(limit: usize, bytes: &[u8], of_object: usize) -> bool {
-    let (mut rest, mut parts) = (bytes, 1);
-    while parts <= limit
-        && let Some(start) = rest.iter().position(|byte| matches!(byte, b'"' | b',' | b'[' | b'{'))
-    {
-        rest = rest.get(start..).unwrap_or_default();
-        match rest.first() {
-            Some(b'"') => rest = after_text(rest),
-            first => {
-                parts += if first == Some(&b'{') { of_object } else { 1 };
-                rest = rest.get(1..).unwrap_or_default();
-            }
-        }
-    }
-    limit < parts
+    Parts::of(1).exceed(limit, bytes)
 }
 
 /// The first number in a JSON text that would not be kept as it stands there: a whole number beyond 64 bits, or more

@@ -21,102 +21,26 @@ const NICE: i32 = 15;
 /// One that is at something long does not stop all others.
 const FEWEST: usize = 2;
 
-/// What was read, perhaps in pieces: to put much of it together takes long as well.
-pub(crate) enum Text<'a> {
-    Short(&'a [u8]),
-    Long(Pieces),
-}
-
-impl Text<'_> {
-    /// Reads it, aside if it is long.
-    pub(crate) async fn read<T: Send + 'static>(
-        self,
-        read: impl FnOnce(&[u8]) -> T + Send + 'static,
-    ) -> T {
-        match self {
-            Self::Short(bytes) => read(bytes),
-            Self::Long(pieces) if pieces.len() <= LONG => read(&pieces.into_bytes()),
-            Self::Long(pieces) => aside(move || read(&pieces.into_bytes())).await,
-        }
-    }
-
-    /// Whether there is nothing to be seen in it.
-    pub(crate) fn is_blank(&self) -> bool {
-        match self {
-            Self::Short(bytes) => bytes.trim_ascii().is_empty(),
-            Self::Long(Pieces { long, last, .. }) => {
-                long.iter().chain([last]).all(|piece| piece.trim_ascii().is_empty())
-            }
-        }
-    }
-}
-
-/// Bytes as they come: room for all of them in one place is taken up only if they turn out to be of use.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pieces {
-    long: Vec<Vec<u8>>,
-    last: Vec<u8>,
-    length: usize,
-}
-
-impl Pieces {
-    pub(crate) fn len(&self) -> usize {
-        self.length
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
-    pub(crate) fn extend(&mut self, bytes: &[u8]) {
-        self.end_piece();
-        self.length += bytes.len();
-        self.last.extend_from_slice(bytes);
-    }
-
-    /// The same without a copy of what is long.
-    pub(crate) fn append(&mut self, piece: Vec<u8>) {
-        self.end_piece();
-        self.length += piece.len();
-        match self.last.is_empty() {
-            true => self.last = piece,
-            false => self.last.extend_from_slice(&piece),
-        }
-    }
-
-    fn end_piece(&mut self) {
-        if LONG <= self.last.len() {
-            self.last.shrink_to_fit();
-            self.long.push(std::mem::take(&mut self.last));
-        }
-    }
-
-    /// The first piece, which is long if there are others, and the others.
-    pub(crate) fn split_first(mut self) -> (Vec<u8>, Vec<Vec<u8>>) {
-        if self.long.is_empty() {
-            return (self.last, self.long);
-        }
-        self.long.push(self.last);
-        (self.long.remove(0), self.long)
-    }
-
-    /// In one place, which takes long if they are many.
-    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
-        if self.long.is_empty() {
-            return self.last;
-        }
-        self.long.push(self.last);
-        self.long.concat()
-    }
-}
-
-impl From<Pieces> for Text<'_> {
-    fn from(pieces: Pieces) -> Self {
-        Self::Long(pieces)
-    }
-}
-
 type Work = Box<dyn FnOnce() + Send>;
+
+/// Work that waits for its turn: taken by a thread, or taken back.
+#[derive(Clone)]
+struct Turn(Arc<Mutex<Option<Work>>>);
+
+impl Turn {
+    fn take(&self) -> Option<Work> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Whoever does not wait any more has what was to be read with it taken back: there may be much of it.
+struct TakenBack(Turn);
+
+impl Drop for TakenBack {
+    fn drop(&mut self) {
+        drop(self.0.take());
+    }
+}
 
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
@@ -128,23 +52,20 @@ pub fn aside_under_way() -> usize {
 /// Does the work on one of the threads. What nobody waits for any more is not begun.
 pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = oneshot::channel();
-    let work: Work = Box::new(move || {
-        if !done.is_closed() {
-            // Whoever gives up meanwhile does not need it.
-            drop(done.send(catch_unwind(AssertUnwindSafe(work))));
-        }
-        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
-    });
+    // Whoever gives up meanwhile does not need it.
+    let work: Work = Box::new(move || drop(done.send(catch_unwind(AssertUnwindSafe(work)))));
+    let turn = Turn(Arc::new(Mutex::new(Some(work))));
+    let _unless_done = TakenBack(turn.clone());
     UNDER_WAY.fetch_add(1, Ordering::Relaxed);
-    static THREADS: OnceLock<Sender<Work>> = OnceLock::new();
-    THREADS.get_or_init(threads).send(work).expect("the threads never end");
+    static THREADS: OnceLock<Sender<Turn>> = OnceLock::new();
+    THREADS.get_or_init(threads).send(turn).expect("the threads never end");
     match result.await.expect("work is always done") {
         Ok(result) => result,
         Err(panic) => resume_unwind(panic),
     }
 }
 
-fn threads() -> Sender<Work> {
+fn threads() -> Sender<Turn> {
     let (sender, receiver) = channel();
     let receiver = Arc::new(Mutex::new(receiver));
     let number = thread::available_parallelism().map_or(FEWEST, |cores| cores.get() / 2);
@@ -156,16 +77,19 @@ fn threads() -> Sender<Work> {
     sender
 }
 
-fn serve(work: &Mutex<Receiver<Work>>) {
+fn serve(turns: &Mutex<Receiver<Turn>>) {
     // On Linux a thread has a priority of its own. Elsewhere the whole process would be slower.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "a thread keeps its priority");
     }
     loop {
-        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = turns.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(next) = next else { return };
-        next();
+        if let Some(work) = next.take() {
+            work();
+        }
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -193,6 +117,28 @@ mod tests {
             drop(tokio::time::timeout(std::time::Duration::ZERO, slow).await);
         }
         assert_eq!(aside(|| 1).await, 1);
+    }
+
+    #[tokio::test]
+    async fn what_was_to_be_read_is_let_go_with_who_waits_for_it() {
+        let (go, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let busy: Vec<_> = (0..64)
+            .map(|_| {
+                let wait = Arc::clone(&wait);
+                tokio::spawn(aside(move || drop(wait.lock().map(|wait| wait.recv()))))
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let much = Arc::new(vec![0; LONG]);
+        let reads = Arc::clone(&much);
+        let given_up = aside(move || reads.len());
+        drop(tokio::time::timeout(std::time::Duration::ZERO, given_up).await);
+        assert_eq!(Arc::strong_count(&much), 1);
+        drop(go);
+        for one in busy {
+            one.await.unwrap();
+        }
     }
 
     #[tokio::test]

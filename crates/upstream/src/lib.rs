@@ -6,6 +6,7 @@ pub mod files;
 pub mod http;
 pub mod limits;
 pub mod mcp;
+mod pieces;
 mod resolver;
 pub mod stdio;
 

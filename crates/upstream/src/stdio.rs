@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::pieces::Bounds;
 pub use bound::{run_if_asked, run_in_this_process};
 pub(crate) use lines::{Line, Lines};
 pub(crate) use outbox::NotTaken;
@@ -77,6 +78,8 @@ pub struct Sandbox {
 pub struct ProgramLimits {
     /// Of a line it says, in bytes.
     pub max_line: usize,
+    /// The same in values of JSON; an object counts for four.
+    pub max_parts: usize,
     /// What waits until it reads, in bytes.
     pub max_queue: usize,
     /// What is kept of its standard error, in bytes.
@@ -138,10 +141,17 @@ impl Stderr {
     }
 }
 
+impl ProgramLimits {
+    fn line(&self) -> Bounds {
+        Bounds { bytes: self.max_line, parts: self.max_parts }
+    }
+}
+
 impl Default for ProgramLimits {
     fn default() -> Self {
         Self {
             max_line: 8 * 1024 * 1024,
+            max_parts: 300_000,
             max_queue: 8 * 1024 * 1024,
             max_stderr: 64 * 1024,
             grace: Duration::from_secs(2),
@@ -172,7 +182,7 @@ impl Process {
         let file = find::find(program)?;
         let mut child = starter::start(program, &file).await?;
         let outbox = outbox::Outbox::new(child.stdin.take(), limits.max_queue)?;
-        let lines = Lines::new(child.stdout.take(), limits.max_line)?;
+        let lines = Lines::new(child.stdout.take(), limits.line())?;
         let stderr = program.stderr.clone().unwrap_or_else(|| Stderr::new(limits.max_stderr)).0;
         stderr.begin();
         ring::drain(child.stderr.take(), stderr.clone());

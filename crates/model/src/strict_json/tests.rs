@@ -214,5 +214,25 @@ proptest! {
 fn values_are_counted_up_to_a_limit() {
     let text = br#"{"a": [1, {}, "[,{"], "b": 2}"#;
     assert!(has_more_parts(text, 6) && !has_more_parts(text, 7));
-    assert!(outweighs(text, 12) && !outweighs(text, 13));
+    let outweighs = |limit| Parts::weighed().exceed(limit, text);
+    assert!(outweighs(12) && !outweighs(13));
+}
+
+proptest! {
+    #[test]
+    fn values_are_counted_alike_in_whatever_pieces_they_come(
+        text in r#"([\[\]{}:, 1]|"([a,{\["]|\\\\|\\")*"){0,12}"#,
+        cuts in proptest::collection::vec(0usize..40, 0..4),
+        limit in 0usize..12,
+    ) {
+        let bytes = text.as_bytes();
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+        cuts.sort_unstable();
+        let (mut parts, mut start, mut exceeds) = (Parts::weighed(), 0, false);
+        for end in cuts.into_iter().chain([bytes.len()]) {
+            exceeds = parts.exceed(limit, &bytes[start..end]);
+            start = end;
+        }
+        prop_assert_eq!(exceeds, Parts::weighed().exceed(limit, bytes));
+    }
 }

@@ -544,6 +544,7 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
         | McpError::Timeout { .. }
         | McpError::Broken { .. }
         | McpError::Unreadable { .. }
+        | McpError::TooMuch { .. }
         | McpError::NotReading => Verdict::Fails,
         _ => Verdict::Nothing,
     }

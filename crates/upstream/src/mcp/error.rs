@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::message::RpcError;
 use super::oauth::OAuthError;
 use crate::http::HttpError;
+use crate::pieces::TooMuch;
 
 /// Why there is no answer. It can be copied: one end of a connection is the end of all its calls.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -131,12 +132,14 @@ pub enum McpError {
         /// All that it said.
         error: Box<RpcError>,
     },
-    /// A list that has no end, or more than may be.
-    #[error("`{method}` has more than {limit} {what}: raise the limit if you trust the server")]
+    /// An answer that has no end, or more than may be.
+    #[error(
+        "the answer to `{method}` has more than {limit} {what}, which are not read: have the server offer less"
+    )]
     TooMuch {
         /// What was asked.
         method: Box<str>,
-        /// `pages`, `items` or `bytes`.
+        /// `pages`, `items`, `bytes` or `values`.
         what: &'static str,
         /// The limit.
         limit: usize,
@@ -186,12 +189,18 @@ impl McpError {
     pub(crate) fn about(self, asked: &str) -> Self {
         match self {
             Self::Unreadable { why, .. } => Self::unreadable(asked, why),
+            Self::TooMuch { what, limit, .. } => Self::too_much(asked, TooMuch { what, limit }),
             error => error,
         }
     }
 
     pub(crate) fn unreadable(method: &str, why: &'static str) -> Self {
         Self::Unreadable { method: method.into(), why }
+    }
+
+    pub(crate) fn too_much(method: &str, too_much: TooMuch) -> Self {
+        let TooMuch { what, limit } = too_much;
+        Self::TooMuch { method: method.into(), what, limit }
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::McpError;
 use super::changes::Bell;
-use super::message::{self, Answer, INTERNAL, Incoming, NO_METHOD, RpcError};
+use super::message::{self, Answer, INTERNAL, Incoming, NO_METHOD, NoMessage, RpcError};
 use super::settings::Call;
 pub use heard::{Counts, Heard, Reply};
 use open::{Entry, Open};
@@ -175,14 +175,13 @@ impl Hearing {
     }
 
     /// Something came that is no message. If it is clear whom it should have answered, that call fails at once.
-    pub(crate) fn garbage(&self, answers: Option<u64>) {
+    pub(crate) fn garbage(&self, no_message: &NoMessage) {
         let mut open = self.open();
         open.counts.garbage += 1;
-        let entry = answers.and_then(|id| open.calls.remove(&id));
+        let entry = no_message.answers.and_then(|id| open.calls.remove(&id));
         drop(open);
         if let Some(answer) = entry.and_then(Entry::into_answer) {
-            let error = McpError::unreadable("", "it is no message that can be read");
-            drop(answer.send(Err(error)));
+            drop(answer.send(Err(no_message.error())));
         }
     }
 

@@ -13,7 +13,7 @@ use super::McpError;
 use super::headers::VERSION;
 use super::hearing::{Hearing, Next, Stream, Whose};
 use super::http::refused;
-use super::message::{self, Answer};
+use super::message::{self, Answer, NoMessage};
 use super::meta;
 use super::oauth::show;
 use super::pace::Pace;
@@ -61,9 +61,9 @@ impl SseLink {
         if opened.status != 200 {
             return Err(refused(&opened, &url));
         }
-        let sse = Sse::new(settings.limits.max_message);
+        let sse = Sse::new(settings.limits.message());
         let mut reading = Reading { opened, sse, events: std::collections::VecDeque::new() };
-        let first = reading.next().await.filter(|event| event.name == "endpoint");
+        let first = reading.next().await.unwrap_or(None).filter(|event| event.name == "endpoint");
         let no_endpoint = || McpError::unreadable("GET", "the first event names no endpoint");
         let text = String::from_utf8(first.ok_or_else(no_endpoint)?.data.into_bytes());
         let endpoint = url.join(&text.map_err(|_| no_endpoint())?).map_err(|_| no_endpoint())?;
@@ -177,17 +177,20 @@ impl SseLink {
 }
 
 impl Reading {
-    /// The next event that says something; nothing at the end, or when one takes too long or too much.
-    async fn next(&mut self) -> Option<Event> {
+    /// The next event that says something; nothing at the end, or when one takes too long.
+    async fn next(&mut self) -> Result<Option<Event>, NoMessage> {
         loop {
             if let Some(event) = self.events.pop_front() {
-                return Some(event);
+                return Ok(Some(event));
             }
             let chunk = match self.sse.begun() {
-                Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await.ok()?,
-                None => self.opened.chunk().await,
+                Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await,
+                None => Ok(self.opened.chunk().await),
             };
-            self.events.extend(self.sse.push(chunk.ok()??.as_ref()).ok()?);
+            let Ok(Ok(Some(chunk))) = chunk else { return Ok(None) };
+            let events = self.sse.push(chunk.as_ref());
+            let refused = |too_much| NoMessage::refused(too_much, self.sse.first());
+            self.events.extend(events.map_err(refused)?);
         }
     }
 }
@@ -195,12 +198,22 @@ impl Reading {
 async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
     let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
     let mut pace = Pace::new(max);
-    while let Some(event) = reading.next().await {
+    loop {
+        let event = reading.next().await;
         let Some(link) = link.upgrade() else { return };
-        let next = match message::read(event.data.into(), link.settings.limits.max_parts).await {
+        let event = match event {
+            Ok(Some(event)) => event,
+            Ok(None) => break,
+            // Where the next one begins is not known without reading it to its end.
+            Err(no_message) => {
+                link.hearing.garbage(&no_message);
+                break;
+            }
+        };
+        let next = match message::read(event.data.into(), link.settings.limits.message()).await {
             Ok(message) => link.hearing.hear(message, Stream::Shared),
             Err(no_message) => {
-                link.hearing.garbage(no_message.answers);
+                link.hearing.garbage(&no_message);
                 Next::Nothing
             }
         };

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-use crate::aside::Text;
+use super::error::McpError;
+use crate::pieces::{Bounds, Text, TooMuch};
 
 /// A message that came.
 #[derive(Debug, PartialEq)]
@@ -39,9 +40,31 @@ pub struct RpcError {
 }
 
 /// Why bytes are no message. It may still be clear to whom they were meant to answer.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoMessage {
     pub(crate) answers: Option<u64>,
+    /// Of what there is too much, if it was not even read.
+    pub(crate) too_much: Option<TooMuch>,
+}
+
+impl NoMessage {
+    /// One that is not read, by how it begins.
+    pub(crate) fn refused(too_much: TooMuch, begin: &[u8]) -> Self {
+        Self { answers: whom_it_answers(begin), too_much: Some(too_much) }
+    }
+
+    /// The same on a stream where it can answer nobody.
+    pub(crate) fn to_nobody(self) -> Self {
+        Self { answers: None, ..self }
+    }
+
+    /// What whoever waits for it is told. What was asked, others know.
+    pub(crate) fn error(&self) -> McpError {
+        match self.too_much {
+            Some(too_much) => McpError::too_much("", too_much),
+            None => McpError::unreadable("", "it is no message that can be read"),
+        }
+    }
 }
 
 /// Method not found.
@@ -64,16 +87,19 @@ impl RpcError {
     }
 }
 
-/// Reads a message of at most `max_parts` values. One that is long is read aside.
-pub(crate) async fn read(text: Text<'_>, max_parts: usize) -> Result<Incoming, NoMessage> {
-    text.read(move |bytes| read_here(bytes, max_parts)).await
+/// Reads a message. One that is long is read aside.
+pub(crate) async fn read(text: Text<'_>, bounds: Bounds) -> Result<Incoming, NoMessage> {
+    if let Err(too_much) = text.check(bounds) {
+        let no_message = NoMessage::refused(too_much, text.first());
+        let answers = no_message.answers.or_else(|| whom_it_answered(text.last()));
+        return Err(NoMessage { answers, ..no_message });
+    }
+    text.read(read_here).await
 }
 
-/// Each value takes many times its text, so they are counted first.
-pub(super) fn read_here(bytes: &[u8], max_parts: usize) -> Result<Incoming, NoMessage> {
-    let few = bytes.len() <= max_parts / 4 || !strict_json::outweighs(bytes, max_parts);
-    let message = if few { strict_json::object(bytes).ok() } else { None };
-    message.and_then(sort).ok_or_else(|| NoMessage { answers: whom_it_answers(bytes) })
+pub(super) fn read_here(bytes: &[u8]) -> Result<Incoming, NoMessage> {
+    let message = strict_json::object(bytes).ok().and_then(sort);
+    message.ok_or_else(|| NoMessage { answers: whom_it_answers(bytes), too_much: None })
 }
 
 fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
@@ -187,15 +213,20 @@ fn written(message: &impl Serialize) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     fn kind(text: &str) -> String {
-        match read_here(text.as_bytes(), 100) {
+        let bounds = Bounds { bytes: 1000, parts: 100 };
+        let read = read(Text::Short(text.as_bytes()), bounds);
+        match read.now_or_never().expect("it is read here") {
             Ok(Incoming::Answer { id, answer: Answer::Result(_) }) => format!("result {id}"),
             Ok(Incoming::Answer { id, answer: Answer::Error(_) }) => format!("error {id}"),
             Ok(Incoming::Request { id, method, .. }) => format!("request {id} {method}"),
             Ok(Incoming::Notification { method, .. }) => format!("notification {method}"),
-            Err(NoMessage { answers }) => format!("none {answers:?}"),
+            Err(NoMessage { answers, too_much: None }) => format!("none {answers:?}"),
+            Err(NoMessage { answers, .. }) => format!("too much {answers:?}"),
         }
     }
 
@@ -243,7 +274,9 @@ mod tests {
     fn a_message_of_too_many_parts_is_not_read() {
         let parts = vec!["1"; 200].join(",");
         let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{parts}]}}}}"#);
-        assert_eq!(kind(&text), "none Some(1)");
+        assert_eq!(kind(&text), "too much Some(1)");
+        let text = format!(r#"{{"jsonrpc":"2.0","result":{{"a":[{parts}]}},"id":2}}"#);
+        assert_eq!(kind(&text), "too much Some(2)");
     }
 
     #[test]
@@ -253,6 +286,6 @@ mod tests {
             kind(&format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":[{all}]}}}}"#))
         };
         assert_eq!(result("1"), "result 1");
-        assert_eq!(result(r#"{"a":1}"#), "none Some(1)");
+        assert_eq!(result(r#"{"a":1}"#), "too much Some(1)");
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::McpError;
 use super::hearing::{Hearing, Next, Stream, Whose};
-use super::message::{self, Answer};
+use super::message::{self, Answer, NoMessage};
 use super::meta;
 use super::pace::Pace;
 use super::settings::{Call, Settings};
@@ -33,6 +33,7 @@ impl PipeLink {
     pub(crate) async fn open(program: &Program, settings: Settings) -> Result<Arc<Self>, McpError> {
         let limits = ProgramLimits {
             max_line: settings.limits.max_message,
+            max_parts: settings.limits.max_parts,
             max_queue: settings.limits.max_queue,
             max_stderr: settings.limits.max_stderr,
             grace: settings.limits.grace,
@@ -185,12 +186,15 @@ async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Usel
 async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
     let limits = &link.settings.limits;
     let message = match line {
-        Line::Whole(line) if line.is_blank() => return Ok(()),
-        Line::Whole(line) => message::read(line, limits.max_parts).await.map_err(|it| it.answers),
-        Line::TooLong(begin) => Err(message::whom_it_answers(begin)),
-        Line::WasTooLong(end) => match message::whom_it_answered(end) {
+        Line::Whole(line) if line.is_blank() => {
+            useless.pace.count();
+            return Ok(());
+        }
+        Line::Whole(line) => message::read(line, limits.message()).await,
+        Line::TooMuch(too_much, begin) => Err(NoMessage::refused(too_much, begin)),
+        Line::WasTooMuch(too_much, end) => match message::whom_it_answered(end) {
             None => return Ok(()),
-            answers => Err(answers),
+            answers => Err(NoMessage { answers, too_much: Some(too_much) }),
         },
     };
     let next = match message {
@@ -198,9 +202,9 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
             useless.garbage = 0;
             link.hearing.hear(message, Stream::Shared)
         }
-        Err(answers) => {
+        Err(no_message) => {
             useless.garbage += 1;
-            link.hearing.garbage(answers);
+            link.hearing.garbage(&no_message);
             if limits.max_garbage < useless.garbage {
                 return Err(McpError::Garbage { limit: limits.max_garbage });
             }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::hearing::Heard;
 use super::oauth::Authorization;
 use crate::http::{HttpClient, Url, header::HeaderMap};
+use crate::pieces::Bounds;
 use crate::stdio::Program;
 
 /// Where an MCP server is. It cannot be printed: headers and environment hold secrets.
@@ -132,6 +133,12 @@ impl Default for Settings {
         let client = client.as_object().cloned().unwrap_or_default();
         let (capabilities, limits) = (Map::new(), McpLimits::default());
         Self { client, capabilities, authorization: None, era: None, listens: true, limits }
+    }
+}
+
+impl McpLimits {
+    pub(crate) fn message(&self) -> Bounds {
+        Bounds { bytes: self.max_message, parts: self.max_parts }
     }
 }
 

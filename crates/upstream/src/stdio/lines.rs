@@ -10,7 +10,8 @@ use tokio::net::unix::pipe;
 use tokio::process::ChildStdout;
 use tokio::time::sleep;
 
-use crate::aside::{LONG, Pieces, Text};
+use crate::aside::LONG;
+use crate::pieces::{Bounds, Pieces, Text, TooMuch};
 
 const READ: usize = 16 * 1024;
 /// What is kept of either end of a line that is too long.
@@ -28,30 +29,30 @@ pub(crate) struct Lines {
     start: usize,
     /// Up to where there is no end of a line.
     seen: usize,
-    max: usize,
-    /// Within a line that is too long.
-    skips: bool,
+    bounds: Bounds,
+    /// Within a line that is too much: of what.
+    skips: Option<TooMuch>,
     /// The first or the last of it.
     edge: Vec<u8>,
     /// How much of it was read since the last rest.
-    skipped: usize,
+    useless: usize,
 }
 
 /// One line, without its end.
 pub(crate) enum Line<'a> {
     Whole(Text<'a>),
-    /// Longer than allowed: how it begins. It is told of as soon as that is known.
-    TooLong(&'a [u8]),
+    /// More than allowed: how it begins. It is told of as soon as that is known.
+    TooMuch(TooMuch, &'a [u8]),
     /// The same line is over: how it ended.
-    WasTooLong(&'a [u8]),
+    WasTooMuch(TooMuch, &'a [u8]),
 }
 
 impl Lines {
-    pub(super) fn new(stdout: Option<ChildStdout>, max: usize) -> io::Result<Self> {
+    pub(super) fn new(stdout: Option<ChildStdout>, bounds: Bounds) -> io::Result<Self> {
         let stdout = stdout.ok_or_else(|| io::Error::other("the program has no output"))?;
         let pipe = pipe::Receiver::from_owned_fd(stdout.into_owned_fd()?)?;
         let (pieces, buffer, edge) = (Pieces::default(), Vec::with_capacity(READ), Vec::new());
-        Ok(Self { pipe, pieces, buffer, start: 0, seen: 0, max, skips: false, edge, skipped: 0 })
+        Ok(Self { pipe, pieces, buffer, start: 0, seen: 0, bounds, skips: None, edge, useless: 0 })
     }
 
     /// The next line; nothing at the end. It can be dropped and called again.
@@ -59,68 +60,75 @@ impl Lines {
         loop {
             let end = self.end_of_line();
             let length = self.pieces.len() + end.unwrap_or(self.buffer.len()) - self.start;
-            if !self.skips && self.max < length {
+            if let (None, Err(too_much)) = (self.skips, self.bounds.take(length)) {
                 self.seen = end.unwrap_or(self.seen);
-                return Ok(Some(self.too_long()));
+                return Ok(Some(self.skip(too_much)));
             }
             if let Some(end) = end {
                 let start = std::mem::replace(&mut self.start, end + 1);
                 self.seen = self.start;
-                if self.skips {
-                    return Ok(Some(self.was_too_long(start, end)));
-                }
-                return Ok(Some(Line::Whole(self.whole(start, end))));
+                return Ok(Some(match self.skips.take() {
+                    Some(too_much) => self.skipped(too_much, start, end),
+                    None => self.whole(start, end),
+                }));
             }
-            if self.skips {
+            if self.skips.is_some() {
                 self.keep_edge(self.start, self.buffer.len());
-            } else if LONG < self.buffer.len() - self.start {
-                self.set_aside();
+            } else if LONG < self.buffer.len() - self.start
+                && let Err(too_much) = self.set_aside()
+            {
+                return Ok(Some(self.skip(too_much)));
             }
             self.make_room();
-            if SKIPPED < self.skipped {
+            if SKIPPED < self.useless {
                 sleep(REST).await;
-                self.skipped = 0;
+                self.useless = 0;
             }
             let read = self.pipe.read_buf(&mut self.buffer).await?;
             if read == 0 {
                 return Ok(None);
             }
-            if self.skips {
-                self.skipped += read;
+            if self.skips.is_some() {
+                self.useless += read;
             }
         }
     }
 
-    fn whole(&mut self, start: usize, end: usize) -> Text<'_> {
+    fn whole(&mut self, start: usize, end: usize) -> Line<'_> {
         let last = self.buffer.get(start..end).unwrap_or_default();
         if self.pieces.is_empty() && last.len() <= LONG {
-            return Text::Short(last);
+            return Line::Whole(Text::Short(last));
         }
-        self.pieces.extend(last);
-        Text::Long(std::mem::take(&mut self.pieces))
+        let mut pieces = std::mem::take(&mut self.pieces);
+        match pieces.extend(last, self.bounds) {
+            Ok(()) => Line::Whole(Text::Long(pieces)),
+            Err(too_much) => {
+                self.edge = edge(pieces.first());
+                Line::TooMuch(too_much, &self.edge)
+            }
+        }
     }
 
     /// What was read so far of a line that is long; the buffer begins anew.
-    fn set_aside(&mut self) {
+    fn set_aside(&mut self) -> Result<(), TooMuch> {
         let mut piece = std::mem::replace(&mut self.buffer, Vec::with_capacity(LONG + READ));
         piece.drain(..self.start);
-        self.pieces.append(piece);
         (self.start, self.seen) = (0, 0);
+        self.pieces.append(piece, self.bounds)
     }
 
-    fn too_long(&mut self) -> Line<'_> {
-        self.skips = true;
-        let (first, _) = std::mem::take(&mut self.pieces).split_first();
+    /// From here to the end of the line.
+    fn skip(&mut self, too_much: TooMuch) -> Line<'_> {
+        self.skips = Some(too_much);
+        let pieces = std::mem::take(&mut self.pieces);
         let buffered = self.buffer.get(self.start..).unwrap_or_default();
-        let begin = if first.is_empty() { buffered } else { &first };
-        self.edge = begin.get(..EDGE).unwrap_or(begin).to_vec();
-        Line::TooLong(&self.edge)
+        self.edge = edge(if pieces.is_empty() { buffered } else { pieces.first() });
+        Line::TooMuch(too_much, &self.edge)
     }
 
-    fn was_too_long(&mut self, start: usize, end: usize) -> Line<'_> {
-        self.skips = false;
+    fn skipped(&mut self, too_much: TooMuch, start: usize, end: usize) -> Line<'_> {
         self.keep_edge(start, end);
-        Line::WasTooLong(&self.edge)
+        Line::WasTooMuch(too_much, &self.edge)
     }
 
     /// The last of a line that is too long. It may come in pieces.
@@ -140,7 +148,7 @@ impl Lines {
     }
 
     fn make_room(&mut self) {
-        if self.skips || self.start == self.buffer.len() {
+        if self.skips.is_some() || self.start == self.buffer.len() {
             self.buffer.clear();
         } else {
             self.buffer.drain(..self.start);
@@ -151,4 +159,8 @@ impl Lines {
         }
         self.buffer.reserve(READ);
     }
+}
+
+fn edge(begin: &[u8]) -> Vec<u8> {
+    begin.get(..EDGE).unwrap_or(begin).to_vec()
 }

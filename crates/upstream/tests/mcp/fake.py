@@ -115,6 +115,9 @@ def call(id, params, token):
         for _ in range(arguments["count"]):
             raw(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n')
         result(id, text("ok"))
+    elif name == "blank":
+        raw(b"\n" * arguments["count"])
+        result(id, text("ok"))
     elif name == "garbage":
         for _ in range(arguments["count"]):
             raw(b"Server running on stdio\n")
@@ -126,6 +129,8 @@ def call(id, params, token):
         raw(b'{"jsonrpc":"2.0","id":%d,"result":{"a":"\xff"}}\n' % id)
     elif name == "too_long":
         result(id, text("x" * 200_000))
+    elif name == "too_many":
+        result(id, text("x" * 66_000) | {"_meta": {"all": [{}] * 1_000}})
     elif name == "pieces":
         for byte in json.dumps({"jsonrpc": "2.0", "id": id, "result": text(arguments["word"])}, ensure_ascii=False).encode():
             raw(bytes([byte]))

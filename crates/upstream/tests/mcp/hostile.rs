@@ -34,6 +34,16 @@ async fn a_flood_of_notifications_is_one_change_and_holds_up_no_answer_for_long(
 }
 
 #[tokio::test]
+async fn lines_of_nothing_are_read_at_the_same_pace() {
+    let mut settings = settings();
+    settings.limits.max_unasked = 100;
+    let connection = open_with("legacy", &settings).await.unwrap();
+    let start = Instant::now();
+    call(&connection, "blank", json!({"count": 250})).await.unwrap();
+    assert!(Duration::from_secs(1) < start.elapsed(), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
 async fn a_flood_of_questions_progress_and_log_lines_delays_no_deadline() {
     let connection = open("legacy").await;
     call(&connection, "asks_too_much", json!({"count": 300})).await.unwrap();
@@ -65,10 +75,16 @@ async fn a_little_garbage_is_left_out_and_much_ends_the_connection() {
 async fn an_answer_that_cannot_be_read_fails_its_call_at_once() {
     let mut settings = settings();
     settings.limits.max_message = 100_000;
+    settings.limits.max_parts = 1000;
     let connection = open_with("legacy", &settings).await.unwrap();
-    for tool in ["unreadable", "no_text", "too_long"] {
+    for tool in ["unreadable", "no_text"] {
         let error = call(&connection, tool, json!({})).await.unwrap_err();
         assert!(matches!(error, McpError::Unreadable { .. }), "{error}");
+    }
+    for (tool, what) in [("too_long", "bytes"), ("too_many", "values")] {
+        let error = call(&connection, tool, json!({})).await.unwrap_err().to_string();
+        let is_told = error.starts_with("the answer to `tools/call` has more than 1");
+        assert!(is_told && error.contains(what), "{error}");
     }
     call(&connection, "echo", json!({})).await.unwrap();
 }

@@ -147,9 +147,20 @@ async fn a_slow_stream_and_an_endless_one_are_cut() {
     for method in ["endless", "endless data"] {
         let endless = connection.request(method, object(json!({})), within(20.0)).await;
         let error = endless.unwrap_err();
-        let McpError::Http(error) = error else { panic!("{error}") };
-        assert!(error.to_string().starts_with("the answer is too large"), "{error}");
+        assert!(matches!(error, McpError::TooMuch { what: "bytes", .. }), "{error}");
     }
+}
+
+#[tokio::test]
+async fn too_many_values_are_refused_before_the_last_has_come() {
+    let (_server, connection) = modern(|_| {
+        let many = format!("data: {{\"result\": [{}", "{},".repeat(100_000));
+        Reply::Stream(vec![Piece::Text(many), Piece::Trickle])
+    })
+    .await;
+    let many = connection.request("many", object(json!({})), within(20.0)).await;
+    let error = many.unwrap_err();
+    assert!(matches!(error, McpError::TooMuch { what: "values", .. }), "{error}");
 }
 
 #[tokio::test]

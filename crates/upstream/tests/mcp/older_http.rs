@@ -1,7 +1,7 @@
 //! Streamable HTTP before the modern era: sessions, and a stream for what the server says by itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
@@ -18,6 +18,13 @@ fn initialized(asked: &Asked, session: &str) -> Reply {
 }
 
 async fn older(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Server, Connection) {
+    older_within(settings(), then).await
+}
+
+async fn older_within(
+    settings: Settings,
+    then: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+) -> (Server, Connection) {
     let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
         (_, "server/discover") => Reply::error(asked, 400, -32000),
         (_, "initialize") => initialized(asked, "s1"),
@@ -26,7 +33,7 @@ async fn older(then: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> (Serve
         _ => then(asked),
     })
     .await;
-    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
     assert_eq!(connection.about().era, Era::Initialize);
     (server, connection)
 }
@@ -235,6 +242,28 @@ async fn a_stream_that_breaks_off_is_taken_up_where_it_was() {
     let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await.unwrap();
     assert_eq!(result(answer), json!({"late": 1}));
     assert_eq!(server.asked().last().unwrap().header("mcp-session-id"), Some("s1"));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_always_taken_up_again_has_an_end() {
+    let mut settings = settings();
+    settings.limits.max_stream = 50_000;
+    let times = AtomicUsize::new(0);
+    let (server, connection) = older_within(settings, move |asked| {
+        if asked.verb == "GET" && asked.header("last-event-id").is_none() {
+            return Reply::status(405);
+        }
+        let number = times.fetch_add(1, Ordering::Relaxed);
+        let comment = "x".repeat(20_000);
+        Reply::Stream(vec![Piece::Text(format!("id: {number}\nretry: 1\n:{comment}\n\n"))])
+    })
+    .await;
+    let endless = connection.request("tools/call", tool("x", json!({})), within(20.0)).await;
+    let error = endless.unwrap_err();
+    let McpError::Http(error) = error else { panic!("{error}") };
+    assert!(error.to_string().starts_with("the answer is too large"), "{error}");
+    let resumed = server.asked().iter().filter(|it| it.header("last-event-id").is_some()).count();
+    assert_eq!(resumed, 2);
 }
 
 #[tokio::test]

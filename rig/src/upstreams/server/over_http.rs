@@ -49,6 +49,14 @@ fn answer(out: &mut TcpStream, reply: Reply) -> io::Result<()> {
     let json = |length: u64| format!("{JSON}Content-Length: {length}\r\n");
     match reply {
         Reply::Message(bytes) => events(out, &[&bytes]),
+        Reply::Prepared(begin, rest) => {
+            let begin = [b"data: ", begin.as_slice()].concat();
+            let length = begin.len() + rest.len() + "\n\n".len();
+            head(out, "200 OK", &stream_of(length))?;
+            out.write_all(&begin)?;
+            out.write_all(rest.as_bytes())?;
+            out.write_all(b"\n\n")
+        }
         Reply::Told(bytes) => events(out, &[CHANGED, &bytes]),
         Reply::Flood(count, bytes) => {
             head(out, "200 OK", &format!("{EVENTS}Connection: close\r\n"))?;
@@ -92,11 +100,14 @@ fn head(out: &mut impl Write, status: &str, headers: &str) -> io::Result<()> {
 fn events(out: &mut impl Write, messages: &[&[u8]]) -> io::Result<()> {
     let mut body = Vec::new();
     messages.iter().try_for_each(|message| event(&mut body, message))?;
-    let length = body.len();
-    let headers = format!("{EVENTS}Mcp-Session-Id: one\r\nContent-Length: {length}\r\n");
+    let headers = stream_of(body.len());
     let mut bytes = format!("HTTP/1.1 200 OK\r\n{headers}\r\n").into_bytes();
     bytes.append(&mut body);
     out.write_all(&bytes)
+}
+
+fn stream_of(length: usize) -> String {
+    format!("{EVENTS}Mcp-Session-Id: one\r\nContent-Length: {length}\r\n")
 }
 
 fn event(out: &mut impl Write, message: &[u8]) -> io::Result<()> {

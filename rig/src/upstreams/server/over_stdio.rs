@@ -37,6 +37,11 @@ fn say(reply: Reply) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match reply {
         Reply::Message(bytes) => line(&mut out, bytes),
+        Reply::Prepared(begin, rest) => {
+            out.write_all(&begin)?;
+            out.write_all(rest.as_bytes())?;
+            line(&mut out, Vec::new())
+        }
         Reply::Told(bytes) => line(&mut out, [CHANGED, b"\n", &bytes].concat()),
         Reply::Flood(count, bytes) => {
             for _ in 0..count {

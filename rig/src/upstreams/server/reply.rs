@@ -12,6 +12,8 @@ const MANY: usize = 100_000;
 
 pub(super) enum Reply {
     Message(Vec<u8>),
+    /// The beginning of a message, and the rest of it, which is long and was written long ago.
+    Prepared(Vec<u8>, &'static str),
     /// A notification of a change, then the message.
     Told(Vec<u8>),
     /// So many notifications of a change, then the message.
@@ -56,13 +58,16 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
             Reply::Told(good())
         }
         (Some(manner @ (Manner::RepeatsNames | Manner::ManyTools)), "tools/list") => {
-            listed(id, prepared(manner))
+            let begin = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+            Reply::Prepared(begin.into_bytes(), prepared(manner))
         }
         (Some(Manner::EndlessCursor), "tools/list") => {
             let page = asked["params"]["cursor"].as_str().and_then(|page| page.parse().ok());
             let next: u64 = page.unwrap_or(0) + 1;
             let tools = json!([tool(&format!("page-{next}"))]);
-            listed(id, &format!(r#"{{"tools":{tools},"nextCursor":"{next}"}}"#))
+            let result = json!({"tools": tools, "nextCursor": next.to_string()});
+            let page = json!({"jsonrpc": "2.0", "id": id, "result": result});
+            Reply::Message(page.to_string().into_bytes())
         }
         (Some(Manner::LargeAnswer), "tools/call" | "tools/list") => {
             let (begin, end) =
@@ -80,7 +85,8 @@ pub(super) fn reply(orders: &Orders, asked: &Value) -> Reply {
     }
 }
 
-/// Written before it is asked for: what a server takes of the processor to lie is not what is measured.
+/// A result and the end of its message, written before it is asked for: what a server takes of the processor to lie is not
+/// what is measured.
 pub(super) fn prepared(manner: Manner) -> &'static str {
     static RESULT: OnceLock<String> = OnceLock::new();
     RESULT.get_or_init(|| {
@@ -89,12 +95,8 @@ pub(super) fn prepared(manner: Manner) -> &'static str {
             Manner::ManyTools => (0..MANY).map(|number| tool(&format!("t{number}"))).collect(),
             _ => Vec::new(),
         };
-        json!({"tools": tools}).to_string()
+        format!("{}}}", json!({"tools": tools}))
     })
-}
-
-fn listed(id: &Value, result: &str) -> Reply {
-    Reply::Message(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into_bytes())
 }
 
 fn tool(name: &str) -> Value {

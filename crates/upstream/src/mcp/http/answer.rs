@@ -8,14 +8,14 @@ use tokio::time::{sleep, sleep_until, timeout};
 
 use super::large::Large;
 use super::{HttpLink, Session, refused};
-use crate::aside::Pieces;
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
 use crate::mcp::McpError;
 use crate::mcp::hearing::{Next, Stream};
-use crate::mcp::message::{self, Answer, Incoming};
+use crate::mcp::message::{self, Answer, Incoming, NoMessage};
 use crate::mcp::settings::Call;
 use crate::mcp::sse::Sse;
+use crate::pieces::{Bounds, Pieces};
 
 /// How often a stream is taken up again without anything new in between.
 const MAX_RESUMED: u32 = 5;
@@ -46,16 +46,19 @@ pub(super) async fn read(
             false => refused(&opened, &link.url),
         });
     }
-    let limits = link.settings.limits;
+    let bounds = link.settings.limits.message();
     let mut large = Large::not_yet(link);
-    let body = whole(&mut opened, limits.max_message, &mut large).await?;
-    match message::read(body.into(), limits.max_parts).await {
+    let body = whole(&mut opened, bounds, method, &mut large).await?;
+    match message::read(body.into(), bounds).await {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
             _ if theirs.as_u64() == Some(id) => Ok(answer),
             // What could not be read is refused without its number.
             Answer::Error(_) if theirs.is_null() => Ok(answer),
             _ => Err(McpError::unreadable(method, "it answers another request")),
         },
+        Err(NoMessage { too_much: Some(too_much), .. }) => {
+            Err(McpError::too_much(method, too_much))
+        }
         _ if is_fine => Err(McpError::unreadable(method, "it is no answer")),
         _ => Err(refused(&opened, &link.url)),
     }
@@ -63,16 +66,15 @@ pub(super) async fn read(
 
 async fn whole(
     opened: &mut Opened,
-    max: usize,
+    bounds: Bounds,
+    method: &str,
     large: &mut Large<'_>,
-) -> Result<Pieces, HttpError> {
-    opened.check_announced(max as u64)?;
+) -> Result<Pieces, McpError> {
+    opened.check_announced(bounds.bytes as u64)?;
     let mut body = Pieces::default();
     while let Some(chunk) = opened.chunk().await? {
-        body.extend(chunk.as_ref());
-        if max < body.len() {
-            return Err(HttpError::TooLarge { limit: max as u64, announced: None });
-        }
+        body.extend(chunk.as_ref(), bounds)
+            .map_err(|too_much| McpError::too_much(method, too_much))?;
         large.holds(body.len()).await;
     }
     Ok(body)
@@ -100,14 +102,15 @@ async fn read_stream(
     method: &str,
     call: &Call,
 ) -> Result<Answer, McpError> {
-    let mut sse = Sse::new(link.settings.limits.max_message);
-    let mut resumed = 0;
+    let mut sse = Sse::new(link.settings.limits.message());
+    let (mut resumed, mut left) = (0, link.settings.limits.max_stream);
     let mut large = Large::not_yet(link);
     loop {
         match opened.chunk().await {
             Ok(Some(chunk)) => {
                 let before = sse.last_id.clone();
                 let chunk = chunk.as_ref();
+                left = left.saturating_sub(chunk.len() as u64);
                 if let Some(answer) = take(link, &mut sse, chunk, id, method, call).await? {
                     finish(opened);
                     return Ok(answer);
@@ -125,7 +128,7 @@ async fn read_stream(
                 };
                 resumed += 1;
                 sleep(pause(&sse, resumed)).await;
-                opened = resume(link, session, &last, call).await?;
+                opened = resume(link, session, &last, call, left).await?;
                 sse.restart();
             }
         }
@@ -149,20 +152,17 @@ async fn take(
     method: &str,
     call: &Call,
 ) -> Result<Option<Answer>, McpError> {
-    let limits = &link.settings.limits;
-    let events = sse.push(chunk);
-    let events = events
-        .map_err(|_| HttpError::TooLarge { limit: limits.max_message as u64, announced: None })?;
+    let events = sse.push(chunk).map_err(|too_much| McpError::too_much(method, too_much))?;
     for event in events.into_iter().filter(|event| !event.data.is_empty()) {
-        match message::read(event.data.into(), limits.max_parts).await {
+        match message::read(event.data.into(), link.settings.limits.message()).await {
             Ok(message) => match link.hearing.hear(message, Stream::Of(id)) {
                 Next::Answered(answer) => return Ok(Some(answer)),
                 next => link.react(next, &call.headers),
             },
             Err(no_message) if no_message.answers == Some(id) => {
-                return Err(McpError::unreadable(method, "it is no message that can be read"));
+                return Err(no_message.error().about(method));
             }
-            Err(_) => link.hearing.garbage(None),
+            Err(no_message) => link.hearing.garbage(&no_message.to_nobody()),
         }
         link.pace().count();
         let until = link.pace().enough();
@@ -179,14 +179,16 @@ pub(super) fn pause(sse: &Sse, times: u32) -> Duration {
     wished.saturating_mul(times.max(1)).min(MAX_RETRY)
 }
 
-/// Takes up a stream that broke off after an event (2025-03-26 to 2025-11-25).
+/// Takes up a stream that broke off after an event (2025-03-26 to 2025-11-25). However often it does, its bytes count as of
+/// one.
 async fn resume(
     link: &HttpLink,
     session: &Session,
     last: &str,
     call: &Call,
+    max_bytes: u64,
 ) -> Result<Opened, McpError> {
-    let limits = Limits { deadline: call.time(), max_bytes: link.settings.limits.max_stream };
+    let limits = Limits { deadline: call.time(), max_bytes };
     let opened = get(link, session, Some(last), &call.headers, limits).await?;
     match opened.status {
         200..300 if is_stream(&opened) => Ok(opened),
@@ -217,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_server_is_not_asked_without_a_pause_however_it_wishes() {
-        let mut sse = Sse::new(100);
+        let mut sse = Sse::new(Bounds { bytes: 100, parts: 100 });
         sse.push(b"retry: 0\n\n").unwrap();
         assert_eq!([pause(&sse, 0), pause(&sse, 3)], [MIN_RETRY, 3 * MIN_RETRY]);
         sse.push(b"retry: 99999999\n\n").unwrap();

@@ -25,7 +25,7 @@ const EVENT: Duration = Duration::from_secs(30);
 /// first time: what a server says before that may be lost.
 pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
     let mut ready = Some(ready);
-    let mut sse = Sse::new(link.settings.limits.max_message);
+    let mut sse = Sse::new(link.settings.limits.message());
     let mut generation = link.session().generation;
     let (mut times, mut was_open) = (0, false);
     let limits = Limits { deadline: ASIDE, max_bytes: u64::MAX };
@@ -87,11 +87,11 @@ async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
             if event.data.is_empty() {
                 continue;
             }
-            match message::read(event.data.into(), link.settings.limits.max_parts).await {
+            match message::read(event.data.into(), link.settings.limits.message()).await {
                 Ok(message) => {
                     link.react(link.hearing.hear(message, Stream::Shared), &HeaderMap::new());
                 }
-                Err(_) => link.hearing.garbage(None),
+                Err(no_message) => link.hearing.garbage(&no_message.to_nobody()),
             }
         }
         pace.keep().await;

@@ -1,0 +1,210 @@
+//! A message while it comes. What is long is kept in pieces: to move all of it, or to find room for it in one place, takes
+//! long, and it may yet turn out to be more than is read.
+
+use model::strict_json::Parts;
+
+use crate::aside::{LONG, aside};
+
+/// How much one message may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) bytes: usize,
+    /// Values; an object counts for four.
+    pub(crate) parts: usize,
+}
+
+/// More than may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooMuch {
+    /// Of what.
+    pub(crate) what: &'static str,
+    pub(crate) limit: usize,
+}
+
+impl Bounds {
+    pub(crate) fn take(self, bytes: usize) -> Result<(), TooMuch> {
+        match bytes <= self.bytes {
+            true => Ok(()),
+            false => Err(TooMuch { what: "bytes", limit: self.bytes }),
+        }
+    }
+
+    fn too_many(self) -> TooMuch {
+        TooMuch { what: "values", limit: self.parts }
+    }
+}
+
+/// Bytes as they come: room for all of them in one place is taken up only if they turn out to be of use.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Pieces {
+    long: Vec<Vec<u8>>,
+    last: Vec<u8>,
+    length: usize,
+    /// Of the long ones.
+    parts: Parts,
+}
+
+impl Default for Pieces {
+    fn default() -> Self {
+        Self { long: Vec::new(), last: Vec::new(), length: 0, parts: Parts::weighed() }
+    }
+}
+
+impl Pieces {
+    pub(crate) fn len(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    pub(crate) fn extend(&mut self, bytes: &[u8], bounds: Bounds) -> Result<(), TooMuch> {
+        self.length += bytes.len();
+        self.last.extend_from_slice(bytes);
+        self.end_piece(bounds)
+    }
+
+    /// The same without a copy of what is long.
+    pub(crate) fn append(&mut self, piece: Vec<u8>, bounds: Bounds) -> Result<(), TooMuch> {
+        if !self.last.is_empty() {
+            return self.extend(&piece, bounds);
+        }
+        self.length += piece.len();
+        self.last = piece;
+        self.end_piece(bounds)
+    }
+
+    fn end_piece(&mut self, bounds: Bounds) -> Result<(), TooMuch> {
+        bounds.take(self.length)?;
+        if self.last.len() < LONG {
+            return Ok(());
+        }
+        let is_more = self.parts.exceed(bounds.parts, &self.last);
+        self.last.shrink_to_fit();
+        self.long.push(std::mem::take(&mut self.last));
+        if is_more { Err(bounds.too_many()) } else { Ok(()) }
+    }
+
+    /// How it begins: all of it if it is short.
+    pub(crate) fn first(&self) -> &[u8] {
+        self.long.first().unwrap_or(&self.last)
+    }
+
+    /// In one place, which takes long if they are many.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        if self.long.is_empty() {
+            return self.last;
+        }
+        self.long.push(self.last);
+        self.long.concat()
+    }
+}
+
+/// What was read.
+pub(crate) enum Text<'a> {
+    Short(&'a [u8]),
+    Long(Pieces),
+}
+
+impl Text<'_> {
+    /// Reads it, aside if it is long.
+    pub(crate) async fn read<T: Send + 'static>(
+        self,
+        read: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> T {
+        match self {
+            Self::Short(bytes) => read(bytes),
+            Self::Long(pieces) if pieces.len() <= LONG => read(&pieces.into_bytes()),
+            Self::Long(pieces) => aside(move || read(&pieces.into_bytes())).await,
+        }
+    }
+
+    /// Whether its values are more than may be: each takes many times its text when it is read.
+    pub(crate) fn check(&self, bounds: Bounds) -> Result<(), TooMuch> {
+        let (length, mut parts, last) = match self {
+            Self::Short(bytes) => (bytes.len(), Parts::weighed(), *bytes),
+            Self::Long(pieces) => (pieces.len(), pieces.parts.clone(), pieces.last.as_slice()),
+        };
+        // No byte counts for more than an object.
+        if length < bounds.parts / 4 {
+            return Ok(());
+        }
+        match parts.exceed(bounds.parts, last) {
+            true => Err(bounds.too_many()),
+            false => Ok(()),
+        }
+    }
+
+    /// How it begins: all of it if it is short.
+    pub(crate) fn first(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes) => bytes,
+            Self::Long(pieces) => pieces.first(),
+        }
+    }
+
+    /// How it ends: all of it if it is short.
+    pub(crate) fn last(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes) => bytes,
+            Self::Long(pieces) => &pieces.last,
+        }
+    }
+
+    /// Whether there is nothing to be seen in it.
+    pub(crate) fn is_blank(&self) -> bool {
+        match self {
+            Self::Short(bytes) => bytes.trim_ascii().is_empty(),
+            Self::Long(Pieces { long, last, .. }) => {
+                long.iter().chain([last]).all(|piece| piece.trim_ascii().is_empty())
+            }
+        }
+    }
+}
+
+impl From<Pieces> for Text<'_> {
+    fn from(pieces: Pieces) -> Self {
+        Self::Long(pieces)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { bytes: 10 * LONG, parts: 1000 };
+
+    #[test]
+    fn pieces_are_as_long_as_they_may_be() {
+        for size in [1, 1000, LONG, 3 * LONG] {
+            let mut pieces = Pieces::default();
+            let chunk = vec![b'x'; size];
+            let mut taken = 0;
+            let error = loop {
+                match pieces.extend(&chunk, BOUNDS) {
+                    Ok(()) => taken += size,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error, TooMuch { what: "bytes", limit: 10 * LONG });
+            assert!(taken <= BOUNDS.bytes && BOUNDS.bytes < taken + size);
+        }
+    }
+
+    #[test]
+    fn too_many_values_are_noticed_before_all_have_come() {
+        let mut pieces = Pieces::default();
+        let mut chunks =
+            [b"[1,".repeat(300), vec![b' '; LONG], b"{},".repeat(50), vec![b' '; LONG]].into_iter();
+        let taken: Vec<_> =
+            chunks.by_ref().map_while(|it| pieces.extend(&it, BOUNDS).ok()).collect();
+        assert_eq!(taken.len(), 4);
+        assert_eq!(Text::from(pieces).check(BOUNDS), Ok(()));
+        let mut pieces = Pieces::default();
+        pieces.extend(&b"1,".repeat(1001), BOUNDS).unwrap();
+        let too_many = TooMuch { what: "values", limit: 1000 };
+        assert_eq!(Text::Short(&pieces.last).check(BOUNDS), Err(too_many));
+        assert_eq!(pieces.extend(&vec![b' '; LONG], BOUNDS), Err(too_many));
+    }
+}
