@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::failure::Failure;
 use crate::{program, setup, workspace};
@@ -35,12 +36,32 @@ pub(crate) fn install(
 pub(crate) fn python(name: &str, requirements: &Path) -> Result<PathBuf, Failure> {
     setup::make_sure_of_python()?;
     install(name, &[requirements.to_owned()], |folder| {
-        program::run(program::command("python3").args(["-m", "venv"]).arg(folder))?;
-        let mut pip = program::command(folder.join("bin/pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
-        pip.args(["--require-hashes", "--requirement"]).arg(requirements);
-        program::run(pip.stdout(std::io::stderr()))
+        make_environment(folder)?;
+        program::run(&mut pip(folder, requirements))
     })
+}
+
+/// Only the files of the packages that `requirements` pins, without what they need to run.
+pub(crate) fn files_of_python(name: &str, requirements: &Path) -> Result<PathBuf, Failure> {
+    setup::make_sure_of_python()?;
+    install(name, &[requirements.to_owned()], |folder| {
+        let environment = folder.join("environment");
+        make_environment(&environment)?;
+        let mut pip = pip(&environment, requirements);
+        program::run(pip.arg("--no-deps").arg("--target").arg(folder))?;
+        Ok(fs::remove_dir_all(environment)?)
+    })
+}
+
+fn make_environment(folder: &Path) -> Result<(), Failure> {
+    program::run(program::command("python3").args(["-m", "venv"]).arg(folder))
+}
+
+fn pip(environment: &Path, requirements: &Path) -> Command {
+    let mut pip = program::command(environment.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:"]);
+    pip.args(["--require-hashes", "--requirement"]).arg(requirements).stdout(std::io::stderr());
+    pip
 }
 
 /// The folder is part of it, for a virtual environment that was moved does not work.
@@ -57,7 +78,7 @@ mod tests {
     use super::*;
 
     fn pins(wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-        let folders = ["docs", "packaging", "rig/clients"];
+        let folders = ["docs", "packaging", "rig"];
         let files =
             folders.map(|name| workspace::files_below(&workspace::root().join(name)).unwrap());
         let name_of = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
@@ -67,7 +88,7 @@ mod tests {
     #[test]
     fn pins_say_what_is_installed_and_not_from_where() {
         let pins = pins(|name| name.starts_with("requirements") || name.starts_with("package"));
-        assert_eq!(pins.len(), 10);
+        assert_eq!(pins.len(), 11);
         for pin in pins {
             let text = workspace::read(&pin).unwrap();
             for word in [

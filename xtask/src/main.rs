@@ -17,6 +17,7 @@ mod failure;
 mod fresh;
 mod fuzz;
 mod installed;
+mod meaning;
 mod packaging;
 mod postgres;
 mod program;
@@ -54,7 +55,7 @@ Commands:
         Measures, and writes the section of docs/benchmarks.md. NAME is `access`, `doors`, `journal`, which
         has a PostgreSQL of its own, `library`, `openapi`, `overload`, `plan`, `record`, `search`, `start` or
         `upstreams`; without one, all. DIR has the specifications that `openapi` measures; without it, `openapi` makes two of its own and writes
-        nothing.
+        nothing. Exit code 1 if a figure is not what must hold, unless it is --quick.
   book
         Builds the documentation as a book into target/book. Exit code 1 if a link leads nowhere.
   clients [--try [--only NAME]]
@@ -97,6 +98,9 @@ Commands:
   fuzz TARGET [--seconds N]
         Makes up input for N seconds (60 unless given) and watches which code it reaches. TARGET is `search`. Needs a C++
         compiler. Exit code other than 0 if something panics or takes too long; the input is in `target/fuzz/found`.
+  meaning DIR [OPTION…]
+        Installs the sentence model that `rig/model` pins, and says how well the queries of DIR/queries.jsonl find the
+        tools of DIR/tools.jsonl with it. An OPTION is one of `toolcrib eval search`, such as --cross-validate.
   package
         Builds target/release/toolcrib, the program as it is given to others, and says how large it is.
   servers [--try [--only NAME]]
@@ -140,6 +144,7 @@ fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
         "fresh" => fresh::run(rest),
         "fuzz" => fuzz::run(rest),
         "conformance" => conformance::run(rest),
+        "meaning" => meaning::run(rest),
         "package" => packaging::run(),
         "servers" => servers::run(rest),
         "postgres" => lend_postgres(),

