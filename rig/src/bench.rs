@@ -63,6 +63,7 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
             ALL.join(", ")
         );
     }
+    let mut missed = 0;
     for name in ALL {
         if !names.is_empty() && !names.iter().any(|asked| *asked == name) {
             continue;
@@ -73,7 +74,9 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
         if is_whole && !orders.quick && orders.part.is_none() && orders.store.is_none() {
             report.keep()?;
         }
+        missed += if orders.quick { 0 } else { report.missed() };
     }
+    anyhow::ensure!(missed == 0, "{missed} of the figures are not what must hold");
     Ok(())
 }
 

@@ -60,6 +60,11 @@ impl Report {
         self.rows.push(figure);
     }
 
+    /// How many of them are not what must hold.
+    pub(crate) fn missed(&self) -> usize {
+        self.rows.iter().filter(|row| !row.holds).count()
+    }
+
     fn table(&self) -> String {
         let mut text = String::from(
             "| what | ours | against | ratio | must hold | |\n|---|---|---|---|---|---|\n",
