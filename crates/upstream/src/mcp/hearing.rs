@@ -178,7 +178,11 @@ impl Hearing {
     pub(crate) fn garbage(&self, no_message: &NoMessage) {
         let mut open = self.open();
         open.counts.garbage += 1;
-        let entry = no_message.answers.and_then(|id| open.calls.remove(&id));
+        let waits = |id: &u64| open.calls.get(id).is_some_and(|it| it.answer.is_some());
+        let entry = no_message.answers.filter(waits).and_then(|id| open.calls.remove(&id));
+        if let Some(entry) = &entry {
+            open.used_by(entry);
+        }
         drop(open);
         if let Some(answer) = entry.and_then(Entry::into_answer) {
             drop(answer.send(Err(no_message.error())));

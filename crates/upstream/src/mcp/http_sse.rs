@@ -13,7 +13,7 @@ use super::McpError;
 use super::headers::VERSION;
 use super::hearing::{Hearing, Next, Stream, Whose};
 use super::http::refused;
-use super::message::{self, Answer, NoMessage};
+use super::message::{self, Answer};
 use super::meta;
 use super::oauth::show;
 use super::pace::Pace;
@@ -23,6 +23,7 @@ use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
 
 const MAX_REPLIES: usize = 16;
+const MAX_URL: usize = 8 * 1024;
 const ASIDE: Duration = Duration::from_secs(10);
 /// An event that was begun is done by then.
 const EVENT: Duration = Duration::from_secs(30);
@@ -42,7 +43,10 @@ pub(crate) struct SseLink {
 struct Reading {
     opened: Opened,
     sse: Sse,
-    events: std::collections::VecDeque<Event>,
+    pace: Pace,
+    /// What came last, and how much of it was read.
+    chunk: Box<dyn AsRef<[u8]> + Send + Sync>,
+    at: usize,
 }
 
 impl SseLink {
@@ -62,11 +66,14 @@ impl SseLink {
             return Err(refused(&opened, &url));
         }
         let sse = Sse::new(settings.limits.message());
-        let mut reading = Reading { opened, sse, events: std::collections::VecDeque::new() };
-        let first = reading.next().await.unwrap_or(None).filter(|event| event.name == "endpoint");
-        let no_endpoint = || McpError::unreadable("GET", "the first event names no endpoint");
-        let text = String::from_utf8(first.ok_or_else(no_endpoint)?.data.into_bytes());
-        let endpoint = url.join(&text.map_err(|_| no_endpoint())?).map_err(|_| no_endpoint())?;
+        let pace = Pace::new(settings.limits.max_unasked);
+        let mut reading = Reading { opened, sse, pace, chunk: Box::new([]), at: 0 };
+        let first = reading.next().await.filter(|it| it.name == "endpoint" && it.len() <= MAX_URL);
+        let endpoint =
+            first.and_then(|event| String::from_utf8(event.data.ok()?.into_bytes()).ok());
+        let endpoint = endpoint
+            .and_then(|text| url.join(&text).ok())
+            .ok_or_else(|| McpError::unreadable("GET", "the first event names no endpoint"))?;
         if endpoint.origin() != url.origin() {
             return Err(McpError::Elsewhere);
         }
@@ -177,40 +184,32 @@ impl SseLink {
 }
 
 impl Reading {
-    /// The next event that says something; nothing at the end, or when one takes too long.
-    async fn next(&mut self) -> Result<Option<Event>, NoMessage> {
+    /// The next event; nothing at the end, or when one takes too long. What is none has a pace too.
+    async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.events.pop_front() {
-                return Ok(Some(event));
+            let mut bytes = (*self.chunk).as_ref().get(self.at..).unwrap_or_default();
+            let length = bytes.len();
+            let event = self.sse.next(&mut bytes);
+            self.at += length - bytes.len();
+            self.pace.count_bytes(self.sse.take_useless());
+            if event.is_some() {
+                return event;
             }
+            self.pace.keep().await;
             let chunk = match self.sse.begun() {
-                Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await,
-                None => Ok(self.opened.chunk().await),
+                Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await.ok()?,
+                None => self.opened.chunk().await,
             };
-            let Ok(Ok(Some(chunk))) = chunk else { return Ok(None) };
-            let events = self.sse.push(chunk.as_ref());
-            let refused = |too_much| NoMessage::refused(too_much, self.sse.first());
-            self.events.extend(events.map_err(refused)?);
+            (self.chunk, self.at) = (Box::new(chunk.ok()??), 0);
         }
     }
 }
 
 async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
-    let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
-    let mut pace = Pace::new(max);
-    loop {
-        let event = reading.next().await;
+    while let Some(event) = reading.next().await {
         let Some(link) = link.upgrade() else { return };
-        let event = match event {
-            Ok(Some(event)) => event,
-            Ok(None) => break,
-            // Where the next one begins is not known without reading it to its end.
-            Err(no_message) => {
-                link.hearing.garbage(&no_message);
-                break;
-            }
-        };
-        let next = match message::read(event.data.into(), link.settings.limits.message()).await {
+        let length = event.len();
+        let next = match message::of(event, link.settings.limits.message()).await {
             Ok(message) => link.hearing.hear(message, Stream::Shared),
             Err(no_message) => {
                 link.hearing.garbage(&no_message);
@@ -218,11 +217,12 @@ async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
             }
         };
         if !matches!(next, Next::Taken) {
-            pace.count();
+            reading.pace.count();
+            reading.pace.count_bytes(length);
         }
         link.react(next);
         drop(link);
-        pace.keep().await;
+        reading.pace.keep().await;
     }
     if let Some(link) = link.upgrade() {
         link.hearing.fail(McpError::Broken { origin });

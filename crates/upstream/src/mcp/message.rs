@@ -8,6 +8,7 @@ use serde::de::{Deserializer as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
 use super::error::McpError;
+use super::sse::Event;
 use crate::pieces::{Bounds, Text, TooMuch};
 
 /// A message that came.
@@ -50,7 +51,7 @@ pub(crate) struct NoMessage {
 impl NoMessage {
     /// One that is not read, by how it begins.
     pub(crate) fn refused(too_much: TooMuch, begin: &[u8]) -> Self {
-        Self { answers: whom_it_answers(begin), too_much: Some(too_much) }
+        Self { answers: whom_it_answers(begin).call(), too_much: Some(too_much) }
     }
 
     /// The same on a stream where it can answer nobody.
@@ -90,16 +91,23 @@ impl RpcError {
 /// Reads a message. One that is long is read aside.
 pub(crate) async fn read(text: Text<'_>, bounds: Bounds) -> Result<Incoming, NoMessage> {
     if let Err(too_much) = text.check(bounds) {
-        let no_message = NoMessage::refused(too_much, text.first());
-        let answers = no_message.answers.or_else(|| whom_it_answered(text.last()));
-        return Err(NoMessage { answers, ..no_message });
+        let answers = match whom_it_answers(text.first()) {
+            Answers::Unknown => whom_it_answered(text.last()),
+            known => known.call(),
+        };
+        return Err(NoMessage { answers, too_much: Some(too_much) });
     }
     text.read(read_here).await
 }
 
+/// The message of an event.
+pub(crate) async fn of(event: Event, bounds: Bounds) -> Result<Incoming, NoMessage> {
+    read(event.data?.into(), bounds).await
+}
+
 pub(super) fn read_here(bytes: &[u8]) -> Result<Incoming, NoMessage> {
     let message = strict_json::object(bytes).ok().and_then(sort);
-    message.ok_or_else(|| NoMessage { answers: whom_it_answers(bytes), too_much: None })
+    message.ok_or_else(|| NoMessage { answers: whom_it_answers(bytes).call(), too_much: None })
 }
 
 fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
@@ -134,10 +142,28 @@ fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
     Some(Incoming::Answer { id: id?, answer })
 }
 
-/// The number in an answer that is unreadable otherwise, or of which only the beginning is there, so that its call need
-/// not wait for the deadline.
-pub(crate) fn whom_it_answers(bytes: &[u8]) -> Option<u64> {
-    let mut found = None;
+/// Whom something was meant to answer that is no message, or of which only the beginning is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answers {
+    Call(u64),
+    /// It is a request or a notification.
+    Nobody,
+    /// It is not said so far.
+    Unknown,
+}
+
+impl Answers {
+    pub(crate) fn call(self) -> Option<u64> {
+        match self {
+            Self::Call(id) => Some(id),
+            Self::Nobody | Self::Unknown => None,
+        }
+    }
+}
+
+/// The number in an answer that is unreadable otherwise, so that its call need not wait for the deadline.
+pub(crate) fn whom_it_answers(bytes: &[u8]) -> Answers {
+    let mut found = Answers::Unknown;
     let looks = Looks(&mut found);
     // It is expected to fail: what matters is what was found up to there.
     drop(serde_json::Deserializer::from_slice(bytes).deserialize_map(looks));
@@ -154,7 +180,7 @@ pub(crate) fn whom_it_answered(end: &[u8]) -> Option<u64> {
     number?.trim().parse().ok()
 }
 
-struct Looks<'a>(&'a mut Option<u64>);
+struct Looks<'a>(&'a mut Answers);
 
 impl<'de> Visitor<'de> for Looks<'_> {
     type Value = ();
@@ -166,13 +192,13 @@ impl<'de> Visitor<'de> for Looks<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         while let Some(name) = members.next_key::<String>()? {
             match name.as_str() {
-                "method" => {
-                    *self.0 = None;
+                "method" | "params" => {
+                    *self.0 = Answers::Nobody;
                     return Ok(());
                 }
                 // Enough is known: the rest may be long.
-                "result" | "error" if self.0.is_some() => return Ok(()),
-                "id" => *self.0 = Some(members.next_value()?),
+                "result" | "error" if self.0.call().is_some() => return Ok(()),
+                "id" => *self.0 = Answers::Call(members.next_value()?),
                 _ => drop(members.next_value::<IgnoredAny>()?),
             }
         }
@@ -277,6 +303,12 @@ mod tests {
         assert_eq!(kind(&text), "too much Some(1)");
         let text = format!(r#"{{"jsonrpc":"2.0","result":{{"a":[{parts}]}},"id":2}}"#);
         assert_eq!(kind(&text), "too much Some(2)");
+        for asked in [
+            format!(r#"{{"method":"m","params":{{"a":[{parts}]}},"jsonrpc":"2.0","id":2}}"#),
+            format!(r#"{{"id":2,"params":{{"a":[{parts}]}},"method":"m"}}"#),
+        ] {
+            assert_eq!(kind(&asked), "too much None");
+        }
     }
 
     #[test]

@@ -82,6 +82,7 @@ async fn negotiate(target: &Target, settings: &Settings) -> Result<(Link, About)
             McpError::Status { .. }
             | McpError::Refused { .. }
             | McpError::Unreadable { .. }
+            | McpError::TooMuch { .. }
             | McpError::Version { .. },
         ) if settings.era.is_some() => by_era(target, settings, None).await,
         opened => opened,
@@ -112,7 +113,9 @@ async fn by_era(
                 }
                 Err(first @ McpError::Status { status: 400..500, .. }) => {
                     two_endpoints(target, settings).await.map_err(|second| match second {
-                        McpError::Status { .. } | McpError::Unreadable { .. } => first,
+                        McpError::Status { .. }
+                        | McpError::Unreadable { .. }
+                        | McpError::TooMuch { .. } => first,
                         second => second,
                     })
                 }
@@ -195,7 +198,8 @@ async fn discover(link: &Link, settings: &Settings) -> Result<Probed, McpError> 
             let is_modern = versions.is_some_and(|all| all.iter().any(|one| one == MODERN));
             Ok(if is_modern { Probed::Modern(server) } else { Probed::Not })
         }
-        Ok(Answer::Error(_)) | Err(McpError::Status { .. } | McpError::Unreadable { .. }) => {
+        Ok(Answer::Error(_))
+        | Err(McpError::Status { .. } | McpError::Unreadable { .. } | McpError::TooMuch { .. }) => {
             Ok(Probed::Not)
         }
         Err(McpError::Ended { .. }) => Ok(Probed::Died),

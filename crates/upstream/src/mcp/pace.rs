@@ -10,12 +10,14 @@ pub(crate) struct Pace {
     max: u32,
     since: Instant,
     count: u32,
+    /// Fewer than count as one.
+    bytes: usize,
 }
 
 impl Pace {
     /// So many in a second.
     pub(crate) fn new(max: u32) -> Self {
-        Self { max, since: Instant::now(), count: 0 }
+        Self { max, since: Instant::now(), count: 0, bytes: 0 }
     }
 
     pub(crate) fn count(&mut self) {
@@ -24,7 +26,9 @@ impl Pace {
 
     /// To look through much takes long whatever it says: a kilobyte counts as one.
     pub(crate) fn count_bytes(&mut self, length: usize) {
-        self.add(u32::try_from(length / 1024).unwrap_or(u32::MAX));
+        self.bytes = self.bytes.saturating_add(length);
+        self.add(u32::try_from(self.bytes / 1024).unwrap_or(u32::MAX));
+        self.bytes %= 1024;
     }
 
     fn add(&mut self, more: u32) {
@@ -64,8 +68,9 @@ mod tests {
         }
         assert_eq!(start.elapsed(), 10 * SECOND);
         pace.count_bytes(99 * 1024);
+        pace.count_bytes(512);
         assert_eq!(pace.enough(), None);
-        pace.count_bytes(1024);
+        pace.count_bytes(512);
         assert!(pace.enough().is_some());
     }
 

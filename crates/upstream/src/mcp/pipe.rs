@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::McpError;
 use super::hearing::{Hearing, Next, Stream, Whose};
-use super::message::{self, Answer, NoMessage};
+use super::message::{self, Answer, Answers, NoMessage};
 use super::meta;
 use super::pace::Pace;
 use super::settings::{Call, Settings};
@@ -130,6 +130,8 @@ struct Useless {
     pace: Pace,
     /// Lines in a row that are no messages.
     garbage: u32,
+    /// The line that is too much has not said whom it answers.
+    may_answer: bool,
 }
 
 /// Reads until the program ends, or says too much that is no message.
@@ -139,7 +141,7 @@ async fn read(
     mut ended: tokio::sync::watch::Receiver<Option<crate::stdio::Ended>>,
 ) {
     let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
-    let mut useless = Useless { pace: Pace::new(max), garbage: 0 };
+    let mut useless = Useless { pace: Pace::new(max), garbage: 0, may_answer: false };
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
@@ -185,17 +187,28 @@ async fn last_words(link: &Weak<PipeLink>, lines: &mut Lines, useless: &mut Usel
 
 async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Result<(), McpError> {
     let limits = &link.settings.limits;
+    let mut length = 0;
     let message = match line {
         Line::Whole(line) if line.is_blank() => {
             useless.pace.count();
             return Ok(());
         }
-        Line::Whole(line) => message::read(line, limits.message()).await,
-        Line::TooMuch(too_much, begin) => Err(NoMessage::refused(too_much, begin)),
-        Line::WasTooMuch(too_much, end) => match message::whom_it_answered(end) {
-            None => return Ok(()),
-            answers => Err(NoMessage { answers, too_much: Some(too_much) }),
-        },
+        Line::Whole(line) => {
+            length = line.len();
+            message::read(line, limits.message()).await
+        }
+        Line::TooMuch(too_much, begin) => {
+            let whom = message::whom_it_answers(begin);
+            useless.may_answer = whom == Answers::Unknown;
+            Err(NoMessage { answers: whom.call(), too_much: Some(too_much) })
+        }
+        Line::WasTooMuch(too_much, end) => {
+            let answers = message::whom_it_answered(end).filter(|_| useless.may_answer);
+            if answers.is_none() {
+                return Ok(());
+            }
+            Err(NoMessage { answers, too_much: Some(too_much) })
+        }
     };
     let next = match message {
         Ok(message) => {
@@ -213,6 +226,7 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
     };
     if !matches!(next, Next::Taken) {
         useless.pace.count();
+        useless.pace.count_bytes(length);
     }
     link.react(next);
     Ok(())

@@ -2,30 +2,51 @@
 
 use tokio::time::Instant;
 
-use crate::pieces::{Bounds, Pieces, TooMuch};
+use super::message::NoMessage;
+use crate::pieces::{Bounds, Pieces};
 
 /// One event with something in it.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     /// `message` if it is not said.
     pub(crate) name: String,
-    pub(crate) data: Pieces,
+    /// Nothing is kept of too much.
+    pub(crate) data: Result<Pieces, NoMessage>,
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        Self { name: String::new(), data: Ok(Pieces::default()) }
+    }
+}
+
+impl Event {
+    pub(crate) fn len(&self) -> usize {
+        self.data.as_ref().map_or(0, Pieces::len)
+    }
+
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.data.as_ref().is_ok_and(Pieces::is_empty)
+    }
 }
 
 /// What was read so far.
 pub(crate) struct Sse {
     /// What there is of a line that is not known to be data.
     line: Vec<u8>,
-    line_length: usize,
+    is_in_line: bool,
     /// What comes next of the line is data.
     is_data: bool,
     event: Event,
     has_data: bool,
+    /// Counts when the event is over.
+    id: Option<String>,
     /// The last byte was `\r`: a `\n` now belongs to it.
     after_return: bool,
     at_start: bool,
     begun: Option<Instant>,
     bounds: Bounds,
+    useless: usize,
     /// The id of the last event, to go on from.
     pub(crate) last_id: Option<String>,
     /// How long to wait before going on, in milliseconds, as the server wishes.
@@ -43,14 +64,16 @@ impl Sse {
     pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             line: Vec::new(),
-            line_length: 0,
+            is_in_line: false,
             is_data: false,
             event: Event::default(),
             has_data: false,
+            id: None,
             after_return: false,
             at_start: true,
             begun: None,
             bounds,
+            useless: 0,
             last_id: None,
             retry: None,
         }
@@ -69,44 +92,52 @@ impl Sse {
 
     /// How much of an event that has not ended is kept.
     pub(crate) fn held(&self) -> usize {
-        self.event.data.len()
+        self.event.len()
     }
 
-    /// How it begins.
-    pub(crate) fn first(&self) -> &[u8] {
-        self.event.data.first()
+    /// Whether the event that has not ended is too much already.
+    pub(crate) fn refused(&self) -> Option<NoMessage> {
+        self.event.data.as_ref().err().copied()
     }
 
-    /// Takes what came. Events that end in it are handed over, unless one, or a line beside them, is too much.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooMuch> {
-        let mut events = Vec::new();
+    /// How many bytes since the last time were part of no event.
+    pub(crate) fn take_useless(&mut self) -> usize {
+        std::mem::take(&mut self.useless)
+    }
+
+    /// Takes what came, up to the end of the next event; the rest stays for the next time.
+    pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Option<Event> {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
-                bytes = bytes.get(1..).unwrap_or_default();
+                *bytes = bytes.get(1..).unwrap_or_default();
                 continue;
             }
             let end = memchr::memchr2(b'\n', b'\r', bytes);
             let (line, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-            self.go_on(line)?;
-            bytes = rest;
+            *bytes = rest;
+            if !line.is_empty() {
+                self.is_in_line = true;
+                self.go_on(line);
+            }
             if let Some((byte, rest)) = rest.split_first() {
+                *bytes = rest;
                 self.after_return = *byte == b'\r';
-                events.extend(self.end_of_line()?);
-                bytes = rest;
+                self.is_in_line = false;
+                if let Some(event) = self.end_of_line() {
+                    self.begun = None;
+                    return Some(event);
+                }
             }
         }
-        let is_within = self.has_data || 0 < self.line_length;
-        let before = self.begun.filter(|_| events.is_empty());
-        self.begun = is_within.then(|| before.unwrap_or_else(Instant::now));
-        Ok(events)
+        let is_within = self.has_data || self.is_in_line;
+        self.begun = is_within.then(|| self.begun.unwrap_or_else(Instant::now));
+        None
     }
 
-    fn go_on(&mut self, more: &[u8]) -> Result<(), TooMuch> {
-        self.line_length += more.len();
+    fn go_on(&mut self, more: &[u8]) {
         if self.is_data {
-            return self.event.data.extend(more, self.bounds);
+            return self.add(more);
         }
-        self.bounds.take(self.line_length)?;
         let room = MAX_LINE - self.line.len();
         let (kept, rest) = more.split_at(room.min(more.len()));
         self.line.extend_from_slice(kept);
@@ -115,47 +146,57 @@ impl Sse {
             // It takes one more byte to know where they begin.
             Some(data) if !data.is_empty() => {
                 self.is_data = true;
-                self.add_data(data)?;
-                self.event.data.extend(rest, self.bounds)
+                self.begin_data(data);
+                self.add(rest);
             }
             _ => {
+                self.useless += more.len();
                 self.line = line;
-                Ok(())
             }
         }
     }
 
     /// What a line says after its colon.
-    fn add_data(&mut self, said: &[u8]) -> Result<(), TooMuch> {
+    fn begin_data(&mut self, said: &[u8]) {
         if std::mem::replace(&mut self.has_data, true) {
-            self.event.data.extend(b"\n", self.bounds)?;
+            self.add(b"\n");
         }
-        self.event.data.extend(said.strip_prefix(b" ").unwrap_or(said), self.bounds)
+        self.add(said.strip_prefix(b" ").unwrap_or(said));
     }
 
-    fn end_of_line(&mut self) -> Result<Option<Event>, TooMuch> {
-        self.line_length = 0;
+    fn add(&mut self, more: &[u8]) {
+        match &mut self.event.data {
+            Ok(data) => {
+                if let Err(too_much) = data.extend(more, self.bounds) {
+                    self.event.data = Err(NoMessage::refused(too_much, data.first()));
+                }
+            }
+            Err(_) => self.useless += more.len(),
+        }
+    }
+
+    fn end_of_line(&mut self) -> Option<Event> {
         let at_start = std::mem::take(&mut self.at_start);
         if std::mem::take(&mut self.is_data) {
-            return Ok(None);
+            return None;
         }
+        self.useless += 1;
         let line = std::mem::take(&mut self.line);
         let text = unmarked(&line, at_start);
         if text.is_empty() {
-            let event = std::mem::take(&mut self.event);
-            return Ok(std::mem::take(&mut self.has_data).then_some(event));
+            return self.end_of_event();
         }
         let colon = text.iter().position(|byte| *byte == b':');
         let (field, said) = text.split_at(colon.unwrap_or(text.len()));
         let said = said.strip_prefix(b":").unwrap_or(said);
         let value = said.strip_prefix(b" ").unwrap_or(said);
         match field {
-            b"data" => self.add_data(said)?,
+            b"data" => self.begin_data(said),
             b"event" if value.len() <= MAX_WORD => {
                 self.event.name = String::from_utf8_lossy(value).into_owned()
             }
             b"id" if !value.contains(&0) && value.len() <= MAX_WORD => {
-                self.last_id = String::from_utf8(value.to_vec()).ok();
+                self.id = String::from_utf8(value.to_vec()).ok().or(self.id.take());
             }
             b"retry" => {
                 let digits = std::str::from_utf8(value).ok();
@@ -164,7 +205,16 @@ impl Sse {
             // A comment, which keeps the connection alive, or a field nobody knows.
             _ => {}
         }
-        Ok(None)
+        None
+    }
+
+    fn end_of_event(&mut self) -> Option<Event> {
+        if let Some(id) = self.id.take() {
+            // One that is empty takes back the one before.
+            self.last_id = Some(id).filter(|id| !id.is_empty());
+        }
+        let event = std::mem::take(&mut self.event);
+        std::mem::take(&mut self.has_data).then_some(event)
     }
 }
 
@@ -180,6 +230,7 @@ mod tests {
 
     use super::*;
     use crate::aside::LONG;
+    use crate::pieces::TooMuch;
 
     const MUCH: usize = 10 * LONG;
 
@@ -187,30 +238,43 @@ mod tests {
         Sse::new(Bounds { bytes, parts: 1000 })
     }
 
+    fn read(sse: &mut Sse, mut bytes: &[u8]) -> Vec<Event> {
+        std::iter::from_fn(|| sse.next(&mut bytes)).collect()
+    }
+
     fn event(name: &str, data: &str) -> Event {
         let mut pieces = Pieces::default();
         pieces.extend(data.as_bytes(), Bounds { bytes: MUCH, parts: 1000 }).unwrap();
-        Event { name: name.to_owned(), data: pieces }
+        Event { name: name.to_owned(), data: Ok(pieces) }
+    }
+
+    fn refused(what: &'static str, limit: usize, answers: Option<u64>) -> Event {
+        let too_much = Some(TooMuch { what, limit });
+        Event { name: String::new(), data: Err(NoMessage { answers, too_much }) }
     }
 
     #[test]
     fn events_are_read_whatever_ends_their_lines() {
         let text =
             "\u{feff}data: a\ndata:b\n\nevent: endpoint\r\ndata: /m\r\n\r\n: beat\r\rdata\r\r";
-        let read = within(100).push(text.as_bytes()).unwrap();
+        let read = read(&mut within(100), text.as_bytes());
         assert_eq!(read, [event("", "a\nb"), event("endpoint", "/m"), event("", "")]);
     }
 
     #[test]
     fn an_id_and_a_wish_to_wait_are_kept_without_an_event() {
         let mut sse = within(100);
-        assert_eq!(sse.push(b"id: 7\nretry: 500\n\n").unwrap(), []);
+        assert_eq!(read(&mut sse, b"id: 7\nretry: 500\n\n"), []);
         assert_eq!((sse.last_id.as_deref(), sse.retry), (Some("7"), Some(500)));
-        sse.push(b"data: half").unwrap();
+        read(&mut sse, b"id: 8\ndata: half");
         assert!(sse.begun().is_some());
         sse.restart();
-        assert_eq!(sse.push(b"data: x\n\n").unwrap(), [event("", "x")]);
+        assert_eq!(read(&mut sse, b"data: x\n\n"), [event("", "x")]);
+        assert_eq!(sse.last_id.as_deref(), Some("7"), "the event with 8 was never whole");
+        read(&mut sse, b"id: \xff\n\n");
         assert_eq!(sse.last_id.as_deref(), Some("7"));
+        read(&mut sse, b"id\n\n");
+        assert_eq!(sse.last_id, None);
     }
 
     #[test]
@@ -221,9 +285,11 @@ mod tests {
         for size in [1, 2, 7, LONG - 1, LONG, LONG + 1, 3 * LONG, text.len()] {
             let mut sse = within(MUCH);
             let chunks = text.as_bytes().chunks(size);
-            let read: Vec<Event> = chunks.flat_map(|chunk| sse.push(chunk).unwrap()).collect();
-            let data: Vec<_> = read.into_iter().map(|it| it.data.into_bytes()).collect();
+            let read: Vec<Event> = chunks.flat_map(|chunk| read(&mut sse, chunk)).collect();
+            let data: Vec<_> = read.into_iter().map(|it| it.data.unwrap().into_bytes()).collect();
             assert!(data == [format!("{long}\n{short}\n{long}").into_bytes()], "{size}");
+            let useless = sse.take_useless();
+            assert!((2 * long.len()..2 * long.len() + 50).contains(&useless), "{useless}");
         }
     }
 
@@ -232,7 +298,7 @@ mod tests {
         let (mut sse, start, second) = (within(100), Instant::now(), Duration::from_secs(1));
         let mut since = Vec::new();
         for text in ["", "data: a", "b\n", "\ndata: c", "\n", "\n"] {
-            sse.push(text.as_bytes()).unwrap();
+            read(&mut sse, text.as_bytes());
             since.push(sse.begun().map(|begun| (begun - start).as_secs()));
             tokio::time::advance(second).await;
         }
@@ -240,42 +306,53 @@ mod tests {
     }
 
     #[test]
-    fn an_event_has_an_end() {
-        let too_long = TooMuch { what: "bytes", limit: 10 };
-        for text in ["data: 12345678901", ": 123456789", "data"] {
-            let mut sse = within(10);
-            sse.push(b"data: 1\n").unwrap();
-            let line = format!("{text}\n");
-            let more = std::iter::repeat_with(|| sse.push(line.as_bytes()));
-            assert_eq!(more.take(10).find(Result::is_err), Some(Err(too_long)), "{text}");
-        }
+    fn an_event_that_is_too_long_is_left_out_and_the_next_one_is_read() {
+        let mut sse = within(30);
+        read(&mut sse, b"data: {\"id\": 7, \"result\"");
+        assert_eq!((sse.refused(), sse.held()), (None, 18));
+        assert_eq!(read(&mut sse, b": [1, 2, 3, 4, 5, 6"), []);
+        assert!(sse.refused().is_some());
+        assert_eq!(sse.held(), 0);
+        let all = read(&mut sse, b"]}\ndata: }\n\ndata: x\n\n");
+        assert_eq!(all, [refused("bytes", 30, Some(7)), event("", "x")]);
+        let all = read(&mut sse, &b"data\n".repeat(40));
+        assert_eq!((all, sse.refused().is_some()), (vec![], true));
     }
 
     #[test]
     fn values_are_counted_before_an_event_ends() {
         let mut sse = within(MUCH);
-        sse.push(b"data: ").unwrap();
-        let chunk = [b"{},".repeat(250), vec![b' '; LONG]].concat();
+        read(&mut sse, b"data: ");
+        read(&mut sse, &[b"{},".repeat(250), vec![b' '; LONG]].concat());
         let too_many = TooMuch { what: "values", limit: 1000 };
-        assert_eq!(sse.push(&chunk), Err(too_many));
+        assert_eq!(sse.refused().unwrap().too_much, Some(too_many));
         let mut sse = within(MUCH);
         let texts = br#"{},\"x"#.repeat(LONG);
-        sse.push(&[b"data: \"", texts.as_slice(), b"\"\n\n"].concat()).unwrap();
+        let all = read(&mut sse, &[b"data: \"", texts.as_slice(), b"\"\n\n"].concat());
+        assert!(all.len() == 1 && all[0].data.is_ok());
     }
 
     proptest! {
         #[test]
         fn pieces_do_not_matter(
-            text in "(data: [a-c]{0,3}(\r\n|\r|\n)|(\r\n|\r|\n)|id: [0-9]\n|:x\n){0,12}",
-            cut in 0usize..60,
+            text in "\u{feff}?((data|data:|data: |data:  )[a-c]{0,3}(\r\n|\r|\n)|(\r\n|\r|\n)|id: [0-9]\n|event: e\n|:x\n|z{1050}\n){0,12}",
+            cuts in prop::collection::vec(0usize..60, 0..4),
         ) {
             let bytes = text.as_bytes();
-            let whole = within(1000).push(bytes).unwrap();
-            let (first, second) = bytes.split_at(cut.min(bytes.len()));
-            let mut sse = within(1000);
-            let mut pieces = sse.push(first).unwrap();
-            pieces.extend(sse.push(second).unwrap());
-            prop_assert_eq!(whole, pieces);
+            let mut whole = within(8);
+            let expected = read(&mut whole, bytes);
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.sort_unstable();
+            let (mut sse, mut start, mut pieces) = (within(8), 0, Vec::new());
+            for end in cuts.into_iter().chain([bytes.len()]) {
+                pieces.extend(read(&mut sse, &bytes[start..end]));
+                start = end;
+            }
+            prop_assert_eq!(expected, pieces);
+            prop_assert_eq!(
+                (whole.last_id.as_ref(), whole.held()),
+                (sse.last_id.as_ref(), sse.held())
+            );
         }
     }
 }

@@ -95,16 +95,17 @@ impl Lines {
     }
 
     fn whole(&mut self, start: usize, end: usize) -> Line<'_> {
-        let last = self.buffer.get(start..end).unwrap_or_default();
-        if self.pieces.is_empty() && last.len() <= LONG {
-            return Line::Whole(Text::Short(last));
+        if self.pieces.is_empty() && end - start <= LONG {
+            return Line::Whole(Text::Short(self.buffer.get(start..end).unwrap_or_default()));
         }
         let mut pieces = std::mem::take(&mut self.pieces);
+        let last = self.buffer.get(start..end).unwrap_or_default();
         match pieces.extend(last, self.bounds) {
             Ok(()) => Line::Whole(Text::Long(pieces)),
+            // Its end is told next.
             Err(too_much) => {
-                self.edge = edge(pieces.first());
-                Line::TooMuch(too_much, &self.edge)
+                (self.start, self.seen, self.pieces) = (start, end, pieces);
+                self.skip(too_much)
             }
         }
     }
@@ -122,7 +123,8 @@ impl Lines {
         self.skips = Some(too_much);
         let pieces = std::mem::take(&mut self.pieces);
         let buffered = self.buffer.get(self.start..).unwrap_or_default();
-        self.edge = edge(if pieces.is_empty() { buffered } else { pieces.first() });
+        let begin = if pieces.is_empty() { buffered } else { pieces.first() };
+        self.edge = begin.get(..EDGE).unwrap_or(begin).to_vec();
         Line::TooMuch(too_much, &self.edge)
     }
 
@@ -159,8 +161,4 @@ impl Lines {
         }
         self.buffer.reserve(READ);
     }
-}
-
-fn edge(begin: &[u8]) -> Vec<u8> {
-    begin.get(..EDGE).unwrap_or(begin).to_vec()
 }

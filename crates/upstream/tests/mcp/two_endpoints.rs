@@ -26,6 +26,7 @@ async fn server_that_breaks(endpoint: &'static str, breaks: watch::Receiver<bool
             match asked.method() {
                 "initialize" => drop(tell.send(asked.result(version))),
                 "slow" | "notifications/initialized" => {}
+                "large" => drop(tell.send(asked.result(json!({"all": vec![json!({}); 100_000]})))),
                 _ => drop(tell.send(asked.result(json!({"echo": asked.body["params"]})))),
             }
             Reply::status(202)
@@ -57,6 +58,22 @@ async fn credentials_do_not_go_to_another_origin() {
         panic!("it opened")
     };
     assert!(matches!(error, McpError::Elsewhere), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_much_fails_its_own_call_only() {
+    let server = server("/messages?session=1").await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    let slow = connection.request("slow", object(json!({})), within(2.0));
+    let others = async {
+        let large = connection.request("large", object(json!({})), within(20.0)).await;
+        let error = large.unwrap_err();
+        assert!(matches!(error, McpError::TooMuch { what: "values", .. }), "{error}");
+        connection.request("x", object(json!({})), within(5.0)).await.unwrap();
+    };
+    let (slow, ()) = tokio::join!(slow, others);
+    assert!(matches!(slow, Err(McpError::Timeout { .. })), "{slow:?}");
+    assert!(connection.ended().is_none());
 }
 
 #[tokio::test]

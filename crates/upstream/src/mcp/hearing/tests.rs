@@ -112,6 +112,22 @@ fn the_end_is_told_to_every_call_and_to_those_who_come_later() {
     assert!(matches!(hearing.begin(&Call::default(), Whose::Callers), Err(McpError::NotReading)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_read_is_the_end_of_its_call_too() {
+    let hearing = Hearing::default();
+    let (heard, _hears) = mpsc::channel(8);
+    let call = |owner| Call { owner, ..by(heard.clone()) };
+    let (first, mut answer) = hearing.begin(&call(1), Whose::Callers).unwrap();
+    let (_, _answer) = hearing.begin(&call(2), Whose::Callers).unwrap();
+    tokio::time::sleep(2 * GIVEN_UP).await;
+    hearing.garbage(&NoMessage { answers: Some(first), too_much: None });
+    assert!(matches!(answer.try_recv(), Ok(Err(McpError::Unreadable { .. }))));
+    let asked = hearing.hear(question(), Stream::Shared);
+    assert!(matches!(asked, Next::Reply(_)), "it may be about the first");
+    tokio::time::sleep(2 * GIVEN_UP).await;
+    assert!(matches!(hearing.hear(question(), Stream::Shared), Next::Ask(_)));
+}
+
 proptest! {
     /// Whatever a server answers, a call gets an answer with its own number or none.
     #[test]

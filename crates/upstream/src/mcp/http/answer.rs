@@ -15,7 +15,7 @@ use crate::mcp::hearing::{Next, Stream};
 use crate::mcp::message::{self, Answer, Incoming, NoMessage};
 use crate::mcp::settings::Call;
 use crate::mcp::sse::Sse;
-use crate::pieces::{Bounds, Pieces};
+use crate::pieces::{Bounds, Pieces, TooMuch};
 
 /// How often a stream is taken up again without anything new in between.
 const MAX_RESUMED: u32 = 5;
@@ -56,7 +56,7 @@ pub(super) async fn read(
             Answer::Error(_) if theirs.is_null() => Ok(answer),
             _ => Err(McpError::unreadable(method, "it answers another request")),
         },
-        Err(NoMessage { too_much: Some(too_much), .. }) => {
+        Err(NoMessage { too_much: Some(too_much), .. }) if is_fine => {
             Err(McpError::too_much(method, too_much))
         }
         _ if is_fine => Err(McpError::unreadable(method, "it is no answer")),
@@ -120,16 +120,20 @@ async fn read_stream(
                 }
                 large.holds(sse.held()).await;
             }
-            Err(error @ HttpError::TooLarge { .. }) => return Err(error.into()),
+            Err(HttpError::TooLarge { .. }) => {
+                let limit = usize::try_from(link.settings.limits.max_stream).unwrap_or(usize::MAX);
+                return Err(McpError::too_much(method, TooMuch { what: "bytes", limit }));
+            }
             Ok(None) | Err(_) => {
                 let last = sse.last_id.clone().filter(|_| !session.is_modern);
                 let Some(last) = last.filter(|_| resumed < MAX_RESUMED) else {
                     return Err(McpError::Broken { origin: origin(&link.url) });
                 };
                 resumed += 1;
+                sse.restart();
+                large.holds(0).await;
                 sleep(pause(&sse, resumed)).await;
                 opened = resume(link, session, &last, call, left).await?;
-                sse.restart();
             }
         }
     }
@@ -147,30 +151,48 @@ fn finish(mut opened: Opened) {
 async fn take(
     link: &Arc<HttpLink>,
     sse: &mut Sse,
-    chunk: &[u8],
+    mut chunk: &[u8],
     id: u64,
     method: &str,
     call: &Call,
 ) -> Result<Option<Answer>, McpError> {
-    let events = sse.push(chunk).map_err(|too_much| McpError::too_much(method, too_much))?;
-    for event in events.into_iter().filter(|event| !event.data.is_empty()) {
-        match message::read(event.data.into(), link.settings.limits.message()).await {
-            Ok(message) => match link.hearing.hear(message, Stream::Of(id)) {
+    while let Some(event) = sse.next(&mut chunk) {
+        let length = event.len();
+        let message = match event.says_nothing() {
+            true => None,
+            false => Some(message::of(event, link.settings.limits.message()).await),
+        };
+        match message {
+            None => {}
+            Some(Ok(message)) => match link.hearing.hear(message, Stream::Of(id)) {
                 Next::Answered(answer) => return Ok(Some(answer)),
                 next => link.react(next, &call.headers),
             },
-            Err(no_message) if no_message.answers == Some(id) => {
+            Some(Err(no_message))
+                if no_message.answers == Some(id) || no_message.too_much.is_some() =>
+            {
                 return Err(no_message.error().about(method));
             }
-            Err(no_message) => link.hearing.garbage(&no_message.to_nobody()),
+            Some(Err(no_message)) => link.hearing.garbage(&no_message.to_nobody()),
         }
         link.pace().count();
-        let until = link.pace().enough();
-        if let Some(until) = until {
-            sleep_until(until).await;
-        }
+        link.pace().count_bytes(length);
+        keep_pace(link).await;
     }
+    // What is too much has no end that is worth waiting for.
+    if let Some(no_message) = sse.refused() {
+        return Err(no_message.error().about(method));
+    }
+    link.pace().count_bytes(sse.take_useless());
+    keep_pace(link).await;
     Ok(None)
+}
+
+async fn keep_pace(link: &HttpLink) {
+    let until = link.pace().enough();
+    if let Some(until) = until {
+        sleep_until(until).await;
+    }
 }
 
 /// As long as the server wishes, within reason; longer each time nothing came of it.
@@ -220,9 +242,9 @@ mod tests {
     #[test]
     fn a_server_is_not_asked_without_a_pause_however_it_wishes() {
         let mut sse = Sse::new(Bounds { bytes: 100, parts: 100 });
-        sse.push(b"retry: 0\n\n").unwrap();
+        sse.next(&mut b"retry: 0\n\n".as_slice());
         assert_eq!([pause(&sse, 0), pause(&sse, 3)], [MIN_RETRY, 3 * MIN_RETRY]);
-        sse.push(b"retry: 99999999\n\n").unwrap();
+        sse.next(&mut b"retry: 99999999\n\n".as_slice());
         assert_eq!(pause(&sse, 1), MAX_RETRY);
     }
 }

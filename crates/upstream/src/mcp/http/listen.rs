@@ -29,6 +29,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
     let mut generation = link.session().generation;
     let (mut times, mut was_open) = (0, false);
     let limits = Limits { deadline: ASIDE, max_bytes: u64::MAX };
+    let mut pace = Pace::new(link.settings.limits.max_unasked);
     loop {
         let session = link.session();
         if session.generation != generation {
@@ -47,7 +48,7 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
                     link.hearing.bell.ring(|changes| changes.all());
                 }
                 sse.restart();
-                if read(&link, opened, &mut sse).await {
+                if read(&link, opened, &mut sse, &mut pace).await {
                     times = 0;
                 }
             }
@@ -68,9 +69,8 @@ pub(crate) async fn listen(link: Arc<HttpLink>, ready: oneshot::Sender<()>) {
 }
 
 /// Says whether anything came.
-async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
+async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse, pace: &mut Pace) -> bool {
     let mut came = false;
-    let mut pace = Pace::new(link.settings.limits.max_unasked);
     loop {
         let time = sse.begun().map_or(IDLE, |begun| EVENT.saturating_sub(begun.elapsed()));
         let chunk = tokio::select! {
@@ -78,16 +78,16 @@ async fn read(link: &Arc<HttpLink>, mut opened: Opened, sse: &mut Sse) -> bool {
             () = link.renewed.notified() => return came,
         };
         let Ok(Ok(Some(chunk))) = chunk else { return came };
-        pace.count_bytes(chunk.as_ref().len());
-        let Ok(events) = sse.push(chunk.as_ref()) else { return came };
-        came |= !events.is_empty();
-        for event in events {
+        let mut bytes = chunk.as_ref();
+        pace.count_bytes(bytes.len());
+        while let Some(event) = sse.next(&mut bytes) {
+            came = true;
             pace.count();
             pace.keep().await;
-            if event.data.is_empty() {
+            if event.says_nothing() {
                 continue;
             }
-            match message::read(event.data.into(), link.settings.limits.message()).await {
+            match message::of(event, link.settings.limits.message()).await {
                 Ok(message) => {
                     link.react(link.hearing.hear(message, Stream::Shared), &HeaderMap::new());
                 }
