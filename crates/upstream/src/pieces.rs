@@ -91,6 +91,12 @@ impl Pieces {
         self.long.first().unwrap_or(&self.last)
     }
 
+    pub(crate) fn end(&self) -> End {
+        let mut end = End::default();
+        self.long.last().into_iter().chain([&self.last]).for_each(|piece| end.keep(piece));
+        end
+    }
+
     /// In one place, which takes long if they are many.
     pub(crate) fn into_bytes(mut self) -> Vec<u8> {
         if self.long.is_empty() {
@@ -98,6 +104,25 @@ impl Pieces {
         }
         self.long.push(self.last);
         self.long.concat()
+    }
+}
+
+/// The last of what is not kept.
+#[derive(Debug, Default)]
+pub(crate) struct End(Vec<u8>);
+
+/// So much is kept of either end.
+pub(crate) const EDGE: usize = 256;
+
+impl End {
+    pub(crate) fn keep(&mut self, bytes: &[u8]) {
+        let (_, last) = bytes.split_at(bytes.len().saturating_sub(EDGE));
+        self.0.extend_from_slice(last);
+        self.0.drain(..self.0.len().saturating_sub(EDGE));
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -144,11 +169,14 @@ impl Text<'_> {
         }
     }
 
-    /// How it ends: all of it if it is short.
-    pub(crate) fn last(&self) -> &[u8] {
+    pub(crate) fn end(&self) -> End {
         match self {
-            Self::Short(bytes) => bytes,
-            Self::Long(pieces) => &pieces.last,
+            Self::Short(bytes) => {
+                let mut end = End::default();
+                end.keep(bytes);
+                end
+            }
+            Self::Long(pieces) => pieces.end(),
         }
     }
 

@@ -58,9 +58,14 @@ impl Opened {
         Ok(Some(chunk))
     }
 
+    /// How long it says it is.
+    pub(crate) fn announced(&self) -> Option<u64> {
+        self.response.content_length()
+    }
+
     /// What says itself that it is too large need not be read to find out.
     pub(crate) fn check_announced(&self, limit: u64) -> Result<(), HttpError> {
-        match self.response.content_length() {
+        match self.announced() {
             announced @ Some(bytes) if limit < bytes => {
                 Err(HttpError::TooLarge { limit, announced })
             }

@@ -134,7 +134,7 @@ pub enum McpError {
     },
     /// An answer that has no end, or more than may be.
     #[error(
-        "the answer to `{method}` has more than {limit} {what}, which are not read: have the server offer less"
+        "the answer to `{method}` has more than {limit} {what}, which are not read: ask for less, or have the server send less"
     )]
     TooMuch {
         /// What was asked.

@@ -179,9 +179,11 @@ impl Hearing {
         let mut open = self.open();
         open.counts.garbage += 1;
         let waits = |id: &u64| open.calls.get(id).is_some_and(|it| it.answer.is_some());
-        let entry = no_message.answers.filter(waits).and_then(|id| open.calls.remove(&id));
-        if let Some(entry) = &entry {
-            open.used_by(entry);
+        let answers = no_message.answers.call();
+        let entry = answers.filter(waits).and_then(|id| open.calls.remove(&id));
+        match &entry {
+            Some(entry) => open.used_by(entry),
+            None => open.given_up.retain(|(given_up, _)| Some(*given_up) != answers),
         }
         drop(open);
         if let Some(answer) = entry.and_then(Entry::into_answer) {

@@ -196,11 +196,13 @@ impl Reading {
                 return event;
             }
             self.pace.keep().await;
+            // What is waited for may be long in coming.
+            (self.chunk, self.at) = (Box::new([]), 0);
             let chunk = match self.sse.begun() {
                 Some(begun) => timeout_at(begun + EVENT, self.opened.chunk()).await.ok()?,
                 None => self.opened.chunk().await,
             };
-            (self.chunk, self.at) = (Box::new(chunk.ok()??), 0);
+            self.chunk = Box::new(chunk.ok()??);
         }
     }
 }
@@ -218,7 +220,9 @@ async fn read(link: Weak<SseLink>, mut reading: Reading, origin: String) {
         };
         if !matches!(next, Next::Taken) {
             reading.pace.count();
-            reading.pace.count_bytes(length);
+            // A question may have much to show.
+            let is_asked = matches!(next, Next::Ask(_));
+            reading.pace.count_bytes(if is_asked { 0 } else { length });
         }
         link.react(next);
         drop(link);

@@ -43,7 +43,7 @@ pub struct RpcError {
 /// Why bytes are no message. It may still be clear to whom they were meant to answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoMessage {
-    pub(crate) answers: Option<u64>,
+    pub(crate) answers: Answers,
     /// Of what there is too much, if it was not even read.
     pub(crate) too_much: Option<TooMuch>,
 }
@@ -51,12 +51,18 @@ pub(crate) struct NoMessage {
 impl NoMessage {
     /// One that is not read, by how it begins.
     pub(crate) fn refused(too_much: TooMuch, begin: &[u8]) -> Self {
-        Self { answers: whom_it_answers(begin).call(), too_much: Some(too_much) }
+        Self { answers: whom_it_answers(begin), too_much: Some(too_much) }
+    }
+
+    /// The same by how it ends too: some write last what they answer.
+    pub(crate) fn ended(self, end: &[u8]) -> Self {
+        let found = whom_it_answered(end).filter(|_| self.answers == Answers::Unknown);
+        Self { answers: found.map_or(self.answers, Answers::Call), ..self }
     }
 
     /// The same on a stream where it can answer nobody.
     pub(crate) fn to_nobody(self) -> Self {
-        Self { answers: None, ..self }
+        Self { answers: Answers::Nobody, ..self }
     }
 
     /// What whoever waits for it is told. What was asked, others know.
@@ -91,11 +97,7 @@ impl RpcError {
 /// Reads a message. One that is long is read aside.
 pub(crate) async fn read(text: Text<'_>, bounds: Bounds) -> Result<Incoming, NoMessage> {
     if let Err(too_much) = text.check(bounds) {
-        let answers = match whom_it_answers(text.first()) {
-            Answers::Unknown => whom_it_answered(text.last()),
-            known => known.call(),
-        };
-        return Err(NoMessage { answers, too_much: Some(too_much) });
+        return Err(NoMessage::refused(too_much, text.first()).ended(text.end().bytes()));
     }
     text.read(read_here).await
 }
@@ -107,7 +109,7 @@ pub(crate) async fn of(event: Event, bounds: Bounds) -> Result<Incoming, NoMessa
 
 pub(super) fn read_here(bytes: &[u8]) -> Result<Incoming, NoMessage> {
     let message = strict_json::object(bytes).ok().and_then(sort);
-    message.ok_or_else(|| NoMessage { answers: whom_it_answers(bytes).call(), too_much: None })
+    message.ok_or_else(|| NoMessage { answers: whom_it_answers(bytes), too_much: None })
 }
 
 fn sort(mut message: Map<String, Value>) -> Option<Incoming> {
@@ -170,8 +172,7 @@ pub(crate) fn whom_it_answers(bytes: &[u8]) -> Answers {
     found
 }
 
-/// The same by how a message ends: some write what they answer last.
-pub(crate) fn whom_it_answered(end: &[u8]) -> Option<u64> {
+fn whom_it_answered(end: &[u8]) -> Option<u64> {
     const ID: &[u8] = b"\"id\":";
     let end = end.trim_ascii_end().strip_suffix(b"}")?;
     let at = memchr::memmem::rfind(end, ID)?;
@@ -251,8 +252,8 @@ mod tests {
             Ok(Incoming::Answer { id, answer: Answer::Error(_) }) => format!("error {id}"),
             Ok(Incoming::Request { id, method, .. }) => format!("request {id} {method}"),
             Ok(Incoming::Notification { method, .. }) => format!("notification {method}"),
-            Err(NoMessage { answers, too_much: None }) => format!("none {answers:?}"),
-            Err(NoMessage { answers, .. }) => format!("too much {answers:?}"),
+            Err(NoMessage { answers, too_much: None }) => format!("none {:?}", answers.call()),
+            Err(NoMessage { answers, .. }) => format!("too much {:?}", answers.call()),
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::McpError;
 use super::hearing::{Hearing, Next, Stream, Whose};
-use super::message::{self, Answer, Answers, NoMessage};
+use super::message::{self, Answer, NoMessage};
 use super::meta;
 use super::pace::Pace;
 use super::settings::{Call, Settings};
@@ -130,8 +130,8 @@ struct Useless {
     pace: Pace,
     /// Lines in a row that are no messages.
     garbage: u32,
-    /// The line that is too much has not said whom it answers.
-    may_answer: bool,
+    /// The line that is too much, as far as it said whom it answers.
+    refused: Option<NoMessage>,
 }
 
 /// Reads until the program ends, or says too much that is no message.
@@ -141,7 +141,7 @@ async fn read(
     mut ended: tokio::sync::watch::Receiver<Option<crate::stdio::Ended>>,
 ) {
     let Some(max) = link.upgrade().map(|link| link.settings.limits.max_unasked) else { return };
-    let mut useless = Useless { pace: Pace::new(max), garbage: 0, may_answer: false };
+    let mut useless = Useless { pace: Pace::new(max), garbage: 0, refused: None };
     loop {
         let line = tokio::select! {
             line = lines.next() => line,
@@ -198,16 +198,17 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
             message::read(line, limits.message()).await
         }
         Line::TooMuch(too_much, begin) => {
-            let whom = message::whom_it_answers(begin);
-            useless.may_answer = whom == Answers::Unknown;
-            Err(NoMessage { answers: whom.call(), too_much: Some(too_much) })
+            let refused = NoMessage::refused(too_much, begin);
+            useless.refused = Some(refused);
+            Err(refused)
         }
-        Line::WasTooMuch(too_much, end) => {
-            let answers = message::whom_it_answered(end).filter(|_| useless.may_answer);
-            if answers.is_none() {
+        Line::WasTooMuch(end) => {
+            let Some(refused) = useless.refused.take() else { return Ok(()) };
+            let ended = refused.ended(end);
+            if ended == refused {
                 return Ok(());
             }
-            Err(NoMessage { answers, too_much: Some(too_much) })
+            Err(ended)
         }
     };
     let next = match message {
@@ -226,7 +227,9 @@ async fn hear(link: &Arc<PipeLink>, line: Line<'_>, useless: &mut Useless) -> Re
     };
     if !matches!(next, Next::Taken) {
         useless.pace.count();
-        useless.pace.count_bytes(length);
+        // A question may have much to show.
+        let is_asked = matches!(next, Next::Ask(_));
+        useless.pace.count_bytes(if is_asked { 0 } else { length });
     }
     link.react(next);
     Ok(())

@@ -87,7 +87,7 @@ pub struct McpLimits {
     pub max_list: usize,
     /// Lines in a row that are no messages.
     pub max_garbage: u32,
-    /// Messages of a program in a second that nobody asked for; more are read later.
+    /// In a second, what nobody asked for: messages, kilobytes of them, and lines of nothing. More are read later.
     pub max_unasked: u32,
     /// What waits until a program reads, in bytes.
     pub max_queue: usize,

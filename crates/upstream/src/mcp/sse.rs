@@ -3,24 +3,22 @@
 use tokio::time::Instant;
 
 use super::message::NoMessage;
-use crate::pieces::{Bounds, Pieces};
+use crate::pieces::{Bounds, End, Pieces};
 
 /// One event with something in it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     /// `message` if it is not said.
     pub(crate) name: String,
-    /// Nothing is kept of too much.
+    /// Nothing is kept of too much. It is told of as soon as that is known, and once more if its end says whom it answers.
     pub(crate) data: Result<Pieces, NoMessage>,
 }
 
-impl Default for Event {
-    fn default() -> Self {
-        Self { name: String::new(), data: Ok(Pieces::default()) }
-    }
-}
-
 impl Event {
+    fn refused(no_message: NoMessage) -> Self {
+        Self { name: String::new(), data: Err(no_message) }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.data.as_ref().map_or(0, Pieces::len)
     }
@@ -37,8 +35,11 @@ pub(crate) struct Sse {
     is_in_line: bool,
     /// What comes next of the line is data.
     is_data: bool,
-    event: Event,
+    name: String,
+    data: Pieces,
     has_data: bool,
+    /// The event is too much, and was told of.
+    refused: Option<(NoMessage, End)>,
     /// Counts when the event is over.
     id: Option<String>,
     /// The last byte was `\r`: a `\n` now belongs to it.
@@ -66,8 +67,10 @@ impl Sse {
             line: Vec::new(),
             is_in_line: false,
             is_data: false,
-            event: Event::default(),
+            name: String::new(),
+            data: Pieces::default(),
             has_data: false,
+            refused: None,
             id: None,
             after_return: false,
             at_start: true,
@@ -92,20 +95,16 @@ impl Sse {
 
     /// How much of an event that has not ended is kept.
     pub(crate) fn held(&self) -> usize {
-        self.event.len()
+        self.data.len()
     }
 
-    /// Whether the event that has not ended is too much already.
-    pub(crate) fn refused(&self) -> Option<NoMessage> {
-        self.event.data.as_ref().err().copied()
-    }
-
-    /// How many bytes since the last time were part of no event.
+    /// How many bytes since the last time were part of no event, in whole kilobytes: every event has some around it.
     pub(crate) fn take_useless(&mut self) -> usize {
-        std::mem::take(&mut self.useless)
+        let rest = self.useless % 1024;
+        std::mem::replace(&mut self.useless, rest) - rest
     }
 
-    /// Takes what came, up to the end of the next event; the rest stays for the next time.
+    /// Takes what came, up to the end of the next event, or to where it becomes too much; the rest stays for the next time.
     pub(crate) fn next(&mut self, bytes: &mut &[u8]) -> Option<Event> {
         while let Some(first) = bytes.first() {
             if std::mem::take(&mut self.after_return) && *first == b'\n' {
@@ -117,15 +116,19 @@ impl Sse {
             *bytes = rest;
             if !line.is_empty() {
                 self.is_in_line = true;
-                self.go_on(line);
+                let refused = self.go_on(line);
+                if refused.is_some() {
+                    return refused;
+                }
             }
             if let Some((byte, rest)) = rest.split_first() {
                 *bytes = rest;
                 self.after_return = *byte == b'\r';
                 self.is_in_line = false;
-                if let Some(event) = self.end_of_line() {
+                let event = self.end_of_line();
+                if event.is_some() {
                     self.begun = None;
-                    return Some(event);
+                    return event;
                 }
             }
         }
@@ -134,7 +137,7 @@ impl Sse {
         None
     }
 
-    fn go_on(&mut self, more: &[u8]) {
+    fn go_on(&mut self, more: &[u8]) -> Option<Event> {
         if self.is_data {
             return self.add(more);
         }
@@ -146,33 +149,35 @@ impl Sse {
             // It takes one more byte to know where they begin.
             Some(data) if !data.is_empty() => {
                 self.is_data = true;
-                self.begin_data(data);
-                self.add(rest);
+                let refused = self.begin_data(data);
+                self.add(rest).or(refused)
             }
             _ => {
                 self.useless += more.len();
                 self.line = line;
+                None
             }
         }
     }
 
     /// What a line says after its colon.
-    fn begin_data(&mut self, said: &[u8]) {
-        if std::mem::replace(&mut self.has_data, true) {
-            self.add(b"\n");
-        }
-        self.add(said.strip_prefix(b" ").unwrap_or(said));
+    fn begin_data(&mut self, said: &[u8]) -> Option<Event> {
+        let is_next = std::mem::replace(&mut self.has_data, true);
+        let refused = self.add(if is_next { b"\n" } else { b"" });
+        self.add(said.strip_prefix(b" ").unwrap_or(said)).or(refused)
     }
 
-    fn add(&mut self, more: &[u8]) {
-        match &mut self.event.data {
-            Ok(data) => {
-                if let Err(too_much) = data.extend(more, self.bounds) {
-                    self.event.data = Err(NoMessage::refused(too_much, data.first()));
-                }
-            }
-            Err(_) => self.useless += more.len(),
+    fn add(&mut self, more: &[u8]) -> Option<Event> {
+        if let Some((_, end)) = &mut self.refused {
+            self.useless += more.len();
+            end.keep(more);
+            return None;
         }
+        let too_much = self.data.extend(more, self.bounds).err()?;
+        let data = std::mem::take(&mut self.data);
+        let no_message = NoMessage::refused(too_much, data.first());
+        self.refused = Some((no_message, data.end()));
+        Some(Event::refused(no_message))
     }
 
     fn end_of_line(&mut self) -> Option<Event> {
@@ -191,9 +196,9 @@ impl Sse {
         let said = said.strip_prefix(b":").unwrap_or(said);
         let value = said.strip_prefix(b" ").unwrap_or(said);
         match field {
-            b"data" => self.begin_data(said),
+            b"data" => return self.begin_data(said),
             b"event" if value.len() <= MAX_WORD => {
-                self.event.name = String::from_utf8_lossy(value).into_owned()
+                self.name = String::from_utf8_lossy(value).into_owned()
             }
             b"id" if !value.contains(&0) && value.len() <= MAX_WORD => {
                 self.id = String::from_utf8(value.to_vec()).ok().or(self.id.take());
@@ -213,8 +218,15 @@ impl Sse {
             // One that is empty takes back the one before.
             self.last_id = Some(id).filter(|id| !id.is_empty());
         }
-        let event = std::mem::take(&mut self.event);
-        std::mem::take(&mut self.has_data).then_some(event)
+        let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
+        let has_data = std::mem::take(&mut self.has_data);
+        match self.refused.take() {
+            None => has_data.then_some(Event { name, data: Ok(data) }),
+            Some((no_message, end)) => {
+                let ended = no_message.ended(end.bytes());
+                (ended != no_message).then(|| Event::refused(ended))
+            }
+        }
     }
 }
 
@@ -230,6 +242,7 @@ mod tests {
 
     use super::*;
     use crate::aside::LONG;
+    use crate::mcp::message::Answers;
     use crate::pieces::TooMuch;
 
     const MUCH: usize = 10 * LONG;
@@ -248,9 +261,8 @@ mod tests {
         Event { name: name.to_owned(), data: Ok(pieces) }
     }
 
-    fn refused(what: &'static str, limit: usize, answers: Option<u64>) -> Event {
-        let too_much = Some(TooMuch { what, limit });
-        Event { name: String::new(), data: Err(NoMessage { answers, too_much }) }
+    fn refused(what: &'static str, limit: usize, answers: Answers) -> Event {
+        Event::refused(NoMessage { answers, too_much: Some(TooMuch { what, limit }) })
     }
 
     #[test]
@@ -289,7 +301,7 @@ mod tests {
             let data: Vec<_> = read.into_iter().map(|it| it.data.unwrap().into_bytes()).collect();
             assert!(data == [format!("{long}\n{short}\n{long}").into_bytes()], "{size}");
             let useless = sse.take_useless();
-            assert!((2 * long.len()..2 * long.len() + 50).contains(&useless), "{useless}");
+            assert_eq!(useless, 2 * long.len());
         }
     }
 
@@ -308,24 +320,27 @@ mod tests {
     #[test]
     fn an_event_that_is_too_long_is_left_out_and_the_next_one_is_read() {
         let mut sse = within(30);
-        read(&mut sse, b"data: {\"id\": 7, \"result\"");
-        assert_eq!((sse.refused(), sse.held()), (None, 18));
-        assert_eq!(read(&mut sse, b": [1, 2, 3, 4, 5, 6"), []);
-        assert!(sse.refused().is_some());
-        assert_eq!(sse.held(), 0);
-        let all = read(&mut sse, b"]}\ndata: }\n\ndata: x\n\n");
-        assert_eq!(all, [refused("bytes", 30, Some(7)), event("", "x")]);
-        let all = read(&mut sse, &b"data\n".repeat(40));
-        assert_eq!((all, sse.refused().is_some()), (vec![], true));
+        assert_eq!(read(&mut sse, b"data: {\"id\": 7, \"result\""), []);
+        assert_eq!(sse.held(), 18);
+        let too_long = |answers| refused("bytes", 30, answers);
+        let all = read(&mut sse, b": [1, 2, 3, 4, 5, 6");
+        assert_eq!((all, sse.held()), (vec![too_long(Answers::Call(7))], 0));
+        assert_eq!(read(&mut sse, b"]}\ndata: }\n\ndata: x\n\n"), [event("", "x")]);
+        let long =
+            |name: &str| format!("data: {{\"{name}\": \"{}\", \"id\":8}}\n\n", "x".repeat(40));
+        let (long, asked) = (long("result"), long("params"));
+        let all: Vec<_> = long.as_bytes().chunks(20).flat_map(|it| read(&mut sse, it)).collect();
+        assert_eq!(all, [too_long(Answers::Unknown), too_long(Answers::Call(8))]);
+        assert_eq!(read(&mut sse, asked.as_bytes()), [too_long(Answers::Nobody)]);
+        assert_eq!(read(&mut sse, &b"data\n".repeat(40)), [too_long(Answers::Unknown)]);
     }
 
     #[test]
     fn values_are_counted_before_an_event_ends() {
         let mut sse = within(MUCH);
         read(&mut sse, b"data: ");
-        read(&mut sse, &[b"{},".repeat(250), vec![b' '; LONG]].concat());
-        let too_many = TooMuch { what: "values", limit: 1000 };
-        assert_eq!(sse.refused().unwrap().too_much, Some(too_many));
+        let all = read(&mut sse, &[b"{},".repeat(250), vec![b' '; LONG]].concat());
+        assert_eq!(all, [refused("values", 1000, Answers::Unknown)]);
         let mut sse = within(MUCH);
         let texts = br#"{},\"x"#.repeat(LONG);
         let all = read(&mut sse, &[b"data: \"", texts.as_slice(), b"\"\n\n"].concat());

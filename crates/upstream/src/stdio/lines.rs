@@ -1,6 +1,6 @@
 //! What a program says, in lines of bounded length.
 //!
-//! A line that is too long is left out as a whole, and reading goes on after it: what comes then is whole again.
+//! A line that is too much is left out as a whole, and reading goes on after it: what comes then is whole again.
 
 use std::io;
 use std::time::Duration;
@@ -11,11 +11,9 @@ use tokio::process::ChildStdout;
 use tokio::time::sleep;
 
 use crate::aside::LONG;
-use crate::pieces::{Bounds, Pieces, Text, TooMuch};
+use crate::pieces::{Bounds, EDGE, End, Pieces, Text, TooMuch};
 
 const READ: usize = 16 * 1024;
-/// What is kept of either end of a line that is too long.
-const EDGE: usize = 256;
 /// So much of such a line is read, then there is a rest: it is of no use, and there may be no end of it.
 const SKIPPED: usize = 1024 * 1024;
 const REST: Duration = Duration::from_millis(10);
@@ -30,10 +28,10 @@ pub(crate) struct Lines {
     /// Up to where there is no end of a line.
     seen: usize,
     bounds: Bounds,
-    /// Within a line that is too much: of what.
-    skips: Option<TooMuch>,
-    /// The first or the last of it.
-    edge: Vec<u8>,
+    /// Within a line that is too much.
+    skips: bool,
+    begin: Vec<u8>,
+    end: End,
     /// How much of it was read since the last rest.
     useless: usize,
 }
@@ -44,15 +42,25 @@ pub(crate) enum Line<'a> {
     /// More than allowed: how it begins. It is told of as soon as that is known.
     TooMuch(TooMuch, &'a [u8]),
     /// The same line is over: how it ended.
-    WasTooMuch(TooMuch, &'a [u8]),
+    WasTooMuch(&'a [u8]),
 }
 
 impl Lines {
     pub(super) fn new(stdout: Option<ChildStdout>, bounds: Bounds) -> io::Result<Self> {
         let stdout = stdout.ok_or_else(|| io::Error::other("the program has no output"))?;
         let pipe = pipe::Receiver::from_owned_fd(stdout.into_owned_fd()?)?;
-        let (pieces, buffer, edge) = (Pieces::default(), Vec::with_capacity(READ), Vec::new());
-        Ok(Self { pipe, pieces, buffer, start: 0, seen: 0, bounds, skips: None, edge, useless: 0 })
+        Ok(Self {
+            pipe,
+            pieces: Pieces::default(),
+            buffer: Vec::with_capacity(READ),
+            start: 0,
+            seen: 0,
+            bounds,
+            skips: false,
+            begin: Vec::new(),
+            end: End::default(),
+            useless: 0,
+        })
     }
 
     /// The next line; nothing at the end. It can be dropped and called again.
@@ -60,20 +68,20 @@ impl Lines {
         loop {
             let end = self.end_of_line();
             let length = self.pieces.len() + end.unwrap_or(self.buffer.len()) - self.start;
-            if let (None, Err(too_much)) = (self.skips, self.bounds.take(length)) {
+            if let (false, Err(too_much)) = (self.skips, self.bounds.take(length)) {
                 self.seen = end.unwrap_or(self.seen);
                 return Ok(Some(self.skip(too_much)));
             }
             if let Some(end) = end {
                 let start = std::mem::replace(&mut self.start, end + 1);
                 self.seen = self.start;
-                return Ok(Some(match self.skips.take() {
-                    Some(too_much) => self.skipped(too_much, start, end),
-                    None => self.whole(start, end),
+                return Ok(Some(match std::mem::take(&mut self.skips) {
+                    true => self.skipped(start, end),
+                    false => self.whole(start, end),
                 }));
             }
-            if self.skips.is_some() {
-                self.keep_edge(self.start, self.buffer.len());
+            if self.skips {
+                self.end.keep(self.buffer.get(self.start..).unwrap_or_default());
             } else if LONG < self.buffer.len() - self.start
                 && let Err(too_much) = self.set_aside()
             {
@@ -88,7 +96,7 @@ impl Lines {
             if read == 0 {
                 return Ok(None);
             }
-            if self.skips.is_some() {
+            if self.skips {
                 self.useless += read;
             }
         }
@@ -120,24 +128,18 @@ impl Lines {
 
     /// From here to the end of the line.
     fn skip(&mut self, too_much: TooMuch) -> Line<'_> {
-        self.skips = Some(too_much);
+        self.skips = true;
         let pieces = std::mem::take(&mut self.pieces);
         let buffered = self.buffer.get(self.start..).unwrap_or_default();
         let begin = if pieces.is_empty() { buffered } else { pieces.first() };
-        self.edge = begin.get(..EDGE).unwrap_or(begin).to_vec();
-        Line::TooMuch(too_much, &self.edge)
+        self.begin = begin.get(..EDGE).unwrap_or(begin).to_vec();
+        self.end = pieces.end();
+        Line::TooMuch(too_much, &self.begin)
     }
 
-    fn skipped(&mut self, too_much: TooMuch, start: usize, end: usize) -> Line<'_> {
-        self.keep_edge(start, end);
-        Line::WasTooMuch(too_much, &self.edge)
-    }
-
-    /// The last of a line that is too long. It may come in pieces.
-    fn keep_edge(&mut self, start: usize, end: usize) {
-        let start = start.max(end.saturating_sub(EDGE));
-        self.edge.extend_from_slice(self.buffer.get(start..end).unwrap_or_default());
-        self.edge.drain(..self.edge.len().saturating_sub(EDGE));
+    fn skipped(&mut self, start: usize, end: usize) -> Line<'_> {
+        self.end.keep(self.buffer.get(start..end).unwrap_or_default());
+        Line::WasTooMuch(self.end.bytes())
     }
 
     fn end_of_line(&mut self) -> Option<usize> {
@@ -150,7 +152,7 @@ impl Lines {
     }
 
     fn make_room(&mut self) {
-        if self.skips.is_some() || self.start == self.buffer.len() {
+        if self.skips || self.start == self.buffer.len() {
             self.buffer.clear();
         } else {
             self.buffer.drain(..self.start);

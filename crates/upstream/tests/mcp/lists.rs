@@ -34,7 +34,7 @@ async fn a_list_without_end_is_given_up() {
     let error = connection.list(ListOf::Tools, Call::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the answer to `tools/list` has more than 50 pages, which are not read: have the server offer less"
+        "the answer to `tools/list` has more than 50 pages, which are not read: ask for less, or have the server send less"
     );
 }
 

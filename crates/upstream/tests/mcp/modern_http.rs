@@ -152,6 +152,18 @@ async fn a_slow_stream_and_an_endless_one_are_cut() {
 }
 
 #[tokio::test]
+async fn what_is_told_beside_an_answer_may_be_too_much() {
+    let (_server, connection) = modern(|asked| {
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": vec![json!({}); 100_000]}});
+        Reply::Stream(vec![Piece::Message(told), Piece::Message(asked.result(json!({"a": 1})))])
+    })
+    .await;
+    let answer = connection.request("x", object(json!({})), within(20.0)).await.unwrap();
+    assert_eq!(result(answer), json!({"a": 1}));
+    assert_eq!(connection.counts().garbage, 1);
+}
+
+#[tokio::test]
 async fn too_many_values_are_refused_before_the_last_has_come() {
     let (_server, connection) = modern(|_| {
         let many = format!("data: {{\"result\": [{}", "{},".repeat(100_000));

@@ -26,7 +26,13 @@ async fn server_that_breaks(endpoint: &'static str, breaks: watch::Receiver<bool
             match asked.method() {
                 "initialize" => drop(tell.send(asked.result(version))),
                 "slow" | "notifications/initialized" => {}
-                "large" => drop(tell.send(asked.result(json!({"all": vec![json!({}); 100_000]})))),
+                "many" => drop(tell.send(asked.result(json!({"all": vec![json!({}); 100_000]})))),
+                "large" => {
+                    let (result, id) = ("x".repeat(9_000_000), &asked.body["id"]);
+                    drop(
+                        tell.send(json!({"result": {"text": result}, "jsonrpc": "2.0", "id": id})),
+                    );
+                }
                 _ => drop(tell.send(asked.result(json!({"echo": asked.body["params"]})))),
             }
             Reply::status(202)
@@ -64,11 +70,13 @@ async fn credentials_do_not_go_to_another_origin() {
 async fn an_answer_that_is_too_much_fails_its_own_call_only() {
     let server = server("/messages?session=1").await;
     let connection = Connection::open(&server.target(), &settings()).await.unwrap();
-    let slow = connection.request("slow", object(json!({})), within(2.0));
+    let slow = connection.request("slow", object(json!({})), within(5.0));
     let others = async {
-        let large = connection.request("large", object(json!({})), within(20.0)).await;
-        let error = large.unwrap_err();
-        assert!(matches!(error, McpError::TooMuch { what: "values", .. }), "{error}");
+        for (method, of) in [("many", "values"), ("large", "bytes")] {
+            let error = connection.request(method, object(json!({})), within(20.0)).await;
+            let error = error.unwrap_err();
+            assert!(matches!(error, McpError::TooMuch { what, .. } if what == of), "{error}");
+        }
         connection.request("x", object(json!({})), within(5.0)).await.unwrap();
     };
     let (slow, ()) = tokio::join!(slow, others);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::message::Answers;
 use super::*;
 
 fn notification(method: &str, params: Value) -> Incoming {
@@ -120,7 +121,7 @@ async fn an_answer_that_cannot_be_read_is_the_end_of_its_call_too() {
     let (first, mut answer) = hearing.begin(&call(1), Whose::Callers).unwrap();
     let (_, _answer) = hearing.begin(&call(2), Whose::Callers).unwrap();
     tokio::time::sleep(2 * GIVEN_UP).await;
-    hearing.garbage(&NoMessage { answers: Some(first), too_much: None });
+    hearing.garbage(&NoMessage { answers: Answers::Call(first), too_much: None });
     assert!(matches!(answer.try_recv(), Ok(Err(McpError::Unreadable { .. }))));
     let asked = hearing.hear(question(), Stream::Shared);
     assert!(matches!(asked, Next::Reply(_)), "it may be about the first");

@@ -12,7 +12,7 @@ use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
 use crate::mcp::McpError;
 use crate::mcp::hearing::{Next, Stream};
-use crate::mcp::message::{self, Answer, Incoming, NoMessage};
+use crate::mcp::message::{self, Answer, Answers, Incoming, NoMessage};
 use crate::mcp::settings::Call;
 use crate::mcp::sse::Sse;
 use crate::pieces::{Bounds, Pieces, TooMuch};
@@ -48,7 +48,10 @@ pub(super) async fn read(
     }
     let bounds = link.settings.limits.message();
     let mut large = Large::not_yet(link);
-    let body = whole(&mut opened, bounds, method, &mut large).await?;
+    let body = match whole(&mut opened, bounds, method, &mut large).await {
+        Err(McpError::TooMuch { .. }) if !is_fine => return Err(refused(&opened, &link.url)),
+        body => body?,
+    };
     match message::read(body.into(), bounds).await {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
             _ if theirs.as_u64() == Some(id) => Ok(answer),
@@ -70,11 +73,12 @@ async fn whole(
     method: &str,
     large: &mut Large<'_>,
 ) -> Result<Pieces, McpError> {
-    opened.check_announced(bounds.bytes as u64)?;
+    let too_much = |too_much| McpError::too_much(method, too_much);
+    let announced = opened.announced().unwrap_or_default();
+    bounds.take(usize::try_from(announced).unwrap_or(usize::MAX)).map_err(too_much)?;
     let mut body = Pieces::default();
     while let Some(chunk) = opened.chunk().await? {
-        body.extend(chunk.as_ref(), bounds)
-            .map_err(|too_much| McpError::too_much(method, too_much))?;
+        body.extend(chunk.as_ref(), bounds).map_err(too_much)?;
         large.holds(body.len()).await;
     }
     Ok(body)
@@ -168,23 +172,26 @@ async fn take(
                 Next::Answered(answer) => return Ok(Some(answer)),
                 next => link.react(next, &call.headers),
             },
-            Some(Err(no_message))
-                if no_message.answers == Some(id) || no_message.too_much.is_some() =>
-            {
-                return Err(no_message.error().about(method));
-            }
-            Some(Err(no_message)) => link.hearing.garbage(&no_message.to_nobody()),
+            Some(Err(no_message)) => match no_message.answers {
+                Answers::Call(theirs) if theirs == id => {
+                    return Err(no_message.error().about(method));
+                }
+                // It most likely is the answer, and may have no end.
+                Answers::Unknown if no_message.too_much.is_some() => {
+                    return Err(no_message.error().about(method));
+                }
+                _ => link.hearing.garbage(&no_message.to_nobody()),
+            },
         }
         link.pace().count();
         link.pace().count_bytes(length);
         keep_pace(link).await;
     }
-    // What is too much has no end that is worth waiting for.
-    if let Some(no_message) = sse.refused() {
-        return Err(no_message.error().about(method));
+    let useless = sse.take_useless();
+    if 0 < useless {
+        link.pace().count_bytes(useless);
+        keep_pace(link).await;
     }
-    link.pace().count_bytes(sse.take_useless());
-    keep_pace(link).await;
     Ok(None)
 }
 
