@@ -78,7 +78,14 @@ impl SentenceModel {
         let tokenizer = Tokenizer::read(&mut folder, &shape)?;
         let tensors = Tensors::read(&mut folder)?;
         let bert = Bert::new(shape, &tensors)?;
-        Ok(Self { tokenizer, bert, digest: folder.digest() })
+        let model = Self { tokenizer, bert, digest: folder.digest() };
+        let tried = model.vector("Says what the weather is like");
+        match tried.iter().all(|number| number.is_finite()) {
+            true => Ok(model),
+            false => {
+                Err(folder.unusable(tensors::FILE, "with its numbers a text has no direction"))
+            }
+        }
     }
 
     /// Of all files that were read: the same folder gives the same vectors.

@@ -8,9 +8,11 @@ use serde::Deserialize;
 use crate::InvalidModel;
 use crate::folder::Folder;
 
-const FILE: &str = "model.safetensors";
+pub(crate) const FILE: &str = "model.safetensors";
 /// The largest file: a model of 250 million numbers.
 const LARGEST: u64 = 1 << 30;
+/// Each value of it takes many times its text when it is read.
+const LARGEST_HEADER: usize = 1 << 20;
 /// What a name of a tensor begins with if the model was written with something on top of it.
 const PREFIX: &str = "bert.";
 
@@ -35,6 +37,9 @@ impl Tensors {
             rest.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?)
         });
         let header = header.ok_or_else(|| folder.unusable(FILE, "it ends before its header"))?;
+        if LARGEST_HEADER < header.len() {
+            return Err(folder.unusable(FILE, "its header is larger than that of any model"));
+        }
         let begin = 8 + header.len();
         let mut header: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header)
             .map_err(|source| InvalidModel::Json { path: folder.path(FILE), source })?;

@@ -24,17 +24,19 @@ use self::maker::Maker;
 pub use self::maker::{NoVectors, VectorMaker};
 use crate::secrets::Secrets;
 
-/// How many texts are told at once, and how many are waited for before they count.
+/// How many texts are told at once, and how many groups are waited for before they count.
 const GROUP: usize = 64;
-const STEP: usize = 1_024;
+const STEP: usize = 16;
 /// So many vectors are compared in less than a millisecond; more of them, aside.
 const QUICK: usize = 512;
 /// How long a search waits for what its query means.
 const SOON: Duration = Duration::from_millis(500);
 /// The same where nobody waits.
 const LATER: Duration = Duration::from_secs(60);
-/// How much of a question counts, in characters.
-const LONGEST: usize = 2_000;
+/// How much of a question counts, in bytes: an endpoint refuses what has more tokens than its model reads.
+const LONGEST: usize = 1_024;
+/// So many tools are looked at before others get a turn.
+const LOOKED_AT: usize = 64;
 /// How long searches leave alone who did not answer one of them; and the background, at first and at most.
 const LEFT_ALONE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(5);
@@ -105,12 +107,14 @@ impl Meaning {
         if known.slots.is_empty() || self.is_left_alone() {
             return Vec::new();
         }
-        // One long question must not make an endpoint refuse, and all others go without it.
-        let query: String = query.chars().take(LONGEST).collect();
+        let query = query.get(..query.floor_char_boundary(LONGEST)).unwrap_or_default().to_owned();
         let query = match self.maker.vectors(&[query], SOON).await {
             Ok(mut vectors) => vectors.pop(),
             Err(error) => {
-                self.leave_alone();
+                // One odd question must not have all others go without meaning.
+                if !error.may_be_the_text() {
+                    self.leave_alone();
+                }
                 tracing::warn!(%error, "a search goes by words alone: {error}");
                 return Vec::new();
             }
@@ -142,7 +146,8 @@ impl Meaning {
         self.kept.read().await;
         loop {
             changes.mark_unchanged();
-            match self.follow(&catalog.snapshot()).await {
+            let is_old = || changes.has_changed().unwrap_or(true);
+            match self.follow(&catalog.snapshot(), is_old).await {
                 Ok(()) => {
                     wait = AGAIN;
                     if changes.changed().await.is_err() {
@@ -158,13 +163,21 @@ impl Meaning {
         }
     }
 
-    /// Knows all tools of a snapshot, or as many as it could.
-    pub(crate) async fn follow(&self, snapshot: &Arc<Snapshot>) -> Result<(), NoVectors> {
+    /// Knows all tools of a snapshot, or as many as it could before there was a newer one.
+    async fn follow(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        is_old: impl Fn() -> bool,
+    ) -> Result<(), NoVectors> {
         let mut next = Known::clone(&self.known.load());
         let mut open: Vec<(Slot, ToolId, Digest, String)> = Vec::new();
         let served = snapshot.served();
         let unknown: ToolSet = served.iter().filter(|slot| next.at(*slot).is_none()).collect();
-        for slot in differing(&next.snapshot, snapshot).union(&unknown).iter() {
+        for (place, slot) in differing(&next.snapshot, snapshot).union(&unknown).iter().enumerate()
+        {
+            if place % LOOKED_AT == 0 {
+                tokio::task::yield_now().await;
+            }
             next.put(slot, None);
             // What no agent may have is nobody's business.
             let Some(entry) = snapshot.tool_at(slot).filter(|_| served.contains(slot)) else {
@@ -178,24 +191,63 @@ impl Meaning {
             }
         }
         next.snapshot = Arc::clone(snapshot);
-        for step in open.chunks(STEP) {
-            for group in step.chunks(GROUP) {
-                let texts: Vec<String> = group.iter().map(|(.., text)| text.clone()).collect();
-                let vectors = self.maker.vectors(&texts, LATER).await;
-                let vectors = vectors.inspect_err(|_| self.known.store(Arc::new(next.clone())))?;
-                let mut fresh = Vec::new();
-                for ((slot, id, digest, _), vector) in group.iter().zip(vectors) {
-                    let vector = Arc::new(vector);
-                    fresh.push((*digest, Arc::clone(&vector)));
-                    next.put(*slot, Some((id.clone(), vector)));
-                }
-                self.kept.put(fresh).await;
+        let mut failure = None;
+        for (number, group) in open.chunks(GROUP).enumerate() {
+            if is_old() {
+                break;
             }
-            self.known.store(Arc::new(next.clone()));
+            let texts: Vec<String> = group.iter().map(|(.., text)| text.clone()).collect();
+            let vectors = match self.group(&texts, &mut failure).await {
+                Ok(vectors) => vectors,
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
+            };
+            let mut fresh = Vec::new();
+            for ((slot, id, digest, _), vector) in group.iter().zip(vectors) {
+                let Some(vector) = vector.map(Arc::new) else { continue };
+                fresh.push((*digest, Arc::clone(&vector)));
+                next.put(*slot, Some((id.clone(), vector)));
+            }
+            self.kept.put(fresh).await;
+            if number % STEP == STEP - 1 {
+                self.known.store(Arc::new(next.clone()));
+            }
         }
         self.known.store(Arc::new(next));
-        self.kept.forget_unused().await;
-        Ok(())
+        match failure {
+            Some(failure) => Err(failure),
+            None => {
+                self.kept.forget_unused().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// One text that is refused must not keep all others from having a vector: they are told one by one then.
+    async fn group(
+        &self,
+        texts: &[String],
+        failure: &mut Option<NoVectors>,
+    ) -> Result<Vec<Option<Vector>>, NoVectors> {
+        match self.maker.vectors(texts, LATER).await {
+            Ok(vectors) => return Ok(vectors.into_iter().map(Some).collect()),
+            Err(error) if error.may_be_the_text() => {}
+            Err(error) => return Err(error),
+        }
+        let mut vectors = Vec::new();
+        for text in texts {
+            vectors.push(match self.maker.vectors(std::slice::from_ref(text), LATER).await {
+                Ok(mut vector) => vector.pop(),
+                Err(error) if error.may_be_the_text() => {
+                    *failure = Some(error);
+                    None
+                }
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(vectors)
     }
 }
 
@@ -211,7 +263,7 @@ impl Known {
             let (id, vector) = self.slots.get(slot as usize)?.as_ref()?;
             // Another tool may have the place by now.
             let is_same = snapshot.tool_at(slot).is_some_and(|entry| entry.tool.id == *id);
-            is_same.then(|| (slot, vector.nearness(query)))
+            is_same.then(|| (slot, id, vector.nearness(query)))
         });
         nearest(near.collect(), limit)
     }

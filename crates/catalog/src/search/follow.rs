@@ -13,8 +13,8 @@ use crate::snapshot::Snapshot;
 use crate::tool_set::{Slot, ToolSet};
 use crate::tool_table::CataloguedTool;
 
-/// How much of a description a model is given, in characters: most read no more.
-const LONGEST_FOR_MEANING: usize = 2_000;
+/// How much of a tool a model is given, in bytes: most read no more, and an endpoint may refuse what it does not read.
+const LONGEST_FOR_MEANING: usize = 1_024;
 
 /// The slots whose tools are found by other words in one snapshot than in the other. What both share is not compared, so
 /// one changed tool among 100,000 takes microseconds to find.
@@ -78,9 +78,10 @@ pub fn text_length(snapshot: &Snapshot, slots: &ToolSet) -> usize {
 /// What a tool says of itself, as one text for a model: the words of its name, whose it is, and what it does.
 pub fn text_for_meaning(snapshot: &Snapshot, entry: &CataloguedTool) -> String {
     let tool = &entry.tool;
-    let name = tool.overridden.name.as_deref().or(tool.shown_manifest().title.as_deref());
+    let title = tool.shown_manifest().title.as_deref().map(shown_text);
+    let name = tool.overridden.name.as_deref().or(title.as_deref()).unwrap_or(tool.name());
     let source = snapshot.source(&tool.source).map_or("", |it| it.source.profile.name.as_str());
-    text_of(name.unwrap_or(tool.name()), source, &shown_description(tool.description()))
+    text_of(name, source, &shown_description(tool.description()))
 }
 
 /// The same of a tool that is in no catalog.
@@ -91,7 +92,8 @@ pub fn text_of(name: &str, source: &str, description: &str) -> String {
         text.push(' ');
     }
     text.push_str(&format!("({source}): "));
-    text.extend(description.chars().take(LONGEST_FOR_MEANING));
+    text.push_str(description);
+    text.truncate(text.floor_char_boundary(LONGEST_FOR_MEANING));
     text
 }
 

@@ -44,12 +44,12 @@ impl Vector {
     }
 }
 
-/// The nearest, best first.
-pub fn nearest(mut near: Vec<(Slot, f32)>, limit: usize) -> Vec<(Slot, f32)> {
-    near.retain(|(_, nearness)| 0.0 < *nearness);
-    near.sort_by(|one, two| two.1.total_cmp(&one.1).then(one.0.cmp(&two.0)));
+/// The nearest, best first. Equals are ordered by what they go by: slots tell of tools that were there before.
+pub fn nearest<By: Ord>(mut near: Vec<(Slot, By, f32)>, limit: usize) -> Vec<(Slot, f32)> {
+    near.retain(|(.., nearness)| 0.0 < *nearness);
+    near.sort_by(|one, two| two.2.total_cmp(&one.2).then_with(|| one.1.cmp(&two.1)));
     near.truncate(limit);
-    near
+    near.into_iter().map(|(slot, _, nearness)| (slot, nearness)).collect()
 }
 
 /// What was found by words, best first, and what is near in meaning, as one: with the share of the best that it has by words,
@@ -104,6 +104,12 @@ mod tests {
         assert_eq!(Vector::from_bytes(&east.bytes()), Some(east));
         let none = [vec![], vec![0.0; 3], vec![f32::NAN], vec![f32::INFINITY], vec![1.0; 5_000]];
         assert!(none.iter().all(|numbers| Vector::new(numbers).is_none()));
+    }
+
+    #[test]
+    fn equals_are_ordered_by_what_they_go_by() {
+        let near = vec![(1, "c", 0.5), (2, "b", 0.5), (3, "z", 0.9), (4, "a", 0.5), (5, "x", 0.0)];
+        assert_eq!(nearest(near, 3), [(3, 0.9), (4, 0.5), (2, 0.5)]);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Neighbours {
     /// Where a text is kept: under itself, and under itself without each of its letters.
     fn places(&self, text: &str) -> Vec<(usize, u32)> {
         let length = text.chars().count();
-        if !LENGTHS.contains(&length) {
+        if !LENGTHS.contains(&length) || !is_of_one_alphabet(text) {
             return Vec::new();
         }
         let (mut without, mut places) = (String::new(), Vec::with_capacity(length + 1));
@@ -89,6 +89,18 @@ impl Neighbours {
         }
         places
     }
+}
+
+/// Whether all letters, but for digits, are of one alphabet. Where any sign may stand beside any other, and where there are
+/// thousands of them, a word has so many neighbours that whoever writes them all down makes it slow to look for.
+fn is_of_one_alphabet(text: &str) -> bool {
+    let alphabet = |letter: char| match u32::from(letter) {
+        ..0x250 => (!letter.is_ascii_digit()).then_some(0),
+        number => Some(number / 0x100),
+    };
+    let mut alphabets = text.chars().filter_map(alphabet);
+    let Some(first) = alphabets.next() else { return true };
+    first < 0x2e && alphabets.all(|other| other == first)
 }
 
 /// The number of edits between two texts, if it is not above `most`. Neighbours that were swapped are one edit.
@@ -143,6 +155,20 @@ mod tests {
             ("create", "delete", None),
         ] {
             assert_eq!(distance_within(one, two, 2), edits, "{one} {two}");
+        }
+    }
+
+    #[test]
+    fn a_word_has_neighbours_of_its_own_alphabet_only() {
+        let texts =
+            ["emailé", "email5", "ema1l", "почта", "почты", "email漢", "메일주소를", "mailпочта"];
+        let mut neighbours = Neighbours::default();
+        let ids: Vec<_> = texts.iter().zip(0..).map(|(text, id)| ((*text).into(), id)).collect();
+        neighbours.add_all(&ids);
+        assert_eq!(neighbours.of("email"), [0, 1, 2]);
+        assert_eq!(neighbours.of("почта"), [3, 4]);
+        for text in ["email漢", "메일주소를", "mailпочта"] {
+            assert!(neighbours.of(text).is_empty(), "{text}");
         }
     }
 

@@ -40,7 +40,7 @@ impl Meaning {
         let Some(query) = self.queries.get(query) else { return Vec::new() };
         let near = among
             .iter()
-            .filter_map(|slot| Some((slot, self.tools.get(slot as usize)?.nearness(query))));
+            .filter_map(|slot| Some((slot, slot, self.tools.get(slot as usize)?.nearness(query))));
         nearest(near.collect(), limit)
     }
 }

@@ -14,8 +14,8 @@ use upstream::http::{HttpClient, Limits, Method, Request, Url};
 use super::maker::NoVectors;
 use crate::secrets::Secrets;
 
-/// More than any group of vectors takes.
-const ANSWER: u64 = 16 << 20;
+/// More than any vector takes.
+const ANSWER: u64 = 128 << 10;
 
 pub(super) struct Endpoint {
     url: Url,
@@ -51,8 +51,8 @@ impl Endpoint {
         Self { client: allowing.unwrap_or_else(|| client.clone()), url, model, key, secrets }
     }
 
-    pub(super) fn model(&self) -> &str {
-        &self.model
+    pub(super) fn name(&self) -> String {
+        format!("{}\n{}", self.url, self.model)
     }
 
     /// One for each text, in their order.
@@ -74,7 +74,8 @@ impl Endpoint {
         let body = json!({"model": self.model, "input": texts, "encoding_format": "float"});
         let body = Some(body.to_string().into_bytes());
         let request = Request { method: Method::POST, url: self.url.clone(), headers, body };
-        let answer = self.client.send(request, Limits { deadline, max_bytes: ANSWER }).await?;
+        let max_bytes = ANSWER * texts.len() as u64;
+        let answer = self.client.send(request, Limits { deadline, max_bytes }).await?;
         if answer.status != 200 {
             return Err(NoVectors::Status { status: answer.status });
         }

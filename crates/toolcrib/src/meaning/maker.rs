@@ -1,6 +1,5 @@
 //! Who makes vectors of texts: an endpoint, or a model in this process.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,6 +63,17 @@ pub enum NoVectors {
     NoDirection,
 }
 
+impl NoVectors {
+    /// Whether another text may fare better. Some endpoints say that a text is too long with a status of 500.
+    pub(super) fn may_be_the_text(&self) -> bool {
+        match self {
+            Self::Status { status } => matches!(status, 400 | 413 | 422 | 500),
+            Self::Answer | Self::Late { .. } | Self::NoDirection => true,
+            Self::Http(_) | Self::Key(_) | Self::NoHeader | Self::NoSecrets => false,
+        }
+    }
+}
+
 pub(super) enum Maker {
     Endpoint(Box<Endpoint>),
     Local(Local),
@@ -84,10 +94,10 @@ impl Maker {
     }
 
     /// What its vectors are kept under: those of another are not the same.
-    pub(super) fn name(&self) -> Cow<'_, str> {
+    pub(super) fn name(&self) -> String {
         match self {
-            Self::Endpoint(endpoint) => Cow::Borrowed(endpoint.model()),
-            Self::Local(local) => Cow::Owned(local.name()),
+            Self::Endpoint(endpoint) => endpoint.name(),
+            Self::Local(local) => local.name(),
         }
     }
 

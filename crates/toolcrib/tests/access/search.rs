@@ -283,13 +283,16 @@ async fn what_an_agent_used_after_a_search_comes_sooner_for_itself_alone() {
     assert_eq!(found(&nobody, query).await, before);
 }
 
-/// An endpoint for which a text is about flying, about the weather, or about nothing of that.
+/// An endpoint for which a text is about flying, about the weather, or about nothing of that; and some are cursed.
 fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
     Upstream::replying(move |request| {
         if is_broken.load(Ordering::Relaxed) {
             return answer("500 Internal Server Error", "", b"the inside of it");
         }
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        if body.contains("cursed") {
+            return answer("400 Bad Request", "", b"too many tokens");
+        }
         let body: Value = serde_json::from_str(body).unwrap();
         let texts = body["input"].as_array().unwrap().iter().enumerate();
         let about = |text: &str, words: &[&str]| {
@@ -361,6 +364,28 @@ async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_
     is_broken.store(true, Ordering::Relaxed);
     assert!(found(&view, "whatever floats nicely").await.is_empty());
     assert_eq!(found(&view, "please write a letter").await, ["write_letter"]);
+    background.abort();
+}
+
+#[tokio::test]
+async fn a_text_that_is_refused_keeps_no_other_from_being_found() {
+    let names = ["cursed_thing", "rent_zeppelin", "will_it_rain"];
+    let world = open_world(&[("things", &names)]).await;
+    let upstream = endpoint(Arc::default());
+    let url = upstream.url("/v1/embeddings").parse().unwrap();
+    let maker = VectorMaker::Endpoint { url, model: "m".into(), key: None };
+    let embeddings = Some(Embeddings { maker, file: None });
+    let crib = world.with_options(Options { embeddings, ..Options::default() });
+    let background = crib.clone();
+    let background = tokio::spawn(async move { background.keep_searchable().await });
+    let view = crib.view(&agent(json!({"role": "x"})));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while found(&view, "whatever floats nicely").await.is_empty() && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
+    assert!(found(&view, "cursed and it floats").await.contains(&"cursed_thing".to_owned()));
+    assert_eq!(found(&view, "how is it outside").await[0], "will_it_rain");
     background.abort();
 }
 
