@@ -309,6 +309,18 @@ fn endpoint(is_broken: Arc<AtomicBool>) -> Upstream {
     })
 }
 
+/// Until tools are found by what is meant.
+async fn learnt(crib: &Toolcrib) -> tokio::task::AbortHandle {
+    let background = crib.clone();
+    let background = tokio::spawn(async move { background.keep_searchable().await });
+    let view = crib.view(&agent(json!({"role": "x"})));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while found(&view, "whatever floats nicely").await.is_empty() && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    background.abort_handle()
+}
+
 #[tokio::test]
 async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_it_does_not() {
     let world = open_world(&[("things", &["rent_zeppelin", "will_it_rain", "write_letter"])]).await;
@@ -322,16 +334,6 @@ async fn what_is_meant_is_found_where_an_endpoint_says_so_and_words_alone_where_
         let url = upstream.url("/v1/embeddings").parse().unwrap();
         let maker = VectorMaker::Endpoint { url, model: "m".into(), key: None };
         Embeddings { maker, file: file.clone() }
-    };
-    let learnt = async |crib: &Toolcrib| {
-        let background = crib.clone();
-        let background = tokio::spawn(async move { background.keep_searchable().await });
-        let view = crib.view(&agent(json!({"role": "x"})));
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while found(&view, "whatever floats nicely").await.is_empty() && Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        background.abort_handle()
     };
     let crib = world.with_options(Options { embeddings: Some(embeddings()), ..Options::default() });
     let background = learnt(&crib).await;
@@ -376,13 +378,8 @@ async fn a_text_that_is_refused_keeps_no_other_from_being_found() {
     let maker = VectorMaker::Endpoint { url, model: "m".into(), key: None };
     let embeddings = Some(Embeddings { maker, file: None });
     let crib = world.with_options(Options { embeddings, ..Options::default() });
-    let background = crib.clone();
-    let background = tokio::spawn(async move { background.keep_searchable().await });
+    let background = learnt(&crib).await;
     let view = crib.view(&agent(json!({"role": "x"})));
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while found(&view, "whatever floats nicely").await.is_empty() && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
     assert_eq!(found(&view, "whatever floats nicely").await[0], "rent_zeppelin");
     assert!(found(&view, "cursed and it floats").await.contains(&"cursed_thing".to_owned()));
     assert_eq!(found(&view, "how is it outside").await[0], "will_it_rain");
