@@ -256,6 +256,13 @@ fn what_is_wrong_with_a_folder_is_said() {
         &with("data_offsets", json!([0, 1_u64 << 60])),
         "more bytes together",
     );
+    let large = [&(2_u64 << 20).to_le_bytes()[..], &vec![b' '; 2 << 20]].concat();
+    says("model.safetensors", &large, "its header is larger");
+    let (odd, mut config) = (folder(), config());
+    config["layer_norm_eps"] = json!(-1e9);
+    write(odd.path(), "config.json", &config);
+    let error = SentenceModel::open(odd.path()).unwrap_err().to_string();
+    assert!(error.contains("a text has no direction"), "{error}");
     let gone = folder();
     fs::remove_file(gone.path().join("model.safetensors")).unwrap();
     let error = SentenceModel::open(gone.path()).unwrap_err().to_string();

@@ -156,7 +156,11 @@ impl Meaning {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "not all tools have a vector: {error}");
-                    tokio::time::sleep(wait).await;
+                    // New tools need not wait for a text that is always refused.
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        _ = changes.changed(), if error.may_be_the_text() => {}
+                    }
                     wait = (wait * 2).min(AGAIN_AT_MOST);
                 }
             }
