@@ -4,6 +4,7 @@ mod again;
 mod connection;
 pub(crate) mod connections;
 pub(crate) mod descriptors;
+mod early;
 pub(crate) mod first_admin;
 pub(crate) mod follow;
 mod greeting;

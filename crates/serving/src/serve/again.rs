@@ -17,10 +17,8 @@ const ASLEEP: u8 = 0;
 const POLLED: u8 = 1;
 const WOKEN: u8 = 2;
 
-pub(super) struct Again<F, M> {
+pub(super) struct Again<F> {
     pub(super) future: Pin<Box<F>>,
-    /// Whether it may go on at once: while others wait, it goes to the end of the queue.
-    may: M,
     bell: Arc<Bell>,
     waker: Waker,
 }
@@ -31,21 +29,21 @@ struct Bell {
     task: AtomicWaker,
 }
 
-impl<F, M> Again<F, M> {
-    pub(super) fn new(future: F, may: M) -> Self {
+impl<F> Again<F> {
+    pub(super) fn new(future: F) -> Self {
         let bell = Arc::<Bell>::default();
         let waker = Waker::from(Arc::clone(&bell));
-        Self { future: Box::pin(future), may, bell, waker }
+        Self { future: Box::pin(future), bell, waker }
     }
 }
 
-impl<F: Future, M: Fn() -> bool + Unpin> Future for Again<F, M> {
+impl<F: Future> Future for Again<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let Self { future, may, bell, waker } = &mut *self;
+        let Self { future, bell, waker } = &mut *self;
         bell.task.register(context.waker());
-        for _ in 0..if may() { IN_A_ROW } else { 1 } {
+        for _ in 0..IN_A_ROW {
             bell.state.swap(POLLED, AcqRel);
             if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
                 return Poll::Ready(output);
@@ -107,7 +105,7 @@ mod tests {
     fn who_wakes_itself_is_looked_at_again_without_its_task() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
-        let mut again = Again::new(restless(IN_A_ROW - 1), || true);
+        let mut again = Again::new(restless(IN_A_ROW - 1));
         let polled = Pin::new(&mut again).poll(&mut Context::from_waker(&waker));
         assert_eq!(polled, Poll::Ready(IN_A_ROW));
         assert_eq!(task.0.load(Acquire), 0);
@@ -117,7 +115,7 @@ mod tests {
     fn who_does_not_stop_comes_to_the_end_of_the_queue() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
-        let mut again = Again::new(restless(10 * IN_A_ROW), || true);
+        let mut again = Again::new(restless(10 * IN_A_ROW));
         for round in 1..=10 {
             assert!(Pin::new(&mut again).poll(&mut Context::from_waker(&waker)).is_pending());
             assert_eq!(task.0.load(Acquire), round);
@@ -126,27 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_go_on_comes_to_the_end_of_the_queue_at_once() {
-        let task = Arc::<Task>::default();
-        let waker = Waker::from(Arc::clone(&task));
-        let mut again = Again::new(restless(1), || false);
-        assert!(Pin::new(&mut again).poll(&mut Context::from_waker(&waker)).is_pending());
-        assert_eq!(task.0.load(Acquire), 1);
-        assert!(Pin::new(&mut again).poll(&mut Context::from_waker(&waker)).is_ready());
-    }
-
-    #[test]
     fn who_is_woken_by_others_wakes_its_task_once() {
         let task = Arc::<Task>::default();
         let waker = Waker::from(Arc::clone(&task));
         let kept = Arc::<Mutex<Option<Waker>>>::default();
-        let mut again = Again::new(
-            poll_fn(|context| {
-                *kept.lock().unwrap() = Some(context.waker().clone());
-                Poll::<()>::Pending
-            }),
-            || true,
-        );
+        let mut again = Again::new(poll_fn(|context| {
+            *kept.lock().unwrap() = Some(context.waker().clone());
+            Poll::<()>::Pending
+        }));
         for round in 1..=3 {
             assert!(Pin::new(&mut again).poll(&mut Context::from_waker(&waker)).is_pending());
             let inner = kept.lock().unwrap().take().unwrap();

@@ -21,8 +21,9 @@ use tower::{Service, ServiceExt as _};
 
 use super::again::Again;
 use super::connections::Limits;
+use super::early::{self, Early};
 use super::listener::Accepted;
-use super::pressure::{Pressure, Turn, is_call};
+use super::pressure::{Pressure, Refusal, Turn, is_call};
 use super::pulse::{Felt, Pulse};
 use super::spoken::Spoken;
 
@@ -66,13 +67,13 @@ pub(super) async fn attend(
         Ok(stream) => stream,
         Err(error) => return tracing::debug!(%error, "a connection was not made: {error}"),
     };
-    let (builder, open) = (builder(limits), Arc::clone(&pressure));
+    let builder = builder(limits);
     let service = TowerToHyperService::new(tower::service_fn({
         let pulse = Arc::clone(&pulse);
         move |request| answer(request, doors.clone(), Arc::clone(&pressure), Arc::clone(&pulse))
     }));
     let connection = builder.serve_connection(TokioIo::new(stream), service);
-    let mut connection = Again::new(connection, move || open.is_open());
+    let mut connection = Again::new(connection);
     let mut stopping = std::pin::pin!(told(stopping));
     let ended = loop {
         let before = pulse.look();
@@ -174,14 +175,8 @@ where
     let has_streams = request.version() == Version::HTTP_2;
     let at_work = pulse.start(has_streams);
     let mut response = match is_call(&request) {
+        true => answer_call(request, doors, pressure).await?,
         false => doors.oneshot(request.map(Body::new)).await?,
-        true => {
-            let turn = Turn::default();
-            let asked = Arc::clone(&pressure);
-            let request = request.map(|body| Body::new(turn.after(body, asked)));
-            let response = doors.oneshot(request).await?;
-            if turn.is_refused() { pressure.refuse() } else { response }
-        }
     };
     if pulse.leaves() && !has_streams {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -189,4 +184,29 @@ where
     let response = response.map(|body| Spoken::new(body, Arc::clone(&pulse)));
     drop(at_work);
     Ok(response)
+}
+
+/// A call has its turn first. One that came whole waits before anybody looks at it; of another, the end is kept back.
+async fn answer_call<B>(
+    request: http::Request<B>,
+    doors: impl Answers,
+    pressure: Arc<Pressure>,
+) -> Result<Response, Infallible>
+where
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+{
+    let (turn, refusal, looks) = (Turn::default(), Refusal::of(&request), early::looks(&request));
+    let (head, body) = request.into_parts();
+    let body = match Early::of(body, looks).await.whole() {
+        Ok(whole) => turn.wait(&pressure).await.then(|| Body::from(whole)),
+        Err(body) => Some(Body::new(turn.after(body, Arc::clone(&pressure)))),
+    };
+    if let Some(body) = body {
+        let response = doors.oneshot(Request::from_parts(head, body)).await?;
+        if !turn.is_refused() {
+            return Ok(response);
+        }
+    }
+    pressure.count_refused();
+    Ok(refusal.response())
 }

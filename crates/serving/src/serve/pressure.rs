@@ -1,45 +1,53 @@
-//! Whether more comes than can be done. Then only as many calls are under way as come to their end soon, and the others
-//! wait for their turn. They are not refused, unless there are very many: a refusal costs about half of a call, and whoever
-//! is refused asks again at once, so that next to nothing of the processor would be left for those who are let in. Who
-//! waits asks for nothing else meanwhile.
+//! How many calls are under way at once: as many as the processors have time for. The others wait for their turn, in the
+//! order in which they came. To refuse one costs a good part of what a call costs, and whoever is refused asks again, so
+//! that little of the processor would be left for those who are let in; who waits asks for nothing else meanwhile. But
+//! nobody is let wait who would wait for long: whoever would is refused at once, before anything was done for them.
 //!
-//! What tells is that the threads of the runtime are never idle. Then fewer calls at a time do no harm; and when there is
-//! time, there are more. A call takes its place when the whole of it is there (`turn.rs`).
+//! What is let in while there is no time goes on only after others were looked at, since a call that waits for nobody would
+//! be done before: those who come meanwhile are to be told soon that they have to come again, however long calls take.
+//!
+//! There is always a limit, somewhat above what was needed last, so that those who come all at once are not let in all at
+//! once. While some wait, what tells is how long the threads of the runtime were idle: if they were, more are let in, and
+//! if they never are, fewer do as well. A call takes its place when the whole of it is there (`turn.rs`).
 
+mod others;
+mod refusal;
 mod turn;
+mod workers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
-use axum::http::{HeaderValue, Method, Request, StatusCode};
-use axum::response::Response;
-use tokio::runtime::{Handle, RuntimeMetrics};
+use axum::http::{Method, Request};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use toolcrib::telemetry::Counter;
 
+use self::others::others_first;
+pub(super) use self::refusal::Refusal;
 pub(super) use self::turn::Turn;
+use self::workers::{Look, Workers};
 
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(10);
-/// Whoever is busy for this share of the time, again and again, has no time left; and for this one, it has.
+/// Whoever is busy for this share of the time has no time left.
 const BUSY: f64 = 0.95;
+/// So often in a row, it is worth a word; and after so many looks at which nobody waited, all is well again.
 const AGAIN: usize = 3;
-const IN_TIME: f64 = 0.85;
-/// After so many looks at which nobody waited, all is well again.
 const WELL: usize = 50;
-/// Fewer calls than this are never too many.
-const FEW: usize = 64;
-/// More than this do not wait, about as many as there may be connections; and none for longer.
+/// For each thread, so many are let in without a look.
+const AT_ONCE: usize = 128;
+/// As many as end within this time are never too many, nor for each thread so many.
+const SOON: Duration = Duration::from_millis(10);
+const FEW: usize = 16;
+/// For how long one may expect to wait; and for how long at most, if it was expected wrongly.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST: Duration = Duration::from_secs(5);
+/// More than this never wait, about as many as there may be connections.
 const MAY_WAIT: usize = 16_384;
-const LONGEST: Duration = Duration::from_secs(30);
 /// More than there can be connections.
 const ALL: usize = Semaphore::MAX_PERMITS / 2;
-
-const REFUSAL: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"code":"rate_limited","retryable":true,"retry_after":1}}}"#;
 
 /// What is known of it by everybody who answers.
 pub(crate) struct Pressure {
@@ -50,6 +58,11 @@ pub(crate) struct Pressure {
     /// How many there should be: those that are too many go when their calls end.
     wanted: AtomicUsize,
     waiting: AtomicUsize,
+    may_wait: AtomicUsize,
+    /// Whether there was no time left at the last look.
+    is_busy: AtomicBool,
+    /// How many calls have ended.
+    ended: AtomicUsize,
     refused: Counter,
 }
 
@@ -69,6 +82,9 @@ impl Default for Pressure {
             there_are: AtomicUsize::new(ALL),
             wanted: AtomicUsize::new(ALL),
             waiting: AtomicUsize::new(0),
+            may_wait: AtomicUsize::new(MAY_WAIT),
+            is_busy: AtomicBool::new(false),
+            ended: AtomicUsize::new(0),
             refused: Counter::default(),
         }
     }
@@ -78,28 +94,25 @@ impl Pressure {
     /// Looks for as long as it is polled.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut workers = Workers::here();
-        let (mut busy, mut well) = (0, 0);
+        let at_once = AT_ONCE * workers.number();
+        self.limit(at_once);
+        let (mut crowd, mut ended) = (Crowd::default(), self.ended.load(Relaxed));
         loop {
             sleep(LOOK).await;
-            let Some(share) = workers.busy_share() else { continue };
-            busy = if BUSY <= share { busy + 1 } else { 0 };
-            let waiting = self.waiting.load(Relaxed);
-            well = if waiting == 0 { well + 1 } else { 0 };
+            let Some(Look { busy, time }) = workers.look() else { continue };
+            let (waiting, under_way) = (self.waiting.load(Relaxed), self.under_way());
+            let before = std::mem::replace(&mut ended, self.ended.load(Relaxed));
+            let pace = ended.wrapping_sub(before) as f64 / time.as_secs_f64();
+            crowd.look(waiting, busy, pace);
+            self.may_wait.store(crowd.may_wait(at_once), Relaxed);
+            self.is_busy.store(BUSY <= busy, Relaxed);
+            let few = within(SOON, crowd.pace.unwrap_or(pace)).max(FEW * workers.number());
             let wanted = self.wanted.load(Relaxed);
-            match self.is_open() {
-                true if AGAIN <= busy && FEW < self.under_way() => {
-                    tracing::warn!("more calls come than can be done: some have to wait");
-                    self.limit(self.under_way() / 4);
-                }
-                true => {}
-                false if BUSY <= share => self.limit(wanted / 4 * 3),
-                false if WELL <= well => {
-                    tracing::info!("no call has to wait any more");
-                    self.limit(ALL);
-                }
-                false if waiting != 0 && share < IN_TIME => self.limit(wanted + wanted / 4),
-                false => {}
-            }
+            self.limit(match waiting {
+                _ if BUSY <= busy => (wanted.min(under_way) / 4 * 3).max(few),
+                0 => (2 * under_way).max(at_once),
+                _ => (wanted as f64 * (2.0 - busy)) as usize,
+            });
         }
     }
 
@@ -109,10 +122,10 @@ impl Pressure {
         Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
     }
 
-    /// A place for a call, when it is its turn. None if it is to be answered with [`refusal`].
+    /// A place for a call, when it is its turn. None if it is refused.
     async fn enter(self: Arc<Self>) -> Option<UnderWay> {
         let waits = Waits::new(&self.waiting);
-        if MAY_WAIT < self.waiting.load(Relaxed) {
+        if self.may_wait.load(Relaxed) < self.waiting.load(Relaxed) {
             return None;
         }
         let place = timeout(LONGEST, Arc::clone(&self.places).acquire_owned()).await;
@@ -122,10 +135,16 @@ impl Pressure {
         Some(UnderWay { place: Some(place), pressure: self })
     }
 
-    /// What is answered to a call that did not get its turn.
-    pub(super) fn refuse(&self) -> Response {
+    /// Lets others be looked at, while there is no time.
+    async fn let_others_go_on(&self) {
+        if self.is_busy.load(Relaxed) {
+            others_first().await;
+        }
+    }
+
+    /// Counts a call that did not get its turn.
+    pub(super) fn count_refused(&self) {
         self.refused.one();
-        refusal()
     }
 
     /// How many calls wait, and how many were refused.
@@ -137,14 +156,8 @@ impl Pressure {
         self.there_are.load(Relaxed).saturating_sub(self.places.available_permits())
     }
 
-    /// Nobody has to wait.
-    pub(super) fn is_open(&self) -> bool {
-        self.wanted.load(Relaxed) == ALL
-    }
-
     /// So many may be under way from now on; only [`watch`](Self::watch) says so.
-    fn limit(&self, calls: usize) {
-        let wanted = calls.max(FEW);
+    fn limit(&self, wanted: usize) {
         self.wanted.store(wanted, Relaxed);
         let there_are = self.there_are.load(Relaxed);
         if there_are < wanted {
@@ -167,6 +180,7 @@ impl Pressure {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
+        self.pressure.ended.fetch_add(1, Relaxed);
         if let Some(place) = self.place.take()
             && self.pressure.is_too_many()
         {
@@ -175,35 +189,47 @@ impl Drop for UnderWay {
     }
 }
 
-/// The threads of the runtime.
-struct Workers {
-    metrics: RuntimeMetrics,
-    seen_at: Instant,
-    busy: Duration,
+/// Whether calls wait for want of time, to be said once, and how many end in a second then.
+#[derive(Default)]
+struct Crowd {
+    busy: usize,
+    well: usize,
+    is_told: bool,
+    pace: Option<f64>,
 }
 
-impl Workers {
-    fn here() -> Self {
-        let metrics = Handle::current().metrics();
-        Self { busy: busy(&metrics), metrics, seen_at: Instant::now() }
-    }
-
-    /// For which share of the time they had something to do since they last said so; nothing if they say it later, as they
-    /// do after a number of tasks, however long these take.
-    fn busy_share(&mut self) -> Option<f64> {
-        let (now, busy) = (Instant::now(), busy(&self.metrics));
-        if busy == self.busy {
-            return None;
+impl Crowd {
+    fn look(&mut self, waiting: usize, busy: f64, ended_in_a_second: f64) {
+        let is_crowded = waiting != 0 && BUSY <= busy;
+        self.well = if waiting == 0 { self.well + 1 } else { 0 };
+        self.busy = if is_crowded { self.busy + 1 } else { 0 };
+        if is_crowded {
+            // A quarter of what is new: one look is short.
+            let before = self.pace.unwrap_or(ended_in_a_second);
+            self.pace = Some(before + (ended_in_a_second - before) / 4.0);
         }
-        let time = (now - self.seen_at).mul_f64(self.metrics.num_workers() as f64);
-        let share = (busy - self.busy).div_duration_f64(time);
-        (self.seen_at, self.busy) = (now, busy);
-        Some(share)
+        if !self.is_told && AGAIN <= self.busy {
+            tracing::warn!("more calls come than can be done: some have to wait");
+            self.is_told = true;
+        }
+        if WELL <= self.well {
+            self.pace = None;
+            if std::mem::take(&mut self.is_told) {
+                tracing::info!("no call has to wait any more");
+            }
+        }
+    }
+
+    /// As many as come to their turn in time, as far as that is known.
+    fn may_wait(&self, at_least: usize) -> usize {
+        let soon = self.pace.map_or(MAY_WAIT, |pace| within(PATIENCE, pace));
+        soon.clamp(at_least.min(MAY_WAIT), MAY_WAIT)
     }
 }
 
-fn busy(metrics: &RuntimeMetrics) -> Duration {
-    (0..metrics.num_workers()).map(|worker| metrics.worker_total_busy_duration(worker)).sum()
+/// How many end within this time, if so many do in a second.
+fn within(time: Duration, pace: f64) -> usize {
+    (pace * time.as_secs_f64()) as usize
 }
 
 impl<'a> Waits<'a> {
@@ -229,16 +255,6 @@ pub(super) fn is_call<B>(request: &Request<B>) -> bool {
             || path == "/api/agents/tools/call")
 }
 
-/// For whoever speaks MCP, and understood by all others.
-fn refusal() -> Response {
-    let mut response = Response::new(Body::from(REFUSAL));
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    response
-}
-
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
@@ -246,6 +262,8 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+
+    const SOME: usize = 64;
 
     fn request(method: Method, path: &str) -> Request<()> {
         Request::builder().method(method).uri(path).body(()).unwrap()
@@ -265,12 +283,12 @@ mod tests {
     #[tokio::test]
     async fn calls_wait_when_there_are_many_and_go_on_one_after_the_other() {
         let pressure = Arc::new(Pressure::default());
-        let mut under_way: Vec<_> = (0..2 * FEW).map(|_| pressure.try_enter()).collect();
+        let mut under_way: Vec<_> = (0..2 * SOME).map(|_| pressure.try_enter()).collect();
         assert!(under_way.iter().all(Option::is_some), "nobody has said that they are too many");
-        pressure.limit(FEW);
+        pressure.limit(SOME);
         assert!(pressure.try_enter().is_none());
 
-        under_way.truncate(FEW);
+        under_way.truncate(SOME);
         let mut waits = pin!(Arc::clone(&pressure).enter());
         assert!(waits.as_mut().now_or_never().is_none(), "those that were too many are gone");
         under_way.pop();
@@ -285,8 +303,8 @@ mod tests {
     #[tokio::test]
     async fn when_very_many_wait_others_are_refused_at_once() {
         let pressure = Arc::new(Pressure::default());
-        pressure.limit(FEW);
-        let under_way: Vec<_> = (0..FEW).map(|_| pressure.try_enter()).collect();
+        pressure.limit(SOME);
+        let under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
         let enter = || Box::pin(Arc::clone(&pressure).enter());
         let mut waiting: Vec<_> = (0..MAY_WAIT).map(|_| enter()).collect();
         for waits in &mut waiting {
@@ -301,51 +319,86 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_ever() {
         let pressure = Arc::new(Pressure::default());
-        pressure.limit(FEW);
-        let under_way: Vec<_> = (0..FEW).map(|_| pressure.try_enter()).collect();
+        pressure.limit(SOME);
+        let under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
         assert!(Arc::clone(&pressure).enter().await.is_none());
         drop(under_way);
     }
 
-    #[test]
-    fn whoever_is_never_idle_is_under_pressure_until_nobody_waits() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_time()
-            .build()
-            .unwrap();
+    #[tokio::test]
+    async fn whoever_would_wait_for_long_is_refused_at_once() {
         let pressure = Arc::new(Pressure::default());
-        let under_way: Vec<_> = (0..2 * FEW).map(|_| pressure.try_enter()).collect();
-        runtime.spawn(Arc::clone(&pressure).watch());
-        let becomes = |is_open| {
-            let by = std::time::Instant::now() + Duration::from_secs(60);
-            while pressure.is_open() != is_open {
-                assert!(std::time::Instant::now() < by, "{is_open}");
-                std::thread::sleep(LOOK);
-            }
-        };
-        std::thread::sleep(LOOK * 10);
-        assert!(pressure.is_open(), "there are many, and they wait for others");
-        let works = runtime.spawn(async {
-            loop {
-                std::thread::sleep(Duration::from_millis(1));
-                tokio::task::yield_now().await;
-            }
-        });
-        becomes(false);
-        works.abort();
-        becomes(true);
-        drop(under_way);
+        pressure.limit(SOME);
+        pressure.may_wait.store(1, Relaxed);
+        let _under_way: Vec<_> = (0..SOME).map(|_| pressure.try_enter()).collect();
+        let mut waits = Box::pin(Arc::clone(&pressure).enter());
+        assert!(waits.as_mut().now_or_never().is_none());
+        assert!(matches!(Arc::clone(&pressure).enter().now_or_never(), Some(None)));
     }
 
     #[test]
-    fn a_refusal_is_an_answer_of_the_protocol_and_counted() {
-        let pressure = Pressure::default();
-        let refused = pressure.refuse();
-        assert_eq!(pressure.read(), (0, 1));
-        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(refused.headers()[RETRY_AFTER], "1");
-        let said: serde_json::Value = serde_json::from_str(REFUSAL).unwrap();
-        assert_eq!(said["error"]["data"]["retryable"], true);
+    fn so_many_wait_as_are_done_soon() {
+        let mut crowd = Crowd::default();
+        crowd.look(0, 1.0, 10.0);
+        assert_eq!(crowd.may_wait(SOME), MAY_WAIT, "nobody waited: nobody knows");
+        for _ in 0..50 {
+            crowd.look(1, 1.0, 1_000.0);
+        }
+        assert_eq!(crowd.may_wait(SOME), 1_000);
+        crowd.look(1, 0.5, 1.0);
+        assert_eq!(crowd.may_wait(SOME), 1_000, "there was time: more would have been done");
+        for _ in 0..50 {
+            crowd.look(1, 1.0, 1.0);
+        }
+        assert_eq!(crowd.may_wait(SOME), SOME);
+        for _ in 0..WELL {
+            crowd.look(0, 0.1, 1.0);
+        }
+        assert_eq!(crowd.may_wait(SOME), MAY_WAIT, "that is long ago");
+    }
+
+    /// A server with one thread, on which so many calls are under way and wait for others.
+    fn watched(calls: usize) -> (tokio::runtime::Runtime, Arc<Pressure>, Vec<Option<UnderWay>>) {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let runtime = builder.worker_threads(1).enable_time().build().unwrap();
+        let pressure = Arc::new(Pressure::default());
+        let under_way = (0..calls).map(|_| pressure.try_enter()).collect();
+        runtime.spawn(Arc::clone(&pressure).watch());
+        (runtime, pressure, under_way)
+    }
+
+    fn becomes(what: &str, is_so: impl Fn() -> bool) {
+        let by = std::time::Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(std::time::Instant::now() < by, "{what}");
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    #[test]
+    fn whoever_is_never_idle_lets_fewer_in_and_more_again_when_there_is_time() {
+        let (runtime, pressure, under_way) = watched(4 * AT_ONCE);
+        let wanted = || pressure.wanted.load(Relaxed);
+        becomes("they are many, and there is time for more", || wanted() == 8 * AT_ONCE);
+        let works = runtime.spawn(async {
+            loop {
+                std::thread::sleep(Duration::from_millis(1));
+                others_first().await;
+            }
+        });
+        becomes("there is no time", || wanted() == FEW);
+        works.abort();
+        becomes("there is time again", || wanted() == 8 * AT_ONCE);
+        drop(under_way);
+        becomes("all is as before", || wanted() == AT_ONCE);
+    }
+
+    #[test]
+    fn who_comes_when_all_places_wait_for_others_is_let_in_soon() {
+        let (runtime, pressure, _under_way) = watched(0);
+        becomes("there is a limit", || pressure.wanted.load(Relaxed) == AT_ONCE);
+        let _all: Vec<_> = (0..AT_ONCE).map(|_| pressure.try_enter().unwrap()).collect();
+        assert!(pressure.try_enter().is_none());
+        assert!(runtime.block_on(Arc::clone(&pressure).enter()).is_some());
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
@@ -131,7 +132,7 @@ fn from_json<T: DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("the bench writes what can be read")
 }
 
-/// A tool that is code, and does next to nothing.
+/// A tool that is code, and does next to nothing; or as much as it is asked to, in microseconds of a processor.
 struct Echo(Arc<ProvidedTool>);
 
 impl Echo {
@@ -163,9 +164,18 @@ impl ToolProvider for Echo {
             Some(Value::String(text)) => text,
             _ => String::new(),
         };
+        let busy = arguments.get("busy").and_then(Value::as_u64).unwrap_or_default();
+        spin(Duration::from_micros(busy));
         let (content, meta) = (vec![Content::Text { text }], Map::new());
         let result = ToolResult { content, structured_content: None, is_error: false, meta };
         Box::pin(async { Ok(result) })
+    }
+}
+
+fn spin(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
     }
 }
 

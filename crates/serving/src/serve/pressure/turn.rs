@@ -29,6 +29,19 @@ impl Turn {
         matches!(self.0.get(), Some(None))
     }
 
+    /// Waits for it. False if it was refused.
+    pub(in crate::serve) async fn wait(&self, pressure: &Arc<Pressure>) -> bool {
+        let place = match pressure.try_enter() {
+            Some(place) => Some(place),
+            None => Arc::clone(pressure).enter().await,
+        };
+        if place.is_some() {
+            pressure.let_others_go_on().await;
+        }
+        self.0.set(place).ok();
+        !self.is_refused()
+    }
+
     /// The same body; whoever reads it to its end waits for this turn.
     pub(in crate::serve) fn after<B>(
         &self,
@@ -89,13 +102,15 @@ mod tests {
     use futures_util::FutureExt as _;
     use http_body_util::{BodyExt as _, Full, StreamBody};
 
-    use super::super::{FEW, MAY_WAIT};
+    use super::super::MAY_WAIT;
     use super::*;
+
+    const SOME: usize = 64;
 
     fn crowded() -> (Arc<Pressure>, Vec<Option<UnderWay>>) {
         let pressure = Arc::new(Pressure::default());
-        pressure.limit(FEW);
-        let under_way = (0..FEW).map(|_| pressure.try_enter()).collect();
+        pressure.limit(SOME);
+        let under_way = (0..SOME).map(|_| pressure.try_enter()).collect();
         (pressure, under_way)
     }
 

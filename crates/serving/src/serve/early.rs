@@ -1,0 +1,147 @@
+//! What of a body came with its head. hyper hands out a body only to who asks twice, and whoever answers would be gone
+//! through from the first layer to the last for nothing: so it is asked here, before anybody answers.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::BoxError;
+use axum::body::Bytes;
+use axum::http::header::EXPECT;
+use axum::http::{Request, Version};
+use http_body::{Body, Frame, SizeHint};
+
+/// A body whose first part may be there already.
+pub(super) struct Early<B> {
+    first: Option<Result<Frame<Bytes>, BoxError>>,
+    body: B,
+}
+
+/// How often a body has to be asked for what is there. Whoever waits to be told to go on is told by whoever wants the body:
+/// that one is not asked.
+pub(super) fn looks<B>(request: &Request<B>) -> usize {
+    match request.version() {
+        _ if request.headers().contains_key(EXPECT) => 0,
+        Version::HTTP_2 => 1,
+        _ => 2,
+    }
+}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Early<B> {
+    /// Looks so many times, and does not wait for what is not there.
+    pub(super) async fn of(mut body: B, mut looks: usize) -> Self {
+        if looks == 0 || body.is_end_stream() {
+            return Self { first: None, body };
+        }
+        let first = poll_fn(|context| {
+            looks -= 1;
+            match Pin::new(&mut body).poll_frame(context) {
+                Poll::Ready(first) => Poll::Ready(first),
+                Poll::Pending if looks == 0 => Poll::Ready(None),
+                Poll::Pending => {
+                    context.waker().wake_by_ref();
+                    Poll::Pending
+                }
+            }
+        });
+        let first = first.await.map(|first| first.map_err(Into::into));
+        Self { first, body }
+    }
+
+    /// All of it, if all of it is there; if not, the same again.
+    pub(super) fn whole(self) -> Result<Bytes, Self> {
+        let is_all = self.body.is_end_stream();
+        match self.first {
+            None if is_all => Ok(Bytes::new()),
+            Some(Ok(first)) if is_all => first
+                .into_data()
+                .map_err(|trailers| Self { first: Some(Ok(trailers)), body: self.body }),
+            first => Err(Self { first, body: self.body }),
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Early<B> {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        Pin::new(&mut self.body).poll_frame(context).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let Some(Ok(first)) = &self.first else { return self.body.size_hint() };
+        let (first, rest) = (first.data_ref().map_or(0, Bytes::len) as u64, self.body.size_hint());
+        let mut all = SizeHint::new();
+        if let Some(upper) = rest.upper() {
+            all.set_upper(first + upper);
+        }
+        all.set_lower(first + rest.lower());
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+
+    use super::*;
+
+    type Frames = tokio::sync::mpsc::UnboundedSender<Frame<Bytes>>;
+
+    fn body() -> (Frames, impl Body<Data = Bytes, Error = BoxError> + Unpin) {
+        let (sender, frames) = tokio::sync::mpsc::unbounded_channel();
+        let frames = futures_util::stream::unfold(frames, |mut frames| async {
+            Some((Ok(frames.recv().await?), frames))
+        });
+        (sender, Box::pin(StreamBody::new(frames)))
+    }
+
+    fn data(text: &'static str) -> Frame<Bytes> {
+        Frame::data(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[tokio::test]
+    async fn what_came_whole_is_whole() {
+        let early = Early::of(Full::new(Bytes::from_static(b"ab")), 1).await;
+        assert_eq!(early.whole().ok().unwrap(), "ab");
+        let nothing = Early::of(Full::new(Bytes::new()), 1).await;
+        assert_eq!(nothing.whole().ok().unwrap(), "");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_not_waited_for_and_nothing_is_lost() {
+        for first in [None, Some("a")] {
+            let (sender, body) = body();
+            first.map(|first| sender.send(data(first)).unwrap());
+            let early = Early::of(body, 2).now_or_never();
+            let early = early.expect("nobody waits").whole().err().expect("more may come");
+            assert!(!early.is_end_stream());
+            sender.send(data("b")).unwrap();
+            drop(sender);
+            let all = early.collect().await.unwrap().to_bytes();
+            assert_eq!(all, first.unwrap_or_default().to_owned() + "b");
+        }
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_to_be_told_to_go_on_is_not_asked() {
+        let request = Request::post("/mcp").header(EXPECT, "100-continue").body(()).unwrap();
+        assert_eq!(looks(&request), 0);
+        let (sender, body) = body();
+        sender.send(data("a")).unwrap();
+        let early = Early::of(body, 0).await;
+        assert!(early.first.is_none());
+    }
+}

@@ -1,0 +1,67 @@
+//! What is answered to a call that does not get its turn, in the words of its door.
+
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+
+use crate::problem::{Code, Problem};
+
+const WHY: &str = "the server has more calls than it can do: try again in a second";
+const MCP: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"toolcrib/code":"rate_limited","toolcrib/retry_after":1}}}"#;
+
+/// Which door is asked.
+#[derive(Clone, Copy)]
+pub(in crate::serve) enum Refusal {
+    Mcp,
+    Rest,
+}
+
+impl Refusal {
+    pub(in crate::serve) fn of<B>(request: &Request<B>) -> Self {
+        if request.uri().path().starts_with("/mcp") { Self::Mcp } else { Self::Rest }
+    }
+
+    pub(in crate::serve) fn response(self) -> Response {
+        match self {
+            Self::Rest => Problem::later(Code::RateLimited, WHY, Some(1)).into_response(),
+            Self::Mcp => {
+                let headers = [
+                    (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+                    (RETRY_AFTER, HeaderValue::from_static("1")),
+                ];
+                (StatusCode::SERVICE_UNAVAILABLE, headers, MCP).into_response()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    async fn refused(path: &str) -> (u16, Value) {
+        let response = Refusal::of(&Request::post(path).body(()).unwrap()).response();
+        assert_eq!(response.headers()[RETRY_AFTER], "1", "{path}");
+        let status = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 4096).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_door_has_its_own_words_and_the_same_code() {
+        let (status, body) = refused("/mcp/shop").await;
+        assert_eq!(status, 503);
+        assert_eq!(body["error"]["message"], WHY);
+        let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retry_after": 1});
+        assert_eq!(body["error"]["data"], data);
+        for path in ["/api/agents/tools/call", "/api/tools/a:b/execute", "/tools/a"] {
+            let (status, body) = refused(path).await;
+            assert_eq!(
+                (status, &body["code"], &body["detail"]),
+                (429, &json!("rate_limited"), &json!(WHY))
+            );
+        }
+    }
+}
