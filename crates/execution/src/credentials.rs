@@ -14,7 +14,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use upstream::http::Shown;
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
-use url::Origin;
+use url::{Origin, Url};
 
 pub use self::mask::{Mask, without_credentials};
 use crate::Request;
@@ -65,8 +65,10 @@ pub struct Given {
     pub own: Option<Own>,
     /// What the own one was got with. It is not sent, and not to be repeated either.
     pub proof: Option<SecretString>,
-    /// Headers of the agent's request that are passed on.
+    /// Headers of the agent's request that are passed on, to where credentials go and nowhere else.
     pub headers: Vec<(String, String)>,
+    /// Headers that say which trace the request is part of. That is no secret, and goes wherever the request does.
+    pub trace: Vec<(String, String)>,
 }
 
 /// What the own credential is called where it stands beside others. No scheme is named so: that would be no text.
@@ -135,6 +137,18 @@ impl Own {
 }
 
 impl Given {
+    /// The headers of a request to this url, with an origin that credentials are for, if there is one (requirement O7).
+    pub(crate) fn headers_to<'a>(
+        &'a self,
+        url: &Url,
+        origin: Option<&Origin>,
+    ) -> impl Iterator<Item = &'a (String, String)> + use<'a> {
+        let is_meant =
+            origin.is_none_or(|origin| self.headers.is_empty() || url.origin() == *origin);
+        let passed_on = if is_meant { &*self.headers } else { &[] };
+        passed_on.iter().chain(&self.trace)
+    }
+
     /// All that must not be repeated.
     pub(crate) fn hidden(&self) -> Credentials {
         let mut hidden = self.credentials.clone();

@@ -258,7 +258,7 @@ impl HttpTool {
         origin: Option<&Origin>,
     ) -> Result<Request, CredentialError> {
         // What the tool itself says in a header, and credentials, come before what is passed on.
-        for (name, value) in &given.headers {
+        for (name, value) in given.headers_to(&request.url, origin) {
             if request.header(name).is_none() && is_header_text(value) {
                 request.set_header(name, value.clone());
             }

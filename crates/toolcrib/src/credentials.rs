@@ -247,11 +247,7 @@ pub(crate) fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(Strin
         ["traceparent", "tracestate"].iter().any(|known| known.eq_ignore_ascii_case(name))
     };
     let wanted = profile.forward_headers.iter().filter(|name| !is_trace(name));
-    let passed = wanted.filter_map(|name| {
-        let value = came.header(name)?.to_str().ok()?;
-        Some((name.to_string(), value.to_owned()))
-    });
-    passed.collect()
+    came.headers(wanted.map(|name| &**name))
 }
 
 /// A client certificate with its key.

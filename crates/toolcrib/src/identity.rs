@@ -6,12 +6,13 @@ use std::sync::Arc;
 use access::TokenError;
 use catalog::Snapshot;
 use catalog::key::Key;
+use execution::Mask;
 use jiff::Timestamp;
 use model::header::may_be_forwarded;
 use model::{Agent, Claims, KeyId};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
-use upstream::http::header::{HeaderMap, HeaderValue};
+use upstream::http::header::{AUTHORIZATION, HeaderMap};
 
 use crate::provider::RequestProviders;
 
@@ -71,9 +72,31 @@ impl CameWith {
         self.token.as_ref()
     }
 
-    /// A header, unless it is one that may never be passed on.
-    pub(crate) fn header(&self, name: &str) -> Option<&HeaderValue> {
-        self.headers.get(name).filter(|_| may_be_forwarded(name))
+    /// The headers of these names, but for those that may never be passed on: what is one by its name, and what repeats the
+    /// token or the key that opened toolcrib.
+    pub(crate) fn headers<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        for name in names.into_iter().filter(|name| may_be_forwarded(name)) {
+            if let Some(value) = self.headers.get(name).and_then(|value| value.to_str().ok()) {
+                headers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        if !headers.is_empty() {
+            let opened = Mask::of(&self.opened_with());
+            headers.retain(|(_, value)| !opened.is_in(value.as_bytes()));
+        }
+        headers
+    }
+
+    /// What opened toolcrib. A key is known by nothing but the header that it came in.
+    fn opened_with(&self) -> Vec<SecretString> {
+        let shown = self.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let shown =
+            shown.map(|text| text.split_once(' ').map_or(text, |(_, credential)| credential));
+        self.token.iter().cloned().chain(shown.map(SecretString::from)).collect()
     }
 }
 

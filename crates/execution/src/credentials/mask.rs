@@ -88,7 +88,8 @@ impl Mask {
         masked
     }
 
-    fn is_in(&self, bytes: &[u8]) -> bool {
+    /// Whether bytes have one in them.
+    pub fn is_in(&self, bytes: &[u8]) -> bool {
         self.forms.iter().any(|form| form.find(bytes).is_some())
     }
 }

@@ -168,6 +168,24 @@ fn what_must_not_be_repeated_includes_passwords_alone_and_what_a_token_was_got_w
 }
 
 #[test]
+fn what_is_passed_on_goes_where_credentials_go_and_a_trace_goes_everywhere() {
+    let header = |name: &str| vec![(name.to_owned(), "v".to_owned())];
+    let given =
+        Given { headers: header("x-tenant"), trace: header("traceparent"), ..Given::default() };
+    let home: Url = "https://a.example/v1".parse().unwrap();
+    let names = |url: &str, origin: Option<&Origin>| -> Vec<&str> {
+        let url: Url = url.parse().unwrap();
+        given.headers_to(&url, origin).map(|(name, _)| name.as_str()).collect()
+    };
+    let origin = home.origin();
+    assert_eq!(names("https://a.example/v2", Some(&origin)), ["x-tenant", "traceparent"]);
+    for elsewhere in ["https://b.example", "http://a.example", "https://a.example:8443"] {
+        assert_eq!(names(elsewhere, Some(&origin)), ["traceparent"], "{elsewhere}");
+        assert_eq!(names(elsewhere, None), ["x-tenant", "traceparent"], "{elsewhere}");
+    }
+}
+
+#[test]
 fn a_request_with_credentials_does_not_show_them() {
     let mut sent = request();
     security(&[&["hk", "qk", "be"]]).apply(&credentials(), &mut sent).unwrap();

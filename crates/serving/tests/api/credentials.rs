@@ -31,7 +31,7 @@ fn world(upstream: &Upstream, scopes: &Value) -> World {
         "client_id": "t", "client_secret": secret, "audience": "pets"});
     let source = json!({"name": "pets", "url": upstream.url(""), "allow": ["127.0.0.1"], "auth": auth,
         "settings": {"kind": "openapi", "specification": {"text": text.to_string()}},
-        "forward_headers": ["x-tenant"], "required_scopes": scopes});
+        "forward_headers": ["x-tenant", "x-auth-token"], "required_scopes": scopes});
     let server = &world.server;
     server.post("/api/sources", &source).ok();
     server.wait_for("/api/sources/pets", |source| !source["inventory"].is_null());
@@ -70,6 +70,7 @@ fn every_door_has_the_agents_token_exchanged_and_passes_on_what_is_named() {
     let token = world.token(json!({"role": "staff", "scope": "pets other"}));
     for ask in calls() {
         let ask = ask.bearer(&token).header("X-Tenant", "seven").header("X-Other", "o");
+        let ask = ask.header("X-Auth-Token", &token);
         let answer = world.server.send(&ask);
         assert!(answer.status == 200 && answer.body.contains("Rex"), "{answer:?}");
         let last = upstream.requests().pop().unwrap();

@@ -170,7 +170,7 @@ impl Compiled {
     async fn send(&self, wire: &Wire, request: Request, call: &CallContext) -> Reply {
         let mut given = wire.given.clone();
         let headers = call.trace().into_iter().flat_map(trace_headers);
-        given.headers.extend(headers.map(|(name, value)| (name.to_owned(), value)));
+        given.trace.extend(headers.map(|(name, value)| (name.to_owned(), value)));
         self.http.call(&wire.client, wire.limits, request, &given, wire.origin.as_ref()).await
     }
 }

@@ -487,7 +487,7 @@ impl ToolAnswer {
 /// With the trace that the call is part of.
 fn traced(mut given: Given, trace: Option<&TraceContext>) -> Given {
     let headers = trace.into_iter().flat_map(bridge::trace_headers);
-    given.headers.extend(headers.map(|(name, value)| (name.to_owned(), value)));
+    given.trace.extend(headers.map(|(name, value)| (name.to_owned(), value)));
     given
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use base64::Engine as _;
 use catalog::source::SourceCommand;
 use model::ErrorCode;
 use serde_json::{Value, json};
@@ -101,6 +102,54 @@ async fn a_credential_goes_to_the_origin_of_its_source_and_nowhere_else() {
     assert_eq!(place.asked()[1].header("authorization"), None);
     assert_eq!(code(&world.call("ada", "look").await), None);
     assert_eq!(world.last().all("authorization"), ["Bearer fixed"]);
+}
+
+fn headers(pairs: &[(&'static str, &str)]) -> Arc<HeaderMap> {
+    let pairs = pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+    Arc::new(pairs.collect())
+}
+
+#[tokio::test]
+async fn what_is_passed_on_goes_to_the_origin_of_the_source_and_nowhere_else() {
+    let world = World::new().await;
+    let elsewhere = Server::replying(echo).await;
+    let document = specification(Some(&elsewhere.url("")));
+    let place = Server::replying(move |_| (200, serde_json::from_str(&document).unwrap())).await;
+    let source = json!({"forward_headers": ["x-api-key"], "url": place.url("/"),
+        "settings": {"kind": "openapi"}});
+    assert!(world.register(&source).await.success);
+    let came = CameWith::default().with_headers(headers(&[("x-api-key", "the agent's")]));
+    assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
+    assert_eq!(elsewhere.asked().len(), 1);
+    assert_eq!(elsewhere.asked()[0].header("x-api-key"), None);
+    // What an admin wrote down goes where it says.
+    let text = specification(Some(&elsewhere.url("")));
+    let settings = json!({"kind": "openapi", "specification": {"text": text}});
+    let source = json!({"forward_headers": ["x-api-key"], "url": null, "settings": settings});
+    assert!(world.register(&source).await.success);
+    assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
+    assert_eq!(elsewhere.asked()[1].header("x-api-key"), Some("the agent's"));
+}
+
+#[tokio::test]
+async fn what_opened_toolcrib_is_not_passed_on_under_another_name() {
+    let world = World::new().await;
+    let names = ["x-auth-token", "x-encoded", "x-tenant"];
+    world.register(&json!({"forward_headers": names})).await;
+    let own = "tcrib_bot_canary-of-the-agent";
+    let encoded = base64::engine::general_purpose::STANDARD.encode(own);
+    let bearer = format!("Bearer {own}");
+    let other = [("x-auth-token", &*bearer), ("x-encoded", &*encoded), ("x-tenant", "seven")];
+    let with_key = [&[("authorization", &*bearer)], &other[..]].concat();
+    for came in [
+        CameWith::default().with_headers(headers(&with_key)),
+        CameWith::token_of(own).with_headers(headers(&other)),
+    ] {
+        assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
+        let last = world.last();
+        assert_eq!(last.header("x-tenant"), Some("seven"));
+        assert_eq!((last.header("x-auth-token"), last.header("x-encoded")), (None, None));
+    }
 }
 
 #[tokio::test]
