@@ -239,14 +239,17 @@ fn nothing_to_exchange() -> Failure {
     Failure::new(code, message, false)
 }
 
-/// Headers of the agent's request that an admin lets pass, and that may pass.
+/// Headers of the agent's request that an admin lets pass, and that may pass. None takes the place of the source's own
+/// credential, whatever an admin says.
 pub(crate) fn forwarded(profile: &SourceProfile, whose: Whose<'_>) -> Vec<(String, String)> {
     let Whose::Agent(_, came) = whose else { return Vec::new() };
     // A trace is passed on to everybody, and only if it is one.
     let is_trace = |name: &str| {
         ["traceparent", "tracestate"].iter().any(|known| known.eq_ignore_ascii_case(name))
     };
-    let wanted = profile.forward_headers.iter().filter(|name| !is_trace(name));
+    let is_own =
+        |name: &str| profile.auth.header_of_key().is_some_and(|own| own.eq_ignore_ascii_case(name));
+    let wanted = profile.forward_headers.iter().filter(|name| !is_trace(name) && !is_own(name));
     came.headers(wanted.map(|name| &**name))
 }
 

@@ -206,6 +206,14 @@ impl Auth {
         }
     }
 
+    /// The header of a key, which is nobody else's.
+    pub fn header_of_key(&self) -> Option<&str> {
+        match self {
+            Self::ApiKey { location: ApiKeyLocation::Header, name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether each agent is shown as itself.
     pub fn is_per_agent(&self) -> bool {
         matches!(self, Self::TokenExchange { .. } | Self::McpEnterprise { .. })

@@ -208,6 +208,13 @@ pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
             let message = format!("`{}` is no header that can be passed on", name.escape_default());
             errors.push(FieldError { field: "forward_headers".to_owned(), message });
         }
+        if profile.auth.header_of_key().is_some_and(|key| key.eq_ignore_ascii_case(name)) {
+            let message = format!(
+                "`{name}` is the header of the source's own key in `auth`: leave it out here, or \
+                 choose another `kind` of `auth` if the agent's own value is to be sent"
+            );
+            errors.push(FieldError { field: "forward_headers".to_owned(), message });
+        }
     }
     if 100 < profile.shrink_limit {
         let message = "is more than 100 per cent".to_owned();

@@ -278,6 +278,8 @@ fn what_is_wrong_with_a_source_names_the_member_and_repeats_no_secret() {
     insta::assert_snapshot!(wrong(json!({"auth": of_mcp, "settings": {"kind": "http_manifest"}})), @"auth.kind: is for MCP servers at a `url`");
     let of_mcp = json!({"kind": "mcp_oauth", "client_id": "t", "client_secret": "env:S", "token_url": "https://id.example/token"});
     insta::assert_snapshot!(wrong(json!({"auth": of_mcp})), @"auth.token_url: is not known here; there is `kind`, `issuer`, `client_id`, `client_secret`, `client_proof`, `scopes`");
+    let key = json!({"kind": "api_key", "location": "header", "name": "X-Key", "value": "env:K"});
+    insta::assert_snapshot!(wrong(json!({"auth": key, "forward_headers": ["x-key", "x-tenant"]})), @"forward_headers: `x-key` is the header of the source's own key in `auth`: leave it out here, or choose another `kind` of `auth` if the agent's own value is to be sent");
     for name in ["Cookie", "HOST", "Transfer-Encoding", "Mcp-Session-Id", "X-Toolcrib-A", "a b"] {
         let refused = wrong(json!({"forward_headers": [name], "required_scopes": ["\""]}));
         assert!(refused.contains("is no header that can be passed on"), "{name}: {refused}");

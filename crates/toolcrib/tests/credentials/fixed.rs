@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use toolcrib::upstream::http::header::HeaderMap;
 use toolcrib::{CameWith, Command, Context};
 
+use crate::mcp::telling;
 use crate::wire::{Asked, Server};
-use crate::world::{World, agent, code, echo, specification};
+use crate::world::{World, agent, code, echo, merged, specification};
 
 const KEY: &str = "k e/y&";
 
@@ -154,30 +155,32 @@ async fn what_opened_toolcrib_is_not_passed_on_under_another_name() {
 
 #[tokio::test]
 async fn only_headers_that_an_admin_names_are_passed_on_and_never_those_that_open_doors() {
-    let world = World::new().await;
-    know_secrets(&world);
-    let names = ["x-tenant", "x-key", "Authorization", "Cookie", "mcp-session-id", "accept"];
-    let auth =
-        json!({"kind": "api_key", "location": "header", "name": "X-Key", "value": "env:TOKEN"});
-    world.register(&json!({"forward_headers": names, "auth": auth})).await;
-    let mut headers = HeaderMap::new();
-    for (name, value) in [
-        ("x-tenant", "seven"),
-        ("x-key", "the agent's"),
-        ("x-other", "o"),
-        ("authorization", "Bearer mine"),
-        ("cookie", "a=b"),
-        ("mcp-session-id", "s"),
-        ("traceparent", "t"),
-    ] {
-        headers.insert(name, value.parse().unwrap());
-    }
-    let came = CameWith::default().with_headers(Arc::new(headers));
-    assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
-    let last = world.last();
-    assert_eq!((last.all("x-tenant"), last.all("x-key")), (vec!["seven"], vec!["fixed"]));
-    for name in ["x-other", "authorization", "cookie", "mcp-session-id", "traceparent"] {
-        assert_eq!(last.header(name), None, "{name}");
+    for settings in [json!({}), json!({"settings": {"kind": "mcp"}})] {
+        let is_mcp = !settings["settings"].is_null();
+        let world = if is_mcp { World::with(telling).await } else { World::new().await };
+        know_secrets(&world);
+        let names = ["x-tenant", "x-key", "Authorization", "Cookie", "mcp-session-id", "accept"];
+        let auth =
+            json!({"kind": "api_key", "location": "header", "name": "X-Key", "value": "env:TOKEN"});
+        let source = merged(json!({"forward_headers": names, "auth": auth}), &settings);
+        assert!(world.register(&source).await.success);
+        let headers = headers(&[
+            ("x-tenant", "seven"),
+            ("x-key", "the agent's"),
+            ("x-other", "o"),
+            ("authorization", "Bearer mine"),
+            ("cookie", "a=b"),
+            ("mcp-session-id", "s"),
+            ("traceparent", "t"),
+        ]);
+        let came = CameWith::default().with_headers(headers);
+        assert_eq!(code(&world.call_with(&agent("ada"), &came, "look").await), None);
+        let last = world.last();
+        let shown = (last.all("x-tenant"), last.all("x-key"));
+        assert_eq!(shown, (vec!["seven"], vec!["fixed"]), "{settings}");
+        for name in ["x-other", "authorization", "cookie", "mcp-session-id", "traceparent"] {
+            assert_eq!(last.header(name), None, "{settings}: {name}");
+        }
     }
 }
 

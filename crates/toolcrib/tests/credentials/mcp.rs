@@ -85,7 +85,7 @@ async fn a_token_from_earlier_that_is_refused_is_replaced() {
 }
 
 /// A server that says in every way there is what it was shown.
-fn telling(asked: &Asked) -> Reply {
+pub(crate) fn telling(asked: &Asked) -> Reply {
     let Ok(message) = serde_json::from_str::<Value>(&asked.body) else {
         return (405, json!({})).into();
     };
