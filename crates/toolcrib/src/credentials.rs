@@ -170,10 +170,9 @@ impl Keyring {
         Ok(Carried { headers, token })
     }
 
-    /// An upstream refused it: whoever comes next gets another. Whether it is worth another try for this one as well.
+    /// An upstream refused it: whether another is worth a try.
     pub(crate) async fn refused(&self, held: &Held) -> bool {
-        self.tokens.forget(held).await;
-        !held.is_new()
+        self.tokens.forget(held).await
     }
 
     /// A token that is asked for; none if the source wants another kind of credential.

@@ -20,6 +20,9 @@ const EARLY: SignedDuration = SignedDuration::from_secs(60);
 const UNSAID: SignedDuration = SignedDuration::from_mins(5);
 /// How long nobody asks again after a failure, so that those who wait do not ask one after the other.
 const REST: SignedDuration = SignedDuration::from_secs(1);
+/// How long a new token is kept although an upstream refuses it: that says something of the call, and an agent who repeats
+/// it would have everybody's token asked for again each time.
+const PROVEN: SignedDuration = SignedDuration::from_secs(30);
 /// How many issuers are known, and for how long it is believed where they give tokens.
 const PLACES: u64 = 1_000;
 const BOUND: u64 = 10_000;
@@ -39,9 +42,10 @@ pub(super) struct Tokens {
 /// Where what is known of one token is kept. Whoever holds it asks for the token.
 type KnownAt = Arc<Mutex<Option<Known>>>;
 
-/// What is known of one token, and until when.
+/// What is known of one token, since when and until when.
 struct Known {
     what: Result<SecretString, OAuthError>,
+    since: Timestamp,
     until: Timestamp,
 }
 
@@ -75,10 +79,6 @@ impl Held {
         &self.token
     }
 
-    /// Whether it was asked for just now.
-    pub(super) fn is_new(&self) -> bool {
-        self.is_new
-    }
 }
 
 impl Tokens {
@@ -100,7 +100,7 @@ impl Tokens {
     ) -> Result<Held, OAuthError> {
         let place = self.kept.get_with(key, Arc::default);
         let mut known = place.lock().await;
-        if let Some(Known { what, until }) = &*known
+        if let Some(Known { what, until, .. }) = &*known
             && self.clock.now() < *until
         {
             return what.clone().map(|token| Held {
@@ -122,24 +122,32 @@ impl Tokens {
         };
         // A moment that has gone by already: such a token is for whoever asked, and nobody else.
         let until = start.checked_add(holds).unwrap_or(Timestamp::MAX);
-        *known = Some(Known { what: what.clone(), until });
+        *known = Some(Known { what: what.clone(), since: start, until });
         what.map(|token| Held { key, token, is_new: true, proof: None, server: None })
     }
 
-    /// An upstream does not take it. One that took its place meanwhile stays. An MCP server may name somebody else by now.
-    pub(super) async fn forget(&self, held: &Held) {
-        let Some(place) = self.kept.get(&held.key) else { return };
+    /// An upstream does not take it: whether there is another, or will be. One that is new stays, and so does one that took
+    /// its place meanwhile. An MCP server may name somebody else by now.
+    pub(super) async fn forget(&self, held: &Held) -> bool {
+        if held.is_new {
+            return false;
+        }
+        let Some(place) = self.kept.get(&held.key) else { return true };
         let mut known = place.lock().await;
-        let is_it = |known: &Known| {
+        let is_it = |known: &&Known| {
             let token = known.what.as_ref().ok();
             token.is_some_and(|token| token.expose_secret() == held.token.expose_secret())
         };
-        if known.as_ref().is_some_and(is_it) {
+        if let Some(refused) = known.as_ref().filter(is_it) {
+            if self.clock.now().duration_since(refused.since) < PROVEN {
+                return false;
+            }
             *known = None;
         }
         if let Some(server) = &held.server {
             self.servers.remove(server);
         }
+        true
     }
 
     /// Where an issuer gives tokens.
@@ -235,7 +243,7 @@ mod tests {
         assert_eq!(text(&world.get("a", Some(300)).await), "token-0");
         world.clock.advance(SignedDuration::from_secs(239));
         let again = world.get("a", Some(300)).await;
-        assert_eq!((text(&again), again.is_new()), ("token-0", false));
+        assert_eq!((text(&again), again.is_new), ("token-0", false));
         world.clock.advance(SignedDuration::from_secs(1));
         assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
         assert_eq!(text(&world.get("b", Some(60)).await), "token-2");
@@ -257,13 +265,26 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_that_was_refused_is_forgotten_but_not_its_successor() {
+    async fn one_that_is_refused_after_a_while_is_forgotten_but_not_its_successor() {
         let world = World::new();
+        world.get("a", Some(300)).await;
         let first = world.get("a", Some(300)).await;
-        world.tokens.forget(&first).await;
+        world.clock.advance(PROVEN);
+        assert!(world.tokens.forget(&first).await);
         assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
-        world.tokens.forget(&first).await;
+        world.clock.advance(PROVEN);
+        assert!(world.tokens.forget(&first).await, "there is another");
         assert_eq!(text(&world.get("a", Some(300)).await), "token-1");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_new_stays_although_it_is_refused() {
+        let world = World::new();
+        for _ in 0..10 {
+            let held = world.get("a", Some(300)).await;
+            assert_eq!((text(&held), world.tokens.forget(&held).await), ("token-0", false));
+            world.clock.advance(SignedDuration::from_secs(2));
+        }
     }
 
     #[tokio::test]

@@ -159,21 +159,40 @@ async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_
     world.register(&json!({"auth": world.exchange(&json!({}))})).await;
     world.call("ada", "add").await;
     says.store(401, Ordering::Relaxed);
+    world.pass(30);
     let outcome = world.call("ada", "add").await;
     assert_eq!((outcome.upstream_status, world.calls()), (Some(401), 3));
     assert_eq!(shown(&world), "Bearer for.api.of.ada..2");
-    // That one was refused as well. The next is new, and being refused it is not tried again.
+    // That one is new. It was refused as well, and is neither replaced nor tried again.
     let outcome = world.call("ada", "add").await;
     assert_eq!((outcome.upstream_status, world.calls()), (Some(401), 4));
     says.store(200, Ordering::Relaxed);
     assert_eq!(code(&world.call("ada", "add").await), None);
-    assert_eq!(shown(&world), "Bearer for.api.of.ada..4");
+    assert_eq!(shown(&world), "Bearer for.api.of.ada..2");
     for status in [403, 500, 503] {
         says.store(status, Ordering::Relaxed);
         let before = world.calls();
         assert_eq!(world.call("ada", "add").await.upstream_status, Some(status));
         assert_eq!(world.calls(), before + 1, "{status}");
     }
+}
+
+#[tokio::test]
+async fn an_agent_whose_calls_are_refused_costs_the_others_no_token() {
+    let world = World::with(|asked| match &*asked.method {
+        "POST" => (401, json!({})),
+        _ => echo(asked),
+    })
+    .await;
+    world.register(&json!({"auth": world.own_token()})).await;
+    assert_eq!(code(&world.call("bob", "look").await), None);
+    world.pass(30);
+    for _ in 0..20 {
+        assert_eq!(world.call("ada", "add").await.upstream_status, Some(401));
+        assert_eq!(code(&world.call("bob", "look").await), None);
+    }
+    assert_eq!(world.authority.given(), 2, "the first, and one that might have been taken");
+    assert_eq!(world.calls(), 1 + 20 + 20 + 1);
 }
 
 #[tokio::test]

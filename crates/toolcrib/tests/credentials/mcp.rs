@@ -74,8 +74,10 @@ async fn a_token_from_earlier_that_is_refused_is_replaced() {
     assert!(world.register(&json!({"auth": auth, "settings": {"kind": "mcp"}})).await.success);
     assert_eq!(shown(&world, "ada").await, "Bearer for.api.of.tool-crib..1");
     *takes.lock().unwrap() = "..2".to_owned();
+    world.pass(30);
     assert_eq!(shown(&world, "ada").await, "Bearer for.api.of.tool-crib..2");
     *takes.lock().unwrap() = "never".to_owned();
+    world.pass(30);
     let before = world.upstream.asked().len();
     let outcome = world.call("ada", "look").await;
     assert_eq!(code(&outcome), Some(ErrorCode::UpstreamError));

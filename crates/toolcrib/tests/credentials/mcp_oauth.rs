@@ -142,6 +142,7 @@ async fn whom_a_server_names_gives_the_token_for_all_that_it_is_asked() {
     assert_eq!(world.call("ada", "look").await.error, None);
     assert_eq!(guarded.shown(), "tool-crib.pets.2");
     guarded.says.lock().unwrap().takes = ".3".to_owned();
+    world.pass(30);
     assert_eq!(world.call("ada", "look").await.error, None, "one that is refused is replaced");
     assert_eq!(guarded.shown(), "tool-crib.pets.3");
     assert_eq!(guarded.authority.know(|known| known.amiss.clone()), [""; 0]);
@@ -221,6 +222,7 @@ async fn a_server_that_names_somebody_else_does_not_get_the_secret_sent_there() 
             let mut says = guarded.says.lock().unwrap();
             (says.issuer, says.takes) = (elsewhere.server.url(""), "no longer".to_owned());
         }
+        guarded.world.pass(30);
         let outcome = guarded.world.call("ada", "look").await;
         assert_eq!(code(&outcome), Some(ErrorCode::ClientCredentialsFailed), "{outcome:?}");
         assert_eq!(elsewhere.server.asked().len(), 0);
