@@ -176,18 +176,16 @@ async fn nobody_is_asked_at_an_address_that_is_not_open() {
 }
 
 #[tokio::test]
-async fn metadata_that_the_challenge_names_is_looked_for_within_the_guard_too() {
+async fn metadata_that_the_challenge_names_at_another_origin_is_not_looked_for() {
     let inner = Server::start(|_| Reply::status(200)).await;
     let header = format!("Bearer resource_metadata=\"{}\"", inner.url("/inside"));
     let server = Server::start(move |_| {
         Reply::Json(401, vec![("www-authenticate", header.clone())], Some(json!({})))
     })
     .await;
-    let open = format!("127.0.0.1:{}", url(&server).port().unwrap());
-    let egress = Egress { allow_private: false, allowed: vec![open.parse().unwrap()] };
-    let error = refusal(&server, &HttpClient::new(egress)).await;
-    let OAuthError::Http { source, .. } = &error else { panic!("{error:?}") };
-    assert!(matches!(**source, HttpError::Refused(_)), "{error:?}");
+    let error = refusal(&server, &client()).await;
+    assert!(matches!(error, OAuthError::Unusable { .. }), "{error:?}");
+    assert!(error.to_string().contains("another origin"), "{error}");
     assert_eq!(inner.story(), Vec::<String>::new());
 }
 

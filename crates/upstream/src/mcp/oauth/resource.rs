@@ -37,13 +37,7 @@ pub(super) async fn find(
     server: &Url,
     metadata: Option<&str>,
 ) -> Result<Resource, OAuthError> {
-    let named = match metadata {
-        Some(text) => {
-            let named = server.join(text);
-            Some(named.map_err(|_| unusable(WHAT, server, "its place is no url"))?)
-        }
-        None => None,
-    };
+    let named = metadata.map(|text| named_place(server, text)).transpose()?;
     let is_named = named.is_some();
     for place in named.map_or_else(|| usual_places(server), |named| vec![named]) {
         if let Some(document) = way.document(WHAT, &place).await? {
@@ -55,6 +49,17 @@ pub(super) async fn find(
         false => {
             Ok(Resource { id: canonical(server), issuers: vec![origin(server)], scopes: vec![] })
         }
+    }
+}
+
+/// Where the server says. It speaks for its own origin and no other: nothing is asked elsewhere, nor where it can be overheard
+/// if the server itself cannot.
+fn named_place(server: &Url, text: &str) -> Result<Url, OAuthError> {
+    let place = server.join(text);
+    let place = place.map_err(|_| unusable(WHAT, server, "its place is no url"))?;
+    match place.origin() == server.origin() {
+        true => Ok(place),
+        false => Err(unusable(WHAT, server, "the server says that it is at another origin")),
     }
 }
 
@@ -138,6 +143,26 @@ mod tests {
             "nonsense",
         ] {
             assert!(!accepts(server, resource), "{resource}");
+        }
+    }
+
+    #[test]
+    fn metadata_that_a_server_names_is_at_its_own_origin() {
+        let server = url("https://a.example/mcp");
+        let place = |text: &str| named_place(&server, text).ok().map(String::from);
+        for text in ["/about", "https://a.example/about", "https://a.example:443/about"] {
+            assert_eq!(place(text).as_deref(), Some("https://a.example/about"), "{text}");
+        }
+        for text in [
+            "http://a.example/about",
+            "https://evil.example/about",
+            "//evil.example/about",
+            "https://a.example:8443/about",
+            "https://a.example@evil.example/about",
+            "file:///etc/passwd",
+            "https://",
+        ] {
+            assert_eq!(place(text), None, "{text}");
         }
     }
 
