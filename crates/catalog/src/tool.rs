@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::{Digest, Finding, LabelId, Manifest, SchemaRef, SourceId, ToolId, Trust, Visibility};
+use model::{
+    Digest, Finding, LabelId, Manifest, Name, SchemaRef, SourceId, ToolId, Trust, Visibility,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +107,9 @@ pub struct Override {
     /// What an agent's token must allow, instead of what the source or its specification says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub required_scopes: Option<BTreeSet<Box<str>>>,
+    /// For whom the tokens are that its upstream is shown, instead of whom the source says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<Name>,
     /// Which part of its JSON agents get, as a JMESPath expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub projection: Option<Box<str>>,
@@ -130,6 +135,8 @@ pub struct Amendment {
     pub visibility: Option<Option<Visibility>>,
     /// What an agent's token must allow.
     pub required_scopes: Option<Option<BTreeSet<Box<str>>>>,
+    /// For whom the tokens are that its upstream is shown.
+    pub audience: Option<Option<Name>>,
     /// Which part of its JSON agents get, as a JMESPath expression.
     pub projection: Option<Option<Box<str>>>,
     /// How many bytes of text agents get at once of what it answers.
@@ -143,6 +150,7 @@ impl Amendment {
             description: self.description.unwrap_or_else(|| before.description.clone()),
             visibility: self.visibility.unwrap_or(before.visibility),
             required_scopes: self.required_scopes.unwrap_or_else(|| before.required_scopes.clone()),
+            audience: self.audience.unwrap_or_else(|| before.audience.clone()),
             projection: self.projection.unwrap_or_else(|| before.projection.clone()),
             max_result_bytes: self.max_result_bytes.unwrap_or(before.max_result_bytes),
         }

@@ -214,6 +214,22 @@ impl Auth {
         }
     }
 
+    /// The same with tokens for somebody else; none if its tokens, if it has such, are not asked for by audience.
+    pub fn for_audience(&self, other: &Name) -> Option<Self> {
+        let mut auth = self.clone();
+        match &mut auth {
+            Self::ClientCredentials { audience, .. } => *audience = Some(other.as_str().into()),
+            Self::TokenExchange { audience, .. } => *audience = other.clone(),
+            Self::None
+            | Self::ApiKey { .. }
+            | Self::Basic { .. }
+            | Self::Bearer { .. }
+            | Self::McpOauth { .. }
+            | Self::McpEnterprise { .. } => return None,
+        }
+        Some(auth)
+    }
+
     /// Whether each agent is shown as itself.
     pub fn is_per_agent(&self) -> bool {
         matches!(self, Self::TokenExchange { .. } | Self::McpEnterprise { .. })

@@ -48,6 +48,7 @@ async function detail(context) {
       { name: 'name', label: 'Name', none: null }, { name: 'description', kind: 'area', rows: 5, label: 'Description', none: null, wide: true },
       { name: 'visibility', kind: 'select', label: 'Agents meet it', none: null, options: [['', 'as its source says'], 'listed', 'searchable', 'hidden'] },
       { name: 'required_scopes', kind: 'words', label: 'Required scopes', none: null },
+      { name: 'audience', label: 'Whom its tokens are for', none: null },
       { name: 'projection', label: 'Part of its JSON (JMESPath)', none: null },
       { name: 'max_result_bytes', kind: 'number', min: 1024, label: 'Bytes of text at once', none: null }],
     save: async (body) => { await ask('PATCH', path, { body, etag }); await context.reload(); },

@@ -171,6 +171,7 @@ impl Wishes {
                 description: Some(None),
                 visibility: Some(None),
                 required_scopes: Some(None),
+                audience: Some(None),
                 projection: Some(None),
                 max_result_bytes: Some(None),
             };

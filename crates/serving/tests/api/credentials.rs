@@ -87,6 +87,30 @@ fn every_door_has_the_agents_token_exchanged_and_passes_on_what_is_named() {
 }
 
 #[test]
+fn an_admin_says_of_a_tool_for_whom_its_tokens_are() {
+    let upstream = upstream();
+    let world = world(&upstream, &json!([]));
+    let (server, token) = (&world.server, world.token(json!({"role": "staff"})));
+    let say = |audience: Value| {
+        let patch = Ask::new("PATCH", "/api/tools/pets:look").bearer(&server.key);
+        server.send(&patch.json(&json!({"audience": audience})))
+    };
+    let asked_for = || {
+        let call = Ask::new("POST", "/api/agents/tools/call").bearer(&token);
+        server.send(&call.json(&json!({"name": "look"}))).ok();
+        upstream.requests().into_iter().rfind(|it| it.starts_with("POST /token")).unwrap()
+    };
+    assert!(asked_for().contains("audience=pets"));
+    assert_eq!(say(json!("vets")).ok()["overridden"]["audience"], "vets");
+    assert!(asked_for().contains("audience=vets"));
+    assert_eq!(say(json!("")).errors().split(':').next(), Some("audience"));
+    assert_eq!(say(json!(null)).ok()["overridden"], json!({}));
+    let before = upstream.requests().len();
+    asked_for();
+    assert_eq!(upstream.requests().len(), before + 1, "the first token is still there");
+}
+
+#[test]
 fn a_key_has_nothing_to_exchange_and_a_missing_scope_is_named() {
     let upstream = upstream();
     let world = world(&upstream, &json!(["pets"]));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use execution::Mask;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use model::{Agent, ErrorCode, Failure, TraceContext};
+use model::{Agent, ErrorCode, Failure, Name, TraceContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -93,6 +93,8 @@ pub(crate) struct Wanted {
     pub(crate) what: Asking,
     /// Whether asking twice has the effect of asking once.
     pub(crate) is_repeatable: bool,
+    /// For whom the token is that it is asked with, if it is another than the source says.
+    pub(crate) audience: Option<Name>,
     /// When nobody waits for it any more, if that is sooner than usual.
     pub(crate) until: Option<Instant>,
 }
@@ -100,7 +102,8 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Something else than a tool.
     pub(crate) fn other(params: Map<String, Value>, method: &'static str) -> Self {
-        Self { params, what: Asking::Other(method), is_repeatable: false, until: None }
+        let what = Asking::Other(method);
+        Self { params, what, is_repeatable: false, audience: None, until: None }
     }
 }
 

@@ -17,7 +17,8 @@ use catalog::CataloguedTool;
 use catalog::source::Source;
 use execution::{Arguments, Given, Request};
 use model::{
-    CallStatus, Content, ErrorCode, Failure, Outcome, Primitive, ToolId, ToolResult, TraceContext,
+    CallStatus, Content, ErrorCode, Failure, Name, Outcome, Primitive, ToolId, ToolResult,
+    TraceContext,
 };
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -320,7 +321,7 @@ impl AgentView {
             let begun = Begun::Before(Box::new(waited?));
             return Ok(bridge::bridge(parked, begun, &self.agent, wanted, call).await);
         }
-        let upstream = self.upstream(source, until).await?;
+        let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
         let held = upstream.carried.token.clone();
         let bridged = self.ask(upstream, wanted.clone(), call).await;
         match held {
@@ -328,7 +329,7 @@ impl AgentView {
                 if !self.crib.keyring().refused(&held).await {
                     return Ok(bridged);
                 }
-                let upstream = self.upstream(source, until).await?;
+                let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
                 Ok(self.ask(upstream, wanted, call).await)
             }
             _ => Ok(bridged),
@@ -350,16 +351,17 @@ impl AgentView {
     pub(super) async fn upstream(
         &self,
         source: &Source,
+        audience: Option<&Name>,
         until: Instant,
     ) -> Result<Upstream, Bridged> {
-        let carried = self.carried(source, until).await?;
+        let carried = self.carried(source, audience, until).await?;
         let held = carried.token.clone();
         let opened = self.open(source, carried, until).await?;
         let opened = match (opened, held) {
             (Err(UpstreamError::Mcp(McpError::Unauthorized { status: 401, .. })), Some(held))
                 if self.crib.keyring().refused(&held).await =>
             {
-                self.open(source, self.carried(source, until).await?, until).await?
+                self.open(source, self.carried(source, audience, until).await?, until).await?
             }
             (opened, _) => opened,
         };
@@ -372,10 +374,16 @@ impl AgentView {
         })
     }
 
-    async fn carried(&self, source: &Source, until: Instant) -> Result<Carried, Bridged> {
+    async fn carried(
+        &self,
+        source: &Source,
+        audience: Option<&Name>,
+        until: Instant,
+    ) -> Result<Carried, Bridged> {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
-        let carried = keyring.carried(&source.id, &source.profile, whose, secrets);
+        let profile = source.profile.for_audience(audience);
+        let carried = keyring.carried(&source.id, &profile, whose, secrets);
         let carried = timeout_at(until, carried).await.unwrap_or_else(|_| Err(tries::late()));
         carried.map_err(Bridged::Failed)
     }

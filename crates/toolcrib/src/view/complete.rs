@@ -71,7 +71,7 @@ impl AgentView {
             Err(failure) => return Got::Failed(failure),
         };
         let until = self.until_of_server(&source.source);
-        let upstream = match self.upstream(&source.source, until).await {
+        let upstream = match self.upstream(&source.source, None, until).await {
             Ok(upstream) => upstream,
             Err(failed) => {
                 pass.end(failed.verdict());

@@ -26,7 +26,7 @@ impl AgentView {
             return if work.is_fixed_resource() { Ok(()) } else { Err(NotFollowed::Silent) };
         }
         let until = self.until_of_server(&source.source);
-        let upstream = self.upstream(&source.source, until).await;
+        let upstream = self.upstream(&source.source, None, until).await;
         let upstream = upstream.map_err(|failed| {
             let why = failed.failure().map(|failure| failure.message.clone());
             NotFollowed::Failed(why.unwrap_or_default())

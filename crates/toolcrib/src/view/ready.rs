@@ -7,7 +7,7 @@ use builtin::Builtin;
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Answers, Arguments, CommandLine, HttpTool, Others, Projection};
 use model::{
-    CustomCommand, CustomHolds, CustomWork, Execution, Failure, FixedAnswer, Kind, RawJson,
+    CustomCommand, CustomHolds, CustomWork, Execution, Failure, FixedAnswer, Kind, Name, RawJson,
     Settings, SourceProfile, SpecificationPlace,
 };
 use serde_json::{Map, Value};
@@ -35,6 +35,8 @@ pub(crate) struct HttpReady {
     pub(super) projection: Option<Arc<Projection>>,
     pub(super) client: HttpClient,
     pub(super) origin: Option<http::Origin>,
+    /// For whom tokens are, instead of whom the source says.
+    pub(super) audience: Option<Name>,
 }
 
 /// One of our own.
@@ -68,6 +70,8 @@ pub(crate) struct McpReady {
     name: Box<str>,
     must_be_a_task: bool,
     is_repeatable: bool,
+    /// For whom tokens are, instead of whom the source says.
+    audience: Option<Name>,
 }
 
 /// One of several steps.
@@ -101,9 +105,15 @@ impl Ready {
             let arguments = Arguments::compile(&schema, Others::Sent);
             let (name, must_be_a_task) = (manifest.name.clone(), manifest.must_be_a_task());
             let is_repeatable = is_repeatable(&manifest.extra);
-            let ready =
-                McpReady { arguments, projection, schema, name, must_be_a_task, is_repeatable };
-            return Ok(Self::Mcp(Box::new(ready)));
+            return Ok(Self::Mcp(Box::new(McpReady {
+                arguments,
+                projection,
+                schema,
+                name,
+                must_be_a_task,
+                is_repeatable,
+                audience: entry.tool.overridden.audience.clone(),
+            })));
         }
         if let Execution::Workflow { document } = &manifest.execution {
             // It was read when it was discovered; by another version of ours, perhaps.
@@ -177,6 +187,7 @@ impl Ready {
             projection,
             client,
             origin: origin(&source.profile),
+            audience: entry.tool.overridden.audience.clone(),
         })))
     }
 
@@ -239,7 +250,8 @@ impl McpReady {
         ]);
         let (schema, must_be_a_task) = (Arc::clone(&self.schema), self.must_be_a_task);
         let what = Asking::Tool { schema, must_be_a_task };
-        Wanted { params, what, is_repeatable: self.is_repeatable, until: None }
+        let (is_repeatable, audience) = (self.is_repeatable, self.audience.clone());
+        Wanted { params, what, is_repeatable, audience, until: None }
     }
 }
 

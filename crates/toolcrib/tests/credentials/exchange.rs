@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
+use catalog::tool::{Amendment, ToolCommand};
 use model::ErrorCode;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use toolcrib::CameWith;
 use toolcrib::upstream::http::header::HeaderMap;
+use toolcrib::{CameWith, Command, Context};
 
-use crate::world::{World, agent, code, echo, token_of};
+use crate::mcp::telling;
+use crate::world::{World, agent, code, echo, read, token_of};
 
 const CALLS: usize = 10_000;
 const AT_ONCE: usize = 200;
@@ -193,6 +195,50 @@ async fn an_agent_whose_calls_are_refused_costs_the_others_no_token() {
     }
     assert_eq!(world.authority.given(), 2, "the first, and one that might have been taken");
     assert_eq!(world.calls(), 1 + 20 + 20 + 1);
+}
+
+async fn say_audience(world: &World, tool: &str, audience: Value) {
+    let amendment = Amendment { audience: Some(read(audience)), ..Amendment::default() };
+    let command = Command::Tool(tool.parse().unwrap(), ToolCommand::Amend(amendment));
+    world.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_admin_says_of_a_tool_for_whom_its_token_is_and_the_others_have_that_of_the_source() {
+    for (settings, other) in [(None, "add"), (Some(json!({"kind": "mcp"})), "fail")] {
+        let world = match settings {
+            None => World::new().await,
+            Some(_) => World::with(telling).await,
+        };
+        world.authority.know(|known| known.audiences.push("vet".to_owned()));
+        let of = |auth: Value| {
+            let mut source = json!({"auth": auth});
+            source
+                .as_object_mut()
+                .unwrap()
+                .extend(settings.clone().map(|it| ("settings".to_owned(), it)));
+            source
+        };
+        let shown = async |tool: &str| {
+            world.call("ada", tool).await;
+            let shown = world.last().header("authorization").unwrap().to_owned();
+            shown.trim_start_matches("Bearer for.").split("..").next().unwrap().to_owned()
+        };
+        assert!(world.register(&of(world.exchange(&json!({})))).await.success);
+        say_audience(&world, "pets:look", json!("vet")).await;
+        let before = world.authority.given();
+        for _ in 0..2 {
+            assert_eq!(shown("look").await, "vet.of.ada");
+            assert_eq!(shown(other).await, "api.of.ada");
+        }
+        assert_eq!(world.authority.given(), before + 2, "both are kept");
+        say_audience(&world, "pets:look", json!(null)).await;
+        assert_eq!(shown("look").await, "api.of.ada");
+        say_audience(&world, "pets:look", json!("vet")).await;
+        assert!(world.register(&of(world.own_token())).await.success);
+        assert_eq!(shown("look").await, "vet.of.tool-crib");
+        assert_eq!(shown(other).await, "api.of.tool-crib");
+    }
 }
 
 #[tokio::test]

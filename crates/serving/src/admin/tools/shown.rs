@@ -7,7 +7,7 @@ use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
 use execution::Projection;
 use jiff::Timestamp;
-use model::{Digest, Execution, Finding, LabelId, Primitive, SourceId, ToolId, Visibility};
+use model::{Digest, Execution, Finding, LabelId, Name, Primitive, SourceId, ToolId, Visibility};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -156,6 +156,11 @@ pub(crate) struct Patch {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<BTreeSet<String>>")]
     required_scopes: Option<Option<BTreeSet<Box<str>>>>,
+    /// For whom the tokens are that its upstream is shown, instead of whom the source says: with `client_credentials` and
+    /// `token_exchange`.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<Name>")]
+    audience: Option<Option<Name>>,
     /// Which part of its JSON agents get, as a JMESPath expression of at most 2,000 bytes.
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<String>")]
@@ -188,6 +193,7 @@ impl Patch {
             description: self.description,
             visibility: self.visibility,
             required_scopes: self.required_scopes,
+            audience: self.audience,
             projection: self.projection,
             max_result_bytes: self.max_result_bytes,
         })

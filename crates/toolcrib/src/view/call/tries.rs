@@ -135,8 +135,9 @@ impl AgentView {
         let whose = Whose::Agent(&self.agent, &self.came_with);
         let at = (&source.id, &source.profile);
         let client = keyring.identified(&http.client, at, http.origin.clone(), secrets).await?;
+        let profile = source.profile.for_audience(http.audience.as_ref());
         let send = async |request| {
-            let given = keyring.given(&source.id, &source.profile, whose, secrets);
+            let given = keyring.given(&source.id, &profile, whose, secrets);
             let (given, held) = timeout_at(tries.until, given).await.map_err(|_| late())??;
             let given = traced(given, trace);
             let limits = Limits { deadline: tries.left(), ..Limits::default() };
