@@ -200,6 +200,10 @@ impl Keyring {
         let proofs = wish.proofs(source, secrets).await?;
         let certificate = certificate(source, profile, secrets).await?;
         let for_tokens = certificate.as_ref().filter(|certificate| certificate.for_tokens);
+        if proofs.own.is_none() && for_tokens.is_none() {
+            let cause = "it has neither a `client_secret` nor a certificate `for_tokens`";
+            return Err(unusable(source, &cause));
+        }
         let key = wish.key(source, &proofs, for_tokens);
         // What cannot be read is refused when the source is called.
         let client = self.client.allowing_texts(&profile.allow);

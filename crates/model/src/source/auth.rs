@@ -97,8 +97,9 @@ pub struct TokenClient {
     pub issuer: Option<Box<str>>,
     /// Who toolcrib is there.
     pub client_id: Box<str>,
-    /// How it proves that.
-    pub client_secret: SecretRef,
+    /// How it proves that, unless it shows a certificate there (`tls_client_auth` of RFC 8705).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<SecretRef>,
     /// Where the proof stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_proof: Option<ClientProof>,
@@ -183,12 +184,13 @@ impl Auth {
             | Self::Basic { password: secret, .. }
             | Self::Bearer { token: secret } => vec![secret],
             Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
-                vec![&client.client_secret]
+                client.client_secret.iter().collect()
             }
             Self::McpOauth { client } => vec![&client.client_secret],
-            Self::McpEnterprise { client, identity_provider } => {
-                vec![&client.client_secret, &identity_provider.client_secret]
-            }
+            Self::McpEnterprise { client, identity_provider } => [&client.client_secret]
+                .into_iter()
+                .chain(&identity_provider.client_secret)
+                .collect(),
         }
     }
 
@@ -203,6 +205,16 @@ impl Auth {
             Self::TokenExchange { .. } => "token_exchange",
             Self::McpOauth { .. } => "mcp_oauth",
             Self::McpEnterprise { .. } => "mcp_enterprise",
+        }
+    }
+
+    /// Whether nothing but a certificate proves who toolcrib is where it asks for tokens.
+    pub fn is_by_certificate(&self) -> bool {
+        match self {
+            Self::ClientCredentials { client, .. } | Self::TokenExchange { client, .. } => {
+                client.client_secret.is_none()
+            }
+            _ => false,
         }
     }
 
@@ -269,6 +281,8 @@ impl Auth {
                 check_of_mcp(client, &mut say);
                 let members = ["identity_provider.token_url", "identity_provider.issuer"];
                 check_place(identity_provider, members, &mut say);
+                let fits = identity_provider.client_secret.is_some();
+                say(fits, "identity_provider.client_secret", "is missing");
                 let fits = identity_provider.scopes.is_empty();
                 say(fits, "identity_provider.scopes", "stand in `auth.scopes`");
             }

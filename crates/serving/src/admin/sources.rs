@@ -175,6 +175,12 @@ pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
         field: format!("auth.{}", problem.member),
         message: problem.why.to_owned(),
     }));
+    if profile.auth.is_by_certificate()
+        && !profile.client_certificate.as_ref().is_some_and(|it| it.for_tokens)
+    {
+        let message = "is missing: give it, or a `client_certificate` with `for_tokens`".to_owned();
+        errors.push(FieldError { field: "auth.client_secret".to_owned(), message });
+    }
     if let (Auth::ApiKey { location: ApiKeyLocation::Query, .. }, Settings::Mcp { .. }) =
         (&profile.auth, &profile.settings)
     {

@@ -82,8 +82,8 @@ impl Asking<'_> {
             },
         );
         let assertion = match (vouching.zip(vouching_secret), self.exchanged(ID_JAG)) {
-            (Some((provider, client_secret)), Some(offered)) => {
-                let audience = Some(issuer);
+            (Some((provider, secret)), Some(offered)) => {
+                let (client_secret, audience) = (Some(secret), Some(issuer));
                 let by = by(provider, offered);
                 let grant = Grant { client_secret, audience, resource, scopes, ..by };
                 Some(self.named(provider, grant).await?.token)
@@ -119,7 +119,7 @@ impl Asking<'_> {
 fn by<'a>(client: &'a TokenClient, offered: Offered<'a>) -> Grant<'a> {
     Grant {
         client_id: &client.client_id,
-        client_secret: "",
+        client_secret: None,
         proof: client.client_proof,
         offered,
         audience: None,

@@ -62,8 +62,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub(super) fn got_with(self, proof: SecretString, server: Option<&Url>) -> Self {
-        Self { proof: Some(proof), server: server.map(|url| url.as_str().into()), ..self }
+    pub(super) fn got_with(self, proof: Option<SecretString>, server: Option<&Url>) -> Self {
+        Self { proof, server: server.map(|url| url.as_str().into()), ..self }
     }
 
     pub(super) fn proof(&self) -> Option<&SecretString> {
@@ -78,7 +78,6 @@ impl Held {
     pub(crate) fn token(&self) -> &SecretString {
         &self.token
     }
-
 }
 
 impl Tokens {

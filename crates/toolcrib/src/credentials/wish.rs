@@ -30,7 +30,8 @@ pub(super) enum Giver<'a> {
 
 /// How we prove who we are.
 pub(super) struct Proofs {
-    pub(super) own: SecretString,
+    /// None where a certificate does.
+    pub(super) own: Option<SecretString>,
     /// To whom vouches for agents.
     pub(super) vouching: Option<SecretString>,
 }
@@ -70,18 +71,18 @@ impl<'a> Wish<'a> {
         source: &SourceId,
         secrets: Option<&Secrets>,
     ) -> Result<Proofs, Failure> {
-        let (own, vouching): (&SecretRef, Option<&SecretRef>) = match self.giver {
-            Giver::Named { client, .. } => (&client.client_secret, None),
+        let (own, vouching) = match self.giver {
+            Giver::Named { client, .. } => (client.client_secret.as_ref(), None),
             Giver::OfServer { client, vouching, .. } => {
-                (&client.client_secret, vouching.map(|provider| &provider.client_secret))
+                let of_provider = vouching.and_then(|provider| provider.client_secret.as_ref());
+                (Some(&client.client_secret), of_provider)
             }
         };
-        let own = read(source, own, secrets).await?;
-        let vouching = match vouching {
-            Some(vouching) => Some(read(source, vouching, secrets).await?),
-            None => None,
+        let read = async |secret: Option<&SecretRef>| match secret {
+            Some(secret) => read(source, secret, secrets).await.map(Some),
+            None => Ok(None),
         };
-        Ok(Proofs { own, vouching })
+        Ok(Proofs { own: read(own).await?, vouching: read(vouching).await? })
     }
 
     /// Everything that the token depends on. Two tokens of one agent may allow different things, and a secret or a
@@ -146,8 +147,8 @@ impl<'a> Wish<'a> {
 }
 
 impl Proofs {
-    pub(super) fn texts(&self) -> (&str, Option<&str>) {
-        let vouching = self.vouching.as_ref().map(|secret| secret.expose_secret());
-        (self.own.expose_secret(), vouching)
+    pub(super) fn texts(&self) -> (Option<&str>, Option<&str>) {
+        let own = self.own.as_ref().map(|secret| secret.expose_secret());
+        (own, self.vouching.as_ref().map(|secret| secret.expose_secret()))
     }
 }

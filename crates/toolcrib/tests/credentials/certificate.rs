@@ -4,7 +4,7 @@ use model::ErrorCode;
 use serde_json::{Value, json};
 
 use crate::made::Certificate;
-use crate::world::{World, code};
+use crate::world::{World, code, merged};
 
 const CANARY: &str = "canary-no-certificate-90d1";
 
@@ -87,4 +87,24 @@ async fn the_place_for_tokens_is_shown_it_only_if_that_is_said() {
         assert!(world.register(&source).await.error.is_some());
         assert_eq!(world.authority.given() - before, u32::from(!for_tokens));
     }
+}
+
+#[tokio::test]
+async fn one_that_is_shown_for_tokens_takes_the_place_of_a_secret() {
+    let Certificate { pem, key, .. } = Certificate::new();
+    let world = world(&pem, &key).await;
+    let auth = merged(world.own_token(), &json!({"client_secret": null}));
+    let source = |for_tokens| json!({"auth": auth, "client_certificate": certificate(for_tokens)});
+    // Its specification is in the source, so there are tools before there is a token.
+    world.register(&json!({})).await;
+    world.register(&source(false)).await;
+    assert_eq!(code(&world.call("ada", "look").await), Some(ErrorCode::InternalError));
+    assert!(world.authority.server.asked().is_empty(), "nobody is asked without a proof");
+    world.register(&source(true)).await;
+    // This one knows nothing of certificates, and refuses us.
+    assert_eq!(code(&world.call("ada", "look").await), Some(ErrorCode::ClientCredentialsFailed));
+    let asked = world.authority.server.asked().pop().unwrap();
+    assert_eq!(asked.header("authorization"), None);
+    assert!(asked.body.contains("client_id=tool+crib"), "{}", asked.body);
+    assert!(!asked.body.contains("client_secret"), "{}", asked.body);
 }

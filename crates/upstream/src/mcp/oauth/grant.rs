@@ -38,8 +38,8 @@ pub struct TokenPlace {
 pub struct Grant<'a> {
     /// Who we are.
     pub client_id: &'a str,
-    /// How we prove that.
-    pub client_secret: &'a str,
+    /// How we prove that; without one, by the certificate that the client shows (RFC 8705, section 2.1).
+    pub client_secret: Option<&'a str>,
     /// Where the proof stands; if nobody says, where the metadata says, and otherwise in a header.
     pub proof: Option<ClientProof>,
     /// What is given for the token.
@@ -168,14 +168,15 @@ fn form(place: &TokenPlace, grant: Grant<'_>) -> Result<(HeaderMap, String), OAu
         form.append_pair("scope", &grant.scopes.join(" "));
     }
     let mut headers = HeaderMap::new();
-    match grant.proof.or(place.proof).unwrap_or(ClientProof::Basic) {
-        ClientProof::Basic => {
-            let value = basic(grant.client_id, grant.client_secret).ok_or_else(odd)?;
-            headers.insert(AUTHORIZATION, value);
+    match (grant.client_secret, grant.proof.or(place.proof).unwrap_or(ClientProof::Basic)) {
+        (Some(secret), ClientProof::Basic) => {
+            headers.insert(AUTHORIZATION, basic(grant.client_id, secret).ok_or_else(odd)?);
         }
-        ClientProof::Post => {
+        (Some(secret), ClientProof::Post) => {
+            form.append_pair("client_id", grant.client_id).append_pair("client_secret", secret);
+        }
+        (None, _) => {
             form.append_pair("client_id", grant.client_id);
-            form.append_pair("client_secret", grant.client_secret);
         }
     }
     Ok((headers, form.finish()))
