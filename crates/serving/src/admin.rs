@@ -14,6 +14,7 @@ pub(crate) mod labels;
 pub(crate) mod plan;
 pub(crate) mod policies;
 pub(crate) mod search;
+pub(crate) mod secrets;
 pub(crate) mod sources;
 pub(crate) mod tools;
 

@@ -168,7 +168,7 @@ async fn credentials(given: &[String]) -> Result<Credentials, Failure> {
         return Ok(credentials);
     }
     let journal = JournalPlace::Memory.open(SystemClock).await?;
-    let secrets = Secrets::new(journal, None, config::variable_of_user);
+    let secrets = Secrets::new(journal, None, SystemClock, config::variable_of_user);
     for text in given {
         let (scheme, reference) = text.split_once('=').ok_or(Failure::CredentialOption)?;
         let reference: SecretRef = reference.parse().map_err(|_| Failure::CredentialOption)?;

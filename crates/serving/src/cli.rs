@@ -168,8 +168,7 @@ Examples:
     #[command(after_help = "\
 A source refers to a secret as `sealed:NAME`. The value is encrypted and lies beside the journal,
 never in it: it has no history and is not part of an export.")]
-    #[command(subcommand)]
-    Secret(SecretVerb),
+    Secret(things::Done<SecretVerb>),
     /// Look at a tool of several steps, and check it
     #[command(after_help = "\
 A workflow is a document of the CNCF Serverless Workflow DSL 1.0 whose steps call tools; which part
@@ -232,14 +231,7 @@ pub(crate) async fn run(cli: Cli, config: Config) -> Result<Ended, Failure> {
         Verb::Journal(JournalVerb::Collect(format)) => {
             crate::journal::collect::collect(place, &format).await
         }
-        Verb::Secret(SecretVerb::Set(arguments)) => {
-            let key = config.sealing_key(arguments.sealing_key_file.as_deref())?;
-            crate::secret::set(place, &arguments.name, key).await
-        }
-        Verb::Secret(SecretVerb::List(format)) => crate::secret::list(place, &format).await,
-        Verb::Secret(SecretVerb::Remove { name, yes }) => {
-            crate::secret::remove(place, &name, yes).await
-        }
+        Verb::Secret(done) => crate::secret::secret(&config, &done).await,
         Verb::Workflow(WorkflowVerb::Show(arguments)) => crate::workflow::show(&arguments).await,
         Verb::Workflow(WorkflowVerb::Check(arguments)) => crate::workflow::check(&arguments).await,
     }

@@ -172,10 +172,15 @@ impl Thing {
     }
 
     fn one(self, id: &str) -> String {
-        let id: String = form_urlencoded::byte_serialize(id.as_bytes()).collect();
-        // A space is a plus in a form, and not in a path.
-        format!("{}/{}", self.path(), id.replace('+', "%20"))
+        format!("{}/{}", self.path(), segment(id))
     }
+}
+
+/// A text as a part of a path.
+pub(crate) fn segment(text: &str) -> String {
+    let text: String = form_urlencoded::byte_serialize(text.as_bytes()).collect();
+    // A space is a plus in a form, and not in a path.
+    text.replace('+', "%20")
 }
 
 async fn fulfil(config: &Config, at: &At, thing: Thing, wish: Wish<'_>) -> Result<Ended, Failure> {
@@ -316,7 +321,7 @@ fn past(verb: &str) -> &'static str {
 }
 
 /// All pages of a list.
-async fn all(
+pub(crate) async fn all(
     place: &Place,
     path: &str,
     filters: &[(&'static str, &str)],

@@ -101,7 +101,8 @@ pub(crate) async fn examine(config: &Config, arguments: &Doctor) -> Result<Ended
             None
         }
     };
-    let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
+    let secrets =
+        Secrets::new(Arc::clone(&journal), sealing_key, SystemClock, config::variable_of_user);
     let secrets = Arc::new(secrets);
     if let Some(catalog) = catalog {
         let snapshot = catalog.snapshot();

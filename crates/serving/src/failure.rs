@@ -96,10 +96,6 @@ pub(crate) enum Failure {
     NoSuchStream { name: String },
     #[error("event {position} has data that are not JSON: see `toolcrib journal verify`")]
     NotJson { position: u64, source: serde_json::Error },
-    #[error("a secret's name has 1 to 1024 bytes and no control characters")]
-    SecretName,
-    #[error("give the name alone: `{name}`")]
-    SecretNamePrefixed { name: String },
     #[error("the secret is not UTF-8 text")]
     SecretNotText,
     #[error("the secret cannot be read from standard input")]

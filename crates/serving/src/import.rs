@@ -74,7 +74,8 @@ pub(crate) async fn import(config: &Config, given: &ImportServers) -> Result<End
         true => (JournalPlace::Memory.open(SystemClock).await?, sources_of(&config.journal).await?),
         false => (open_or_make(&config.journal).await?, BTreeSet::new()),
     };
-    let mut store = Store { secrets: Secrets::new(std::sync::Arc::clone(&journal), key, |_| None) };
+    let secrets = Secrets::new(std::sync::Arc::clone(&journal), key, SystemClock, |_| None);
+    let mut store = Store { secrets };
     let catalog = Catalog::open(journal).await?;
     let (done, not_done) = match given.dry_run {
         true => ("would be registered as", "would not be taken"),

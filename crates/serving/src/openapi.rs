@@ -7,7 +7,7 @@ use crate::route::{Answer, Route, Who};
 use crate::schemas::{Schemas, Shape};
 
 /// The tags, in the order they are shown.
-const TAGS: [(&str, &str); 15] = [
+const TAGS: [(&str, &str); 16] = [
     ("about", "This API, and who is calling."),
     ("console", "The web console: a page that uses this API."),
     ("agents", "What an agent has, and calling it."),
@@ -18,6 +18,7 @@ const TAGS: [(&str, &str); 15] = [
     ("policies", "If all matchers of a policy match an agent's claims, it grants its groups."),
     ("labels", "Our admins' words on tools."),
     ("keys", "API keys: claims for whoever presents one."),
+    ("secrets", "What sources refer to as `sealed:NAME`: values go in and never come out."),
     ("issuers", "Whose tokens are taken."),
     ("config", "The configuration file that the server follows."),
     ("access", "Who has which tool and why, and what a change would do."),
@@ -103,7 +104,7 @@ fn operation(route: &Route, schemas: &Schemas) -> Value {
     }
     parameters.extend(query_parameters(route, schemas));
     let named = [
-        ("If-Match", route.is_conditional || route.changes() && route.parameter().is_some()),
+        ("If-Match", route.is_conditional || route.changes_tagged()),
         ("Idempotency-Key", route.takes_key),
         ("If-None-Match", matches!(route.answer, Answer::List(_) | Answer::File(_))),
         ("Prefer", route.deferred.is_some()),
@@ -184,6 +185,7 @@ fn responses(route: &Route, schemas: &Schemas) -> Value {
         Answer::Document(media_type) | Answer::File(media_type) => {
             ("200", json!({"description": "The document", "content": {media_type: {}}}))
         }
+        Answer::Nothing => ("204", json!({"description": "Done"})),
     };
     let text = json!({"type": "string"});
     if matches!(route.answer, Answer::Made(_)) {
@@ -225,7 +227,7 @@ fn problems(route: &Route) -> Vec<&'static str> {
     if route.changes() || route.is_call {
         statuses.push("409");
     }
-    if route.changes() && route.parameter().is_some() {
+    if route.changes_tagged() {
         statuses.push("412");
     }
     if route.body.is_some() {

@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use toolcrib::{
-    CommandError, JournalError, NotFound, NotIdentified, RefreshResult, Refusal, TokenError,
+    CommandError, JournalError, NotFound, NotIdentified, RefreshResult, Refusal, SecretError,
+    TokenError,
 };
 
 pub(crate) use self::code::Code;
@@ -299,6 +300,34 @@ impl From<JournalError> for Problem {
                     Self::new(Code::JournalUnavailable, detail).because(&error.to_string());
                 if error.is_retryable() { problem.retry() } else { problem }
             }
+        }
+    }
+}
+
+/// None of them says a secret.
+impl From<SecretError> for Problem {
+    fn from(error: SecretError) -> Self {
+        match error {
+            SecretError::Journal(error) => error.into(),
+            SecretError::NotSealed { name } => Self::not_found("secret", &name),
+            SecretError::Size => Self::field("value", error.to_string()),
+            SecretError::Name | SecretError::Prefixed { .. } => {
+                Self::field("name", error.to_string())
+            }
+            SecretError::NoKey => {
+                let detail = "the server has no key to seal with: start it with TOOLCRIB_SEALING_KEY or \
+                              --sealing-key-file (`openssl rand -base64 32 > FILE` makes one)";
+                Self::new(Code::NoSealingKey, detail)
+            }
+            SecretError::OtherKey { .. } => {
+                let detail = format!(
+                    "{error} than the server has: start it with that key, or remove the secret"
+                );
+                Self::new(Code::OtherSealingKey, detail)
+            }
+            SecretError::NotInEnvironment { .. }
+            | SecretError::File { .. }
+            | SecretError::WeakKey => Self::internal(&error.to_string()),
         }
     }
 }

@@ -80,6 +80,8 @@ pub(crate) enum Answer {
     Document(&'static str),
     /// A file that is part of the program, with the tag of its bytes, or that the caller has it already.
     File(&'static str),
+    /// Nothing but that it is done (204): what it is about is not shown, and has no tag.
+    Nothing,
 }
 
 impl Route {
@@ -235,6 +237,11 @@ impl Route {
         Self { answer: Answer::File(media_type), ..self }
     }
 
+    /// Answers that it is done and nothing else, however often; the handler answers `NO_CONTENT`.
+    pub(crate) fn answers_nothing(self) -> Self {
+        Self { answer: Answer::Nothing, takes_key: false, ..self }
+    }
+
     /// Takes larger bodies.
     pub(crate) fn up_to(self, limit: usize) -> Self {
         Self { limit, ..self }
@@ -251,7 +258,7 @@ impl Route {
             | Answer::Plain(shape)
             | Answer::List(shape)
             | Answer::Made(shape) => Some(shape),
-            Answer::Document(_) | Answer::File(_) => None,
+            Answer::Document(_) | Answer::File(_) | Answer::Nothing => None,
         };
         [self.query, self.body, answer, self.deferred].into_iter().flatten()
     }
@@ -259,6 +266,11 @@ impl Route {
     /// Whether it changes something.
     pub(crate) fn changes(&self) -> bool {
         self.method != Method::GET && !self.is_call
+    }
+
+    /// Whether it changes one thing that has a tag.
+    pub(crate) fn changes_tagged(&self) -> bool {
+        self.changes() && self.parameter().is_some() && !matches!(self.answer, Answer::Nothing)
     }
 
     /// What its path names: the `id` of one thing, or the `name` of a tool.

@@ -12,7 +12,7 @@ use toolcrib::Toolcrib;
 
 use crate::admin::{
     access, configuration, executions, groups, history, issuers, keys, labels, plan, policies,
-    search, sources, tools,
+    search, secrets, sources, tools,
 };
 use crate::app::{App, Options};
 use crate::docs_page::{self, DocsPage};
@@ -47,6 +47,7 @@ fn table() -> Vec<Route> {
         policies::routes(),
         labels::routes(),
         keys::routes(),
+        secrets::routes(),
         history::routes(),
         issuers::routes(),
         access::routes(),

@@ -1,67 +1,112 @@
-//! `toolcrib secret …`: seal, list and remove. A value comes from standard input, never from the command line, where
-//! every user of the machine could read it.
+//! `toolcrib secret …`: seal, list and remove, here or at a server. A value comes from standard input, never from the
+//! command line, where every user of the machine could read it.
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 
-use model::SecretRef;
-use secrecy::SecretString;
-use toolcrib::{JournalPlace, SealingKey, SecretError, Secrets};
+use axum::http::Method;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::json;
+use toolcrib::{SecretError, Secrets, SystemClock};
+use url::Url;
 
+use crate::cli::secret::{SecretVerb, SetSecret};
+use crate::cli::things::Done;
 use crate::cli::{Ended, Json};
+use crate::config::Config;
+use crate::counter;
+use crate::counter::place::{Place, in_use};
 use crate::failure::Failure;
 use crate::journal::{open_or_make, open_to_change, open_to_read};
 use crate::out;
 
 /// What a secret may have, a line end, and one byte more, so that too much shows.
 const READ_AT_MOST: u64 = (64 << 10) + 3;
+/// Where the API has them.
+const PATH: &str = "/api/secrets";
 
-pub(crate) async fn set(
-    place: &JournalPlace,
-    name: &str,
-    key: Option<SealingKey>,
-) -> Result<Ended, Failure> {
-    check_name(name)?;
-    // Before anybody types a secret for nothing.
-    let key = key.ok_or(SecretError::NoKey)?;
-    let value = read_value(name)?;
-    let secrets = Secrets::new(open_or_make(place).await?, Some(key), |_| None);
-    let reference = secrets.seal(name, &value).await?;
-    out::print(&format!("sealed; sources refer to it as `{reference}`"))?;
+pub(crate) async fn secret(config: &Config, done: &Done<SecretVerb>) -> Result<Ended, Failure> {
+    let server = done.at.server.as_ref();
+    match &done.verb {
+        SecretVerb::Set(arguments) => set(config, server, arguments).await?,
+        SecretVerb::List(format) => list(config, server, format).await?,
+        SecretVerb::Remove { name, yes } => remove(config, server, name, *yes).await?,
+    }
     Ok(Ended::Fine)
 }
 
-pub(crate) async fn list(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
-    let names = Secrets::new(open_to_read(place).await?, None, |_| None).names().await?;
-    if format.json {
-        out::print_json(&names)?;
-    } else if names.is_empty() {
-        out::note("no secret is sealed here");
+async fn set(config: &Config, server: Option<&Url>, given: &SetSecret) -> Result<(), Failure> {
+    let name = &given.name;
+    let reference = Secrets::reference(name)?;
+    // What is needed is looked for before anybody types a secret for nothing.
+    if let Some(url) = server {
+        let place = Place::server(url)?;
+        let body = json!({"value": read_value(name)?.expose_secret()});
+        place.ask(Method::PUT, &path(name), Some(body)).await?;
     } else {
-        out::print(&names.iter().map(|name| out::plain(name)).collect::<Vec<_>>().join("\n"))?;
+        let key = config.sealing_key(given.sealing_key_file.as_deref())?;
+        let key = key.ok_or(SecretError::NoKey)?;
+        let value = read_value(name)?;
+        let journal = open_or_make(&config.journal).await.map_err(in_use)?;
+        Secrets::new(journal, Some(key), SystemClock, |_| None).seal(name, &value).await?;
     }
-    Ok(Ended::Fine)
+    out::print(&format!("sealed; sources refer to it as `{reference}`"))
 }
 
-pub(crate) async fn remove(place: &JournalPlace, name: &str, yes: bool) -> Result<Ended, Failure> {
-    check_name(name)?;
-    let secrets = Secrets::new(open_to_change(place).await?, None, |_| None);
-    if !yes && !out::agreed(&format!("Remove the secret `{name}`?")).await? {
+async fn list(config: &Config, server: Option<&Url>, format: &Json) -> Result<(), Failure> {
+    let names = match server {
+        Some(url) => {
+            let rows = counter::all(&Place::server(url)?, PATH, &[]).await?;
+            let names = rows.iter().filter_map(|row| row["name"].as_str());
+            names.map(str::to_owned).collect()
+        }
+        None => {
+            let journal = open_to_read(&config.journal).await?;
+            Secrets::new(journal, None, SystemClock, |_| None).names().await?
+        }
+    };
+    if format.json {
+        return out::print_json(&names);
+    }
+    if names.is_empty() {
+        out::note("no secret is sealed here");
+        return Ok(());
+    }
+    out::print(&names.iter().map(|name| out::plain(name)).collect::<Vec<_>>().join("\n"))
+}
+
+async fn remove(
+    config: &Config,
+    server: Option<&Url>,
+    name: &str,
+    yes: bool,
+) -> Result<(), Failure> {
+    Secrets::reference(name)?;
+    if let Some(url) = server {
+        let place = Place::server(url)?;
+        if !agreed(name, yes).await? {
+            return Ok(());
+        }
+        place.ask(Method::DELETE, &path(name), None).await?;
+    } else {
+        let journal = open_to_change(&config.journal).await.map_err(in_use)?;
+        if !agreed(name, yes).await? {
+            return Ok(());
+        }
+        Secrets::new(journal, None, SystemClock, |_| None).remove(name).await?;
+    }
+    out::print(&format!("removed `{name}`"))
+}
+
+async fn agreed(name: &str, yes: bool) -> Result<bool, Failure> {
+    let agreed = yes || out::agreed(&format!("Remove the secret `{name}`?")).await?;
+    if !agreed {
         out::note("nothing was changed");
-        return Ok(Ended::Fine);
     }
-    secrets.remove(name).await?;
-    out::print(&format!("removed `{name}`"))?;
-    Ok(Ended::Fine)
+    Ok(agreed)
 }
 
-fn check_name(name: &str) -> Result<(), Failure> {
-    if let Some(name) = name.strip_prefix("sealed:") {
-        return Err(Failure::SecretNamePrefixed { name: name.to_owned() });
-    }
-    match format!("sealed:{name}").parse::<SecretRef>() {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Failure::SecretName),
-    }
+fn path(name: &str) -> String {
+    format!("{PATH}/{}", counter::segment(name))
 }
 
 /// One line from a terminal, everything from a file or pipe; without the line end.

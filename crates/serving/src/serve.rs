@@ -104,7 +104,8 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
     }
     let journal = place.open(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
-    let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
+    let secrets =
+        Secrets::new(Arc::clone(&journal), sealing_key, SystemClock, config::variable_of_user);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
     let exporter = otlp.map(|otlp| {
         // An operator has named it, and collectors are mostly near.

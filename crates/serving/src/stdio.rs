@@ -37,7 +37,8 @@ pub(crate) async fn speak(config: &Config, arguments: &Stdio) -> Result<Ended, F
     // A server may be running on it.
     let journal = place.open_read_only(SystemClock).await?;
     let seal = sealing_key.as_ref().map(SealingKey::for_clients);
-    let secrets = Secrets::new(Arc::clone(&journal), sealing_key, config::variable_of_user);
+    let secrets =
+        Secrets::new(Arc::clone(&journal), sealing_key, SystemClock, config::variable_of_user);
     let catalog = Arc::new(Catalog::open(journal).await?);
     let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
     let recorder = recorder(place).await;

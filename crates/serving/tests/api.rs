@@ -32,6 +32,7 @@ mod reference;
 mod requests;
 mod resource;
 mod roles;
+mod secrets;
 pub(crate) mod server;
 mod shaping;
 mod socket;

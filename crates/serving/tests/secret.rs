@@ -1,5 +1,6 @@
 //! Secrets: sealed, listed, removed, and never said.
 
+use crate::api::server::Server;
 use crate::support::{Folder, KEY};
 
 const CANARY: &str = "canary-secret-51c9";
@@ -104,4 +105,47 @@ fn what_cannot_be_sealed_is_refused() {
 fn a_value_on_the_command_line_is_refused() {
     let run = Folder::empty().run_with("secret set billing value", "", &key());
     assert_eq!(run.code, Some(2));
+}
+
+#[test]
+fn a_running_server_is_told_and_asked() {
+    let server = Server::start_in(&key());
+    let at = |verb: &str, value: &str| {
+        let line = format!("secret {verb} --server {}", server.url(""));
+        server.folder.run_with(&line, value, &[("TOOLCRIB_KEY", &server.key)])
+    };
+    let seen = |verb: &str, value: &str| at(verb, value).seen();
+    insta::assert_snapshot!(seen("set billing", CANARY), @"sealed; sources refer to it as `sealed:billing`");
+    at("set archive/A%2Fü", "another\n").output();
+    insta::assert_snapshot!(seen("list", ""), @"
+    archive/A%2Fü
+    billing
+    ");
+    insta::assert_snapshot!(seen("list --json", ""), @r#"
+    [
+      "archive/A%2Fü",
+      "billing"
+    ]
+    "#);
+    insta::assert_snapshot!(seen("set sealed:billing", CANARY), @"
+    stderr: error: give the name alone: `billing`
+    exit code: 1
+    ");
+    insta::assert_snapshot!(seen("set billing", &"x".repeat(70_000)), @"
+    stderr: error: `value`: a secret has at most 65536 bytes and is not empty
+    exit code: 1
+    ");
+    insta::assert_snapshot!(seen("remove archive/A%2Fü", ""), @"removed `archive/A%2Fü`");
+    insta::assert_snapshot!(seen("remove archive/A%2Fü", ""), @"
+    stderr: error: there is no secret `archive/A%2Fü`
+    exit code: 4
+    ");
+    let stranger = format!("secret list --server {}", server.url(""));
+    insta::assert_snapshot!(server.folder.run(&stranger).seen(), @"
+    stderr: error: this is for admins: send a key, as TOOLCRIB_KEY
+    exit code: 5
+    ");
+    let here = server.folder.run_with("secret set billing", CANARY, &key());
+    assert!(here.stderr.contains("a server runs on the journal"), "{}", here.seen());
+    assert_eq!(here.code, Some(6));
 }

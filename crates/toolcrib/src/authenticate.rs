@@ -38,7 +38,8 @@ use crate::Secrets;
 ///     r#"{"issuer": "https://id.example/realms/main", "audience": "https://tools.example/mcp"}"#,
 /// )?;
 /// let client = HttpClient::new(Egress::default());
-/// let secrets = Secrets::new(JournalPlace::Memory.open(SystemClock).await?, None, |_| None);
+/// let journal = JournalPlace::Memory.open(SystemClock).await?;
+/// let secrets = Secrets::new(journal, None, SystemClock, |_| None);
 /// let clock = Arc::new(SystemClock);
 /// let authenticator =
 ///     Authenticator::new(vec![issuer], &client, &secrets, clock, Timing::default()).await?;

@@ -359,7 +359,8 @@ impl Toolcrib {
         Some(self.secrets().map_or(text.clone(), |secrets| secrets.redact(&text)))
     }
 
-    pub(crate) fn secrets(&self) -> Option<&Secrets> {
+    /// The secrets that sources refer to, if they can be read here.
+    pub fn secrets(&self) -> Option<&Secrets> {
         self.0.options.secrets.as_deref()
     }
 

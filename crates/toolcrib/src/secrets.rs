@@ -3,81 +3,22 @@
 //! Sealed secrets lie in the journal's database, outside the journal, under a key given at start (AES-256-GCM with the
 //! name as associated data, so that one cannot stand in for another). Without the key they are noise.
 
-use std::fmt;
+mod key;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
-use aws_lc_rs::hkdf;
+use catalog::clock::Clock;
 use catalog::journal::{Journal, JournalError};
+use jiff::Timestamp;
 use model::SecretRef;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use crate::seal::Seal;
+use self::key::KEY_FROM;
+pub use self::key::SealingKey;
 
 /// The largest secret, in bytes.
 const LIMIT: u64 = 64 << 10;
-/// The first byte of sealed bytes: how they were sealed.
-const SCHEME: u8 = 1;
-/// What a key must have at least, in characters.
-const KEY_FROM: usize = 32;
-
-/// Seals and unseals.
-#[derive(Clone)]
-pub struct SealingKey(Arc<[u8; 32]>);
-
-impl SealingKey {
-    /// Makes a key from a long random text: `openssl rand -base64 32`.
-    pub fn new(text: &SecretString) -> Result<Self, SecretError> {
-        let text = text.expose_secret().trim();
-        if text.chars().count() < KEY_FROM {
-            return Err(SecretError::WeakKey);
-        }
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib sealing key 1");
-        let mut key = [0; 32];
-        let source = salt.extract(text.as_bytes());
-        let expanded =
-            source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
-        expanded.expect("32 bytes can be made from SHA-256");
-        Ok(Self(Arc::new(key)))
-    }
-
-    /// For texts that clients keep for us: the same on every node that has this key.
-    pub fn for_clients(&self) -> Seal {
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib client texts 1");
-        let mut key = [0; 32];
-        let source = salt.extract(&self.0[..]);
-        let expanded =
-            source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
-        expanded.expect("32 bytes can be made from SHA-256");
-        Seal::new(&key)
-    }
-
-    fn cipher(&self) -> RandomizedNonceKey {
-        RandomizedNonceKey::new(&AES_256_GCM, &self.0[..]).expect("the key has 32 bytes")
-    }
-
-    fn seal(&self, name: &str, value: &SecretString) -> Vec<u8> {
-        let mut body = value.expose_secret().as_bytes().to_vec();
-        let nonce = self.cipher().seal_in_place_append_tag(Aad::from(name), &mut body);
-        let nonce = nonce.expect("a secret is short enough to be sealed");
-        [&[SCHEME][..], nonce.as_ref(), &body].concat()
-    }
-
-    fn unseal(&self, name: &str, sealed: &[u8]) -> Option<SecretString> {
-        let (nonce, body) = sealed.strip_prefix(&[SCHEME])?.split_at_checked(NONCE_LEN)?;
-        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
-        let mut body = body.to_vec();
-        let text = self.cipher().open_in_place(nonce, Aad::from(name), &mut body).ok()?;
-        str::from_utf8(text).ok().map(SecretString::from)
-    }
-}
-
-impl fmt::Debug for SealingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealingKey")
-    }
-}
 
 /// Why a secret could not be had or kept. Never says the secret.
 #[derive(Debug, thiserror::Error)]
@@ -123,8 +64,14 @@ pub enum SecretError {
     #[error("a secret has at most {LIMIT} bytes and is not empty")]
     Size,
     /// No name for a secret.
-    #[error("a secret's name has 1 to 1024 printable bytes")]
+    #[error("a secret's name has 1 to 1024 bytes and no control characters")]
     Name,
+    /// A reference where a name belongs.
+    #[error("give the name alone: `{name}`")]
+    Prefixed {
+        /// The name.
+        name: String,
+    },
     /// The database.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -136,6 +83,7 @@ type Environment = dyn Fn(&str) -> Option<String> + Send + Sync;
 pub struct Secrets {
     journal: Arc<dyn Journal>,
     key: Option<SealingKey>,
+    clock: Arc<dyn Clock>,
     environment: Box<Environment>,
     /// Every value, so that one that was replaced is redacted too.
     handed_out: Mutex<Vec<(SecretRef, SecretString)>>,
@@ -146,9 +94,19 @@ impl Secrets {
     pub fn new(
         journal: Arc<dyn Journal>,
         key: Option<SealingKey>,
+        clock: impl Clock + 'static,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { journal, key, environment: Box::new(environment), handed_out: Mutex::default() }
+        let (clock, environment) = (Arc::new(clock), Box::new(environment));
+        Self { journal, key, clock, environment, handed_out: Mutex::default() }
+    }
+
+    /// How sources refer to what is sealed under a name.
+    pub fn reference(name: &str) -> Result<SecretRef, SecretError> {
+        if let Some(name) = name.strip_prefix("sealed:") {
+            return Err(SecretError::Prefixed { name: name.to_owned() });
+        }
+        format!("sealed:{name}").parse().map_err(|_| SecretError::Name)
     }
 
     /// The value behind a reference.
@@ -185,19 +143,20 @@ impl Secrets {
 
     /// Seals a value under a name and says how to refer to it.
     pub async fn seal(&self, name: &str, value: &SecretString) -> Result<SecretRef, SecretError> {
+        let secret = Self::reference(name)?;
         let key = self.key.as_ref().ok_or(SecretError::NoKey)?;
         let length = value.expose_secret().len() as u64;
         if length == 0 || LIMIT < length {
             return Err(SecretError::Size);
         }
-        let secret = format!("sealed:{name}").parse().map_err(|_| SecretError::Name)?;
         // One journal, one key: with two, nobody would know which secret needs which.
         if let Some(other) =
             self.journal.sealed_names().await?.into_iter().find(|other| other != name)
         {
             self.unseal(&other).await?;
         }
-        self.journal.seal(name.to_owned(), Some(key.seal(name, value))).await?;
+        let sealed = key.seal(name, value, self.clock.now());
+        self.journal.seal(name.to_owned(), Some(sealed)).await?;
         Ok(secret)
     }
 
@@ -212,6 +171,12 @@ impl Secrets {
     /// Names of everything sealed.
     pub async fn names(&self) -> Result<Vec<String>, SecretError> {
         Ok(self.journal.sealed_names().await?)
+    }
+
+    /// When what is sealed under a name was set, as far as that is known.
+    pub async fn set_at(&self, name: &str) -> Result<Option<Timestamp>, SecretError> {
+        let sealed = self.journal.sealed(name.to_owned()).await?;
+        Ok(sealed.and_then(|sealed| key::sealed_at(&sealed)))
     }
 
     /// The text with every secret that was handed out replaced by its reference: for messages of upstreams.

@@ -83,7 +83,7 @@ async fn through_every_path(place: &JournalPlace, folder: &Path, heard: &Heard) 
     let key = SealingKey::new(&SecretString::from(KEY)).unwrap();
     heard.note(&key);
     let environment = |name: &str| (name == "TOKEN").then(|| ENVIRONMENT.to_owned());
-    let secrets = Secrets::new(Arc::clone(&journal), Some(key), environment);
+    let secrets = Secrets::new(Arc::clone(&journal), Some(key), SystemClock, environment);
     let file = folder.join("outside").join("token");
     heard.note(secrets.seal("billing", &SecretString::from(SEALED)).await.unwrap());
 

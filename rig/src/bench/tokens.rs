@@ -79,7 +79,7 @@ fn one(
 
 async fn seen_before(report: &mut Report) -> anyhow::Result<()> {
     let journal = JournalPlace::Memory.open(SystemClock).await?;
-    let secrets = Secrets::new(journal, None, |_| None);
+    let secrets = Secrets::new(journal, None, SystemClock, |_| None);
     let issuer: Value = json!({
         "issuer": ISSUER, "audience": AUDIENCE, "keys": {"jwks": {"keys": [RSA.jwk("one")]}},
     });
@@ -113,7 +113,7 @@ async fn flood(report: &mut Report) -> anyhow::Result<()> {
     let fetches = Arc::new(AtomicUsize::new(0));
     serve_keys(listener, Arc::clone(&fetches));
     let journal = JournalPlace::Memory.open(SystemClock).await?;
-    let secrets = Secrets::new(journal, None, |_| None);
+    let secrets = Secrets::new(journal, None, SystemClock, |_| None);
     let issuer = json!({
         "issuer": ISSUER, "audience": AUDIENCE, "keys": {"jwks_url": format!("http://{address}/")},
         "allow": [address.to_string()],

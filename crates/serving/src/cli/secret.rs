@@ -11,12 +11,14 @@ pub(crate) enum SecretVerb {
     /// Seal a value, read from standard input, under a name
     #[command(after_help = "\
 The key that seals is a long random text, the same one the server gets. A value that is already
-there is replaced.
+there is replaced. A server seals with its own key; it uses the new value from the next call on, and
+other nodes do within a second.
 
 Examples:
   openssl rand -base64 32 > sealing.key
   toolcrib secret set billing-token --sealing-key-file sealing.key < token.txt
-  toolcrib secret set billing-token --sealing-key-file sealing.key    # asks for the value")]
+  toolcrib secret set billing-token --sealing-key-file sealing.key    # asks for the value
+  toolcrib secret set billing-token --server http://localhost:8080 < token.txt")]
     Set(SetSecret),
     /// List the names of the sealed secrets
     List(Json),

@@ -84,7 +84,7 @@ impl Place {
         Self::here(config, journal, Some(recorder)).await
     }
 
-    fn server(url: &Url) -> Result<Self, Failure> {
+    pub(crate) fn server(url: &Url) -> Result<Self, Failure> {
         // The operator has named it, and most are near.
         let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
         Ok(Self::Server { client, url: url.clone(), key: config::key_of_agent()? })
@@ -95,8 +95,9 @@ impl Place {
         journal: Arc<dyn Journal>,
         recorder: Option<Arc<Recorder>>,
     ) -> Result<Self, Failure> {
+        let key = config.sealing_key(None)?;
         let secrets =
-            Secrets::new(Arc::clone(&journal), config.sealing_key(None)?, config::variable_of_user);
+            Secrets::new(Arc::clone(&journal), key, SystemClock, config::variable_of_user);
         let catalog = Arc::new(Catalog::open(journal).await?);
         let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
         let behaviour = toolcrib::Options {

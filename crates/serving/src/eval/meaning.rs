@@ -25,7 +25,8 @@ impl Meaning {
     pub(super) async fn of(world: &World, arguments: &EvalSearch) -> Result<Option<Self>, Failure> {
         let Some(maker) = maker(arguments).await? else { return Ok(None) };
         let journal = JournalPlace::Memory.open(SystemClock).await?;
-        let secrets = Some(Arc::new(Secrets::new(journal, None, config::variable_of_user)));
+        let secrets = Secrets::new(journal, None, SystemClock, config::variable_of_user);
+        let secrets = Some(Arc::new(secrets));
         let client = HttpClient::new(Egress { allow_private: false, allowed: Vec::new() });
         let tools = world.tools.iter().map(super::example::Tool::text);
         let queries = world.queries.iter().map(|query| query.query.clone());

@@ -82,7 +82,7 @@ pub(super) async fn headers(given: &[String], bearer: Option<&str>) -> Result<He
         return Ok(headers);
     }
     let journal = JournalPlace::Memory.open(SystemClock).await?;
-    let secrets = Secrets::new(journal, None, config::variable_of_user);
+    let secrets = Secrets::new(journal, None, SystemClock, config::variable_of_user);
     if let Some(reference) = bearer {
         let reference: SecretRef = reference.parse().map_err(|_| Failure::BearerOption)?;
         let token = secrets.read(&reference).await?;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::issuer::World;
 use super::server::{Ask, Server};
 use super::sources::specification;
+use crate::support::{Folder, KEY};
 
 #[test]
 fn these_are_the_operations() {
@@ -99,6 +100,9 @@ fn these_are_the_operations() {
     PUT /api/keys/{id} update_key (admins)
     DELETE /api/keys/{id} delete_key (admins)
     POST /api/keys/{id}/revoke revoke_key (admins)
+    GET /api/secrets list_secrets (admins)
+    PUT /api/secrets/{name} set_secret (admins)
+    DELETE /api/secrets/{name} remove_secret (admins)
     GET /api/sources/{id}/history list_source_history (admins)
     GET /api/tools/{id}/history list_tool_history (admins)
     GET /api/groups/{id}/history list_group_history (admins)
@@ -194,7 +198,9 @@ fn operations(document: &Value) -> BTreeMap<String, (String, String, Value)> {
 
 #[test]
 fn every_answer_has_the_headers_that_the_document_says() {
-    let World { server, .. } = World::new();
+    let folder = Folder::empty();
+    folder.write("sealing.key", KEY);
+    let World { server, .. } = World::on(folder, "--sealing-key-file sealing.key");
     let mut untried = operations(&server.send(&Ask::new("GET", "/api/openapi.json")).ok());
     let mut send = |name: &str, id: &str, body: Value| {
         let (method, path, operation) = untried.remove(name).unwrap();
@@ -252,6 +258,9 @@ fn every_answer_has_the_headers_that_the_document_says() {
     for name in ["get_key", "revoke_key"] {
         send(name, "k", none.clone());
     }
+    send("set_secret", "s", json!({"value": "v"}));
+    send("list_secrets", "", none.clone());
+    send("remove_secret", "s", none.clone());
     send("explain_access", "", json!({"claims": claims}));
     send("what_if", "", json!({"identities": [{"claims": claims}]}));
     for kind in ["sources", "tools", "groups", "policies", "labels", "keys", "issuers"] {

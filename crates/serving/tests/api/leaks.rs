@@ -21,6 +21,7 @@ const TOKEN: &str = "canary-token-e02f";
 const CLIENT_SECRET: &str = "canary-client-93bb";
 const PROVIDER_SECRET: &str = "canary-provider-41d8";
 const FORWARDED: &str = "canary-tenant-6604";
+const REFUSED: &str = "canary-refused-77c1";
 const WRONG: &str = "canary-wrong-1f8d";
 
 /// Every way to show a credential.
@@ -83,7 +84,6 @@ impl World {
         for (name, value) in [
             ("key", API_KEY),
             ("password", PASSWORD),
-            ("token", TOKEN),
             ("client", CLIENT_SECRET),
             ("provider", PROVIDER_SECRET),
             ("chain", &*pem),
@@ -102,7 +102,30 @@ impl World {
         let server = Server::on_in(folder, "--config config.json", &environment);
         let private = key.lines().nth(2).unwrap().to_owned();
         let (sources, heard) = (Vec::new(), Vec::new());
-        Self { server, upstream, collector, signer, private, sources, heard }
+        let mut world = Self { server, upstream, collector, signer, private, sources, heard };
+        world.set_by_request();
+        world
+    }
+
+    /// A secret is told to the server itself, in good requests and in bad ones.
+    fn set_by_request(&mut self) {
+        let good = json!({"value": TOKEN}).to_string();
+        let twice = format!(r#"{{"value": "{REFUSED}", "value": "{REFUSED}"}}"#);
+        let bad = [
+            json!({"valeu": REFUSED}).to_string(),
+            json!({"value": [REFUSED]}).to_string(),
+            json!({"value": REFUSED.repeat(5_000)}).to_string(),
+            json!({"value": REFUSED, "note": REFUSED}).to_string(),
+            json!(REFUSED).to_string(),
+            format!(r#"{{"value": {REFUSED}}}"#),
+            twice,
+        ];
+        for (number, body) in bad.into_iter().chain([good.clone(), good]).enumerate() {
+            let ask = self.server.ask("PUT", "/api/secrets/token").text("application/json", &body);
+            let answer = self.server.send(&ask);
+            assert_eq!(answer.status == 204, 7 <= number, "{number}: {answer:?}");
+            self.hear("an answer to a new secret", format!("{answer:?}"));
+        }
     }
 
     /// A source of each kind for each mode, and staff who may call them.
@@ -253,6 +276,7 @@ fn canaries_are_in_nothing_that_comes_out_and_agents_tokens_reach_no_upstream() 
         Canary::new("an API key", API_KEY),
         Canary::new("a password", PASSWORD),
         Canary::new("a fixed token", TOKEN),
+        Canary::new("a secret that was refused", REFUSED),
         Canary::new("the secret of the client", CLIENT_SECRET),
         Canary::new("the secret at the identity provider", PROVIDER_SECRET),
         Canary::new("an assertion", echo::ASSERTION),

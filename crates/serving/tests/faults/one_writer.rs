@@ -55,7 +55,7 @@ fn a_second_process_is_refused_until_the_first_is_gone() {
         "{\"journal\":{\"format\":1,\"events\":0}}\n",
     )
     .unwrap();
-    for verb in ["journal collect", "journal import nothing.jsonl", "secret remove x"] {
+    for verb in ["journal collect", "journal import nothing.jsonl"] {
         let refused = run(&mut toolcrib(folder.path(), verb));
         refused.assert_refused(verb);
         assert!(refused.stderr.contains("in use by another process"), "{verb}: {}", refused.stderr);

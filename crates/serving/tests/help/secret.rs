@@ -16,6 +16,8 @@ fn all_of_it() {
       help    Print this message or the help of the given subcommand(s)
 
     Options:
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help
@@ -37,17 +39,21 @@ fn set() {
 
     Options:
           --sealing-key-file <FILE>  A file with the key [env: TOOLCRIB_SEALING_KEY, the key itself]
+          --server <URL>             A running server, asked with the admin key in TOOLCRIB_KEY; without
+                                     it, the journal itself is opened
           --journal <PLACE>          Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...               Say more on stderr; twice for even more
       -h, --help                     Print help
 
     The key that seals is a long random text, the same one the server gets. A value that is already
-    there is replaced.
+    there is replaced. A server seals with its own key; it uses the new value from the next call on, and
+    other nodes do within a second.
 
     Examples:
       openssl rand -base64 32 > sealing.key
       toolcrib secret set billing-token --sealing-key-file sealing.key < token.txt
       toolcrib secret set billing-token --sealing-key-file sealing.key    # asks for the value
+      toolcrib secret set billing-token --server http://localhost:8080 < token.txt
     ");
 }
 
@@ -60,6 +66,8 @@ fn list() {
 
     Options:
           --json             Print JSON instead of text
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help
@@ -78,6 +86,8 @@ fn remove() {
 
     Options:
       -y, --yes              Do not ask; where there is nobody to ask, nothing is asked
+          --server <URL>     A running server, asked with the admin key in TOOLCRIB_KEY; without it, the
+                             journal itself is opened
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help

@@ -10,7 +10,7 @@ const KEY: &str = "0123456789abcdef0123456789abcdef";
 fn secrets(journal: &Arc<dyn Journal>, key: Option<&str>) -> Secrets {
     let key = key.map(|key| SealingKey::new(&SecretString::from(key)).unwrap());
     let environment = |name: &str| (name == "TOKEN").then(|| "from the environment".to_owned());
-    Secrets::new(Arc::clone(journal), key, environment)
+    Secrets::new(Arc::clone(journal), key, SystemClock, environment)
 }
 
 fn journal() -> Arc<dyn Journal> {

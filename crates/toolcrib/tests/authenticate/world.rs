@@ -116,7 +116,7 @@ pub(crate) async fn trusting_through(
 ) -> Result<Authenticator, IssuerError> {
     let issuers = serde_json::from_value(Value::from(issuers.to_vec())).unwrap();
     let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
-    let secrets = Secrets::new(journal, None, |name| {
+    let secrets = Secrets::new(journal, None, SystemClock, |name| {
         (name == "LONG").then(|| "x".repeat(48)).or((name == "SHORT").then(|| "x".repeat(31)))
     });
     Authenticator::new(issuers, client, &secrets, clock.clone(), timing).await

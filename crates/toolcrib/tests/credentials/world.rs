@@ -83,8 +83,9 @@ impl World {
         let environment = HashMap::from_iter([("SECRET".to_owned(), secret)]);
         let environment = Arc::new(Mutex::new(environment));
         let variables = Arc::clone(&environment);
-        let secrets =
-            Secrets::new(journal, None, move |name| variables.lock().unwrap().get(name).cloned());
+        let secrets = Secrets::new(journal, None, Shared(Arc::clone(&clock)), move |name| {
+            variables.lock().unwrap().get(name).cloned()
+        });
         let options = Options { secrets: Some(Arc::new(secrets)), ..Options::default() };
         let crib = Toolcrib::new(catalog, client, Shared(Arc::clone(&clock)), options);
         let all = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});

@@ -1,0 +1,121 @@
+//! The key that seals, and what sealed bytes are: how they were sealed (one byte), when (microseconds since 1970, eight
+//! bytes), the nonce, and what AES-256-GCM made of the value, with the name and the time bound in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::hkdf;
+use jiff::Timestamp;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::SecretError;
+use crate::seal::Seal;
+
+/// Sealed without a time; not made any more.
+const UNTIMED: u8 = 1;
+const TIMED: u8 = 2;
+/// The bytes of a time.
+const TIME_LEN: usize = 8;
+/// What a key must have at least, in characters.
+pub(super) const KEY_FROM: usize = 32;
+
+/// Seals and unseals.
+#[derive(Clone)]
+pub struct SealingKey(Arc<[u8; 32]>);
+
+impl SealingKey {
+    /// Makes a key from a long random text: `openssl rand -base64 32`.
+    pub fn new(text: &SecretString) -> Result<Self, SecretError> {
+        let text = text.expose_secret().trim();
+        if text.chars().count() < KEY_FROM {
+            return Err(SecretError::WeakKey);
+        }
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib sealing key 1");
+        let mut key = [0; 32];
+        let source = salt.extract(text.as_bytes());
+        let expanded =
+            source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
+        expanded.expect("32 bytes can be made from SHA-256");
+        Ok(Self(Arc::new(key)))
+    }
+
+    /// For texts that clients keep for us: the same on every node that has this key.
+    pub fn for_clients(&self) -> Seal {
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"toolcrib client texts 1");
+        let mut key = [0; 32];
+        let source = salt.extract(&self.0[..]);
+        let expanded =
+            source.expand(&[b"aes-256-gcm"], hkdf::HKDF_SHA256).and_then(|okm| okm.fill(&mut key));
+        expanded.expect("32 bytes can be made from SHA-256");
+        Seal::new(&key)
+    }
+
+    fn cipher(&self) -> RandomizedNonceKey {
+        RandomizedNonceKey::new(&AES_256_GCM, &self.0[..]).expect("the key has 32 bytes")
+    }
+
+    pub(super) fn seal(&self, name: &str, value: &SecretString, at: Timestamp) -> Vec<u8> {
+        let time = at.as_microsecond().to_be_bytes();
+        let (nonce, body) = self.encrypt(value, &[&time, name.as_bytes()].concat());
+        [&[TIMED][..], &time, nonce.as_ref(), &body].concat()
+    }
+
+    fn encrypt(&self, value: &SecretString, bound: &[u8]) -> (Nonce, Vec<u8>) {
+        let mut body = value.expose_secret().as_bytes().to_vec();
+        let nonce = self.cipher().seal_in_place_append_tag(Aad::from(bound), &mut body);
+        (nonce.expect("a secret is short enough to be sealed"), body)
+    }
+
+    pub(super) fn unseal(&self, name: &str, sealed: &[u8]) -> Option<SecretString> {
+        let (time, rest) = match sealed.split_first()? {
+            (&UNTIMED, rest) => (&[][..], rest),
+            (&TIMED, rest) => rest.split_at_checked(TIME_LEN)?,
+            _ => return None,
+        };
+        let (nonce, body) = rest.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let (mut body, bound) = (body.to_vec(), [time, name.as_bytes()].concat());
+        let text = self.cipher().open_in_place(nonce, Aad::from(&bound), &mut body).ok()?;
+        str::from_utf8(text).ok().map(SecretString::from)
+    }
+}
+
+/// When bytes were sealed, if they say so. Nothing is opened for it: only who unseals them knows that it is true.
+pub(super) fn sealed_at(sealed: &[u8]) -> Option<Timestamp> {
+    let time = sealed.strip_prefix(&[TIMED])?.first_chunk::<TIME_LEN>()?;
+    Timestamp::from_microsecond(i64::from_be_bytes(*time)).ok()
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealingKey")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sealed_without_a_time_is_still_opened() {
+        let key = SealingKey::new(&"0123456789abcdef0123456789abcdef".into()).unwrap();
+        let (nonce, body) = key.encrypt(&"hunter2".into(), b"billing");
+        let mut sealed = [&[UNTIMED][..], nonce.as_ref(), &body].concat();
+        assert_eq!(key.unseal("billing", &sealed).unwrap().expose_secret(), "hunter2");
+        assert_eq!(sealed_at(&sealed), None);
+        sealed[0] = TIMED;
+        assert!(key.unseal("billing", &sealed).is_none());
+    }
+
+    #[test]
+    fn the_time_is_part_of_what_is_sealed() {
+        let key = SealingKey::new(&"0123456789abcdef0123456789abcdef".into()).unwrap();
+        let at = Timestamp::from_second(1_800_000_000).unwrap();
+        let mut sealed = key.seal("billing", &"hunter2".into(), at);
+        assert_eq!(sealed_at(&sealed), Some(at));
+        assert_eq!(key.unseal("billing", &sealed).unwrap().expose_secret(), "hunter2");
+        sealed[8] ^= 1;
+        assert!(key.unseal("billing", &sealed).is_none());
+    }
+}
