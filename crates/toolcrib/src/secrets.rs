@@ -4,6 +4,7 @@
 //! name as associated data, so that one cannot stand in for another). Without the key they are noise.
 
 mod key;
+mod known;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use self::key::KEY_FROM;
 pub use self::key::SealingKey;
+use self::known::Known;
 
 /// The largest secret, in bytes.
 const LIMIT: u64 = 64 << 10;
@@ -84,6 +86,7 @@ pub struct Secrets {
     journal: Arc<dyn Journal>,
     key: Option<SealingKey>,
     clock: Arc<dyn Clock>,
+    known: Known,
     environment: Box<Environment>,
     /// Every value, so that one that was replaced is redacted too.
     handed_out: Mutex<Vec<(SecretRef, SecretString)>>,
@@ -97,8 +100,9 @@ impl Secrets {
         clock: impl Clock + 'static,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        let (clock, environment) = (Arc::new(clock), Box::new(environment));
-        Self { journal, key, clock, environment, handed_out: Mutex::default() }
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let (known, environment) = (Known::new(Arc::clone(&clock)), Box::new(environment));
+        Self { journal, key, clock, known, environment, handed_out: Mutex::default() }
     }
 
     /// How sources refer to what is sealed under a name.
@@ -121,7 +125,7 @@ impl Secrets {
                 let read = tokio::task::spawn_blocking(move || read_file(&path)).await;
                 read.expect("reading a file does not panic")?
             }
-            SecretRef::Sealed(name) => self.unseal(name).await?,
+            SecretRef::Sealed(name) => self.known.get(name, self.unseal(name)).await?,
         };
         let mut handed_out =
             self.handed_out.lock().expect("no one panics while holding the secrets");
@@ -157,6 +161,7 @@ impl Secrets {
         }
         let sealed = key.seal(name, value, self.clock.now());
         self.journal.seal(name.to_owned(), Some(sealed)).await?;
+        self.known.set(name, value);
         Ok(secret)
     }
 
@@ -165,7 +170,9 @@ impl Secrets {
         if self.journal.sealed(name.to_owned()).await?.is_none() {
             return Err(SecretError::NotSealed { name: name.to_owned() });
         }
-        Ok(self.journal.seal(name.to_owned(), None).await?)
+        self.journal.seal(name.to_owned(), None).await?;
+        self.known.remove(name);
+        Ok(())
     }
 
     /// Names of everything sealed.

@@ -1,6 +1,8 @@
 //! Secrets over the API: they go in, are used from the next call on, and do not come out.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use super::server::{Answer, Ask, Server};
@@ -57,6 +59,38 @@ fn a_secret_that_is_replaced_is_used_by_the_next_call() {
     set(&server, "fourth");
     call(&server, &agent);
     assert!(upstream.requests().pop().unwrap().contains("Bearer fourth\r\n"));
+}
+
+#[test]
+fn calls_go_on_with_what_is_known_while_the_store_fails() {
+    let upstream = Upstream::replying(|_| ok("application/json", "{}"));
+    let mut server = sealing();
+    let log = server.log();
+    set(&server, "first");
+    let agent = pets(&server, &upstream);
+    assert_eq!(call(&server, &agent).status, 200);
+    let path = server.folder.path("toolcrib.db");
+    let rename = |from: &str, to: &str| {
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        connection.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
+    };
+    rename("sealed", "away");
+    assert_eq!(server.get("/api/secrets").status, 503);
+    // For longer than a value is used without a look.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(2_500) {
+        let answer = call(&server, &agent);
+        assert!(answer.status == 200 && !answer.body.contains("cannot be used"), "{answer:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(upstream.requests().pop().unwrap().contains("Bearer first\r\n"));
+    rename("away", "sealed");
+    set(&server, "second");
+    call(&server, &agent);
+    assert!(upstream.requests().pop().unwrap().contains("Bearer second\r\n"));
+    server.stop();
+    let log = log.join().unwrap();
+    assert_eq!(log.matches("sealed secrets cannot be read").count(), 1, "{log}");
 }
 
 #[test]

@@ -71,7 +71,7 @@ async fn what_is_sealed_is_noise_without_the_key_and_under_another_name() {
     let mut bent = sealed;
     *bent.last_mut().unwrap() ^= 1;
     journal.seal("one".to_owned(), Some(bent)).await.unwrap();
-    assert!(value(&sealer, "sealed:one").await.is_err());
+    assert!(value(&secrets(&journal, Some(KEY)), "sealed:one").await.is_err());
 }
 
 #[tokio::test]
