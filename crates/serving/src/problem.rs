@@ -294,6 +294,10 @@ impl From<JournalError> for Problem {
                 let detail = "the change may be stored: repeat it with the same idempotency key";
                 Self::new(Code::JournalUnavailable, detail).because(&error.to_string()).retry()
             }
+            JournalError::TookTooLong { .. } => {
+                let detail = "reading took too long: ask for less, such as a shorter time";
+                Self::new(Code::JournalUnavailable, detail).because(&error.to_string())
+            }
             _ => {
                 let detail = "the journal cannot be written or read now; the server's log says why";
                 let problem =

@@ -58,6 +58,14 @@ pub enum JournalError {
         /// Whether the change may be stored all the same: repeat it with the same idempotency key to find out.
         maybe_stored: bool,
     },
+    /// Reading goes on for too long.
+    #[error("reading `{place}` took longer than {limit:?} and was given up: ask for less")]
+    TookTooLong {
+        /// Which database.
+        place: String,
+        /// How long it may take.
+        limit: std::time::Duration,
+    },
     /// The database said no, and would say it again.
     #[error("the database of the journal `{place}` refuses this ({cause}): nothing was stored")]
     Refused {

@@ -6,6 +6,10 @@ use jiff::Timestamp;
 
 use super::{CallEnd, written};
 
+/// If no more rows than this are of a time, the rows are looked for among their ids. Rows are in the order in which calls
+/// ended, so those of a time are not one after the other, and for many of them it is better to go through all.
+const FEW: usize = 100_000;
+
 /// Which rows are wanted. What is left out does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallFilter {
@@ -33,25 +37,39 @@ pub struct CallFilter {
     pub limit: usize,
 }
 
+/// How a store writes its SQL.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dialect {
+    /// Where the rows are.
+    pub(super) table: &'static str,
+    /// What placeholders begin with.
+    pub(super) placeholder: char,
+}
+
 impl CallFilter {
-    /// What follows `SELECT … FROM …`, and the values for its placeholders, which begin with this character.
-    pub(super) fn to_sql(&self, placeholder: char) -> (String, Vec<String>) {
-        let (mut sql, mut values) = ("WHERE true".to_owned(), Vec::new());
-        let status = self.status.map(|status| status.as_str().to_owned());
+    /// What follows `SELECT … FROM …`, and the values for its placeholders.
+    pub(super) fn to_sql(&self, dialect: Dialect) -> (String, Vec<String>) {
+        let mut sql = "WHERE true".to_owned();
+        // Not as columns: an index of times would have all of them sorted, however many there are.
+        let (since, until) = ("coalesce(time, '') >=", "coalesce(time, '') <");
         let columns = [
             ("tool =", self.tool.clone()),
             ("source =", self.source.clone()),
             ("subject =", self.subject.clone()),
-            ("status =", status),
             ("code =", self.code.clone()),
-            ("time >=", self.since.map(written)),
-            ("time <", self.until.map(written)),
+            (since, self.since.map(written)),
+            (until, self.until.map(written)),
         ];
-        for (condition, value) in columns {
-            let Some(value) = value else { continue };
-            // No row holds a NUL, and PostgreSQL takes none.
-            values.push(value.replace('\0', "\u{fffd}"));
-            write!(sql, " AND {condition} {placeholder}{}", values.len()).expect("a text grows");
+        let values = conditions(&mut sql, dialect, columns);
+        match self.status {
+            None => {}
+            Some(CallEnd::Completed) => sql.push_str(" AND status = 'completed'"),
+            // So said, the index of the others serves.
+            Some(status @ (CallEnd::Failed | CallEnd::Cancelled)) => {
+                let status = status.as_str();
+                write!(sql, " AND status = '{status}' AND status <> 'completed'")
+                    .expect("a text grows");
+            }
         }
         let ids = [("id <", self.before), ("id >", self.after)];
         for (condition, id) in ids.into_iter().filter_map(|(word, id)| Some((word, id?))) {
@@ -63,4 +81,47 @@ impl CallFilter {
         write!(sql, " ORDER BY id {order} LIMIT {limit}").expect("a text grows");
         (sql, values)
     }
+    /// The SQL that says how many rows are of the time that is wanted, and between which ids they are; it does not count
+    /// for ever. None if any time will do.
+    pub(super) fn few_of_a_time(&self, dialect: Dialect) -> Option<(String, Vec<String>)> {
+        self.since.or(self.until)?;
+        let mut sql = format!(
+            "SELECT count(*), min(id), max(id) FROM (SELECT id FROM {} WHERE true",
+            dialect.table
+        );
+        let times = [("time >=", self.since.map(written)), ("time <", self.until.map(written))];
+        let values = conditions(&mut sql, dialect, times);
+        write!(sql, " ORDER BY time LIMIT {}) few", FEW + 1).expect("a text grows");
+        Some((sql, values))
+    }
+
+    /// The same, among these ids if they are few.
+    pub(super) fn among(mut self, (count, first, last): (i64, Option<i64>, Option<i64>)) -> Self {
+        if usize::try_from(count).is_ok_and(|count| FEW < count) {
+            return self;
+        }
+        let id = |id: i64| u64::try_from(id).unwrap_or_default();
+        // Of none, there is nothing between the two.
+        let (first, last) = (first.map_or(1, id), last.map_or(0, id));
+        self.after = self.after.max(Some(first.saturating_sub(1)));
+        self.before = Some(self.before.map_or(last + 1, |before| before.min(last + 1)));
+        self
+    }
+}
+
+/// Adds what is wanted to a text of SQL, and says the values of its placeholders.
+fn conditions<const N: usize>(
+    sql: &mut String,
+    dialect: Dialect,
+    wanted: [(&str, Option<String>); N],
+) -> Vec<String> {
+    let mut values = Vec::new();
+    for (condition, value) in wanted {
+        let Some(value) = value else { continue };
+        // No row holds a NUL, and PostgreSQL takes none.
+        values.push(value.replace('\0', "\u{fffd}"));
+        write!(sql, " AND {condition} {}{}", dialect.placeholder, values.len())
+            .expect("a text grows");
+    }
+    values
 }

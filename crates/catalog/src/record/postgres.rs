@@ -11,11 +11,14 @@ use tokio::sync::Mutex;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
+use super::filter::Dialect;
 use super::usage::added;
 use super::{
     CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
 };
 use crate::journal::{Answering, JournalError, PostgresLink, PostgresUrl};
+
+const DIALECT: Dialect = Dialect { table: "toolcrib_calls", placeholder: '$' };
 
 /// How often a group is tried whose connection was lost.
 const ATTEMPTS: usize = 3;
@@ -47,6 +50,16 @@ CREATE TABLE IF NOT EXISTS toolcrib_calls_anchor (
 );
 ";
 
+/// What was added later; each index is made if it is not there. The last one says that all are.
+const INDEXES: &str = "
+CREATE INDEX IF NOT EXISTS toolcrib_calls_of_source ON toolcrib_calls (source, id);
+CREATE INDEX IF NOT EXISTS toolcrib_calls_by_time ON toolcrib_calls (time, id);
+CREATE INDEX IF NOT EXISTS toolcrib_calls_not_completed ON toolcrib_calls (status, id) WHERE status <> 'completed';
+";
+
+/// Making an index of many rows takes long, and another node may be at it.
+const PATIENCE: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0";
+
 /// A record in PostgreSQL.
 pub struct PostgresRecords {
     link: PostgresLink,
@@ -55,20 +68,35 @@ pub struct PostgresRecords {
 }
 
 impl PostgresRecords {
-    /// Connects and makes the tables if there are none.
+    /// Connects and makes the tables and indexes that are not there.
     pub async fn connect(url: PostgresUrl) -> Result<Self, JournalError> {
         let records = Self::connect_to_read(url)?;
-        let there = "SELECT to_regclass('toolcrib_calls_anchor') IS NOT NULL";
-        let found = records.link.query(there, &[]).await?;
-        if !found.first().is_some_and(|row| row.get(0)) {
-            let sql = |error: tokio_postgres::Error| records.link.failure(&error, false);
-            let mut client = records.link.fresh().await?;
-            let step = client.transaction().await.map_err(sql)?;
-            step.batch_execute(LOCK).await.map_err(sql)?;
-            step.batch_execute(TABLES).await.map_err(sql)?;
-            step.commit().await.map_err(sql)?;
+        if !records.has("toolcrib_calls_anchor").await? {
+            records.make(TABLES).await?;
+        }
+        if !records.has("toolcrib_calls_not_completed").await?
+            && let Err(error) = records.make(INDEXES).await
+        {
+            // Perhaps the tables are somebody else's. All works without, but slower.
+            tracing::warn!(%error, "the record goes without some indexes: {error}");
         }
         Ok(records)
+    }
+
+    async fn has(&self, relation: &str) -> Result<bool, JournalError> {
+        let there = "SELECT to_regclass($1::text) IS NOT NULL";
+        let found = self.link.query(there, &[&relation]).await?;
+        Ok(found.first().is_some_and(|row| row.get(0)))
+    }
+
+    async fn make(&self, what: &str) -> Result<(), JournalError> {
+        let sql = |error: tokio_postgres::Error| self.link.failure(&error, false);
+        let mut client = self.link.fresh().await?;
+        let step = client.transaction().await.map_err(sql)?;
+        for statement in [PATIENCE, LOCK, what] {
+            step.batch_execute(statement).await.map_err(sql)?;
+        }
+        step.commit().await.map_err(sql)
     }
 
     /// Connects to a record that is there, to look at it.
@@ -148,11 +176,18 @@ impl Records for PostgresRecords {
 
     fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
         Box::pin(async move {
-            let (wanted, values) = filter.to_sql('$');
+            let filter = match filter.few_of_a_time(DIALECT) {
+                None => filter,
+                Some((sql, values)) => {
+                    match self.link.query(&sql, &parameters(&values)).await?.first() {
+                        Some(row) => filter.among((row.get(0), row.get(1), row.get(2))),
+                        None => filter,
+                    }
+                }
+            };
+            let (wanted, values) = filter.to_sql(DIALECT);
             let sql = format!("SELECT id, text, hash FROM toolcrib_calls {wanted}");
-            let values: Vec<&(dyn ToSql + Sync)> =
-                values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-            let rows = self.link.query(&sql, &values).await?;
+            let rows = self.link.query(&sql, &parameters(&values)).await?;
             Ok(rows.iter().map(row_of).collect())
         })
     }
@@ -240,6 +275,10 @@ async fn head(step: &Transaction<'_>) -> Result<Link, tokio_postgres::Error> {
     let link =
         |row: tokio_postgres::Row| Link { id: unsigned(row.get(0)), hash: digest(row.get(1)) };
     Ok(found.map_or_else(Link::start, link))
+}
+
+fn parameters(values: &[String]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
 fn row_of(row: &tokio_postgres::Row) -> Row {

@@ -1,7 +1,11 @@
 //! A record in a SQLite file of its own, beside the journal's.
 //!
 //! The journal's file has one writer for good; this one is written by whoever calls tools, a server and programs beside
-//! it: the head of the chain is read in the transaction that adds to it.
+//! it: the head of the chain is read in the transaction that adds to it. Whoever reads does so beside it.
+
+mod readers;
+#[cfg(test)]
+mod tests;
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -12,6 +16,8 @@ use jiff::Timestamp;
 use model::Digest;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, TransactionBehavior};
 
+use self::readers::Readers;
+use super::filter::Dialect;
 use super::usage::added;
 use super::{
     CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
@@ -24,6 +30,8 @@ use crate::journal::{
 const APPLICATION_ID: i64 = 0x6372_6563;
 /// How long to wait for somebody else who writes.
 const BUSY: Duration = Duration::from_secs(10);
+/// How long a search may take, as on PostgreSQL. Who reads everything in order may take longer.
+const SEARCH: Duration = Duration::from_secs(30);
 
 /// The tables, one step for each format. A step is never changed after a release; a new one is added.
 const MIGRATIONS: &[&str] = &["
@@ -46,14 +54,23 @@ const MIGRATIONS: &[&str] = &["
         errors INTEGER NOT NULL, last_error TEXT, PRIMARY KEY (of, name)
     ) STRICT, WITHOUT ROWID;
     CREATE TABLE anchor (one INTEGER PRIMARY KEY CHECK (one = 1), id INTEGER NOT NULL, hash BLOB NOT NULL) STRICT;
+", "
+    CREATE INDEX calls_of_source ON calls (source, id);
+    CREATE INDEX calls_by_time ON calls (time);
+    CREATE INDEX calls_not_completed ON calls (status, id) WHERE status <> 'completed';
 "];
+
+const DIALECT: Dialect = Dialect { table: "calls", placeholder: '?' };
 
 /// A record in a SQLite file.
 pub struct SqliteRecords {
     path: Arc<Path>,
-    connection: Arc<Mutex<Connection>>,
     /// Why nothing is written any more: after a failed flush, the next one could only seem to succeed.
     stopped: Arc<OnceLock<String>>,
+    readers: Readers,
+    /// None when the file was opened to look at it. Last, so that it is the last to be closed: SQLite then moves the log
+    /// into the file.
+    writer: Option<Arc<Mutex<Connection>>>,
 }
 
 impl SqliteRecords {
@@ -78,7 +95,7 @@ impl SqliteRecords {
         connection.pragma_update(None, "synchronous", "FULL").map_err(sql)?;
         connection.pragma_update(None, "journal_size_limit", 64 << 20).map_err(sql)?;
         migrate(&mut connection).map_err(sql)?;
-        Ok(Self::over(path, connection))
+        Ok(Self::over(path, Some(connection)))
     }
 
     /// Opens a record to look at it.
@@ -88,30 +105,30 @@ impl SqliteRecords {
             return Err(JournalError::CannotOpen { place: path.display().to_string(), cause });
         }
         let sql = |error: rusqlite::Error| sqlite_failure(path, &error);
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(path, flags).map_err(sql)?;
-        connection.busy_timeout(BUSY).map_err(sql)?;
+        let connection = Readers::open(path).map_err(sql)?;
         check(&connection, path)?;
-        Ok(Self::over(path, connection))
+        Ok(Self::over(path, None))
     }
 
-    fn over(path: &Path, connection: Connection) -> Self {
-        Self {
-            path: path.into(),
-            connection: Arc::new(Mutex::new(connection)),
-            stopped: Arc::default(),
-        }
+    fn over(path: &Path, writer: Option<Connection>) -> Self {
+        let path: Arc<Path> = path.into();
+        let (readers, writer) = (Readers::of(Arc::clone(&path)), writer.map(Mutex::new));
+        Self { path, stopped: Arc::default(), readers, writer: writer.map(Arc::new) }
     }
 
-    /// Works on the connection, off the async threads.
-    fn run<T, F>(&self, work: F) -> Answering<'_, T>
+    /// Changes something, off the async threads.
+    fn change<T, F>(&self, work: F) -> Answering<'_, T>
     where
         T: Send + 'static,
         F: FnOnce(&mut Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        let (path, connection) = (Arc::clone(&self.path), Arc::clone(&self.connection));
+        let path = Arc::clone(&self.path);
+        let Some(writer) = self.writer.clone() else {
+            let (place, cause) = (path.display().to_string(), "it was opened for reading".into());
+            return Box::pin(std::future::ready(Err(JournalError::ReadOnly { place, cause })));
+        };
         let work = move || {
-            let mut connection = connection.lock().expect("no one panics while holding it");
+            let mut connection = writer.lock().expect("no one panics while holding it");
             work(&mut connection).map_err(|error| sqlite_failure(&path, &error))
         };
         off_the_async_threads(&self.path, work)
@@ -125,7 +142,7 @@ impl Records for SqliteRecords {
             return Box::pin(std::future::ready(Err(JournalError::Stopped { place, cause })));
         }
         let stopped = Arc::clone(&self.stopped);
-        self.run(move |connection| {
+        self.change(move |connection| {
             store(connection, &calls).inspect_err(|error| {
                 if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure)
                     && !is_shm_growth(error)
@@ -137,19 +154,12 @@ impl Records for SqliteRecords {
     }
 
     fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
-        self.run(move |connection| {
-            let (wanted, values) = filter.to_sql('?');
-            let sql = format!("SELECT id, text, hash FROM calls {wanted}");
-            let mut statement = connection.prepare_cached(&sql)?;
-            let rows = statement.query_map(rusqlite::params_from_iter(values), |row| {
-                Ok(Row { id: row.get(0)?, text: row.get(1)?, hash: hash(row, 2)? })
-            })?;
-            rows.collect()
-        })
+        let within = (!filter.oldest_first).then_some(SEARCH);
+        self.readers.read(within, move |connection| read(connection, filter))
     }
 
     fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
-        self.run(move |connection| {
+        self.readers.read(Some(SEARCH), move |connection| {
             let sql = "SELECT executions, last_at, errors, last_error FROM usage WHERE of = ?1 AND name = ?2";
             let mut statement = connection.prepare_cached(sql)?;
             let mut found = Vec::new();
@@ -170,7 +180,7 @@ impl Records for SqliteRecords {
     }
 
     fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
-        self.run(move |connection| {
+        self.readers.read(Some(SEARCH), move |connection| {
             let sql = "SELECT name FROM usage WHERE of = 'tool' AND name <> ''
                 ORDER BY executions DESC, name LIMIT ?1";
             let mut statement = connection.prepare_cached(sql)?;
@@ -180,7 +190,7 @@ impl Records for SqliteRecords {
     }
 
     fn chain(&self) -> Answering<'_, Chain> {
-        self.run(|connection| {
+        self.readers.read(Some(SEARCH), |connection| {
             let step = connection.transaction()?;
             let sql = "SELECT coalesce(sum(executions), 0) FROM usage WHERE of = 'tool'";
             let counted = step.query_row(sql, [], |row| row.get(0))?;
@@ -189,7 +199,7 @@ impl Records for SqliteRecords {
     }
 
     fn forget_before(&self, time: Timestamp) -> Answering<'_, u64> {
-        self.run(move |connection| {
+        self.change(move |connection| {
             let step = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let (sql, before) =
                 ("SELECT id, time, hash FROM calls ORDER BY id LIMIT ?1", written(time));
@@ -213,6 +223,25 @@ impl Records for SqliteRecords {
             Ok(removed)
         })
     }
+}
+
+fn read(connection: &Connection, filter: CallFilter) -> rusqlite::Result<Vec<Row>> {
+    let filter = narrowed(connection, filter)?;
+    let (wanted, values) = filter.to_sql(DIALECT);
+    let sql = format!("SELECT id, text, hash FROM calls {wanted}");
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(rusqlite::params_from_iter(values), |row| {
+        Ok(Row { id: row.get(0)?, text: row.get(1)?, hash: hash(row, 2)? })
+    })?;
+    rows.collect()
+}
+
+/// The same, among the ids of the time that is wanted if there are few.
+fn narrowed(connection: &Connection, filter: CallFilter) -> rusqlite::Result<CallFilter> {
+    let Some((sql, values)) = filter.few_of_a_time(DIALECT) else { return Ok(filter) };
+    let mut few = connection.prepare_cached(&sql)?;
+    let ids = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    Ok(filter.among(few.query_row(rusqlite::params_from_iter(values), ids)?))
 }
 
 fn store(connection: &mut Connection, calls: &[CallRecord]) -> rusqlite::Result<()> {

@@ -1,0 +1,196 @@
+//! Reading beside who stores, and what indexes are for.
+
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use model::Primitive;
+use rusqlite::StatementStatus;
+
+use super::*;
+use crate::record::{CallDoor, CallEnd, ShownBy};
+
+fn time(second: u64) -> Timestamp {
+    let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
+    start + Duration::from_secs(second)
+}
+
+fn call(tool: &str, second: u64) -> CallRecord {
+    CallRecord {
+        time: time(second),
+        node: "n1".into(),
+        subject: "ada".into(),
+        issuer: None,
+        client: None,
+        means: ShownBy::Key,
+        door: CallDoor::Mcp,
+        kind: Primitive::Tool,
+        tool_id: Some(tool.into()),
+        source_id: tool.split(':').next().map(Into::into),
+        status: CallEnd::Completed,
+        code: None,
+        error: None,
+        upstream_status: None,
+        duration_us: 1_500,
+        argument_bytes: 2,
+        result_bytes: 17,
+        correlation_id: None,
+        trace_id: None,
+        arguments: None,
+    }
+}
+
+fn record() -> (tempfile::TempDir, SqliteRecords) {
+    let folder = tempfile::tempdir().unwrap();
+    let records = SqliteRecords::open(&folder.path().join("crib.db.record")).unwrap();
+    (folder, records)
+}
+
+/// A query that has begun, holds what it has read, and goes on when it is told to.
+fn slow(
+    begun: Sender<()>,
+    go_on: Receiver<()>,
+) -> impl FnOnce(&mut Connection) -> rusqlite::Result<u64> {
+    move |connection| {
+        let mut statement = connection.prepare("SELECT id FROM calls ORDER BY id")?;
+        let mut rows = statement.query([])?;
+        let mut count = 0;
+        while rows.next()?.is_some() {
+            if count == 0 {
+                begun.send(()).unwrap();
+                go_on.recv().unwrap();
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+#[tokio::test]
+async fn a_long_read_keeps_nobody_from_storing_or_reading() {
+    let (_folder, records) = record();
+    let records = Arc::new(records);
+    records.store(vec![call("a:x", 1); 3].into()).await.unwrap();
+    let ((begun, has_begun), (tell, told)) = (mpsc::channel(), mpsc::channel());
+    let reading = tokio::spawn({
+        let records = Arc::clone(&records);
+        async move { records.readers.read(None, slow(begun, told)).await }
+    });
+    tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
+    records.store([call("a:x", 2)].into()).await.unwrap();
+    assert_eq!(records.chain().await.unwrap().head.id, 4);
+    tell.send(()).unwrap();
+    // It sees what was there when it began.
+    assert_eq!(reading.await.unwrap().unwrap(), 3);
+}
+
+const FOR_EVER: &str =
+    "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+
+#[tokio::test]
+async fn a_search_that_takes_too_long_is_given_up() {
+    let (_folder, records) = record();
+    let (ended, has_ended) = mpsc::channel();
+    let for_ever = move |connection: &mut Connection| {
+        let found = connection.query_row(FOR_EVER, [], |row| row.get::<_, i64>(0));
+        ended.send(found.as_ref().err().and_then(rusqlite::Error::sqlite_error_code)).unwrap();
+        found
+    };
+    let answer = records.readers.read(Some(Duration::from_millis(20)), for_ever).await;
+    assert!(matches!(answer, Err(JournalError::TookTooLong { .. })), "{answer:?}");
+    let why = tokio::task::spawn_blocking(move || has_ended.recv().unwrap()).await.unwrap();
+    assert_eq!(why, Some(ErrorCode::OperationInterrupted));
+    assert_eq!(records.chain().await.unwrap().head.id, 0);
+}
+
+#[tokio::test]
+async fn a_search_ends_with_whoever_wanted_it() {
+    let (_folder, records) = record();
+    let records = Arc::new(records);
+    let ((begun, has_begun), (ended, has_ended)) = (mpsc::channel(), mpsc::channel());
+    let for_ever = move |connection: &mut Connection| {
+        let mut statement = connection.prepare(&FOR_EVER.replace("count(*)", "i"))?;
+        let mut rows = statement.query([])?;
+        rows.next()?;
+        begun.send(()).unwrap();
+        let ending = loop {
+            if let Err(error) = rows.next() {
+                break error;
+            }
+        };
+        ended.send(ending.sqlite_error_code()).unwrap();
+        Err::<(), _>(ending)
+    };
+    let reading = tokio::spawn({
+        let records = Arc::clone(&records);
+        async move { records.readers.read(None, for_ever).await }
+    });
+    tokio::task::spawn_blocking(move || has_begun.recv().unwrap()).await.unwrap();
+    reading.abort();
+    let why = tokio::task::spawn_blocking(move || has_ended.recv().unwrap()).await.unwrap();
+    assert_eq!(why, Some(ErrorCode::OperationInterrupted));
+}
+
+/// How many rows were looked at one after the other.
+async fn steps(records: &SqliteRecords, filter: CallFilter) -> (usize, i32) {
+    let look = move |connection: &mut Connection| {
+        let found = read(connection, filter.clone())?.len();
+        let filter = narrowed(connection, filter)?;
+        let (wanted, values) = filter.to_sql(DIALECT);
+        let mut statement = connection.prepare(&format!("SELECT id FROM calls {wanted}"))?;
+        let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+        while rows.next()?.is_some() {}
+        drop(rows);
+        let steps = statement.get_status(StatementStatus::VmStep);
+        assert_eq!(statement.get_status(StatementStatus::Sort), 0, "{wanted}");
+        Ok((found, steps))
+    };
+    records.readers.read(None, look).await.unwrap()
+}
+
+#[tokio::test]
+async fn rare_calls_are_found_without_looking_at_all_others() {
+    let (_folder, records) = record();
+    let mut calls: Vec<_> = (0..5_000).map(|second| call("a:x", second)).collect();
+    calls[100] = CallRecord { subject: "eve".into(), ..call("rare:y", 100) };
+    calls[100].status = CallEnd::Cancelled;
+    records.store(calls.into()).await.unwrap();
+    let text = |text: &str| Some(text.to_owned());
+    let all = CallFilter { limit: 100, ..CallFilter::default() };
+    let rare = [
+        CallFilter { tool: text("rare:y"), ..all.clone() },
+        CallFilter { source: text("rare"), ..all.clone() },
+        CallFilter { subject: text("eve"), ..all.clone() },
+        CallFilter { status: Some(CallEnd::Cancelled), ..all.clone() },
+        CallFilter { since: Some(time(100)), until: Some(time(101)), ..all.clone() },
+        CallFilter { since: Some(time(4_999)), ..all.clone() },
+        CallFilter { until: Some(time(1)), ..all.clone() },
+    ];
+    for filter in rare {
+        let (found, steps) = steps(&records, filter.clone()).await;
+        assert_eq!(found, 1, "{filter:?}");
+        assert!(steps < 200, "{steps} steps: {filter:?}");
+    }
+    let never = CallFilter { since: Some(time(9_999)), ..all.clone() };
+    assert_eq!(steps(&records, never).await.0, 0);
+    let often = CallFilter { since: Some(time(0)), ..all };
+    let (found, steps) = steps(&records, often).await;
+    assert_eq!(found, 100);
+    assert!(steps < 5_000, "{steps} steps");
+}
+
+#[tokio::test]
+async fn a_record_of_the_first_format_gets_its_indexes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crib.db.record");
+    make_private(&path).unwrap();
+    let old = Connection::open(&path).unwrap();
+    old.execute_batch(MIGRATIONS[0]).unwrap();
+    old.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
+    old.pragma_update(None, "user_version", 1).unwrap();
+    drop(old);
+    let looked_at = SqliteRecords::open_read_only(&path).unwrap();
+    let all = CallFilter { limit: 9, since: Some(time(0)), ..CallFilter::default() };
+    assert_eq!(looked_at.read(all.clone()).await.unwrap(), []);
+    let records = SqliteRecords::open(&path).unwrap();
+    records.store([call("a:x", 1)].into()).await.unwrap();
+    assert_eq!(records.read(all).await.unwrap().len(), 1);
+}
