@@ -125,7 +125,14 @@ async fn calls_are_found_by_what_they_say() {
     for store in stores("filters").await {
         let cancelled = CallRecord { status: CallEnd::Cancelled, ..call("b:y", 4) };
         let by_eve = CallRecord { subject: "eve".into(), ..call("a:x", 5) };
-        let all = vec![call("a:x", 1), failed("a:z", 2, "no"), call("b:y", 3), cancelled, by_eve];
+        let of_a_trace = CallRecord {
+            issuer: None,
+            door: CallDoor::Stdio,
+            correlation_id: Some("r7".into()),
+            trace_id: Some("0af7651916cd43dd8448eb211c80319c".into()),
+            ..call("a:x", 1)
+        };
+        let all = vec![of_a_trace, failed("a:z", 2, "no"), call("b:y", 3), cancelled, by_eve];
         store.records.store(all.into()).await.unwrap();
         let text = |text: &str| Some(text.to_owned());
         let none = CallFilter::default;
@@ -134,6 +141,14 @@ async fn calls_are_found_by_what_they_say() {
         assert_eq!(store.ids(CallFilter { source: text("a"), ..none() }).await, [5, 2, 1]);
         assert_eq!(store.ids(CallFilter { subject: text("eve"), ..none() }).await, [5]);
         assert_eq!(store.ids(CallFilter { subject: text("e\0e"), ..none() }).await, [0; 0]);
+        let issuer = text("https://id.example");
+        assert_eq!(store.ids(CallFilter { issuer, ..none() }).await, [5, 4, 3, 2]);
+        let door = Some(CallDoor::Stdio);
+        assert_eq!(store.ids(CallFilter { door, ..none() }).await, [1]);
+        let correlation_id = text("r7");
+        assert_eq!(store.ids(CallFilter { correlation_id, ..none() }).await, [1]);
+        let trace_id = text("0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(store.ids(CallFilter { trace_id, ..none() }).await, [1]);
         let status = Some(CallEnd::Cancelled);
         assert_eq!(store.ids(CallFilter { status, ..none() }).await, [4]);
         assert_eq!(store.ids(CallFilter { code: text("rate_limited"), ..none() }).await, [2]);

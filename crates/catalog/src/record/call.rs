@@ -118,6 +118,19 @@ pub enum CallDoor {
     Library,
 }
 
+impl CallDoor {
+    /// The word in rows.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Mcp => "mcp",
+            Self::Stdio => "stdio",
+            Self::Rest => "rest",
+            Self::Manifest => "manifest",
+            Self::Library => "library",
+        }
+    }
+}
+
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

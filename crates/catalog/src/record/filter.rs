@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{CallEnd, written};
+use super::{CallDoor, CallEnd, written};
 
 /// If no more rows than this are of a time, the rows are looked for among their ids. Rows are in the order in which calls
 /// ended, so those of a time are not one after the other, and for many of them it is better to go through all.
@@ -19,6 +19,14 @@ pub struct CallFilter {
     pub source: Option<String>,
     /// Of this caller.
     pub subject: Option<String>,
+    /// Whose token was of this issuer.
+    pub issuer: Option<String>,
+    /// That came by this door.
+    pub door: Option<CallDoor>,
+    /// Of the request with this name.
+    pub correlation_id: Option<String>,
+    /// Of this trace.
+    pub trace_id: Option<String>,
     /// That ended so.
     pub status: Option<CallEnd>,
     /// That failed for this reason.
@@ -44,6 +52,8 @@ pub(super) struct Dialect {
     pub(super) table: &'static str,
     /// What placeholders begin with.
     pub(super) placeholder: char,
+    /// The text of a row as JSON.
+    pub(super) json: &'static str,
 }
 
 impl CallFilter {
@@ -52,11 +62,19 @@ impl CallFilter {
         let mut sql = "WHERE true".to_owned();
         // Not as columns: an index of times would have all of them sorted, however many there are.
         let (since, until) = ("coalesce(time, '') >=", "coalesce(time, '') <");
+        // Exactly as the index of requests has it.
+        let member = |name: &str| format!("{} ->> '{name}' =", dialect.json);
+        let (issuer, door) = (member("issuer"), member("door"));
+        let (request, trace) = (member("correlation_id"), member("trace_id"));
         let columns = [
             ("tool =", self.tool.clone()),
             ("source =", self.source.clone()),
             ("subject =", self.subject.clone()),
             ("code =", self.code.clone()),
+            (&issuer, self.issuer.clone()),
+            (&door, self.door.map(|door| door.as_str().to_owned())),
+            (&request, self.correlation_id.clone()),
+            (&trace, self.trace_id.clone()),
             (since, self.since.map(written)),
             (until, self.until.map(written)),
         ];

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::journal::{Answering, JournalError, PostgresLink, PostgresUrl};
 
-const DIALECT: Dialect = Dialect { table: "toolcrib_calls", placeholder: '$' };
+const DIALECT: Dialect = Dialect { table: "toolcrib_calls", placeholder: '$', json: "text::json" };
 
 /// How often a group is tried whose connection was lost.
 const ATTEMPTS: usize = 3;
@@ -54,6 +54,8 @@ CREATE TABLE IF NOT EXISTS toolcrib_calls_anchor (
 const INDEXES: &str = "
 CREATE INDEX IF NOT EXISTS toolcrib_calls_of_source ON toolcrib_calls (source, id);
 CREATE INDEX IF NOT EXISTS toolcrib_calls_by_time ON toolcrib_calls (time, id);
+CREATE INDEX IF NOT EXISTS toolcrib_calls_of_request ON toolcrib_calls ((text::json ->> 'correlation_id'), id)
+    WHERE text::json ->> 'correlation_id' IS NOT NULL;
 CREATE INDEX IF NOT EXISTS toolcrib_calls_not_completed ON toolcrib_calls (status, id) WHERE status <> 'completed';
 ";
 

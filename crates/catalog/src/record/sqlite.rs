@@ -57,10 +57,12 @@ const MIGRATIONS: &[&str] = &["
 ", "
     CREATE INDEX calls_of_source ON calls (source, id);
     CREATE INDEX calls_by_time ON calls (time);
+    CREATE INDEX calls_of_request ON calls (text ->> 'correlation_id', id)
+        WHERE text ->> 'correlation_id' IS NOT NULL;
     CREATE INDEX calls_not_completed ON calls (status, id) WHERE status <> 'completed';
 "];
 
-const DIALECT: Dialect = Dialect { table: "calls", placeholder: '?' };
+const DIALECT: Dialect = Dialect { table: "calls", placeholder: '?', json: "text" };
 
 /// A record in a SQLite file.
 pub struct SqliteRecords {

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use model::ErrorCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use toolcrib::{CallEnd, CallFilter, RecordedCall, Recorder, Usage, UsageOf};
+use toolcrib::{CallDoor, CallEnd, CallFilter, RecordedCall, Recorder, Usage, UsageOf};
 
 use crate::answer::Named;
 use crate::app::App;
@@ -62,6 +62,18 @@ struct Which {
     /// Only calls of this caller.
     #[serde(default)]
     subject: Option<String>,
+    /// Only calls of the request with this name, which is the `X-Request-Id` of its answer.
+    #[serde(default)]
+    correlation_id: Option<String>,
+    /// Only calls that are part of this trace: 32 hexadecimal digits.
+    #[serde(default)]
+    trace_id: Option<String>,
+    /// Only calls with a token of this issuer.
+    #[serde(default)]
+    issuer: Option<String>,
+    /// Only calls that came by this way.
+    #[serde(default)]
+    door: Option<CallDoor>,
     /// Only calls that ended so.
     #[serde(default)]
     status: Option<CallEnd>,
@@ -110,6 +122,10 @@ impl Which {
             tool: self.tool,
             source: self.source,
             subject: self.subject,
+            correlation_id: self.correlation_id,
+            trace_id: self.trace_id,
+            issuer: self.issuer,
+            door: self.door,
             status: self.status,
             code: code.and_then(|code| Some(code.as_str()?.to_owned())),
             since: self.since,

@@ -60,6 +60,18 @@ pub(crate) struct Which {
     /// Only calls of this caller, such as `key:ada`
     #[arg(long, value_name = "SUBJECT")]
     subject: Option<String>,
+    /// Only calls of the request with this name, the `X-Request-Id` of its answer
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+    /// Only calls that are part of this trace
+    #[arg(long, value_name = "ID")]
+    trace_id: Option<String>,
+    /// Only calls with a token of this issuer
+    #[arg(long, value_name = "URL")]
+    issuer: Option<String>,
+    /// Only calls that came by this way: `mcp`, `stdio`, `rest`, `manifest` or `library`
+    #[arg(long, value_name = "DOOR")]
+    door: Option<String>,
     /// Only calls that ended so: `completed`, `failed` or `cancelled`
     #[arg(long, value_name = "STATUS")]
     status: Option<String>,
@@ -81,6 +93,10 @@ impl Which {
             ("tool", &self.tool),
             ("source", &self.source),
             ("subject", &self.subject),
+            ("correlation_id", &self.correlation_id),
+            ("trace_id", &self.trace_id),
+            ("issuer", &self.issuer),
+            ("door", &self.door),
             ("status", &self.status),
             ("code", &self.code),
             ("since", &self.since),

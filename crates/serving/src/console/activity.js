@@ -54,7 +54,7 @@ export function executions(context) {
   if (context.id !== undefined) return detail(context);
   return listScreen(context, {
     title: 'Calls', about: 'The record: who called what, when, and how it ended. Every row has the hash of the one before.', path: '/api/executions', kind: 'call',
-    filters: [{ name: 'tool', label: 'Tool' }, { name: 'source', label: 'Source' }, { name: 'subject', label: 'Caller' },
+    filters: [{ name: 'tool', label: 'Tool' }, { name: 'source', label: 'Source' }, { name: 'subject', label: 'Caller' }, { name: 'correlation_id', label: 'Request' },
       { name: 'status', label: 'Ended', options: ['completed', 'failed', 'cancelled'] },
       { name: 'code', label: 'Because of', options: ['validation_error', 'not_granted', 'insufficient_scope', 'token_exchange_failed', 'client_credentials_failed',
         'upstream_timeout', 'upstream_connection_error', 'upstream_error', 'circuit_open', 'rate_limited', 'template_error', 'poll_timeout', 'poll_failed', 'builtin_error', 'internal_error'] },

@@ -88,12 +88,16 @@ fn calls_are_filtered_paged_exported_and_counted() {
     assert_eq!(ids("source=pets&status=failed"), "4 2");
     assert_eq!(ids("code=not_granted&subject=key:bot"), "6 5");
     assert_eq!(ids("subject=nobody"), "");
+    assert_eq!(ids("correlation_id=first"), "1");
+    assert_eq!(ids("trace_id=0af7651916cd43dd8448eb211c80319c"), "1");
+    assert_eq!(ids("door=mcp&status=failed"), "5 4");
+    assert_eq!(ids("issuer=https://id.example"), "");
     assert_eq!(ids("until=2020-01-01T00:00:00Z"), "");
     assert_eq!(ids("since=2020-01-01T00:00:00Z&limit=2"), "6 5");
     let page = shop.server.get("/api/executions?limit=4").ok();
     let cursor = page["next_cursor"].as_str().unwrap();
     assert_eq!(ids(&format!("cursor={cursor}&limit=2")), "2 1");
-    for bad in ["status=odd", "cursor=odd", "since=yesterday", "tol=x", "limit=0"] {
+    for bad in ["status=odd", "door=odd", "cursor=odd", "since=yesterday", "tol=x", "limit=0"] {
         assert_eq!(shop.server.get(&format!("/api/executions?{bad}")).status, 422, "{bad}");
     }
     let export = shop.server.get("/api/executions.jsonl?tool=pets:get_pet");
@@ -158,6 +162,7 @@ fn the_command_line_says_the_same_of_a_file_and_of_a_server() {
         "execution list --json",
         "execution list -n 2 --source pets",
         "execution list --status failed --code not_granted --subject key:bot",
+        "execution list --correlation-id first --trace-id 0af7651916cd43dd8448eb211c80319c --door rest",
         "execution show 2",
         "execution usage --tool pets:get_pet",
         "execution usage --subject key:bot --json",

@@ -35,20 +35,26 @@ fn list() {
     Usage: toolcrib execution list [OPTIONS]
 
     Options:
-      -n, --lines <N>          How many [default: 20]
-          --tool <ID>          Only calls of the tool, prompt or resource with this id
-          --source <ID>        Only calls of tools of this source
-          --subject <SUBJECT>  Only calls of this caller, such as `key:ada`
-          --status <STATUS>    Only calls that ended so: `completed`, `failed` or `cancelled`
-          --code <CODE>        Only calls that failed for this reason, such as `validation_error`
-          --since <TIME>       Only calls that began then or later, such as `2026-05-01T12:00:00Z`
-          --until <TIME>       Only calls that began earlier
-          --json               Print JSON instead of text
-          --server <URL>       A running server, asked with the admin key in TOOLCRIB_KEY; without it,
-                               the journal itself is opened
-          --journal <PLACE>    Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...         Say more on stderr; twice for even more
-      -h, --help               Print help
+      -n, --lines <N>            How many [default: 20]
+          --tool <ID>            Only calls of the tool, prompt or resource with this id
+          --source <ID>          Only calls of tools of this source
+          --subject <SUBJECT>    Only calls of this caller, such as `key:ada`
+          --correlation-id <ID>  Only calls of the request with this name, the `X-Request-Id` of its
+                                 answer
+          --trace-id <ID>        Only calls that are part of this trace
+          --issuer <URL>         Only calls with a token of this issuer
+          --door <DOOR>          Only calls that came by this way: `mcp`, `stdio`, `rest`, `manifest` or
+                                 `library`
+          --status <STATUS>      Only calls that ended so: `completed`, `failed` or `cancelled`
+          --code <CODE>          Only calls that failed for this reason, such as `validation_error`
+          --since <TIME>         Only calls that began then or later, such as `2026-05-01T12:00:00Z`
+          --until <TIME>         Only calls that began earlier
+          --json                 Print JSON instead of text
+          --server <URL>         A running server, asked with the admin key in TOOLCRIB_KEY; without it,
+                                 the journal itself is opened
+          --journal <PLACE>      Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...           Say more on stderr; twice for even more
+      -h, --help                 Print help
 
     Examples:
       toolcrib execution list
@@ -114,18 +120,24 @@ fn export() {
     Usage: toolcrib execution export [OPTIONS]
 
     Options:
-          --tool <ID>          Only calls of the tool, prompt or resource with this id
-          --source <ID>        Only calls of tools of this source
-          --subject <SUBJECT>  Only calls of this caller, such as `key:ada`
-          --status <STATUS>    Only calls that ended so: `completed`, `failed` or `cancelled`
-          --code <CODE>        Only calls that failed for this reason, such as `validation_error`
-          --since <TIME>       Only calls that began then or later, such as `2026-05-01T12:00:00Z`
-          --until <TIME>       Only calls that began earlier
-          --server <URL>       A running server, asked with the admin key in TOOLCRIB_KEY; without it,
-                               the journal itself is opened
-          --journal <PLACE>    Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...         Say more on stderr; twice for even more
-      -h, --help               Print help
+          --tool <ID>            Only calls of the tool, prompt or resource with this id
+          --source <ID>          Only calls of tools of this source
+          --subject <SUBJECT>    Only calls of this caller, such as `key:ada`
+          --correlation-id <ID>  Only calls of the request with this name, the `X-Request-Id` of its
+                                 answer
+          --trace-id <ID>        Only calls that are part of this trace
+          --issuer <URL>         Only calls with a token of this issuer
+          --door <DOOR>          Only calls that came by this way: `mcp`, `stdio`, `rest`, `manifest` or
+                                 `library`
+          --status <STATUS>      Only calls that ended so: `completed`, `failed` or `cancelled`
+          --code <CODE>          Only calls that failed for this reason, such as `validation_error`
+          --since <TIME>         Only calls that began then or later, such as `2026-05-01T12:00:00Z`
+          --until <TIME>         Only calls that began earlier
+          --server <URL>         A running server, asked with the admin key in TOOLCRIB_KEY; without it,
+                                 the journal itself is opened
+          --journal <PLACE>      Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...           Say more on stderr; twice for even more
+      -h, --help                 Print help
 
     The hash of a line is the SHA-256 of the line without its last member.
 

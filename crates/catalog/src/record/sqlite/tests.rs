@@ -152,6 +152,7 @@ async fn rare_calls_are_found_without_looking_at_all_others() {
     let mut calls: Vec<_> = (0..5_000).map(|second| call("a:x", second)).collect();
     calls[100] = CallRecord { subject: "eve".into(), ..call("rare:y", 100) };
     calls[100].status = CallEnd::Cancelled;
+    calls[100].correlation_id = Some("r100".into());
     records.store(calls.into()).await.unwrap();
     let text = |text: &str| Some(text.to_owned());
     let all = CallFilter { limit: 100, ..CallFilter::default() };
@@ -160,6 +161,7 @@ async fn rare_calls_are_found_without_looking_at_all_others() {
         CallFilter { source: text("rare"), ..all.clone() },
         CallFilter { subject: text("eve"), ..all.clone() },
         CallFilter { status: Some(CallEnd::Cancelled), ..all.clone() },
+        CallFilter { correlation_id: text("r100"), ..all.clone() },
         CallFilter { since: Some(time(100)), until: Some(time(101)), ..all.clone() },
         CallFilter { since: Some(time(4_999)), ..all.clone() },
         CallFilter { until: Some(time(1)), ..all.clone() },
