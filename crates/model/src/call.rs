@@ -141,21 +141,26 @@ pub struct Failure {
     /// In how many seconds, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
+    /// All that the agent's token must allow, where nothing was called because it does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scopes: Vec<String>,
 }
 
 impl Failure {
     /// Without a time to come again.
     pub fn new(code: ErrorCode, message: impl Into<String>, retryable: bool) -> Self {
-        Self { code, message: message.into(), retryable, retry_after: None }
+        Self { code, message: message.into(), retryable, retry_after: None, scopes: Vec::new() }
     }
 
-    /// What MCP has no place of its own for, under names of ours: `toolcrib/code` and, where it is known,
-    /// `toolcrib/retry_after`.
+    /// What MCP has no place of its own for, under names of ours: `toolcrib/code` and, where they are known,
+    /// `toolcrib/retry_after` and `toolcrib/scopes`.
     pub fn for_programs(&self) -> Map<String, Value> {
         let code = (CODE.to_owned(), Value::from(self.code.as_str()));
         let seconds = self.retry_after.map(Value::from);
         let after = seconds.map(|seconds| ("toolcrib/retry_after".to_owned(), seconds));
-        [code].into_iter().chain(after).collect()
+        let scopes = (!self.scopes.is_empty()).then(|| Value::from(self.scopes.as_slice()));
+        let scopes = scopes.map(|scopes| ("toolcrib/scopes".to_owned(), scopes));
+        [code].into_iter().chain(after).chain(scopes).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use axum::response::Response;
 use model::{ErrorCode, Failure, ToolResult};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
-use toolcrib::{CallContext, CallDoor, Called, ToolAnswer};
+use toolcrib::{CallContext, CallDoor, Called, Means, ToolAnswer};
 
 use crate::agents::prefer::Prefer;
 use crate::answer::Named;
@@ -77,7 +77,14 @@ async fn call(
     let tool = view.find(&name).inspect_err(|missing| view.record_missing(missing))?;
     let called = view.call_with(&tool, arguments, &CallContext::silent()).await;
     let answer = match called {
-        Called::Done(done) => done.into_answer(),
+        Called::Done(done) => match done.lacks_scopes() {
+            // A status, because that is what whoever can get a wider token looks at.
+            Some(failure) if matches!(identity.means, Means::Token) => {
+                let Failure { message, scopes, .. } = failure.clone();
+                return Err(Problem::scopes_missing(message, scopes));
+            }
+            _ => done.into_answer(),
+        },
         Called::Error { message, .. } => failed(message),
         Called::Asks(_) | Called::Unable(_) => {
             failed("the tool asks its caller, and nobody can be asked here".to_owned())

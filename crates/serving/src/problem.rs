@@ -16,6 +16,7 @@ use toolcrib::{
 
 pub(crate) use self::code::Code;
 use crate::health::Reason;
+use crate::protected_resource;
 
 /// The media type of every problem.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
@@ -29,6 +30,7 @@ pub(crate) struct Problem {
     result: Option<Box<Value>>,
     reasons: Box<[Reason]>,
     findings: Box<[Finding]>,
+    scopes: Box<[String]>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log, and never for the caller.
     cause: Option<Box<str>>,
@@ -69,6 +71,9 @@ pub(crate) struct Written {
     /// What was found in the texts of a tool that was to be approved.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     findings: Vec<Finding>,
+    /// All that the caller's token must allow.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    scopes: Vec<String>,
 }
 
 impl Problem {
@@ -80,6 +85,7 @@ impl Problem {
             result: None,
             reasons: Box::default(),
             findings: Box::default(),
+            scopes: Box::default(),
             headers: Vec::new(),
             cause: None,
         }
@@ -141,6 +147,13 @@ impl Problem {
         Self::new(Code::Unauthorized, detail).with(WWW_AUTHENTICATE, asked)
     }
 
+    /// Whoever asks showed a token that does not allow this (RFC 6750, 3.1).
+    pub(crate) fn scopes_missing(detail: impl Into<String>, scopes: Vec<String>) -> Self {
+        let asked = protected_resource::more_is_needed(&scopes);
+        let problem = Self::new(Code::InsufficientScope, detail).with(WWW_AUTHENTICATE, asked);
+        Self { scopes: scopes.into(), ..problem }
+    }
+
     /// A server that should not be asked now.
     pub(crate) fn not_ready(reasons: Vec<Reason>) -> Self {
         let reasons = reasons.into();
@@ -197,6 +210,7 @@ impl IntoResponse for Problem {
             result: self.result,
             reasons: self.reasons.into(),
             findings: self.findings.into(),
+            scopes: self.scopes.into(),
         };
         let body = serde_json::to_string(&written).expect("a problem is JSON");
         let status = StatusCode::from_u16(status).expect("the codes have statuses that exist");

@@ -7,6 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::{HeaderValue, WWW_AUTHENTICATE};
+use model::is_scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +73,24 @@ impl TryFrom<String> for Scope {
     }
 }
 
+/// How long a list of scopes may be in a header, in bytes.
+const CHALLENGE: usize = 4 << 10;
+
+/// What is asked of somebody whose token does not allow enough: all that is needed, at once (RFC 6750, 3). A specification
+/// may call anything a scope; what no token can have stands in no header.
+pub(crate) fn more_is_needed(scopes: &[String]) -> HeaderValue {
+    let known: Vec<_> = scopes.iter().map(String::as_str).filter(|scope| is_scope(scope)).collect();
+    let scopes = known.join(" ");
+    let challenge = match scopes.len() {
+        1..=CHALLENGE => format!(r#"Bearer error="{LACKS}", scope="{scopes}""#),
+        _ => format!(r#"Bearer error="{LACKS}""#),
+    };
+    HeaderValue::try_from(challenge).expect("scopes are words that may stand in a header")
+}
+
+/// The error of such a challenge.
+const LACKS: &str = "insufficient_scope";
+
 /// What this server is to whoever issues tokens (RFC 9728, 2).
 #[derive(Serialize, JsonSchema)]
 struct Metadata {
@@ -122,7 +141,8 @@ impl ProtectedResource {
         let path = if route.starts_with(mcp::PATH) { mcp::PATH } else { "" };
         let separator = if text.contains(' ') { ", " } else { " " };
         text += &format!("{separator}resource_metadata=\"{}{WELL_KNOWN}{path}\"", self.url);
-        if !self.scopes.is_empty() {
+        // Whoever lacks a scope was told which.
+        if !self.scopes.is_empty() && !text.contains(LACKS) {
             let scopes: Vec<_> = self.scopes.iter().map(|scope| &*scope.0).collect();
             text += &format!(", scope=\"{}\"", scopes.join(" "));
         }
@@ -167,6 +187,25 @@ mod tests {
         );
         assert!(completed("Bearer", "/mcp/{group}", id, &[]).ends_with("/mcp\""));
         assert_eq!(completed("Bearer", "/mcp", "an issuer of keys in a file", &[]), "Bearer");
+    }
+
+    #[test]
+    fn whoever_lacks_scopes_is_told_those_of_the_call_and_no_others() {
+        let needed = |scopes: &[&str]| {
+            let scopes: Vec<_> = scopes.iter().map(ToString::to_string).collect();
+            more_is_needed(&scopes).to_str().unwrap().to_owned()
+        };
+        let challenge = needed(&["pets:read", "a\"b", "two words", "", "ü", "back\\slash", "x"]);
+        assert_eq!(challenge, r#"Bearer error="insufficient_scope", scope="pets:read x""#);
+        assert_eq!(
+            completed(&challenge, "/mcp", "https://id.example", &["tools"]),
+            format!(
+                "{challenge}, resource_metadata=\"https://crib.example.com/.well-known/oauth-protected-resource/mcp\""
+            )
+        );
+        let bare = r#"Bearer error="insufficient_scope""#;
+        assert_eq!((needed(&["a b"]), needed(&["x".repeat(200).as_str(); 30])), (bare.into(), bare.into()));
+        assert!(!completed(bare, "/", "https://id.example", &["tools"]).contains("scope=\""));
     }
 
     #[test]

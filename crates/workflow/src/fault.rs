@@ -90,7 +90,8 @@ impl Fault {
         let detail = self.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
         let message = format!("{}{detail} (at {})", self.title, self.instance);
         match self.failure {
-            Some(failure) => Failure { message, ..*failure },
+            // Other steps may have been carried out: whoever asks for wider rights and calls again does them twice.
+            Some(failure) => Failure { message, scopes: Vec::new(), ..*failure },
             None if self.status == 408 => Failure::new(ErrorCode::UpstreamTimeout, message, true),
             None => Failure::new(ErrorCode::BuiltinError, message, false),
         }

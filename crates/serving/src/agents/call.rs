@@ -137,8 +137,9 @@ pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
             let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };
             Err(Problem::fields(error.message.lines().map(field).collect()))
         }
-        Some(error) if error.code == ErrorCode::InsufficientScope => {
-            Err(Problem::new(Code::InsufficientScope, error.message))
+        // Without any it is a step of a workflow that is not allowed, and others may have been carried out.
+        Some(error) if !error.scopes.is_empty() => {
+            Err(Problem::scopes_missing(error.message, error.scopes))
         }
         Some(error) if error.code == ErrorCode::RateLimited => {
             Err(Problem::later(Code::RateLimited, error.message, error.retry_after))

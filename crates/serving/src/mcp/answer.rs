@@ -1,6 +1,7 @@
 //! What is sent back: one message, or several of which the last is the answer.
 
 use axum::body::Bytes;
+use axum::http::header::HeaderValue;
 use serde_json::{Value, json};
 
 use super::error::RpcError;
@@ -14,11 +15,24 @@ pub(crate) struct Sent {
     pub(crate) is_last: bool,
     /// Where the era has statuses for answers.
     pub(crate) status: u16,
+    /// What is asked of the client's token, if anything is and the era has a header for it.
+    pub(crate) challenge: Option<Box<HeaderValue>>,
 }
 
 impl Sent {
     fn last(pieces: Vec<Bytes>, status: u16) -> Self {
-        Self { pieces, is_last: true, status }
+        Self { pieces, is_last: true, status, challenge: None }
+    }
+
+    /// One that others follow.
+    fn before_the_last(message: &Value) -> Self {
+        let pieces = vec![message.to_string().into()];
+        Self { pieces, is_last: false, status: 200, challenge: None }
+    }
+
+    /// Nothing more to say.
+    pub(crate) fn nothing() -> Self {
+        Self::last(Vec::new(), 200)
     }
 
     /// The answer to a request: its result, as JSON.
@@ -39,18 +53,18 @@ impl Sent {
     pub(crate) fn error(id: Option<&Id>, error: &RpcError) -> Self {
         let id = id.map(|id| format!(r#""id":{},"#, id.as_json())).unwrap_or_default();
         let text = format!(r#"{{"jsonrpc":"2.0",{id}"error":{}}}"#, error.to_value());
-        Self::last(vec![text.into()], error.status)
+        let challenge = error.challenge.clone();
+        Self { challenge, ..Self::last(vec![text.into()], error.status) }
     }
 
     pub(crate) fn notification(method: &str, params: Value) -> Self {
-        let message = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        Self { pieces: vec![message.to_string().into()], is_last: false, status: 200 }
+        Self::before_the_last(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
     }
 
     /// A question of ours.
     pub(crate) fn request(id: &str, method: &str, params: Value) -> Self {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        Self { pieces: vec![message.to_string().into()], is_last: false, status: 200 }
+        Self::before_the_last(&message)
     }
 
     /// In one piece.

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use axum::http::header::HeaderValue;
 use model::Failure;
 use serde_json::{Value, json};
 use toolcrib::Ability;
+
+use crate::protected_resource::more_is_needed;
 
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,11 +17,13 @@ pub(crate) struct RpcError {
     pub(crate) data: Option<Box<Value>>,
     /// Of the answer, where the era has statuses for errors.
     pub(crate) status: u16,
+    /// What the client's token must allow, in a header beside that status.
+    pub(crate) challenge: Option<Box<HeaderValue>>,
 }
 
 impl RpcError {
     fn new(code: i64, status: u16, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), data: None, status }
+        Self { code, message: message.into(), data: None, status, challenge: None }
     }
 
     fn with(self, data: Value) -> Self {
@@ -84,6 +89,13 @@ impl RpcError {
     /// What was asked for failed, with the code that REST gives it.
     pub(crate) fn failed(failure: &Failure) -> Self {
         Self::internal(&*failure.message).with(Value::Object(failure.for_programs()))
+    }
+
+    /// The token does not allow it. A client that can get another is told for what, and asks again by itself.
+    pub(crate) fn scopes_missing(failure: &Failure) -> Self {
+        let challenge = Some(Box::new(more_is_needed(&failure.scopes)));
+        let error = Self::new(-32000, 403, &*failure.message);
+        Self { challenge, ..error }.with(Value::Object(failure.for_programs()))
     }
 
     /// A tool said so itself.

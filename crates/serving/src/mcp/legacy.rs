@@ -83,6 +83,8 @@ fn begin(
         log_from: Some(log_from),
         progress_token,
         stoppable_by,
+        // Its clients know that status as well, and some of them never tell anybody.
+        is_challenged: false,
     };
     match (subscribes, gathering) {
         (true, gathered) => asking.subscribe(&request.id, &request.params, gathered),

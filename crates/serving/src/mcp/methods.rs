@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use model::ToolResult;
 use serde_json::{Map, Value};
 use toolcrib::{
-    Abilities, AgentView, CallContext, Called, Clock as _, Got, Level, NewCall, NotFollowed,
+    Abilities, AgentView, CallContext, Called, Clock as _, Done, Got, Level, NewCall, NotFollowed,
     Question, SystemClock, ToolAnswer, Unfinished, UnfinishedOf,
 };
 
@@ -38,6 +38,8 @@ pub(crate) struct Asking {
     pub(crate) progress_token: Option<Value>,
     /// Whose ids the request's is one of, where a call can be stopped by its id.
     pub(crate) stoppable_by: Option<Box<str>>,
+    /// Whether it gets a wider token when it is told by a status that it needs one.
+    pub(crate) is_challenged: bool,
 }
 
 /// What a request leads to.
@@ -61,8 +63,7 @@ impl Answer {
         match self {
             Self::Sent(sent) if sent.pieces.is_empty() => None,
             Self::Sent(sent) => {
-                let nothing = Sent { pieces: Vec::new(), is_last: true, status: 200 };
-                Some(std::mem::replace(sent, nothing))
+                Some(std::mem::replace(sent, Sent::nothing()))
             }
             Self::Talk(talk) => talk.next().await,
             Self::Listen(listen) => listen.next().await,
@@ -139,10 +140,7 @@ impl Asking {
         self.talk(id, "tools/call", params, may_speak, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&tool, arguments, &context).await {
-                    Called::Done(done) => Ok(match done.into_answer() {
-                        ToolAnswer::Ours(result) => waiting.done(result),
-                        ToolAnswer::Theirs(result) => waiting.done_by_server(result),
-                    }),
+                    Called::Done(done) => waiting.ended(*done),
                     Called::Asks(questions) => waiting.asks(questions, context.take_memory()),
                     Called::Unable(ability) => Err(RpcError::unable(ability)),
                     Called::Error { code, message, data } => {
@@ -282,6 +280,7 @@ impl Asking {
             mcp: Arc::clone(&self.mcp),
             principal: Arc::clone(&self.principal),
             era: self.era,
+            is_challenged: self.is_challenged,
             method,
             params: Map::new(),
             answers: Map::new(),
@@ -351,6 +350,7 @@ pub(crate) struct Waiting {
     mcp: Arc<Mcp>,
     principal: Arc<str>,
     era: Era,
+    is_challenged: bool,
     /// What was asked for, to know the call again.
     method: &'static str,
     params: Map<String, Value>,
@@ -358,6 +358,16 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    fn ended(&self, done: Done) -> Result<String, RpcError> {
+        match done.lacks_scopes() {
+            Some(failure) if self.is_challenged => Err(RpcError::scopes_missing(failure)),
+            _ => Ok(match done.into_answer() {
+                ToolAnswer::Ours(result) => self.done(result),
+                ToolAnswer::Theirs(result) => self.done_by_server(result),
+            }),
+        }
+    }
+
     fn done(&self, mut result: ToolResult) -> String {
         if self.era == Era::Legacy {
             return serde_json::to_string(&result).expect("a result is JSON");
@@ -416,6 +426,9 @@ impl Waiting {
             Got::Unable(ability) => Err(RpcError::unable(ability)),
             Got::Missing => Err(missing()),
             Got::Invalid(why) => Err(RpcError::invalid_params(why)),
+            Got::Failed(failure) if self.is_challenged && !failure.scopes.is_empty() => {
+                Err(RpcError::scopes_missing(&failure))
+            }
             Got::Failed(failure) => Err(RpcError::failed(&failure)),
         }
     }

@@ -78,6 +78,7 @@ fn begin(
     if let Some(headers) = headers {
         headers::check(headers, &request.method, &request.params)?;
     }
+    let is_challenged = headers.is_some() && peer.shows_a_token();
     let peer = peer.within(trace);
     let principal: Arc<str> = peer.principal().into();
     let asking = Asking {
@@ -89,6 +90,7 @@ fn begin(
         log_from: said.log_from,
         progress_token: said.progress_token,
         stoppable_by: None,
+        is_challenged,
     };
     let (id, method, params) = (&request.id, request.method.as_str(), &request.params);
     match method {

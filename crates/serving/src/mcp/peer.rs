@@ -1,7 +1,7 @@
 //! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
 
 use model::{GroupId, TraceContext};
-use toolcrib::{AgentView, CallDoor, Via};
+use toolcrib::{AgentView, CallDoor, Means, Via};
 
 use super::error::RpcError;
 use crate::app::App;
@@ -42,6 +42,11 @@ impl Peer {
     /// Whoever it is: what is handed out to one is no good for another.
     pub(crate) fn principal(&self) -> String {
         self.who.principal()
+    }
+
+    /// Whether somebody issues it tokens, and could issue others: whoever shows a key has that and no other.
+    pub(crate) fn shows_a_token(&self) -> bool {
+        matches!(self.who.identity.means, Means::Token)
     }
 
     /// What it sees now.

@@ -86,6 +86,18 @@ fn every_door_has_the_agents_token_exchanged_and_passes_on_what_is_named() {
     assert_eq!(exchanges, 1, "one for all doors");
 }
 
+/// The same call by a client of the older era, without a session.
+fn older() -> Ask {
+    let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "look", "arguments": {}}});
+    Ask::new("POST", "/mcp")
+        .json(&message)
+        .header("Accept", "application/json, text/event-stream")
+        .header("MCP-Protocol-Version", "2025-11-25")
+}
+
+const TAKES: &str = "this takes a token with these scopes: `pets`, `pets:read`";
+
 #[test]
 fn an_admin_says_of_a_tool_for_whom_its_tokens_are() {
     let upstream = upstream();
@@ -111,22 +123,53 @@ fn an_admin_says_of_a_tool_for_whom_its_tokens_are() {
 }
 
 #[test]
-fn a_key_has_nothing_to_exchange_and_a_missing_scope_is_named() {
+fn a_token_without_the_scopes_is_answered_at_every_door_with_all_that_it_takes() {
+    let upstream = upstream();
+    let world = world(&upstream, &json!(["pets", "pets:read"]));
+    let token = world.token(json!({"role": "staff", "scp": ["other", "pets"]}));
+    let [by_name, by_id, manifest, mcp] = calls().map(|ask| world.server.send(&ask.bearer(&token)));
+    for answer in [&by_name, &by_id, &manifest, &mcp] {
+        assert_eq!(answer.status, 403, "{answer:?}");
+        let challenge = r#"Bearer error="insufficient_scope", scope="pets pets:read""#;
+        assert_eq!(answer.challenge(), challenge);
+    }
+    for answer in [by_name, by_id, manifest] {
+        assert_eq!(answer.problem(), format!("403 insufficient_scope: {TAKES}"));
+        assert_eq!(answer.json()["scopes"], json!(["pets", "pets:read"]));
+    }
+    let metadata = world.server.url("/.well-known/oauth-protected-resource/mcp");
+    assert!(mcp.header("www-authenticate").ends_with(&format!(r#"resource_metadata="{metadata}""#)));
+    let data =
+        json!({"toolcrib/code": "insufficient_scope", "toolcrib/scopes": ["pets", "pets:read"]});
+    let error = json!({"code": -32000, "message": TAKES, "data": data});
+    assert_eq!(mcp.json(), json!({"jsonrpc": "2.0", "id": 1, "error": error}));
+    assert!(upstream.requests().is_empty());
+}
+
+#[test]
+fn whoever_gets_no_wider_token_is_told_of_missing_scopes_by_the_result() {
+    let upstream = upstream();
+    let world = world(&upstream, &json!(["pets", "pets:read"]));
+    let key = json!({"name": "bot", "claims": {"role": "staff", "scope": "pets"}});
+    let key = world.server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
+    let token = world.token(json!({"role": "staff", "scope": "pets"}));
+    let [_, _, manifest, mcp] = calls().map(|ask| world.server.send(&ask.bearer(&key)).ok());
+    let older = world.server.send(&older().bearer(&token)).ok();
+    for result in [&manifest, &mcp["result"], &older["result"]] {
+        assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!(TAKES)));
+        let meta = &result["_meta"];
+        assert_eq!(meta["toolcrib/code"], "insufficient_scope");
+        assert_eq!(meta["toolcrib/scopes"], json!(["pets", "pets:read"]));
+    }
+    assert!(upstream.requests().is_empty());
+}
+
+#[test]
+fn a_key_has_nothing_to_exchange() {
     let upstream = upstream();
     let world = world(&upstream, &json!(["pets"]));
     let key = json!({"name": "bot", "claims": {"role": "staff", "scope": "pets"}});
     let key = world.server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
-    let token = world.token(json!({"role": "staff", "scp": ["other"]}));
-    for (ask, number) in calls().into_iter().zip(0..) {
-        let answer = world.server.send(&ask.bearer(&token));
-        match number {
-            0 | 1 => assert_eq!(
-                answer.problem(),
-                "403 insufficient_scope: this takes a token with these scopes: `pets`"
-            ),
-            _ => assert!(answer.status == 200 && answer.body.contains("`pets`"), "{answer:?}"),
-        }
-    }
     for ask in calls() {
         let answer = world.server.send(&ask.bearer(&key));
         assert!(answer.status == 200 && answer.body.contains("showed no token"), "{answer:?}");

@@ -437,6 +437,14 @@ impl AgentView {
 }
 
 impl Done {
+    /// Why nothing was called, if the agent's token does not allow it.
+    pub fn lacks_scopes(&self) -> Option<&Failure> {
+        match &self.by {
+            DoneBy::Nobody(failure) if !failure.scopes.is_empty() => Some(failure),
+            DoneBy::Nobody(_) | DoneBy::Upstream(..) | DoneBy::Here(_) | DoneBy::Mcp(_) => None,
+        }
+    }
+
     /// For programs (requirement E3).
     pub fn into_outcome(self) -> Outcome {
         let (tool_id, start) = (self.tool_id, self.start);

@@ -20,10 +20,10 @@ pub(super) fn check(agent: &Agent, source: &Source, tool: Option<&Tool>) -> Resu
     if required.iter().any(|all| all.is_subset(&has)) {
         return Ok(());
     }
-    let needed = required.first().into_iter().flatten();
-    let needed: Vec<String> = needed.map(|scope| format!("`{scope}`")).collect();
-    let message = format!("this takes a token with these scopes: {}", needed.join(", "));
-    Err(Failure::new(ErrorCode::InsufficientScope, message, false))
+    let scopes: Vec<String> = required.into_iter().next().into_iter().flatten().collect();
+    let named: Vec<String> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
+    let message = format!("this takes a token with these scopes: {}", named.join(", "));
+    Err(Failure { scopes, ..Failure::new(ErrorCode::InsufficientScope, message, false) })
 }
 
 /// Alternatives, each of which is enough. None at all: nothing is required.

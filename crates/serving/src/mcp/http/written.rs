@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY, WWW_AUTHENTICATE,
 };
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
@@ -85,6 +85,7 @@ pub(super) async fn write(
         };
     }
     let first = match in_time(PATIENCE, answer.next()).await {
+        Ok(Some(sent)) if sent.challenge.is_some() => return plain(sent),
         Ok(Some(sent)) if sent.is_last && accepted.json => return plain(sent),
         Ok(None) => return taken(),
         Ok(first) => first,
@@ -127,6 +128,9 @@ pub(super) fn plain(sent: Sent) -> Response {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     headers.insert(CACHE_CONTROL, PRIVATE);
     headers.insert(VARY, BY_CREDENTIAL);
+    if let Some(challenge) = sent.challenge {
+        headers.insert(WWW_AUTHENTICATE, *challenge);
+    }
     response
 }
 
