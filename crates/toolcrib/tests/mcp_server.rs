@@ -220,7 +220,8 @@ async fn what_a_server_says_at_length_is_cut_and_the_rest_is_a_resource() {
     let said = long.clone();
     let server = serving(move |_| {
         let text = json!({"type": "text", "text": said});
-        json!({"content": [of_server, text], "structuredContent": {"a": 1}, "isError": true})
+        let structured = json!({"a": "b".repeat(1_100)});
+        json!({"content": [of_server, text], "structuredContent": structured, "isError": true})
     });
     let crib = crib(&server).await;
     let max_result_bytes = Some(Some(1_024));
@@ -251,4 +252,46 @@ async fn what_a_server_says_at_length_is_cut_and_the_rest_is_a_resource() {
     let bob = Agent { subject: "bob".into(), ..ada() };
     let read = crib.view(&bob).read(&uri, &CallContext::silent()).await;
     assert!(matches!(read, Got::Missing), "{read:?}");
+}
+
+#[tokio::test]
+async fn what_a_server_says_at_length_keeps_its_structure_if_that_is_short() {
+    let server = serving(|params| {
+        let structured = match params["arguments"]["how"].as_str() {
+            Some("briefly") => json!({"a": 1}),
+            _ => json!({"a": "b".repeat(1_100)}),
+        };
+        json!({"content": [{"type": "text", "text": "b".repeat(2_000)}], "structuredContent": structured})
+    });
+    let crib = crib(&server).await;
+    let max_result_bytes = Some(Some(1_024));
+    let amendment = Amendment { max_result_bytes, ..Amendment::default() };
+    let command = Command::Tool("disk:clean".parse().unwrap(), ToolCommand::Amend(amendment));
+    crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    let call = async |how: &str| {
+        let view = crib.view(&ada());
+        let tool = view.find("clean").unwrap();
+        let called = view.call_with(&tool, read(json!({"how": how})), &CallContext::silent()).await;
+        let Called::Done(done) = called else { panic!("{called:?}") };
+        Value::Object(done.into_promised_answer().into_map())
+    };
+    let brief = call("briefly").await;
+    assert_eq!((brief.get("isError"), &brief["structuredContent"]), (None, &json!({"a": 1})));
+    assert_eq!(brief["content"].as_array().unwrap().len(), 2, "{brief}");
+    // What had to go was promised: whoever checks takes it only as an error, which says that it is none.
+    let long = call("at length").await;
+    assert_eq!((&long["isError"], long.get("structuredContent")), (&json!(true), None));
+    assert_eq!(long["_meta"]["toolcrib/status"], "completed");
+    let note = long["content"][2]["text"].as_str().unwrap();
+    assert!(note.starts_with("[toolcrib: the tool was called"), "{note}");
+}
+
+#[tokio::test]
+async fn a_server_that_breaks_its_own_promise_is_passed_on_as_it_came() {
+    let server = serving(|_| json!({"content": [{"type": "text", "text": "in words"}]}));
+    let crib = crib(&server).await;
+    let (called, _) = call_again(&crib, &Map::new(), None).await;
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    let result = done.into_promised_answer().into_map();
+    assert_eq!((result.get("isError"), result["content"].as_array().unwrap().len()), (None, 1));
 }

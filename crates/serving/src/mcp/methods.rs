@@ -128,7 +128,7 @@ impl Asking {
         let name = name.ok_or_else(|| RpcError::invalid_params("`name` must be a text"))?;
         let tool = view.find(name).inspect_err(|missing| view.record_missing(missing));
         let tool = tool.map_err(|missing| RpcError::invalid_params(missing.to_string()))?;
-        let may_speak = tool.may_speak();
+        let (may_speak, is_promised) = (tool.may_speak(), tool.promises_output());
         // What asks is made again, and known again by what it was asked for.
         let arguments = match may_speak {
             true => arguments(&params)?,
@@ -140,7 +140,7 @@ impl Asking {
         self.talk(id, "tools/call", params, may_speak, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&tool, arguments, &context).await {
-                    Called::Done(done) => waiting.ended(*done),
+                    Called::Done(done) => waiting.ended(*done, is_promised),
                     Called::Asks(questions) => waiting.asks(questions, context.take_memory()),
                     Called::Unable(ability) => Err(RpcError::unable(ability)),
                     Called::Error { code, message, data } => {
@@ -358,14 +358,18 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    fn ended(&self, done: Done) -> Result<String, RpcError> {
-        match done.lacks_scopes() {
-            Some(failure) if self.is_challenged => Err(RpcError::scopes_missing(failure)),
-            _ => Ok(match done.into_answer() {
-                ToolAnswer::Ours(result) => self.done(result),
-                ToolAnswer::Theirs(result) => self.done_by_server(result),
-            }),
+    /// What came of a call. Clients hold it against what the tool promises of its results, if it does.
+    fn ended(&self, done: Done, is_promised: bool) -> Result<String, RpcError> {
+        if self.is_challenged
+            && let Some(failure) = done.lacks_scopes()
+        {
+            return Err(RpcError::scopes_missing(failure));
         }
+        let answer = if is_promised { done.into_promised_answer() } else { done.into_answer() };
+        Ok(match answer {
+            ToolAnswer::Ours(result) => self.done(result),
+            ToolAnswer::Theirs(result) => self.done_by_server(result),
+        })
     }
 
     fn done(&self, mut result: ToolResult) -> String {

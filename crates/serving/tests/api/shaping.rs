@@ -58,6 +58,19 @@ impl Shop {
         self.server.send(&call.json(&json!({}))).ok()
     }
 
+    /// What an MCP client gets of a tool that it was shown in a list.
+    fn call_over_mcp(&self, name: &str, arguments: &Value) -> Value {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}});
+        let params = json!({"name": name, "arguments": arguments, "_meta": meta});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let call = Ask::new("POST", "/mcp?mode=search").bearer(&self.key).json(&message);
+        let call = call.header("Accept", "application/json, text/event-stream");
+        let call = call.header("MCP-Protocol-Version", "2026-07-28");
+        let call = call.header("Mcp-Method", "tools/call").header("Mcp-Name", name);
+        self.server.send(&call).ok()["result"].clone()
+    }
+
     fn listed(&self) -> Value {
         let list = self.server.get_as(&self.key, "/api/agents/tools?format=mcp").ok();
         list["tools"][0].clone()
@@ -193,4 +206,45 @@ fn nobody_else_reads_on_nor_who_lost_the_tool() {
     assert_eq!(shop.server.get_as(&shop.key, "/api/agents/results/none").status, 404);
     shop.server.post(&format!("{TOOL}/disable"), &json!(null)).ok();
     assert_eq!(status(&shop.key), 404);
+}
+
+/// What clients of the TypeScript and Python SDKs take of a tool with an output schema.
+fn is_taken_by_strict_clients(result: &Value) -> bool {
+    result["structuredContent"].is_object() || result["isError"] == true
+}
+
+#[test]
+fn an_answer_without_the_structure_that_was_promised_reaches_clients_that_check() {
+    let cut = Shop::answering(&many_orders());
+    cut.patch(&json!({"max_result_bytes": 1024})).ok();
+    let of_another_kind = Shop::answering(&json!([1, 2]));
+    let of_another_shape = Shop::answering(&json!({"no": "orders"}));
+    for (shop, text) in [(cut, "{\"orders\":"), (of_another_kind, "[1,2]"), (of_another_shape, "{\"no\":")]
+    {
+        assert!(shop.listed()["outputSchema"].is_object());
+        let result = shop.call_over_mcp("orders", &json!({}));
+        assert!(is_taken_by_strict_clients(&result), "{result}");
+        let content = result["content"].as_array().unwrap();
+        assert!(content[0]["text"].as_str().unwrap().starts_with(text), "{result}");
+        let note = content.last().unwrap()["text"].as_str().unwrap();
+        assert!(note.starts_with("[toolcrib: the tool was called"), "{result}");
+        assert_eq!(result["_meta"]["toolcrib/status"], "completed");
+        assert_eq!(result["_meta"].get("toolcrib/code"), None);
+        // Nothing was promised of `execute_tool`, and nobody else checks.
+        let executed = shop.call_over_mcp("execute_tool", &json!({"name": "orders"}));
+        for plain in [executed, shop.call_for_model()] {
+            assert_eq!((&plain["isError"], plain.get("structuredContent")), (&json!(false), None));
+        }
+        assert_eq!(shop.call()["status"], "completed");
+    }
+}
+
+#[test]
+fn an_answer_that_keeps_the_promise_is_no_error() {
+    let shop = Shop::answering(&orders());
+    let result = shop.call_over_mcp("orders", &json!({}));
+    assert_eq!((&result["isError"], &result["structuredContent"]), (&json!(false), &orders()));
+    shop.patch(&json!({"projection": "orders[].id"})).ok();
+    let result = shop.call_over_mcp("orders", &json!({}));
+    assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(false), None));
 }

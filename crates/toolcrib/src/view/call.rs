@@ -4,6 +4,7 @@ mod budget;
 mod builtin;
 mod custom;
 mod job;
+mod promise;
 mod recorded;
 mod shaped;
 mod tries;
@@ -71,8 +72,8 @@ enum DoneBy {
     Upstream(Outcome, Option<Arc<Ready>>),
     /// Code of ours or of whoever embeds us.
     Here(ToolResult),
-    /// An MCP server, in its own words.
-    Mcp(Map<String, Value>),
+    /// An MCP server, in its own words, or in the first of them.
+    Mcp { result: Map<String, Value>, is_cut: bool },
     /// Nobody: something stood in the way.
     Nobody(Failure),
 }
@@ -299,7 +300,8 @@ impl AgentView {
                 let bridged = self.ask_server(&source.source, id, it.wanted(arguments), call).await;
                 let result = result_of_server(bridged, call)?;
                 let result = shaped::of_server(result, ready.projection()).await?;
-                return Ok(DoneBy::Mcp(self.result_within_budget(&entry.tool, result)));
+                let (result, is_cut) = self.result_within_budget(&entry.tool, result);
+                return Ok(DoneBy::Mcp { result, is_cut });
             }
         };
         let outcome = shaped::outcome(outcome, ready.projection()).await?;
@@ -441,7 +443,7 @@ impl Done {
     pub fn lacks_scopes(&self) -> Option<&Failure> {
         match &self.by {
             DoneBy::Nobody(failure) if !failure.scopes.is_empty() => Some(failure),
-            DoneBy::Nobody(_) | DoneBy::Upstream(..) | DoneBy::Here(_) | DoneBy::Mcp(_) => None,
+            DoneBy::Nobody(_) | DoneBy::Upstream(..) | DoneBy::Here(_) | DoneBy::Mcp { .. } => None,
         }
     }
 
@@ -460,7 +462,7 @@ impl Done {
                 let structured = result.structured_content.map(Value::Object);
                 told(tool_id, start, structured, result.content, error)
             }
-            DoneBy::Mcp(result) => {
+            DoneBy::Mcp { result, .. } => {
                 execution::outcome_of_server(tool_id, Ok(result), start.elapsed())
             }
         }
@@ -469,7 +471,7 @@ impl Done {
     /// For agents, in the shape of MCP.
     pub fn into_answer(self) -> ToolAnswer {
         ToolAnswer::Ours(match self.by {
-            DoneBy::Mcp(result) => return ToolAnswer::Theirs(result),
+            DoneBy::Mcp { result, .. } => return ToolAnswer::Theirs(result),
             DoneBy::Upstream(outcome, promised) => {
                 let output = promised.as_ref().and_then(|ready| ready.output());
                 execution::tool_result(outcome, output)

@@ -139,6 +139,15 @@ impl ViewedTool {
         schema.map(|schema| mirrored(&schema.to_served())).unwrap_or_default()
     }
 
+    /// Whether it promises anything of its results.
+    pub fn promises_output(&self) -> bool {
+        match &self.origin {
+            Origin::Catalog(entry) => entry.promised_output().is_some(),
+            Origin::Provider(tool, _) => tool.more.contains_key("outputSchema"),
+            Origin::Meta(_) => false,
+        }
+    }
+
     /// Of its results, whole, if it promises anything.
     pub fn output_schema(&self) -> Option<Value> {
         match &self.origin {

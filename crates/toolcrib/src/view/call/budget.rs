@@ -18,8 +18,8 @@ fn budget(tool: &Tool) -> usize {
 }
 
 impl AgentView {
-    /// An outcome that is short enough. One that is cut is text: half of a JSON value is none. Workflows get it whole, and
-    /// have a bound of their own.
+    /// An outcome that is short enough. What is cut is text, and JSON that is too long goes: half of it is none. Workflows
+    /// get it whole, and have a bound of their own.
     pub(super) fn within_budget(&self, tool: &Tool, mut outcome: Outcome) -> Outcome {
         if self.within.is_some() {
             return outcome;
@@ -28,34 +28,38 @@ impl AgentView {
         let Some(whole) = too_long(budget(tool), texts, outcome.result.as_ref()) else {
             return outcome;
         };
-        outcome.result = None;
+        outcome.result = outcome.result.filter(|result| !is_longer(result, budget(tool)));
         outcome.content.retain(|content| !is_text(content));
         let parts = self.cut(tool, whole).map(|text| Content::Text { text });
         outcome.content.splice(0..0, parts);
         outcome
     }
 
-    /// The same for the result of an MCP server.
+    /// The same for the result of an MCP server. Says too whether it was cut.
     pub(super) fn result_within_budget(
         &self,
         tool: &Tool,
         mut result: Map<String, Value>,
-    ) -> Map<String, Value> {
+    ) -> (Map<String, Value>, bool) {
         if self.within.is_some() {
-            return result;
+            return (result, false);
         }
         let content = result.get("content").and_then(Value::as_array);
         let texts = content.into_iter().flatten().filter_map(text_of_part);
         let structured = result.get("structuredContent");
-        let Some(whole) = too_long(budget(tool), texts, structured) else { return result };
+        let Some(whole) = too_long(budget(tool), texts, structured) else {
+            return (result, false);
+        };
         let parts = self.cut(tool, whole).map(|text| json!({"type": "text", "text": text}));
         let mut content = Vec::from(parts);
         if let Some(Value::Array(others)) = result.shift_remove("content") {
             content.extend(others.into_iter().filter(|part| text_of_part(part).is_none()));
         }
-        result.shift_remove("structuredContent");
+        if result.get("structuredContent").is_some_and(|it| is_longer(it, budget(tool))) {
+            result.shift_remove("structuredContent");
+        }
         result.insert("content".to_owned(), Value::Array(content));
-        result
+        (result, true)
     }
 
     /// The beginning, and a note about the rest.
@@ -111,8 +115,11 @@ fn too_long<'a>(
     if budget < texts.iter().map(|text| text.len()).sum() {
         return Some(texts.join("\n"));
     }
-    let json = json.filter(|json| usize::try_from(size(json)).is_ok_and(|size| budget < size))?;
-    Some(text_of(json))
+    json.filter(|json| is_longer(json, budget)).map(text_of)
+}
+
+fn is_longer(json: &Value, budget: usize) -> bool {
+    usize::try_from(size(json)).is_ok_and(|size| budget < size)
 }
 
 fn text_in(content: &Content) -> Option<&str> {

@@ -126,7 +126,7 @@ pub(super) fn outcome(called: &Called) -> CallOutcome {
             (None, CallStatus::Completed) => None,
         },
         DoneBy::Here(result) => code_of(result),
-        DoneBy::Mcp(result) => {
+        DoneBy::Mcp { result, .. } => {
             let is_error = result.get("isError") == Some(&Value::Bool(true));
             is_error.then_some(ErrorCode::UpstreamError)
         }
@@ -157,7 +157,7 @@ fn fate(done: &Done) -> Fate {
             };
             Fate { result_bytes: size(result), ..fate }
         }
-        DoneBy::Mcp(result) => {
+        DoneBy::Mcp { result, .. } => {
             let content = result.get("content").and_then(Value::as_array);
             let text = || {
                 content.and_then(|parts| parts.iter().find_map(|part| part.get("text")?.as_str()))

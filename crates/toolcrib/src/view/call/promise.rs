@@ -1,0 +1,59 @@
+//! Answers without the structure that their tool promises, for clients that were shown the promise.
+//!
+//! A client that was shown an output schema takes a result without structured content for a broken one: those of the
+//! TypeScript and Python SDKs throw it away, with all that its text says. Only an error needs no structure. So it is marked
+//! as one for them, and says in words that the tool was called.
+
+use model::{CallStatus, Content, ToolResult};
+use serde_json::{Map, Value, json};
+
+use super::{Done, DoneBy, ToolAnswer};
+
+const NOTE: &str = "[toolcrib: the tool was called, and this is what it answered. It is marked as an error only because it \
+does not have the structure that the tool promises. Calling again would do it again]";
+
+/// Where a result says how the call went, if `isError` does not.
+const STATUS: &str = "toolcrib/status";
+
+impl Done {
+    /// For agents, in the shape of MCP, whose clients hold it against the output schema of the tool. What an MCP server
+    /// says is as it came all the same, unless it was too long: its promises are its own.
+    pub fn into_promised_answer(self) -> ToolAnswer {
+        let is_as_it_came = matches!(self.by, DoneBy::Mcp { is_cut: false, .. });
+        match self.into_answer() {
+            ToolAnswer::Ours(mut result) => {
+                mark(&mut result);
+                ToolAnswer::Ours(result)
+            }
+            ToolAnswer::Theirs(mut result) => {
+                if !is_as_it_came {
+                    mark_of_server(&mut result);
+                }
+                ToolAnswer::Theirs(result)
+            }
+        }
+    }
+}
+
+fn mark(result: &mut ToolResult) {
+    if result.is_error || result.structured_content.is_some() {
+        return;
+    }
+    result.is_error = true;
+    result.content.push(Content::Text { text: NOTE.to_owned() });
+    result.meta.insert(STATUS.to_owned(), json!(CallStatus::Completed));
+}
+
+fn mark_of_server(result: &mut Map<String, Value>) {
+    let has_failed = result.get("isError") == Some(&Value::Bool(true));
+    if has_failed || result.contains_key("structuredContent") {
+        return;
+    }
+    result.insert("isError".to_owned(), Value::Bool(true));
+    if let Value::Array(content) = result.entry("content").or_insert_with(|| json!([])) {
+        content.push(json!({"type": "text", "text": NOTE}));
+    }
+    if let Value::Object(meta) = result.entry("_meta").or_insert_with(|| json!({})) {
+        meta.insert(STATUS.to_owned(), json!(CallStatus::Completed));
+    }
+}
