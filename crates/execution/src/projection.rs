@@ -294,7 +294,8 @@ fn is_truthy(value: &Value) -> bool {
 
 /// Only numbers have an order.
 fn compared(comparator: &Comparator, left: &Value, right: &Value) -> Option<bool> {
-    let order = || left.as_f64()?.partial_cmp(&right.as_f64()?);
+    let are_numbers = left.is_number() && right.is_number();
+    let order = || are_numbers.then(|| functions::order(left, right));
     let is_equal = || left == right || order().is_some_and(std::cmp::Ordering::is_eq);
     match comparator {
         Comparator::Equal => Some(is_equal()),

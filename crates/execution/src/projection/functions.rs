@@ -212,15 +212,101 @@ fn sorted<T>(
     Some(Ok(items))
 }
 
-fn order(one: &Value, two: &Value) -> Ordering {
-    match (one, two) {
-        (Value::String(one), Value::String(two)) => one.cmp(two),
-        _ => match (one.as_i64(), two.as_i64()) {
-            (Some(one), Some(two)) => one.cmp(&two),
-            _ => {
-                let number = |value: &Value| value.as_f64().unwrap_or_default();
-                number(one).total_cmp(&number(two))
+/// Numbers by what they are, however they are written. None is rounded: two integers that are the same number as a double
+/// would both be equal to it, and not to each other, and a sort that is told such things may panic.
+pub(super) fn order(one: &Value, two: &Value) -> Ordering {
+    if let (Value::String(one), Value::String(two)) = (one, two) {
+        return one.cmp(two);
+    }
+    let integer = |value: &Value| value.as_i64().map(i128::from).or(value.as_u64().map(i128::from));
+    let double = |value: &Value| value.as_f64().unwrap_or_default();
+    match (integer(one), integer(two)) {
+        (Some(one), Some(two)) => one.cmp(&two),
+        (Some(one), None) => beside(one, double(two)),
+        (None, Some(two)) => beside(two, double(one)).reverse(),
+        // Not `total_cmp`, to which -0.0 is less than 0.0: both are equal to 0.
+        (None, None) => double(one).partial_cmp(&double(two)).unwrap_or(Ordering::Equal),
+    }
+}
+
+/// An integer beside a double. One beyond all integers becomes the last of them, which no number of JSON reaches.
+fn beside(integer: i128, double: f64) -> Ordering {
+    let below = double.floor();
+    let is_above = if below < double { Ordering::Less } else { Ordering::Equal };
+    integer.cmp(&(below as i128)).then(is_above)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use serde_json::json;
+
+    use super::*;
+
+    /// Of all ways to write a number, and many that are nearly the same.
+    fn number() -> impl Strategy<Value = Value> {
+        let edges = [
+            json!(9_007_199_254_740_992_u64),
+            json!(9_007_199_254_740_993_u64),
+            json!(9_007_199_254_740_992.0),
+            json!(-9_007_199_254_740_993_i64),
+            json!(-9_007_199_254_740_992.0),
+            json!(u64::MAX),
+            json!(u64::MAX - 1),
+            json!(18_446_744_073_709_551_616.0),
+            json!(i64::MIN),
+            json!(i64::MAX),
+            json!(9_223_372_036_854_775_808.0),
+            json!(1e300),
+            json!(-1e300),
+            json!(0),
+            json!(0.0),
+            json!(-0.0),
+            json!(0.5),
+            json!(-0.5),
+            json!(5e-324),
+        ];
+        let finite = any::<f64>().prop_filter_map("JSON has no others", |number| {
+            Number::from_f64(number).map(Value::Number)
+        });
+        prop_oneof![
+            4 => proptest::sample::select(edges.to_vec()),
+            1 => any::<i64>().prop_map(Value::from),
+            1 => any::<u64>().prop_map(Value::from),
+            1 => finite,
+            1 => Just(json!(1)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_have_one_order(one in number(), two in number(), three in number()) {
+            prop_assert_eq!(order(&one, &two), order(&two, &one).reverse());
+            prop_assert_eq!(order(&one, &one), Ordering::Equal);
+            if order(&one, &two).is_le() && order(&two, &three).is_le() {
+                prop_assert!(order(&one, &three).is_le());
             }
-        },
+            if order(&one, &two).is_eq() {
+                prop_assert_eq!(order(&one, &three), order(&two, &three));
+            }
+        }
+
+        #[test]
+        fn any_numbers_can_be_sorted(mut numbers in proptest::collection::vec(number(), 0..200)) {
+            numbers.sort_by(order);
+            prop_assert!(numbers.is_sorted_by(|one, two| order(one, two).is_le()));
+        }
+    }
+
+    #[test]
+    fn an_integer_is_not_rounded_to_be_compared() {
+        let double = json!(9_007_199_254_740_992.0);
+        assert_eq!(order(&json!(9_007_199_254_740_993_u64), &double), Ordering::Greater);
+        assert_eq!(order(&double, &json!(9_007_199_254_740_992_u64)), Ordering::Equal);
+        assert_eq!(order(&json!(u64::MAX), &json!(18_446_744_073_709_551_616.0)), Ordering::Less);
+        assert_eq!(order(&json!(u64::MAX), &json!(u64::MAX - 1)), Ordering::Greater);
+        assert_eq!(order(&json!(-1), &json!(-0.5)), Ordering::Less);
+        assert_eq!(order(&json!(-1e300), &json!(i64::MIN)), Ordering::Less);
+        assert_eq!(order(&json!(-0.0), &json!(0)), Ordering::Equal);
     }
 }
