@@ -19,6 +19,7 @@ use url::Url;
 use crate::{Credentials, Mask, without_credentials};
 use body::Body;
 pub use of_server::outcome_of_server;
+pub use plain::tame;
 pub use plain::text as plain_text;
 pub use plain::{is_hidden, plain_json};
 pub use tool_result::tool_result;

@@ -295,3 +295,20 @@ async fn a_server_that_breaks_its_own_promise_is_passed_on_as_it_came() {
     let result = done.into_promised_answer().into_map();
     assert_eq!((result.get("isError"), result["content"].as_array().unwrap().len()), (None, 1));
 }
+
+#[tokio::test]
+async fn texts_of_a_server_steer_no_terminal_and_are_otherwise_as_they_came() {
+    let structured = json!({"a": "\u{1b}[2J"});
+    let server = serving(move |_| {
+        let text = json!({"type": "text", "text": "\u{1b}]0;a\u{7} b\r\n\u{200f}", "annotations": {"priority": 1}});
+        json!({"content": [text, {"type": "odd", "text": "\u{1b}"}], "structuredContent": structured})
+    });
+    let crib = crib(&server).await;
+    let (called, _) = call_again(&crib, &Map::new(), None).await;
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    let result = Value::Object(done.into_answer().into_map());
+    let text = "\\u{1b}]0;a\\u{7} b\r\n\u{200f}";
+    let text = json!({"type": "text", "text": text, "annotations": {"priority": 1}});
+    assert_eq!(result["content"], json!([text, {"type": "odd", "text": "\u{1b}"}]));
+    assert_eq!(result["structuredContent"], json!({"a": "\u{1b}[2J"}));
+}

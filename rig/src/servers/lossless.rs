@@ -11,7 +11,7 @@ use super::trial::names;
 fn calls() -> Vec<(&'static str, Value)> {
     let link = "data:text/plain;base64,Y2lhbw==";
     vec![
-        ("echo", json!({"message": "ciao \u{1f355} \\ \"\u{1}"})),
+        ("echo", json!({"message": "ciao \u{1f355} \\ \"\r\n\t\u{200f}\u{feff}"})),
         ("get-sum", json!({"a": 0.1, "b": 0.2})),
         ("get-structured-content", json!({"location": "New York"})),
         ("get-tiny-image", json!({})),

@@ -16,6 +16,26 @@ pub fn text(text: &str) -> String {
     plain
 }
 
+/// The same for text that is passed on as it came, file by file perhaps: only what a terminal obeys is written out. Line ends
+/// of any kind stay, and so do marks that whole scripts are written with.
+pub fn tame(text: &mut String) {
+    if !text.chars().any(is_obeyed) {
+        return;
+    }
+    let mut tame = String::with_capacity(text.len());
+    for character in text.chars() {
+        match is_obeyed(character) {
+            true => tame.extend(character.escape_unicode()),
+            false => tame.push(character),
+        }
+    }
+    *text = tame;
+}
+
+fn is_obeyed(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\r' | '\t')
+}
+
 /// A value as JSON text in which nothing is.
 pub(super) fn json(value: &Value) -> String {
     let json = serde_json::to_string(value).expect("a value can be written");
@@ -71,6 +91,19 @@ mod tests {
         );
         assert_eq!(text("a\u{200b}b\u{2060}\u{feff}"), r"a\u{200b}b\u{2060}\u{feff}");
         assert_eq!(text("a\r\nb\tc\n ☕ 👩‍🚀 naïve عربي"), "a\nb\tc\n ☕ 👩‍🚀 naïve عربي");
+    }
+
+    #[test]
+    fn text_that_is_passed_on_loses_what_a_terminal_obeys_and_nothing_else() {
+        let tamed = |text: &str| {
+            let mut text = text.to_owned();
+            tame(&mut text);
+            text
+        };
+        let osc = "\u{1b}]0;a\u{7}\u{9b}2J\u{7f}";
+        assert_eq!(tamed(osc), r"\u{1b}]0;a\u{7}\u{9b}2J\u{7f}");
+        let usual = "\u{feff}a\r\nb\tc\rd ☕ 👩‍🚀 \u{200f}عربي \\u{1b}";
+        assert_eq!(tamed(usual), usual);
     }
 
     #[test]

@@ -56,14 +56,16 @@ fn is_tool_result(object: &Map<String, Value>) -> bool {
         && structured.is_none_or(|structured| structured.is_object() || structured.is_null())
 }
 
-/// A text with nothing more to it, or a block that is kept as it is.
+/// A text, also one with more to it, or a block that is kept as it is.
 fn block(block: &Value) -> Content {
-    match (block.get("text").and_then(Value::as_str), block.as_object().map(Map::len)) {
-        (Some(text), Some(2)) if block["type"] == "text" => {
-            Content::Text { text: plain::text(text) }
-        }
-        _ => Content::Other(block.clone()),
+    let text = block.get("text").and_then(Value::as_str).filter(|_| block["type"] == "text");
+    let Some(text) = text.map(plain::text) else { return Content::Other(block.clone()) };
+    if block.as_object().is_some_and(|members| members.len() == 2) {
+        return Content::Text { text };
     }
+    let mut block = block.clone();
+    block["text"] = Value::String(text);
+    Content::Other(block)
 }
 
 fn reason(content: &[Content], structured: Option<&Value>) -> String {

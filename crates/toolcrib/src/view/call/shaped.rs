@@ -29,6 +29,7 @@ pub(super) async fn of_server(
     projection: Option<&Arc<Projection>>,
 ) -> Result<Map<String, Value>, Failure> {
     without_our_words(&mut result);
+    tame_texts(&mut result);
     let has_failed = result.get("isError") == Some(&Value::Bool(true));
     let Some(projection) = projection.filter(|_| !has_failed) else { return Ok(result) };
     let Some(structured) = result.shift_remove("structuredContent") else { return Ok(result) };
@@ -48,6 +49,16 @@ pub(super) async fn of_server(
 pub(super) fn without_our_words(said: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = said.get_mut("_meta") {
         meta.retain(|name, _| !name.starts_with("toolcrib/"));
+    }
+}
+
+/// Whoever reads a text may be a terminal (EXE-13). All else is as it came: structure is for programs.
+fn tame_texts(result: &mut Map<String, Value>) {
+    let parts = result.get_mut("content").and_then(Value::as_array_mut);
+    for part in parts.into_iter().flatten().filter(|part| part["type"] == "text") {
+        if let Some(Value::String(text)) = part.get_mut("text") {
+            execution::tame(text);
+        }
     }
 }
 
