@@ -14,8 +14,8 @@ use model::{Cache, ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use self::breaker::Breaker;
 pub(crate) use self::breaker::Verdict;
+use self::breaker::{Breaker, Standing};
 use self::jobs::{Followed, Jobs};
 use self::places::{Asked, Places};
 use self::quota::{Counted, Exceeded, Quota};
@@ -67,6 +67,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) limits: &'a SourceLimits,
     pub(crate) tool: Option<&'a ToolId>,
     pub(crate) agent: u64,
+    /// Whom it acts for, with whichever client: of failures each counts once.
+    pub(crate) subject: u64,
     pub(crate) until: Option<Instant>,
     /// Whether that is sooner than the source may take.
     pub(crate) is_hurried: bool,
@@ -75,8 +77,12 @@ pub(crate) struct Wish<'a> {
 /// How a source is doing, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateState {
-    /// `closed`, `open` or `half_open`.
+    /// For everybody: `closed`, `open` or `half_open`.
     pub breaker: &'static str,
+    /// How many agents alone are left out, since they alone see failures.
+    pub agents_left_out: usize,
+    /// Until nobody is left out any more, if anybody is.
+    pub left_out_for: Option<Duration>,
     /// Calls under way.
     pub calls: usize,
     /// Calls that wait.
@@ -89,7 +95,7 @@ pub struct GateState {
 pub(crate) struct Pass {
     gate: Arc<Gate>,
     telemetry: Arc<Telemetry>,
-    agent: u64,
+    subject: u64,
     verdict: Verdict,
     _counted: [Option<Counted>; 3],
     /// One of the agent's own, and one of all.
@@ -130,7 +136,7 @@ impl Gates {
     }
 
     async fn pass(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
-        let Wish { source: id, limits, tool, agent, until, is_hurried } = wish;
+        let Wish { source: id, limits, tool, agent, subject, until, is_hurried } = wish;
         let gate = self.gate(id);
         let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
         // How many are under way is what the places are for.
@@ -150,12 +156,12 @@ impl Gates {
         let places = places::of_both(asked, until).await.ok_or_else(full)?;
         // After the wait: what came of the others decides.
         let entered = match is_hurried {
-            true => gate.breaker().enter_briefly(agent, Instant::now()),
-            false => gate.breaker().enter(agent, Instant::now()),
+            true => gate.breaker().enter_briefly(subject, Instant::now()),
+            false => gate.breaker().enter(subject, Instant::now()),
         };
         entered.map_err(left_alone)?;
         let (telemetry, verdict) = (Arc::clone(&self.telemetry), Verdict::Nothing);
-        Ok(Pass { gate, telemetry, agent, verdict, _counted: counted, _places: places })
+        Ok(Pass { gate, telemetry, subject, verdict, _counted: counted, _places: places })
     }
 
     fn gate(&self, source: &SourceId) -> Arc<Gate> {
@@ -189,12 +195,10 @@ impl Gates {
     pub(crate) fn state(&self, source: &SourceId) -> Option<GateState> {
         let gate = self.gates.get(source)?;
         let (calls, waiting) = gate.places.taken();
-        Some(GateState {
-            breaker: gate.breaker().word(Instant::now()),
-            calls,
-            waiting,
-            retries: gate.retries().made(),
-        })
+        let Standing { word: breaker, alone: agents_left_out, left: left_out_for } =
+            gate.breaker().standing(Instant::now());
+        let retries = gate.retries().made();
+        Some(GateState { breaker, agents_left_out, left_out_for, calls, waiting, retries })
     }
 
     /// Whoever mended a source need not wait.
@@ -230,7 +234,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        if self.gate.breaker().end(self.verdict, self.agent, Instant::now()) {
+        if self.gate.breaker().end(self.verdict, self.subject, Instant::now()) {
             self.telemetry.sources.of(self.gate.id.as_str()).broke();
         }
     }
@@ -241,7 +245,9 @@ pub(crate) fn verdict(error: Option<&Failure>, status: Option<u16>) -> Verdict {
     let Some(failure) = error else { return Verdict::Works };
     match (failure.code, status) {
         (ErrorCode::UpstreamTimeout | ErrorCode::UpstreamConnectionError, _) => Verdict::Fails,
-        (ErrorCode::UpstreamError, None | Some(500..)) => Verdict::Fails,
+        (ErrorCode::UpstreamError, Some(500..)) => Verdict::Fails,
+        // It answered, and with more than is read or in an encoding that is not: others may ask for less.
+        (ErrorCode::UpstreamError, None) => Verdict::Nothing,
         // Who is refused says nothing about whether it works for others.
         (ErrorCode::UpstreamError, Some(400..500)) => Verdict::Nothing,
         (ErrorCode::UpstreamError, Some(_)) => Verdict::Works,
@@ -300,7 +306,7 @@ mod tests {
         tool: Option<&'a ToolId>,
         agent: u64,
     ) -> Wish<'a> {
-        Wish { source, limits, tool, agent, until: None, is_hurried: false }
+        Wish { source, limits, tool, agent, subject: agent, until: None, is_hurried: false }
     }
 
     /// Has an agent take all it can: those that are through, and those that wait.
@@ -383,7 +389,8 @@ mod tests {
         }
         let refused = enter(&gates, "a", 1).await.err().unwrap();
         assert_eq!((refused.code, refused.retryable), (ErrorCode::CircuitOpen, true));
-        assert_eq!(gates.state(&id("a")).unwrap().breaker, "open");
+        let state = gates.state(&id("a")).unwrap();
+        assert_eq!((state.breaker, state.agents_left_out), ("closed", 1));
         gates.reset(&id("a"));
         assert!(enter(&gates, "a", 2).await.is_ok());
         for _ in 0..breaker::FAILURES {
@@ -391,7 +398,28 @@ mod tests {
         }
         tokio::time::sleep(breaker::REST).await;
         enter(&gates, "a", 1).await.unwrap().end(Verdict::Works);
-        assert_eq!(gates.state(&id("a")).unwrap().breaker, "closed");
+        assert_eq!(gates.state(&id("a")).unwrap().agents_left_out, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_clients_of_one_subject_break_it_for_nobody_else() {
+        let gates = Gates::new(Arc::default());
+        let (source, limits) = (id("a"), SourceLimits::default());
+        for client in 0..u64::from(breaker::FAILURES) {
+            let wish = Wish { subject: 1, ..wish(&source, &limits, None, client) };
+            gates.enter(wish).await.unwrap().end(Verdict::Fails);
+        }
+        let other = Wish { subject: 1, ..wish(&source, &limits, None, 7) };
+        assert_eq!(gates.enter(other).await.err().unwrap().code, ErrorCode::CircuitOpen);
+        assert!(enter(&gates, "a", 2).await.is_ok());
+    }
+
+    #[test]
+    fn an_upstream_that_answers_too_much_is_not_broken() {
+        let told = |code, status| verdict(Some(&Failure::new(code, "", false)), status);
+        assert_eq!(told(ErrorCode::UpstreamError, None), Verdict::Nothing);
+        assert_eq!(told(ErrorCode::UpstreamError, Some(503)), Verdict::Fails);
+        assert_eq!(told(ErrorCode::UpstreamTimeout, None), Verdict::Fails);
     }
 
     #[tokio::test(start_paused = true)]

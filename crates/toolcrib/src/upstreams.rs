@@ -454,12 +454,19 @@ pub(crate) fn whose(agent: &Agent) -> Box<str> {
     }
 }
 
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
 /// A number that stands for the same, as long as this process lives.
 pub(crate) fn number(agent: &Agent) -> u64 {
-    static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let claim = |name: &str| agent.claims.get(name).and_then(Value::as_str);
     let known = (claim("iss"), &agent.subject, claim("client_id"), claim("azp"));
     HASHER.hash_one((known, &agent.user))
+}
+
+/// The same for whoever an agent acts for: with two clients somebody is still one.
+pub(crate) fn number_of_subject(agent: &Agent) -> u64 {
+    let issuer = agent.claims.get("iss").and_then(Value::as_str);
+    HASHER.hash_one((issuer, &agent.subject, &agent.user))
 }
 
 /// Roots are folders where the caller is. A program runs where we are and would take them for folders of ours: some let
@@ -508,5 +515,21 @@ mod tests {
             }
         }
         assert_eq!(&*whose(&anyone.agent), r#"[null,"anonymous",null]"#);
+    }
+
+    #[test]
+    fn clients_of_one_subject_are_two_callers_and_one_subject() {
+        let agent = |claims: Value| {
+            let claims = claims.as_object().cloned().unwrap();
+            Agent::new("ada", Arc::new(claims.into()))
+        };
+        let one = agent(json!({"iss": "https://a.example", "client_id": "desk"}));
+        let two = agent(json!({"iss": "https://a.example", "azp": "phone"}));
+        let other = agent(json!({"iss": "https://b.example", "client_id": "desk"}));
+        assert_ne!(number(&one), number(&two));
+        assert_eq!(number_of_subject(&one), number_of_subject(&two));
+        assert_ne!(number_of_subject(&one), number_of_subject(&other));
+        let user = Agent { user: Some("eve".into()), ..one.clone() };
+        assert_ne!(number_of_subject(&one), number_of_subject(&user));
     }
 }

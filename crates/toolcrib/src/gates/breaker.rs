@@ -1,8 +1,10 @@
 //! A circuit breaker: a source that fails again and again is left alone for a while, and its callers are told at once.
 //!
 //! What counts is whether the source works, not whether a caller is pleased: a refused token or wrong arguments say nothing
-//! about it. Nobody can break it for others: while one caller alone sees failures, that one alone is not let through.
+//! about it. Nobody can break it for others, and nobody can keep it broken: while one caller alone sees failures, that one
+//! alone is not let through, and whoever found out leaves the next turn to somebody else.
 
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -11,10 +13,14 @@ use tokio::time::Instant;
 pub(super) const FAILURES: u32 = 5;
 const FEWEST: u32 = 20;
 const WHILE: Duration = Duration::from_secs(10);
+/// What failed before that is no part of a row. A caller who waits two minutes for each of five answers is in time.
+const ROW: Duration = Duration::from_secs(10 * 60);
 /// How long it is left alone.
 pub(super) const REST: Duration = Duration::from_secs(30);
 /// A call that finds out whether it works again is waited for so long; then another may.
 const PROBE: Duration = Duration::from_secs(10);
+/// Of how many it is remembered that they alone are left out.
+const ALONE: usize = 1_000;
 
 /// What a call says about its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,56 +35,107 @@ pub(crate) enum Verdict {
 
 #[derive(Debug)]
 pub(super) struct Breaker {
-    state: State,
-    /// Failures since something last succeeded.
+    /// For everybody.
+    all: State,
+    /// Beside that, for those who alone see failures.
+    alone: HashMap<u64, State>,
+    /// Who found out last for everybody, and until when it leaves that to others.
+    last: Option<(u64, Instant)>,
+    /// Failures since something last succeeded, or since it was left alone.
     row: Row,
     seen: Seen,
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Closed,
     Open {
         until: Instant,
-        whom: Whom,
     },
-    /// One call at a time finds out; when it began. Who may go away before that is known does so only now and then.
+    /// One call at a time finds out: whose, and when it began. Who may go away before that is known does so only now and
+    /// then.
     HalfOpen {
-        probe: Option<Instant>,
-        whom: Whom,
+        probe: Option<(u64, Instant)>,
         next_brief: Instant,
     },
 }
 
-/// Who is not let through. Where one caller alone sees failures, all others go on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Whom {
-    All,
-    Only(u64),
-}
+impl State {
+    fn opened(now: Instant) -> Self {
+        Self::Open { until: now + REST }
+    }
 
-impl Whom {
-    fn is(self, whose: u64) -> bool {
+    /// How long nobody is let through, if so.
+    fn wait(self, is_brief: bool, now: Instant) -> Option<Duration> {
+        let until = match self {
+            Self::Closed => return None,
+            Self::Open { until } => until,
+            Self::HalfOpen { next_brief, .. } if is_brief && now < next_brief => next_brief,
+            Self::HalfOpen { probe, .. } => probe?.1 + PROBE,
+        };
+        until.checked_duration_since(now).filter(|wait| !wait.is_zero())
+    }
+
+    /// Lets one through. Says whether that one finds out.
+    fn enter(&mut self, whose: u64, is_brief: bool, now: Instant) -> bool {
+        let next_brief = match *self {
+            Self::Closed => return false,
+            _ if is_brief => now + PROBE,
+            Self::Open { .. } => now,
+            Self::HalfOpen { next_brief, .. } => next_brief,
+        };
+        *self = Self::HalfOpen { probe: Some((whose, now)), next_brief };
+        true
+    }
+
+    /// Makes room for the next to find out, if it is this one who does.
+    fn give_up(&mut self, whose: u64) -> bool {
         match self {
-            Self::All => true,
-            Self::Only(one) => one == whose,
+            Self::HalfOpen { probe, .. } if probe.is_some_and(|(one, _)| one == whose) => {
+                *probe = None;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn is_half_open(self) -> bool {
+        matches!(self, Self::HalfOpen { .. })
+    }
+
+    /// How long it is left alone yet, if it is.
+    fn left(self, now: Instant) -> Option<Duration> {
+        if let Self::Open { .. } = self { self.wait(false, now) } else { None }
+    }
+
+    /// Whether it is so long over that it says nothing any more.
+    fn is_old(self, now: Instant) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Open { until: at } | Self::HalfOpen { next_brief: at, .. } => at + ROW <= now,
         }
     }
 }
 
-/// Failures, and whose.
+/// The last failures, and whose.
 #[derive(Debug, Default)]
-struct Row {
-    failures: u32,
-    /// Who failed first, and whether somebody else did too.
-    first: Option<u64>,
-    is_many: bool,
-}
+struct Row(VecDeque<(u64, Instant)>);
 
 impl Row {
-    fn add(&mut self, whose: u64) {
-        self.failures = self.failures.saturating_add(1);
-        self.is_many |= *self.first.get_or_insert(whose) != whose;
+    fn add(&mut self, whose: u64, now: Instant) {
+        self.0.retain(|(_, at)| now < *at + ROW);
+        if self.is_long() {
+            self.0.pop_front();
+        }
+        self.0.push_back((whose, now));
+    }
+
+    fn is_long(&self) -> bool {
+        FAILURES as usize <= self.0.len()
+    }
+
+    fn is_many(&self) -> bool {
+        self.0.iter().any(|(whose, _)| *whose != self.0[0].0)
     }
 }
 
@@ -87,235 +144,167 @@ impl Row {
 struct Seen {
     since: Instant,
     calls: u32,
-    failed: Row,
+    failed: u32,
+    /// Who failed first, and whether somebody else did too.
+    first: Option<u64>,
+    is_many: bool,
 }
 
 impl Seen {
     fn new(now: Instant) -> Self {
-        Self { since: now, calls: 0, failed: Row::default() }
+        Self { since: now, calls: 0, failed: 0, first: None, is_many: false }
     }
+
+    fn works(&mut self, now: Instant) {
+        if WHILE <= now - self.since {
+            *self = Self::new(now);
+        }
+        self.calls = self.calls.saturating_add(1);
+    }
+
+    fn fails(&mut self, whose: u64, now: Instant) {
+        self.works(now);
+        self.failed = self.failed.saturating_add(1);
+        self.is_many |= *self.first.get_or_insert(whose) != whose;
+    }
+
+    fn is_broken(&self) -> bool {
+        FEWEST <= self.calls && self.calls <= self.failed.saturating_mul(2) && self.is_many
+    }
+}
+
+/// How it stands, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// For everybody: `closed`, `open` or `half_open`.
+    pub(super) word: &'static str,
+    /// How many alone are left out.
+    pub(super) alone: usize,
+    /// Until nobody is left out any more, if anybody is.
+    pub(super) left: Option<Duration>,
 }
 
 impl Breaker {
     pub(super) fn new(now: Instant) -> Self {
-        Self { state: State::Closed, row: Row::default(), seen: Seen::new(now) }
+        let (all, alone, last) = (State::Closed, HashMap::new(), None);
+        Self { all, alone, last, row: Row::default(), seen: Seen::new(now) }
     }
 
     /// Whether a call may go through, or how long this caller may not.
     pub(super) fn enter(&mut self, whose: u64, now: Instant) -> Result<(), Duration> {
-        let (whom, next_brief) = match self.state {
-            State::Closed => return Ok(()),
-            State::Open { whom, .. } | State::HalfOpen { whom, .. } if !whom.is(whose) => {
-                return Ok(());
-            }
-            State::Open { until, .. } if now < until => return Err(until - now),
-            State::HalfOpen { probe: Some(since), .. } if now - since < PROBE => {
-                return Err(PROBE - (now - since));
-            }
-            State::Open { whom, .. } => (whom, now),
-            State::HalfOpen { whom, next_brief, .. } => (whom, next_brief),
-        };
-        self.state = State::HalfOpen { probe: Some(now), whom, next_brief };
-        Ok(())
+        self.let_in(whose, false, now)
     }
 
     /// The same for a caller who waits less than the source may take, and would find out nothing of one that is slow. Such
     /// callers leave room for others to find out, or nobody ever would.
     pub(super) fn enter_briefly(&mut self, whose: u64, now: Instant) -> Result<(), Duration> {
-        if let State::HalfOpen { whom, next_brief, .. } = self.state
-            && whom.is(whose)
-            && now < next_brief
-        {
-            return Err(next_brief - now);
+        self.let_in(whose, true, now)
+    }
+
+    fn let_in(&mut self, whose: u64, is_brief: bool, now: Instant) -> Result<(), Duration> {
+        let own = self.alone.get(&whose).copied().unwrap_or(State::Closed);
+        let last = self.last.filter(|(last, until)| *last == whose && now < *until);
+        let waits = [
+            own.wait(is_brief, now),
+            self.all.wait(is_brief, now),
+            last.map(|(_, until)| until - now),
+        ];
+        if let Some(wait) = waits.into_iter().flatten().max() {
+            return Err(wait);
         }
-        self.enter(whose, now)?;
-        if let State::HalfOpen { whom, next_brief, .. } = &mut self.state
-            && whom.is(whose)
-        {
-            *next_brief = now + PROBE;
+        if let Some(own) = self.alone.get_mut(&whose) {
+            own.enter(whose, is_brief, now);
+        }
+        if self.all.enter(whose, is_brief, now) {
+            // Also one that hangs leaves time for another after that.
+            self.last = Some((whose, now + PROBE + PROBE));
         }
         Ok(())
     }
 
-    /// Takes what a call says, and whether the source is left alone from now on. `whose` tells callers apart.
+    /// Takes what a call says, and whether somebody is left out from now on who was not before. `whose` tells callers
+    /// apart.
     pub(super) fn end(&mut self, verdict: Verdict, whose: u64, now: Instant) -> bool {
-        let finds_out = matches!(self.state, State::HalfOpen { whom, .. } if whom.is(whose));
         match verdict {
             Verdict::Nothing => {
-                if let State::HalfOpen { probe, whom, .. } = &mut self.state
-                    && whom.is(whose)
-                {
-                    *probe = None;
+                if let Some(own) = self.alone.get_mut(&whose) {
+                    own.give_up(whose);
                 }
+                self.give_up(whose, now);
+                false
             }
             Verdict::Works => {
-                self.row = Row::default();
-                self.seen_one(false, whose, now);
-                if finds_out {
-                    *self = Self::new(now);
-                }
+                self.works(whose, now);
+                false
             }
-            Verdict::Fails => {
-                self.row.add(whose);
-                self.seen_one(true, whose, now);
-                let Seen { calls, failed, .. } = &self.seen;
-                let often = FEWEST <= *calls && *calls <= failed.failures * 2 && failed.is_many;
-                if !(finds_out || FAILURES <= self.row.failures || often) {
-                    return false;
-                }
-                let is_many = self.row.is_many || often;
-                let whom = if is_many { Whom::All } else { Whom::Only(whose) };
-                match self.state {
-                    // Calls that were let through before do not prolong it.
-                    State::Open { whom: before, .. } if before == whom || before == Whom::All => {}
-                    _ => {
-                        self.state = State::Open { until: now + REST, whom };
-                        self.seen = Seen::new(now);
-                        return true;
-                    }
-                }
-            }
+            Verdict::Fails => self.fails(whose, now),
         }
-        false
     }
 
-    fn seen_one(&mut self, fails: bool, whose: u64, now: Instant) {
-        if WHILE <= now - self.seen.since {
-            self.seen = Seen::new(now);
+    fn works(&mut self, whose: u64, now: Instant) {
+        self.row = Row::default();
+        self.seen.works(now);
+        if self.alone.get(&whose).is_some_and(|own| own.is_half_open()) {
+            self.alone.remove(&whose);
         }
-        self.seen.calls = self.seen.calls.saturating_add(1);
-        if fails {
-            self.seen.failed.add(whose);
+        if self.all.is_half_open() {
+            (self.all, self.last, self.seen) = (State::Closed, None, Seen::new(now));
         }
+    }
+
+    fn fails(&mut self, whose: u64, now: Instant) -> bool {
+        // Calls that were let through before do not prolong it.
+        if let State::Open { .. } = self.all {
+            return false;
+        }
+        self.row.add(whose, now);
+        self.seen.fails(whose, now);
+        let finds_out = self.all.is_half_open();
+        let in_a_row = (finds_out || self.row.is_long()) && self.row.is_many();
+        if in_a_row || self.seen.is_broken() {
+            (self.all, self.last) = (State::opened(now), None);
+            (self.row, self.seen) = (Row::default(), Seen::new(now));
+            return true;
+        }
+        self.give_up(whose, now);
+        match self.alone.get(&whose) {
+            Some(State::Open { .. }) => false,
+            Some(State::HalfOpen { .. }) => self.leave_out(whose, now),
+            Some(State::Closed) | None if finds_out || self.row.is_long() => {
+                self.leave_out(whose, now)
+            }
+            Some(State::Closed) | None => false,
+        }
+    }
+
+    /// Whoever found out nothing for the others leaves it to one of them.
+    fn give_up(&mut self, whose: u64, now: Instant) {
+        if self.all.give_up(whose) {
+            self.last = Some((whose, now + PROBE));
+        }
+    }
+
+    fn leave_out(&mut self, whose: u64, now: Instant) -> bool {
+        self.alone.retain(|_, state| !state.is_old(now));
+        let has_room = self.alone.len() < ALONE || self.alone.contains_key(&whose);
+        if has_room {
+            self.alone.insert(whose, State::opened(now));
+        }
+        has_room
     }
 
     /// For people.
-    pub(super) fn word(&self, now: Instant) -> &'static str {
-        match self.state {
+    pub(super) fn standing(&self, now: Instant) -> Standing {
+        let word = match self.all {
             State::Closed => "closed",
-            State::Open { until, .. } if now < until => "open",
+            State::Open { until } if now < until => "open",
             State::Open { .. } | State::HalfOpen { .. } => "half_open",
-        }
+        };
+        let alone: Vec<_> = self.alone.values().filter_map(|state| state.left(now)).collect();
+        let left = alone.iter().copied().chain(self.all.left(now)).max();
+        Standing { word, alone: alone.len(), left }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use Verdict::{Fails, Nothing, Works};
-
-    use super::*;
-
-    fn told(breaker: &mut Breaker, verdicts: &[Verdict], now: Instant) {
-        for verdict in verdicts {
-            breaker.end(*verdict, 1, now);
-        }
-    }
-
-    #[tokio::test]
-    async fn failures_in_a_row_break_it_and_what_says_nothing_does_not_count() {
-        let now = Instant::now();
-        let mut breaker = Breaker::new(now);
-        told(&mut breaker, &[Fails, Fails, Fails, Fails, Works, Fails, Fails, Fails, Fails], now);
-        told(&mut breaker, &[Nothing; 50], now);
-        assert_eq!(breaker.enter(1, now), Ok(()));
-        told(&mut breaker, &[Fails], now);
-        assert_eq!(breaker.enter(1, now), Err(REST));
-        assert_eq!(breaker.word(now), "open");
-    }
-
-    #[tokio::test]
-    async fn after_a_rest_one_call_finds_out() {
-        let now = Instant::now();
-        let mut breaker = Breaker::new(now);
-        told(&mut breaker, &[Fails; 5], now);
-        let later = now + REST;
-        assert_eq!(breaker.enter(1, later), Ok(()));
-        assert_eq!(breaker.enter(1, later), Err(PROBE));
-        // It said nothing: the next one finds out.
-        told(&mut breaker, &[Nothing], later);
-        assert_eq!((breaker.enter(1, later), breaker.word(later)), (Ok(()), "half_open"));
-        told(&mut breaker, &[Fails], later);
-        assert_eq!(breaker.enter(1, later), Err(REST));
-        let later = later + REST;
-        assert_eq!(breaker.enter(1, later), Ok(()));
-        // One that hangs does not stand in the way for ever.
-        assert_eq!(breaker.enter(1, later + PROBE), Ok(()));
-        told(&mut breaker, &[Works], later + PROBE);
-        assert_eq!(breaker.word(later + PROBE), "closed");
-        told(&mut breaker, &[Fails; 4], later + PROBE);
-        assert_eq!(breaker.enter(1, later + PROBE), Ok(()));
-    }
-
-    #[tokio::test]
-    async fn who_waits_only_briefly_leaves_it_to_others_to_find_out() {
-        let now = Instant::now();
-        let mut breaker = Breaker::new(now);
-        for whose in [1, 2, 1, 2, 1] {
-            breaker.end(Fails, whose, now);
-        }
-        let mut later = now + REST;
-        assert_eq!(breaker.enter_briefly(1, later), Ok(()));
-        later += PROBE / 10;
-        told(&mut breaker, &[Nothing], later);
-        // Another that waits as briefly would find out as little.
-        assert_eq!(breaker.enter_briefly(2, later), Err(PROBE - PROBE / 10));
-        assert_eq!(breaker.enter(2, later), Ok(()));
-        breaker.end(Nothing, 2, later);
-        // Where there are no others, they find out all the same.
-        later += PROBE;
-        assert_eq!(breaker.enter_briefly(2, later), Ok(()));
-        breaker.end(Works, 2, later);
-        assert_eq!((breaker.word(later), breaker.enter_briefly(1, later)), ("closed", Ok(())));
-    }
-
-    #[tokio::test]
-    async fn a_failure_rate_breaks_it_only_if_it_is_not_one_caller_alone() {
-        for (other, is_broken) in [(1, false), (2, true)] {
-            let now = Instant::now();
-            let mut breaker = Breaker::new(now);
-            for round in 0..10 {
-                breaker.end(Fails, if round % 2 == 0 { 1 } else { other }, now);
-                breaker.end(Works, 3, now);
-            }
-            breaker.end(Fails, other, now);
-            assert_eq!(breaker.enter(3, now).is_err(), is_broken, "{other}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_failed_long_ago_is_forgotten() {
-        let mut now = Instant::now();
-        let mut breaker = Breaker::new(now);
-        for round in 0..100 {
-            now += WHILE / 10;
-            breaker.end(Fails, round, now);
-            breaker.end(Works, round, now);
-            breaker.end(Works, round, now);
-        }
-        assert_eq!(breaker.enter(1, now), Ok(()));
-    }
-
-    #[tokio::test]
-    async fn who_alone_sees_failures_is_alone_left_out() {
-        let mut now = Instant::now();
-        let mut breaker = Breaker::new(now);
-        for _ in 0..3 {
-            assert_eq!(breaker.enter(1, now), Ok(()));
-            told(&mut breaker, &[Fails; FAILURES as usize], now);
-            assert_eq!(breaker.enter(1, now), Err(REST));
-            assert_eq!(breaker.enter(2, now), Ok(()));
-            breaker.end(Works, 2, now);
-            assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
-            // Whoever finds out for itself alone stands in nobody's way.
-            now += REST;
-            assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Ok(()), Ok(())));
-            breaker.end(Fails, 1, now);
-            assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
-            now += REST;
-        }
-        // What fails for somebody else too fails for all.
-        breaker.end(Fails, 2, now);
-        told(&mut breaker, &[Fails; FAILURES as usize], now);
-        assert_eq!(breaker.enter(3, now), Err(REST));
-    }
-}
+mod tests;

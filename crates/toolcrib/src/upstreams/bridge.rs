@@ -535,19 +535,20 @@ fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
 }
 
 /// What it says about a server that it gave no answer. A program that ends is started again after a rest, which is rest
-/// enough.
+/// enough; one that answers more than is read may answer less to others.
 pub(crate) fn verdict(error: &McpError) -> Verdict {
     match error {
-        McpError::Http(error) if matches!(**error, HttpError::Refused(_) | HttpError::Proxy) => {
-            Verdict::Nothing
-        }
+        McpError::Http(error) => match **error {
+            HttpError::Connect { .. } | HttpError::Timeout { .. } | HttpError::Broken { .. } => {
+                Verdict::Fails
+            }
+            _ => Verdict::Nothing,
+        },
         McpError::Status { status: 400..500, .. } => Verdict::Nothing,
-        McpError::Http(_)
-        | McpError::Status { .. }
+        McpError::Status { .. }
         | McpError::Timeout { .. }
         | McpError::Broken { .. }
         | McpError::Unreadable { .. }
-        | McpError::TooMuch { .. }
         | McpError::NotReading => Verdict::Fails,
         _ => Verdict::Nothing,
     }
@@ -594,4 +595,23 @@ fn unreadable(why: &str) -> Failure {
 
 fn of_upstream(message: String, retryable: bool) -> Failure {
     Failure::new(ErrorCode::UpstreamError, message, retryable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_answers_too_much_is_not_broken() {
+        let (method, what) = ("tools/call".into(), "bytes");
+        let http = |error| McpError::Http(Arc::new(error));
+        for (error, says) in [
+            (McpError::TooMuch { method, what, limit: 7 }, Verdict::Nothing),
+            (http(HttpError::TooLarge { limit: 7, announced: None }), Verdict::Nothing),
+            (http(HttpError::Encoded), Verdict::Nothing),
+            (McpError::NotReading, Verdict::Fails),
+        ] {
+            assert_eq!(verdict(&error), says, "{error}");
+        }
+    }
 }

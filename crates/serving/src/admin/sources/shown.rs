@@ -85,7 +85,7 @@ struct Calls {
 
 impl Calls {
     fn of(state: GateState) -> Self {
-        let GateState { breaker, calls, waiting, retries } = state;
+        let GateState { breaker, calls, waiting, retries, .. } = state;
         Self { breaker: breaker.into(), running: calls, waiting, retries }
     }
 }

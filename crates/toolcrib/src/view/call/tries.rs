@@ -14,7 +14,7 @@ use crate::call::CallContext;
 use crate::credentials::Whose;
 use crate::gates::{Pass, Verdict, Wish, verdict};
 use crate::upstreams::bridge::{self, Bridged, Wanted};
-use crate::upstreams::number;
+use crate::upstreams::{number, number_of_subject};
 use crate::view::ready::HttpReady;
 use crate::view::{AgentView, scopes};
 
@@ -40,11 +40,12 @@ impl<'a> Tries<'a> {
         tool: Option<&'a ToolId>,
         time: Duration,
     ) -> Self {
-        let (limits, agent) = (&source.profile.limits, number(&view.agent));
+        let limits = &source.profile.limits;
+        let (agent, subject) = (number(&view.agent), number_of_subject(&view.agent));
         let is_hurried = view.patience.is_some_and(|patience| patience < time);
         let until = view.until(time);
         let (source, until_then) = (&source.id, Some(until));
-        let wish = Wish { source, limits, tool, agent, until: until_then, is_hurried };
+        let wish = Wish { source, limits, tool, agent, subject, until: until_then, is_hurried };
         Self { view, wish, until, made: 1 }
     }
 
