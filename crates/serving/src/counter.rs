@@ -184,6 +184,9 @@ pub(crate) fn segment(text: &str) -> String {
 }
 
 async fn fulfil(config: &Config, at: &At, thing: Thing, wish: Wish<'_>) -> Result<Ended, Failure> {
+    if let (None, Wish::Do(_, "reset", _)) = (&at.server, &wish) {
+        return Err(Failure::ResetHere);
+    }
     let place = Place::open(config, at, wish.reach()).await?;
     let done = carry_out(&place, thing, &wish).await;
     place.close().await;

@@ -206,6 +206,10 @@ pub(crate) enum Failure {
         "what is it? Add settings.kind=openapi for a specification, mcp for an MCP server, or http_manifest, workflow, builtin or custom"
     )]
     KindMissing,
+    #[error(
+        "each running server knows by itself which sources it leaves alone: say which one with --server"
+    )]
+    ResetHere,
     #[error("the server's list has no end: {rows} came, and it has more of the same")]
     EndlessList { rows: usize },
     #[error("--server is the address of a server, such as `http://127.0.0.1:8080`")]

@@ -442,7 +442,7 @@ fn a_source_is_registered_refreshed_and_called_again_after_failures() {
     server.post("/api/groups", &json!({"name": "all", "selectors": [{"source": "dead"}]})).ok();
     let policy = json!({"name": "everyone", "groups": ["all"], "matchers": [{"claim": "role", "operator": "equals", "value": "x"}]});
     server.post("/api/policies", &policy).ok();
-    let is_open = || server.get("/api/sources/dead").ok()["calls"]["breaker"] == "open";
+    let is_open = || server.get("/api/sources/dead").ok()["calls"]["agents_left_out"] == 1;
     for _ in 0..20 {
         server.post("/api/tools/dead:a/try", &json!({"claims": {"role": "x"}}));
         if is_open() {
@@ -451,7 +451,7 @@ fn a_source_is_registered_refreshed_and_called_again_after_failures() {
     }
     assert!(is_open());
     show(&browser, &server, "sources/dead", "dead");
-    browser.wait_for("circuit open");
+    browser.wait_for("circuit open for 1 agent");
     browser.press("Call it again now");
     browser.wait_without("circuit open");
     assert!(!is_open());

@@ -124,6 +124,7 @@ fn what_goes_wrong_is_said_by_words_and_by_the_exit_code() {
         "group add Office",
         "group edit office description",
         "group add More selector=[]",
+        "source reset own",
     ];
     let said: String =
         lines.iter().map(|line| format!("$ {line}\n{}", told(&folder.run(line)))).collect();
@@ -148,6 +149,9 @@ fn what_goes_wrong_is_said_by_words_and_by_the_exit_code() {
     exit code: 1
     $ group add More selector=[]
     stderr: error: `selector`: is not known here; did you mean `selectors`?
+    exit code: 1
+    $ source reset own
+    stderr: error: each running server knows by itself which sources it leaves alone: say which one with --server
     exit code: 1
     ");
 }

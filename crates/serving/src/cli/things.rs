@@ -58,7 +58,7 @@ Examples:
     Remove(Remove),
     /// Ask a source what it offers, and take that in
     Refresh(Refresh),
-    /// Call a source again that was left alone after failures
+    /// Have a running server call a source again that it left alone after failures
     Reset(One),
 }
 

@@ -25,6 +25,7 @@ const SETTINGS = {
 const health = (source) => [
   source.is_enabled ? badge(source.health, TONES[source.health]) : badge('off'),
   source.calls?.breaker === 'open' && badge('circuit open', 'bad'),
+  source.calls?.agents_left_out > 0 && badge(`circuit open for ${count(source.calls.agents_left_out, 'agent', 'agents')}`, 'warn'),
 ];
 
 const fields = (isNew) => [
@@ -99,6 +100,7 @@ async function detail(context) {
     }
   };
   const isOpen = source.calls && source.calls.breaker !== 'closed';
+  const isLeftOut = isOpen || source.calls?.agents_left_out > 0;
   return el('div', null, context.head(source.name, [button('Refresh', refresh(false), { id: 'do-refresh' }), actions], el('p', null, code(source.id), ' ', source.settings.kind, ' ', health(source))),
   source.description && el('p', { class: 'lead' }, source.description), refreshed,
   source.last_sync_error && el('div', { class: 'problem' }, el('p', null, el('strong', null, 'The last refresh failed: '), source.last_sync_error.message),
@@ -112,9 +114,10 @@ async function detail(context) {
     ['Version', source.inventory?.version], ['URL', source.url], ['Trust', source.trust], ['Changed', time(source.updated_at)],
   ])),
   section('Calls on this node', source.calls ? [facts([
-    ['Circuit', badge(source.calls.breaker, isOpen ? 'bad' : 'good')], ['Running', source.calls.running],
+    ['Circuit', badge(source.calls.breaker, isOpen ? 'bad' : 'good')], ['Agents left out', source.calls.agents_left_out],
+    ['Seconds left', source.calls.seconds_left], ['Running', source.calls.running],
     ['Waiting', source.calls.waiting], ['Tried again', source.calls.retries]]),
-  isOpen && button('Call it again now', act('reset'), { id: 'do-reset' })] : el('p', { class: 'faint' }, 'Nothing was called yet.'),
+  isLeftOut && button('Call it again now', act('reset'), { id: 'do-reset' })] : el('p', { class: 'faint' }, 'Nothing was called yet.'),
   el('p', null, el('a', { href: `#/executions?source=${encodeURIComponent(source.id)}` }, 'Recorded calls'))),
   source.findings.length > 0 && section('Found in its texts', table(['Tool', 'How bad', 'What', 'Where'],
     source.findings.map((found) => [link('tools', found.tool_id), severity(found.severity), found.what, code(found.at)]), 'Findings')),

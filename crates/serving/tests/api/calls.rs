@@ -63,8 +63,7 @@ impl Shop {
         let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
         let policy = json!({"name": "staff", "matchers": matchers, "groups": ["all"]});
         server.post("/api/policies", &policy).ok();
-        let key = json!({"name": "bot", "claims": {"role": "staff"}});
-        let key = server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
+        let key = key_of_staff(&server, "bot");
         Self { server, upstream, key }
     }
 
@@ -75,6 +74,17 @@ impl Shop {
     pub(super) fn call(&self, body: Value) -> Answer {
         self.post("/api/agents/tools/call", &body)
     }
+
+    /// The same by another agent.
+    pub(super) fn call_by_another(&self, body: &Value) -> Answer {
+        let key = key_of_staff(&self.server, "another bot");
+        self.server.send(&Ask::new("POST", "/api/agents/tools/call").bearer(&key).json(body))
+    }
+}
+
+fn key_of_staff(server: &Server, name: &str) -> String {
+    let key = json!({"name": name, "claims": {"role": "staff"}});
+    server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -134,9 +144,17 @@ fn a_source_that_fails_again_and_again_is_left_alone_until_somebody_mends_it() {
     let seconds: u64 = refused.header("retry-after").parse().unwrap();
     assert!((1..=31).contains(&seconds), "{seconds}");
     assert_eq!(shop.upstream.requests().len(), before);
-    assert_eq!(shop.server.get("/api/sources/pets").ok()["calls"]["breaker"], "open");
+    let calls = || shop.server.get("/api/sources/pets").ok()["calls"].take();
+    let open = calls();
+    assert_eq!((&open["breaker"], &open["agents_left_out"]), (&json!("closed"), &json!(1)));
+    assert!((1..=31).contains(&open["seconds_left"].as_u64().unwrap()), "{open}");
+    // What fails for another agent too is left alone by all.
+    assert_eq!(shop.call_by_another(&json!({"name": "break_pet"})).status, 200);
+    assert_eq!(calls()["breaker"], "open");
     let reset = shop.server.post("/api/sources/pets/reset", &json!(null)).ok();
-    assert_eq!(reset["calls"]["breaker"], "closed");
+    let reset = &reset["calls"];
+    assert_eq!((&reset["breaker"], &reset["agents_left_out"]), (&json!("closed"), &json!(0)));
+    assert_eq!(reset.get("seconds_left"), None);
     let called = shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
     assert_eq!(called.ok()["status"], "completed");
 }

@@ -140,6 +140,10 @@ fn everything_else_that_a_server_does_is_counted_too() {
         call(json!({"name": "break_pet"})).ok();
     }
     assert_eq!(call(json!({"name": "break_pet"})).status, 503);
+    let state = |state: u8| format!("toolcrib_breaker_state{{source=\"pets\"}} {state}\n");
+    // The others go through, until one of them sees the same.
+    assert!(scrape(&shop.server).contains(&state(0)));
+    assert_eq!(shop.call_by_another(&json!({"name": "break_pet"})).status, 200);
     let mcp = |method: &str, params: serde_json::Value| {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         assert_eq!(shop.post("/mcp", &message).status, 200);
@@ -152,23 +156,23 @@ fn everything_else_that_a_server_does_is_counted_too() {
     );
     shop.server.send(&Ask::new("BREW", "/made/up").bearer("wrong"));
     shop.server.send(&Ask::new("GET", "/api/whoami").bearer("tcrib_wrong"));
-    shop.server.wait_for("/api/executions", |list| list["data"].as_array().unwrap().len() == 6);
+    shop.server.wait_for("/api/executions", |list| list["data"].as_array().unwrap().len() == 7);
     let text = scrape(&shop.server);
     for line in [
         r#"toolcrib_authentications_total{means="key",outcome="refused"} 1"#,
         r#"toolcrib_refreshes_total{source="pets",outcome="completed"} 1"#,
         "toolcrib_refresh_duration_seconds_count 1",
         r#"toolcrib_gate_refusals_total{source="pets",reason="circuit_open"} 1"#,
-        r#"toolcrib_breaker_opened_total{source="pets"} 1"#,
+        r#"toolcrib_breaker_opened_total{source="pets"} 2"#,
         r#"toolcrib_breaker_state{source="pets"} 2"#,
         r#"toolcrib_gate_calls{source="pets"} 0"#,
         "toolcrib_sources 1",
         "toolcrib_tools 4",
         r#"toolcrib_journal_appends_total{outcome="failed"} 0"#,
-        r#"toolcrib_record_rows_total{outcome="stored"} 6"#,
+        r#"toolcrib_record_rows_total{outcome="stored"} 7"#,
         r#"toolcrib_record_rows_total{outcome="lost"} 0"#,
         "toolcrib_record_failing 0",
-        r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="2xx"} 5"#,
+        r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="2xx"} 6"#,
         r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="5xx"} 1"#,
         r#"toolcrib_http_requests_total{method="POST",route="/mcp",status="2xx"} 2"#,
         r#"toolcrib_http_requests_total{method="other",route="other",status="4xx"} 1"#,

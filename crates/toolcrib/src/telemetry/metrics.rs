@@ -83,13 +83,13 @@ pub(super) static BREAKS: Metric = metric(
     "toolcrib_breaker_opened_total",
     Counter,
     &["source"],
-    "How often a source was left alone.",
+    "How often a source was left alone, by all or by one agent.",
 );
 pub(super) static BREAKER: Metric = metric(
     "toolcrib_breaker_state",
     Gauge,
     &["source"],
-    "0 if a source is called, 1 if it is tried, 2 if it is left alone.",
+    "0 if a source is called, 1 if it is tried, 2 if all leave it alone.",
 );
 pub(super) static GATE_CALLS: Metric =
     metric("toolcrib_gate_calls", Gauge, &["source"], "Calls to a source that are under way.");

@@ -72,9 +72,15 @@ const FINDINGS: usize = 100;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SourceCalls")]
 struct Calls {
-    /// `closed` if calls go through, `open` if the source failed again and again and is left alone, `half_open` while one
-    /// call finds out whether it works again.
+    /// `closed` if calls go through, `open` if the source failed again and again for more than one agent and is left alone
+    /// by all, `half_open` while one call at a time finds out whether it works again.
     breaker: Box<str>,
+    /// How many agents alone are left out, since it failed again and again for them. All others go through, if the breaker
+    /// lets them.
+    agents_left_out: usize,
+    /// Until nobody is left out any more, if anybody is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seconds_left: Option<u64>,
     /// Under way.
     running: usize,
     /// Waiting for a place.
@@ -85,8 +91,10 @@ struct Calls {
 
 impl Calls {
     fn of(state: GateState) -> Self {
-        let GateState { breaker, calls, waiting, retries, .. } = state;
-        Self { breaker: breaker.into(), running: calls, waiting, retries }
+        let GateState { breaker, agents_left_out, left_out_for, calls, waiting, retries } = state;
+        let (breaker, running) = (breaker.into(), calls);
+        let seconds_left = left_out_for.map(|left| left.as_secs() + 1);
+        Self { breaker, agents_left_out, seconds_left, running, waiting, retries }
     }
 }
 

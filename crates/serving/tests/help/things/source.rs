@@ -19,7 +19,7 @@ fn every_verb() {
       disable  Do not serve the tools of a source
       remove   Remove a source and its tools
       refresh  Ask a source what it offers, and take that in
-      reset    Call a source again that was left alone after failures
+      reset    Have a running server call a source again that it left alone after failures
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -145,7 +145,7 @@ fn every_verb() {
           --force            Even if nothing has changed or much would go
 
     -- reset
-    Call a source again that was left alone after failures
+    Have a running server call a source again that it left alone after failures
 
     Usage: toolcrib source reset [OPTIONS] <ID>
 
