@@ -27,13 +27,19 @@ pub(crate) struct Problem {
     code: Code,
     detail: Box<str>,
     errors: Box<[FieldError]>,
-    result: Option<Box<Value>>,
-    reasons: Box<[Reason]>,
-    findings: Box<[Finding]>,
-    scopes: Box<[String]>,
+    more: Option<Box<More>>,
     headers: Vec<(HeaderName, HeaderValue)>,
     /// For the log, and never for the caller.
     cause: Option<Box<str>>,
+}
+
+/// What only few problems have: see [`Written`].
+#[derive(Debug, Default)]
+struct More {
+    result: Option<Box<Value>>,
+    reasons: Vec<Reason>,
+    findings: Vec<Finding>,
+    scopes: Vec<String>,
 }
 
 /// What is wrong with one member of a body, or with one query parameter.
@@ -82,10 +88,7 @@ impl Problem {
             code,
             detail: detail.into().into(),
             errors: Box::default(),
-            result: None,
-            reasons: Box::default(),
-            findings: Box::default(),
-            scopes: Box::default(),
+            more: None,
             headers: Vec::new(),
             cause: None,
         }
@@ -151,13 +154,13 @@ impl Problem {
     pub(crate) fn scopes_missing(detail: impl Into<String>, scopes: Vec<String>) -> Self {
         let asked = protected_resource::more_is_needed(&scopes);
         let problem = Self::new(Code::InsufficientScope, detail).with(WWW_AUTHENTICATE, asked);
-        Self { scopes: scopes.into(), ..problem }
+        problem.and(More { scopes, ..More::default() })
     }
 
     /// A server that should not be asked now.
     pub(crate) fn not_ready(reasons: Vec<Reason>) -> Self {
-        let reasons = reasons.into();
-        Self { reasons, ..Self::new(Code::NotReady, "ask another node, or again later") }.retry()
+        let problem = Self::new(Code::NotReady, "ask another node, or again later");
+        problem.and(More { reasons, ..More::default() }).retry()
     }
 
     /// What may succeed in so many seconds.
@@ -173,6 +176,10 @@ impl Problem {
 
     fn because(self, cause: &str) -> Self {
         Self { cause: Some(cause.into()), ..self }
+    }
+
+    fn and(self, more: More) -> Self {
+        Self { more: Some(Box::new(more)), ..self }
     }
 
     fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -200,6 +207,8 @@ impl IntoResponse for Problem {
             }
             None => {}
         }
+        let More { result, reasons, findings, scopes } =
+            self.more.map(|more| *more).unwrap_or_default();
         let written = Written {
             r#type: format!("/problems/{code}"),
             title: self.code.title(),
@@ -207,10 +216,10 @@ impl IntoResponse for Problem {
             code: self.code,
             detail: self.detail.into(),
             errors: self.errors.into(),
-            result: self.result,
-            reasons: self.reasons.into(),
-            findings: self.findings.into(),
-            scopes: self.scopes.into(),
+            result,
+            reasons,
+            findings,
+            scopes,
         };
         let body = serde_json::to_string(&written).expect("a problem is JSON");
         let status = StatusCode::from_u16(status).expect("the codes have statuses that exist");
@@ -254,9 +263,9 @@ impl From<Refusal> for Problem {
             Refusal::ToolIsDeprecated { .. } => Code::ToolDeprecated,
             Refusal::ToolHasChanged { .. } => Code::ToolHasChanged,
             Refusal::HasFindings { findings, .. } => {
-                let findings = findings.as_slice().into();
+                let findings = findings.as_slice().to_vec();
                 let problem = Self::new(Code::ToolHasFindings, refusal.to_string());
-                return Self { findings, ..problem };
+                return problem.and(More { findings, ..More::default() });
             }
             Refusal::NothingToReview { .. } => Code::NothingToReview,
             Refusal::KeyIsRevoked { .. } => Code::KeyRevoked,
@@ -359,7 +368,7 @@ impl From<RefreshResult> for Problem {
         let code = Code::of_refresh(&error.code);
         let detail = error.message.to_string();
         let result = serde_json::to_value(&result).expect("a result is JSON");
-        Self { result: Some(Box::new(result)), ..Self::new(code, detail) }
+        Self::new(code, detail).and(More { result: Some(Box::new(result)), ..More::default() })
     }
 }
 

@@ -204,7 +204,10 @@ mod tests {
             )
         );
         let bare = r#"Bearer error="insufficient_scope""#;
-        assert_eq!((needed(&["a b"]), needed(&["x".repeat(200).as_str(); 30])), (bare.into(), bare.into()));
+        assert_eq!(
+            (needed(&["a b"]), needed(&["x".repeat(200).as_str(); 30])),
+            (bare.into(), bare.into())
+        );
         assert!(!completed(bare, "/", "https://id.example", &["tools"]).contains("scope=\""));
     }
 

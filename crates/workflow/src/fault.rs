@@ -119,3 +119,18 @@ fn standard_of(code: ErrorCode) -> (&'static str, u16) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_step_lacks_is_told_in_words_alone() {
+        let scopes = vec!["pets".to_owned()];
+        let failure = Failure::new(ErrorCode::InsufficientScope, "this takes `pets`", false);
+        let failed = CallFailed { failure: Failure { scopes, ..failure }, status: None };
+        let failure = Fault::of_call(failed, "/do/1/order").into_failure();
+        assert_eq!((failure.code, failure.scopes.len()), (ErrorCode::InsufficientScope, 0));
+        assert_eq!(failure.message, "this takes `pets` (at /do/1/order)");
+    }
+}

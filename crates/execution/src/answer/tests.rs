@@ -259,7 +259,8 @@ mod from_an_http_manifest {
     fn a_text_with_more_to_it_is_plain_as_well_and_keeps_the_rest() {
         let notes = json!({"audience": ["user\u{1b}"], "priority": 1});
         let said = json!({"type": "text", "text": "\u{1b}[2J\u{202e}a\n", "annotations": notes});
-        let picture = json!({"type": "image", "data": "", "mimeType": "image/png", "text": "\u{1b}"});
+        let picture =
+            json!({"type": "image", "data": "", "mimeType": "image/png", "text": "\u{1b}"});
         let outcome = answered(&json!({"content": [said, picture]}));
         let plain = json!({"type": "text", "text": r"\u{1b}[2J\u{202e}a".to_owned() + "\n", "annotations": notes});
         assert_eq!(json!(outcome.content), json!([plain, picture]));

@@ -238,7 +238,9 @@ fn beside(integer: i128, double: f64) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+    use proptest::prelude::{
+        Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest,
+    };
     use serde_json::json;
 
     use super::*;

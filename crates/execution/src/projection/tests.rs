@@ -13,6 +13,22 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
+fn numbers_are_compared_without_being_rounded() {
+    let near = [9_007_199_254_740_993_u64, 9_007_199_254_740_992];
+    let answer = json!({"one": near[0], "two": near[1], "half": 0.5, "all": [near[0], 9_007_199_254_740_992.0, near[1], 1]});
+    for (text, found) in [
+        ("one == two", json!(false)),
+        ("one > two", json!(true)),
+        ("all[?@ == `1.0`]", json!([1])),
+        ("half < one", json!(true)),
+        ("sort(all)", json!([1, 9_007_199_254_740_992.0, near[1], near[0]])),
+        ("max(all)", json!(near[0])),
+    ] {
+        assert_eq!(project(text, &answer), found, "{text}");
+    }
+}
+
+#[test]
 fn a_projection_picks_renames_filters_and_keeps_order_and_digits() {
     let answer = json!({
         "total": 2,

@@ -62,9 +62,7 @@ impl Answer {
     pub(crate) async fn next(&mut self) -> Option<Sent> {
         match self {
             Self::Sent(sent) if sent.pieces.is_empty() => None,
-            Self::Sent(sent) => {
-                Some(std::mem::replace(sent, Sent::nothing()))
-            }
+            Self::Sent(sent) => Some(std::mem::replace(sent, Sent::nothing())),
             Self::Talk(talk) => talk.next().await,
             Self::Listen(listen) => listen.next().await,
         }

@@ -138,7 +138,9 @@ fn a_token_without_the_scopes_is_answered_at_every_door_with_all_that_it_takes()
         assert_eq!(answer.json()["scopes"], json!(["pets", "pets:read"]));
     }
     let metadata = world.server.url("/.well-known/oauth-protected-resource/mcp");
-    assert!(mcp.header("www-authenticate").ends_with(&format!(r#"resource_metadata="{metadata}""#)));
+    assert!(
+        mcp.header("www-authenticate").ends_with(&format!(r#"resource_metadata="{metadata}""#))
+    );
     let data =
         json!({"toolcrib/code": "insufficient_scope", "toolcrib/scopes": ["pets", "pets:read"]});
     let error = json!({"code": -32000, "message": TAKES, "data": data});
@@ -153,10 +155,14 @@ fn whoever_gets_no_wider_token_is_told_of_missing_scopes_by_the_result() {
     let key = json!({"name": "bot", "claims": {"role": "staff", "scope": "pets"}});
     let key = world.server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned();
     let token = world.token(json!({"role": "staff", "scope": "pets"}));
-    let [_, _, manifest, mcp] = calls().map(|ask| world.server.send(&ask.bearer(&key)).ok());
+    let [_, _, manifest, mcp] = calls().map(|ask| world.server.send(&ask.bearer(&key)));
+    let (manifest, mcp) = (manifest.ok(), mcp.ok());
     let older = world.server.send(&older().bearer(&token)).ok();
     for result in [&manifest, &mcp["result"], &older["result"]] {
-        assert_eq!((&result["isError"], &result["content"][0]["text"]), (&json!(true), &json!(TAKES)));
+        assert_eq!(
+            (&result["isError"], &result["content"][0]["text"]),
+            (&json!(true), &json!(TAKES))
+        );
         let meta = &result["_meta"];
         assert_eq!(meta["toolcrib/code"], "insufficient_scope");
         assert_eq!(meta["toolcrib/scopes"], json!(["pets", "pets:read"]));

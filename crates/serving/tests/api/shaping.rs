@@ -219,7 +219,8 @@ fn an_answer_without_the_structure_that_was_promised_reaches_clients_that_check(
     cut.patch(&json!({"max_result_bytes": 1024})).ok();
     let of_another_kind = Shop::answering(&json!([1, 2]));
     let of_another_shape = Shop::answering(&json!({"no": "orders"}));
-    for (shop, text) in [(cut, "{\"orders\":"), (of_another_kind, "[1,2]"), (of_another_shape, "{\"no\":")]
+    for (shop, text) in
+        [(cut, "{\"orders\":"), (of_another_kind, "[1,2]"), (of_another_shape, "{\"no\":")]
     {
         assert!(shop.listed()["outputSchema"].is_object());
         let result = shop.call_over_mcp("orders", &json!({}));
