@@ -7,7 +7,7 @@ mod again;
 mod failure;
 
 pub use again::Again;
-pub use failure::code_of;
+pub use failure::{code_of, wrong_arguments};
 
 use std::time::Instant;
 
@@ -207,7 +207,7 @@ impl HttpTool {
     /// The arguments as they are sent, or all that is wrong with them.
     pub fn checked(&self, arguments: Map<String, Value>) -> Result<Map<String, Value>, Failure> {
         let arguments = self.arguments.checked(arguments);
-        arguments.map_err(|problems| failure::wrong_arguments(&problems))
+        arguments.map_err(wrong_arguments)
     }
 
     /// The id it goes by.

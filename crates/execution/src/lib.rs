@@ -34,7 +34,7 @@ pub use command::CommandLine;
 pub use credentials::{
     CredentialError, Credentials, Given, Mask, Own, Security, without_credentials,
 };
-pub use http::{Again, Answers, HttpTool, HttpToolError, code_of};
+pub use http::{Again, Answers, HttpTool, HttpToolError, code_of, wrong_arguments};
 pub use projection::{InvalidProjection, Projection, ProjectionError};
 pub use request::Request;
 pub use template::{RequestTemplate, TemplateError};

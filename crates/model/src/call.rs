@@ -144,12 +144,25 @@ pub struct Failure {
     /// All that the agent's token must allow, where nothing was called because it does not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
+    /// The lines of the message, where they are about arguments: for doors that tell them one by one.
+    #[serde(skip)]
+    pub arguments: Vec<WrongArgument>,
+}
+
+/// What is wrong with an argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrongArgument {
+    /// Where, as a JSON pointer.
+    pub path: String,
+    /// What.
+    pub message: String,
 }
 
 impl Failure {
     /// Without a time to come again.
     pub fn new(code: ErrorCode, message: impl Into<String>, retryable: bool) -> Self {
-        Self { code, message: message.into(), retryable, retry_after: None, scopes: Vec::new() }
+        let (message, retry_after) = (message.into(), None);
+        Self { code, message, retryable, retry_after, scopes: Vec::new(), arguments: Vec::new() }
     }
 
     /// What MCP has no place of its own for, under names of ours: `toolcrib/code` and, where they are known,

@@ -34,7 +34,9 @@ mod trace;
 
 pub use agent::{Actor, Agent};
 pub use cache::Cache;
-pub use call::{Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult};
+pub use call::{
+    Blob, Call, CallStatus, Content, ErrorCode, Failure, Media, Outcome, ToolResult, WrongArgument,
+};
 pub use claims::{ClaimPath, Claims, InvalidClaimPath};
 pub use custom::{
     CommandOutput, CustomBody, CustomCommand, CustomHolds, CustomMessage, CustomPrompt,

@@ -91,7 +91,9 @@ impl Fault {
         let message = format!("{}{detail} (at {})", self.title, self.instance);
         match self.failure {
             // Other steps may have been carried out: whoever asks for wider rights and calls again does them twice.
-            Some(failure) => Failure { message, scopes: Vec::new(), ..*failure },
+            Some(failure) => {
+                Failure { message, scopes: Vec::new(), arguments: Vec::new(), ..*failure }
+            }
             None if self.status == 408 => Failure::new(ErrorCode::UpstreamTimeout, message, true),
             None => Failure::new(ErrorCode::BuiltinError, message, false),
         }

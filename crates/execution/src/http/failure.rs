@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use model::{ErrorCode, Failure};
+use model::{ErrorCode, Failure, WrongArgument};
 use upstream::http::HttpError;
 
 use crate::Problem;
@@ -30,9 +30,12 @@ pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
     }
 }
 
-pub(super) fn wrong_arguments(problems: &[Problem]) -> Failure {
+/// Arguments that do not fit: all that is wrong with them, a line each.
+pub fn wrong_arguments(problems: Vec<Problem>) -> Failure {
     let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
-    Failure::new(ErrorCode::ValidationError, lines.join("\n"), false)
+    let one = |Problem { path, message }| WrongArgument { path, message };
+    let arguments = problems.into_iter().map(one).collect();
+    Failure { arguments, ..Failure::new(ErrorCode::ValidationError, lines.join("\n"), false) }
 }
 
 pub(super) fn unsendable() -> Failure {

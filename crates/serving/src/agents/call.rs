@@ -5,7 +5,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use model::{ErrorCode, Outcome, ToolId};
+use model::{ErrorCode, Failure, Outcome, ToolId, WrongArgument};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -134,8 +134,7 @@ async fn carry_out(
 pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     match outcome.error {
         Some(error) if error.code == ErrorCode::ValidationError => {
-            let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };
-            Err(Problem::fields(error.message.lines().map(field).collect()))
+            Err(Problem::fields(wrong_arguments(error)))
         }
         // Without any it is a step of a workflow that is not allowed, and others may have been carried out.
         Some(error) if !error.scopes.is_empty() => {
@@ -148,5 +147,51 @@ pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
             Err(Problem::later(Code::CircuitOpen, error.message, error.retry_after))
         }
         Some(_) | None => Ok(Json(outcome)),
+    }
+}
+
+/// Each with its place in the body. What a template says of an argument has none.
+pub(crate) fn wrong_arguments(failure: Failure) -> Vec<FieldError> {
+    if failure.arguments.is_empty() {
+        let line = |line: &str| FieldError { field: ARGUMENTS.into(), message: line.into() };
+        return failure.message.lines().map(line).collect();
+    }
+    let one = |WrongArgument { path, message }: WrongArgument| {
+        let field = format!("{ARGUMENTS}{}", place(&path));
+        FieldError { field, message }
+    };
+    failure.arguments.into_iter().map(one).collect()
+}
+
+const ARGUMENTS: &str = "arguments";
+
+/// A JSON pointer as our other problems write a place: `.pizzas[0].name`. It does not tell elements from members that are
+/// called like a number.
+fn place(pointer: &str) -> String {
+    let is_number = |step: &str| !step.is_empty() && step.bytes().all(|it| it.is_ascii_digit());
+    let step = |step: &str| match is_number(step) {
+        true => format!("[{step}]"),
+        false => format!(".{}", step.replace("~1", "/").replace("~0", "~")),
+    };
+    pointer.split('/').skip(1).map(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_among_the_arguments_is_written_like_any_other() {
+        assert_eq!(place(""), "");
+        assert_eq!(place("/pizzas/0/name"), ".pizzas[0].name");
+        assert_eq!(place("/a~1b/~01"), ".a/b.~1");
+    }
+
+    #[test]
+    fn what_a_template_says_is_about_all_arguments() {
+        let failure = Failure::new(ErrorCode::ValidationError, "`id` is empty\nand `b` too", false);
+        let told = Problem::fields(wrong_arguments(failure)).into_errors();
+        let told: Vec<_> = told.iter().map(|it| (it.field.as_str(), it.message.as_str())).collect();
+        assert_eq!(told, [("arguments", "`id` is empty"), ("arguments", "and `b` too")]);
     }
 }

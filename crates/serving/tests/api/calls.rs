@@ -216,7 +216,7 @@ fn what_cannot_be_meant_is_not_sent() {
     let wrong = shop.call(json!({"name": "add_pet", "arguments": {"weight": "heavy"}}));
     assert!(wrong.problem().starts_with("422 validation_error"), "{wrong:?}");
     let errors = wrong.errors();
-    for part in ["arguments: ", "\"name\" is a required", "/weight: "] {
+    for part in ["arguments: \"name\" is a required", "arguments.weight: it is not of type"] {
         assert!(errors.contains(part), "{errors}");
     }
     assert_eq!(shop.call(json!({})).errors(), "name: is missing, and so is `tool_id`");

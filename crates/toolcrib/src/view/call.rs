@@ -539,11 +539,7 @@ fn checked(
     schema: &Arguments,
     arguments: Map<String, Value>,
 ) -> Result<Map<String, Value>, Failure> {
-    schema.checked(arguments).map_err(|problems| {
-        let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-        let (code, message) = (ErrorCode::ValidationError, problems.join("\n"));
-        Failure::new(code, message, false)
-    })
+    schema.checked(arguments).map_err(execution::wrong_arguments)
 }
 
 fn request(http: &HttpReady, arguments: &Map<String, Value>) -> Result<Request, Failure> {

@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toolcrib::{CallContext, CallDoor, Identity};
 
-use crate::agents::call::answer;
+use crate::agents::call::{answer, wrong_arguments};
 use crate::answer::Id;
 use crate::app::App;
 use crate::body::Exact;
 use crate::call::shown::Shown;
 use crate::caller::Admin;
 use crate::coming::Coming;
-use crate::problem::{Code, FieldError, Problem};
+use crate::problem::{Code, Problem};
 
 /// What is called, and as whom.
 #[derive(Deserialize, JsonSchema)]
@@ -68,10 +68,8 @@ pub(super) async fn attempt(
     let tool = view.find_id(&id).map_err(|_| Problem::new(Code::NotFound, missing))?;
     let arguments = wanted.arguments.unwrap_or_default();
     if wanted.dry_run {
-        let request = view.request_of(&tool, arguments).map_err(|failure| {
-            let field = |line: &str| FieldError { field: "arguments".into(), message: line.into() };
-            Problem::fields(failure.message.lines().map(field).collect())
-        })?;
+        let request = view.request_of(&tool, arguments);
+        let request = request.map_err(|failure| Problem::fields(wrong_arguments(failure)))?;
         let none = "is for tools that send one HTTP request, and this one does not";
         let request = request.ok_or_else(|| Problem::field("dry_run", none))?;
         return Ok(Json(Attempted { outcome: None, request: Some(Shown::of(&request)) }));
