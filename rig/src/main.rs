@@ -63,7 +63,7 @@ enum Order {
     Fixture(fixture::Orders),
     /// Has one of ten sources do harm, and looks what the others notice of it.
     Hostile(upstreams::hostile::Orders),
-    /// Tries servers of MCP behind a server of ours, and compares what an agent gets with what it must.
+    /// Tries servers of MCP and authorization servers with a server of ours, and compares what an agent gets with what it must.
     Servers(servers::Orders),
     /// Judges Wycheproof's vectors of JSON Web Signatures.
     Wycheproof(wycheproof::Orders),

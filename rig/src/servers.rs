@@ -1,10 +1,11 @@
 //! `rig servers`: servers of MCP that others wrote, each registered with a real `toolcrib serve`, listed and called by
-//! agents of both eras.
+//! agents of both eras; and authorization servers that others wrote, whose tokens both sides show.
 //!
 //! Whatever they do, no program may be left when the server ends, not even if it is killed.
 
 mod agent;
 mod answers;
+mod authority;
 mod direct;
 mod left;
 mod lossless;
@@ -19,6 +20,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use self::agent::{Agent, ERAS};
+use self::authority::Authority;
 use self::direct::Direct;
 use self::server::{Installed, Place, Server};
 use crate::served::Served;
@@ -48,7 +50,9 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     let only = orders.only.as_deref().unwrap_or_default();
     let all = Server::ALL.into_iter();
     let wanted: Vec<Server> = all.filter(|server| server.id().contains(only)).collect();
-    ensure!(!wanted.is_empty(), "there is no server `{only}`");
+    let all = Authority::ALL.into_iter();
+    let authorities: Vec<Authority> = all.filter(|one| one.id().contains(only)).collect();
+    ensure!(!wanted.is_empty() || !authorities.is_empty(), "there is no server `{only}`");
     let installed = Installed {
         node: orders.node,
         packages: orders.packages,
@@ -57,7 +61,12 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     };
     left::take_in_orphans()?;
     let mut table = Table::begin();
-    try_all(installed, &wanted, &mut table).await?;
+    if !wanted.is_empty() {
+        try_all(&installed, &wanted, &mut table).await?;
+    }
+    for authority in authorities {
+        authority.run(&installed, &mut table).await;
+    }
     println!("{} of {} as they must be", table.rows - table.wrong, table.rows);
     if table.wrong > 0 {
         std::process::exit(1);
@@ -65,8 +74,12 @@ pub(crate) async fn run(orders: Orders) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn try_all(installed: Installed, wanted: &[Server], table: &mut Table) -> anyhow::Result<()> {
-    let place = Place::make(installed, wanted).await?;
+async fn try_all(
+    installed: &Installed,
+    wanted: &[Server],
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    let place = Place::make(installed.clone(), wanted).await?;
     let mut served = Served::open(&OPTIONS).await?;
     let keys = register(&served, &place, wanted).await?;
     for (server, key) in wanted.iter().zip(&keys) {

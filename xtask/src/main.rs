@@ -104,7 +104,7 @@ Commands:
   package
         Builds target/release/toolcrib, the program as it is given to others, and says how large it is.
   servers [--try [--only NAME]]
-        Installs the same as `clients`: the MCP servers that others wrote are among it.
+        Installs the same as `clients`: the MCP and authorization servers that others wrote are among it.
         --try         registers each of them with a server, has agents of both eras call their tools, compares what
                       comes with what they say directly, and prints a table. Exit code 1 if something is not as it
                       must be, or a program is left when the server has ended.

@@ -1,4 +1,4 @@
-//! Servers of MCP that others wrote: installed together with the clients, as `rig/clients` pins them.
+//! Servers of MCP and authorization servers that others wrote: installed together with the clients, as `rig/clients` pins them.
 
 use std::process::{Command, ExitCode};
 

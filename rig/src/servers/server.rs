@@ -99,6 +99,7 @@ impl Server {
 }
 
 /// Where the servers are installed.
+#[derive(Clone)]
 pub(super) struct Installed {
     pub(super) node: PathBuf,
     pub(super) packages: PathBuf,

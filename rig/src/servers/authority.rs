@@ -1,0 +1,58 @@
+//! Authorization servers that others wrote: a real `toolcrib serve` takes the tokens of their users and clients, and gets
+//! tokens for upstreams from them. Where everything is, it finds out by OpenID Connect Discovery.
+
+mod exchange;
+mod oidc_provider;
+mod own_token;
+mod rotation;
+mod world;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::Table;
+use super::server::Installed;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Authority {
+    /// Exchanges tokens (RFC 8693). Those that it gives for client credentials are not of the type `Bearer`.
+    Idpyoidc,
+    /// Gives tokens for client credentials, and changes its keys.
+    OidcProvider,
+}
+
+impl Authority {
+    pub(super) const ALL: [Self; 2] = [Self::Idpyoidc, Self::OidcProvider];
+
+    pub(super) fn id(self) -> &'static str {
+        match self {
+            Self::Idpyoidc => "idpyoidc",
+            Self::OidcProvider => "oidc-provider",
+        }
+    }
+
+    /// A row for each thing that it must do.
+    pub(super) async fn run(self, installed: &Installed, table: &mut Table) {
+        let start = Instant::now();
+        match self {
+            Self::Idpyoidc => {
+                table.row(self.id(), "exchange", start, exchange::run(installed).await);
+            }
+            Self::OidcProvider => {
+                table.row(self.id(), "own token", start, own_token::run(installed).await);
+                let start = Instant::now();
+                table.row(self.id(), "rotation", start, rotation::run(installed).await);
+            }
+        }
+    }
+}
+
+/// A program of `rig/clients`.
+fn program(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("clients").join(name)
+}
+
+/// Where an authorization server says that it is.
+fn place(said: &str) -> Option<String> {
+    said.lines().find_map(|line| line.strip_prefix("listens on ")).map(str::to_owned)
+}

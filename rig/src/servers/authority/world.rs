@@ -1,0 +1,208 @@
+//! A real `toolcrib serve` that trusts one authorization server, and an API behind it that notes what it is shown.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use url::Url;
+use url::form_urlencoded::Serializer;
+
+use crate::clients::upstream::Upstream;
+use crate::served::Served;
+use crate::servers::agent::{Agent, Era};
+
+const LIMIT: Duration = Duration::from_secs(10);
+/// As whom toolcrib is known to authorization servers.
+pub(super) const CLIENT: &str = "toolcrib";
+pub(super) const SECRET: &str = "toolcrib-secret";
+
+pub(super) struct World {
+    pub(super) issuer: String,
+    pub(super) served: Served,
+    client: reqwest::Client,
+    upstream: Upstream,
+    folder: TempDir,
+    /// Of tools, by agents.
+    calls: usize,
+}
+
+impl World {
+    /// Whoever has a token for orders has all tools. `settings` say more of the issuer than where it is.
+    pub(super) async fn open(issuer: &str, mut settings: Value) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        settings["issuer"] = json!(issuer);
+        settings["allow"] = json!(["127.0.0.1"]);
+        let config = folder.path().join("config.json").display().to_string();
+        fs::write(&config, json!({"issuers": [settings]}).to_string())?;
+        let served = Served::open(&["--config", &config]).await?;
+        let group = json!({"id": "all", "name": "All", "selectors": [{"name": "*"}]});
+        served.admin.post("groups", group).await?;
+        let matchers = json!([{"claim": "scope", "operator": "contains", "value": "orders"}]);
+        let policy = json!({"name": "For orders", "groups": ["all"], "matchers": matchers});
+        served.admin.post("policies", policy).await?;
+        let redirects = reqwest::redirect::Policy::none();
+        let client = reqwest::Client::builder().no_proxy().redirect(redirects).timeout(LIMIT);
+        let (client, upstream) = (client.build()?, Upstream::open()?);
+        Ok(Self { issuer: issuer.to_owned(), served, client, upstream, folder, calls: 0 })
+    }
+
+    /// A source that agents can call.
+    pub(super) async fn add(&self, id: &str, secret: &str, auth: Value) -> anyhow::Result<()> {
+        self.register(id, secret, auth).await?;
+        self.served.admin.wait_for(id).await?;
+        Ok(())
+    }
+
+    /// A source of which an admin learns what the authorization server said.
+    pub(super) async fn add_refused(
+        &self,
+        id: &str,
+        secret: &str,
+        auth: Value,
+    ) -> anyhow::Result<()> {
+        self.register(id, secret, auth).await?;
+        let refreshed = self.served.admin.post(&format!("sources/{id}/refresh"), json!({})).await;
+        let error = refreshed.err().map(|error| error.to_string()).unwrap_or_default();
+        ensure!(error.contains(&said("invalid_client")), "`{id}` was refreshed: {error}");
+        Ok(())
+    }
+
+    /// A source whose only tool has its name. What it takes from the authorization server, `auth` says, but for the
+    /// client.
+    async fn register(&self, id: &str, secret: &str, mut auth: Value) -> anyhow::Result<()> {
+        let file = self.folder.path().join(id);
+        fs::write(&file, secret)?;
+        auth["issuer"] = json!(self.issuer);
+        auth["client_id"] = json!(CLIENT);
+        auth["client_secret"] = json!(format!("file:{}", file.display()));
+        let text = json!({
+            "openapi": "3.1.0", "info": {"title": id, "version": "1"},
+            "paths": {"/orders/7": {"get": {"operationId": id}}},
+        });
+        let settings = json!({"kind": "openapi", "specification": {"text": text.to_string()}});
+        let source = json!({
+            "id": id, "name": id, "url": self.upstream.url, "allow": ["127.0.0.1"],
+            "settings": settings, "auth": auth,
+        });
+        self.served.admin.post("sources", source).await?;
+        Ok(())
+    }
+
+    /// The token that the upstream is shown when an agent with a token of its own calls a tool.
+    pub(super) async fn shown(
+        &mut self,
+        own: &str,
+        era: Era,
+        tool: &str,
+    ) -> anyhow::Result<String> {
+        let (result, requests) = self.call(own, era, tool).await?;
+        ensure!(result["isError"] != true, "`{tool}` failed: {result}");
+        let [request] = &requests[..] else {
+            bail!("the upstream was asked {} times", requests.len());
+        };
+        let token = request.strip_prefix("GET /orders/7 Bearer ");
+        let token = token.with_context(|| format!("the upstream was asked `{request}`"))?;
+        ensure!(token != own, "the upstream was shown the agent's own token");
+        Ok(token.to_owned())
+    }
+
+    /// The agent is told what the authorization server said, and the upstream is not asked.
+    pub(super) async fn refused(
+        &mut self,
+        own: &str,
+        tool: &str,
+        word: &str,
+    ) -> anyhow::Result<()> {
+        let (result, requests) = self.call(own, Era::Modern, tool).await?;
+        let text = result["content"][0]["text"].as_str().unwrap_or_default();
+        let is_told = result["isError"] == true && text.contains(&said(word));
+        ensure!(is_told, "`{tool}` gave {result}");
+        ensure!(requests.is_empty(), "the upstream was asked `{}`", requests.join("`, `"));
+        Ok(())
+    }
+
+    async fn call(
+        &mut self,
+        own: &str,
+        era: Era,
+        tool: &str,
+    ) -> anyhow::Result<(Value, Vec<String>)> {
+        self.calls += 1;
+        let agent = Agent::connect(&self.served.url, own, era).await?;
+        let told = agent.call(tool, json!({})).await?;
+        Ok((told.result, self.upstream.take_requests()))
+    }
+
+    /// Whom toolcrib takes the bearer of a token for; nobody, if it is refused.
+    pub(super) async fn subject(&self, token: &str) -> anyhow::Result<Option<String>> {
+        let url = self.served.url.replace("/mcp", "/api/whoami");
+        let answer = self.client.get(url).bearer_auth(token).send().await?;
+        if answer.status() == 401 {
+            return Ok(None);
+        }
+        let said: Value = serde_json::from_slice(&answer.error_for_status()?.bytes().await?)?;
+        Ok(said["subject"].as_str().map(str::to_owned))
+    }
+
+    /// Asks the authorization server for something, as a client.
+    pub(super) async fn ask(
+        &self,
+        path: &str,
+        client: &str,
+        form: &[(&str, &str)],
+    ) -> anyhow::Result<Value> {
+        let body = Serializer::new(String::new()).extend_pairs(form).finish();
+        let post = self.client.post(format!("{}/{path}", self.issuer)).body(body);
+        let post = post.basic_auth(client, Some(format!("{client}-secret")));
+        let post = post.header("Content-Type", "application/x-www-form-urlencoded");
+        let answer = post.send().await?;
+        let (status, said) = (answer.status(), answer.bytes().await?);
+        let text = String::from_utf8_lossy(&said);
+        ensure!(status.is_success(), "`/{path}` was answered with {status}: {text}");
+        Ok(serde_json::from_slice(&said)?)
+    }
+
+    /// Says how many calls there were.
+    pub(super) async fn end(mut self) -> anyhow::Result<usize> {
+        self.served.server.end(Signal::TERM).await?;
+        Ok(self.calls)
+    }
+
+    /// Where a user who shows name and password is sent to.
+    pub(super) async fn sent_back(&self, asked: &Url, user: &str) -> anyhow::Result<Url> {
+        let get = self.client.get(asked.clone()).basic_auth(user, Some(format!("{user}'s")));
+        let answer = get.send().await?;
+        let place = answer.headers().get("location").context("the user is sent nowhere")?;
+        Ok(place.to_str()?.parse()?)
+    }
+}
+
+/// What others are told of a refusal.
+fn said(word: &str) -> String {
+    format!("the authorization server says `{word}`")
+}
+
+/// The token of an answer.
+pub(super) fn token(answer: &Value) -> anyhow::Result<String> {
+    Ok(answer["access_token"].as_str().context("there is no token")?.to_owned())
+}
+
+/// What a token says, for whoever needs no signature.
+pub(super) fn claims(token: &str) -> anyhow::Result<Value> {
+    let payload = token.split('.').nth(1).context("the token is no JWT")?;
+    Ok(serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload)?)?)
+}
+
+/// These members are as they must be.
+pub(super) fn check(what: &str, seen: &Value, wanted: &Value) -> anyhow::Result<()> {
+    for (name, wanted) in wanted.as_object().into_iter().flatten() {
+        let seen = &seen[name];
+        ensure!(seen == wanted, "`{name}` of {what} is {seen}, and must be {wanted}");
+    }
+    Ok(())
+}
