@@ -63,9 +63,14 @@ impl CameWith {
 
     /// Whether a key still is a key, and a token has not ended.
     pub(crate) fn is_good_at(&self, snapshot: &Snapshot, agent: &Agent, now: Timestamp) -> bool {
+        self.has_good_key(snapshot, now)
+            && self.ends(agent).is_none_or(|end| (now.as_second() as f64) < end)
+    }
+
+    /// Whether a key still is a key; nobody takes back a token.
+    pub(crate) fn has_good_key(&self, snapshot: &Snapshot, now: Timestamp) -> bool {
         let key = self.key.as_ref();
-        let is_key = key.is_none_or(|id| snapshot.key(id).is_some_and(|key| key.is_good_at(now)));
-        is_key && self.ends(agent).is_none_or(|end| (now.as_second() as f64) < end)
+        key.is_none_or(|id| snapshot.key(id).is_some_and(|key| key.is_good_at(now)))
     }
 
     pub(crate) fn token(&self) -> Option<&SecretString> {

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use toolcrib::{AgentView, Clock as _, NewCall, Said, SystemClock, ViewedTool};
+use toolcrib::{AgentView, Clock as _, Identity, NewCall, Said, SystemClock, ViewedTool};
 
 use crate::answer::Named;
 use crate::app::App;
@@ -88,6 +88,8 @@ pub(crate) struct PendingCalls(Arc<Mutex<HashMap<String, Arc<Call>>>>);
 
 struct Call {
     principal: Box<str>,
+    /// What is called; none if it is of no source.
+    tool: Option<ToolId>,
     began: Timestamp,
     word: Mutex<Option<Box<str>>>,
     end: watch::Sender<Option<End>>,
@@ -126,7 +128,8 @@ impl PendingCalls {
         let began = SystemClock.now();
         let (id, word, end) = (toolcrib::random(), Mutex::default(), watch::Sender::new(None));
         let principal = principal.into();
-        let call = Arc::new(Call { principal, began, word, end, stop: Mutex::default() });
+        let (called, stop) = (view.id_of_call(&tool, &arguments), Mutex::default());
+        let call = Arc::new(Call { principal, tool: called, began, word, end, stop });
         {
             let mut all = self.all();
             check_number(&all, &call.principal)?;
@@ -149,11 +152,13 @@ impl PendingCalls {
         Ok(Begun { calls: self, id, call, is_told: false })
     }
 
-    /// A call of this caller.
-    fn of(&self, principal: &str, id: &str) -> Result<Arc<Call>, Problem> {
-        let now = SystemClock.now();
+    /// A call of this caller, of a tool that it still has.
+    fn of(&self, app: &App, identity: &Identity, id: &str) -> Result<Arc<Call>, Problem> {
+        let (now, principal) = (SystemClock.now(), principal(identity));
         let found = self.all().get(id).filter(|call| !call.is_over(now)).cloned();
         let found = found.filter(|call| *call.principal == *principal);
+        let has = |tool: &ToolId| app.crib.view_of(identity).find_id(tool).is_ok();
+        let found = found.filter(|call| call.tool.as_ref().is_none_or(has));
         found.ok_or_else(|| Problem::not_found("call", id))
     }
 }
@@ -279,7 +284,7 @@ async fn get(
     State(app): State<App>,
     Named(id): Named,
 ) -> Result<Json<PendingCall>, Problem> {
-    Ok(Json(app.pending.of(&principal(&identity), &id)?.described(&id)))
+    Ok(Json(app.pending.of(&app, &identity, &id)?.described(&id)))
 }
 
 async fn cancel(
@@ -287,7 +292,7 @@ async fn cancel(
     State(app): State<App>,
     Named(id): Named,
 ) -> Result<Json<PendingCall>, Problem> {
-    let call = app.pending.of(&principal(&identity), &id)?;
+    let call = app.pending.of(&app, &identity, &id)?;
     call.stop();
     app.pending.all().remove(&id);
     let mut described = call.described(&id);
@@ -309,7 +314,7 @@ mod tests {
         let at = Timestamp::from_second(at).unwrap();
         let (word, stop) = (Mutex::default(), Mutex::default());
         let end = watch::Sender::new(Some(End { at, outcome, bytes }));
-        Arc::new(Call { principal: principal.into(), began: at, word, end, stop })
+        Arc::new(Call { principal: principal.into(), tool: None, began: at, word, end, stop })
     }
 
     fn left(calls: &[Arc<Call>]) -> Vec<usize> {

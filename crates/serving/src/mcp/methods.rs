@@ -135,7 +135,8 @@ impl Asking {
         if let Some(headers) = headers {
             headers::check_parameters(headers, &tool.mirrored(), &arguments)?;
         }
-        self.talk(id, "tools/call", params, may_speak, |context, waiting| {
+        let called = view.id_of_call(&tool, &arguments);
+        let mut answer = self.talk(id, "tools/call", params, may_speak, |context, waiting| {
             Box::pin(async move {
                 match view.call_with(&tool, arguments, &context).await {
                     Called::Done(done) => waiting.ended(*done, is_promised),
@@ -146,7 +147,11 @@ impl Asking {
                     }
                 }
             })
-        })
+        })?;
+        if let Answer::Talk(talk) = &mut answer {
+            talk.tool = called;
+        }
+        Ok(answer)
     }
 
     fn prompt(self, id: &Id, params: Map<String, Value>) -> Result<Answer, RpcError> {
@@ -307,6 +312,7 @@ impl Asking {
         let stopped = stoppable_by.as_ref().map(|whose| self.mcp.stoppable.begin(whose, id));
         Ok(Answer::Talk(Box::new(Talk {
             running: Some(safe(work(context, waiting))),
+            tool: None,
             mcp: self.mcp,
             era: self.era,
             id: id.clone(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
+use model::ToolId;
 use serde_json::{Map, Value};
 use toolcrib::{Abilities, Ability, Level};
 
@@ -14,6 +15,7 @@ use super::message::{Id, Request};
 use super::meta::Meta;
 use super::methods::{Answer, Asking};
 use super::peer::Peer;
+use super::tasks::Owner;
 use super::{Mcp, capabilities, headers};
 
 /// Every method of the era.
@@ -134,11 +136,13 @@ impl Asking {
         if !self.abilities.tasks {
             return Err(RpcError::unable(Ability::Tasks));
         }
-        let (tasks, principal) = (&self.mcp.tasks, &self.principal);
+        let (tasks, view) = (&self.mcp.tasks, self.view()?);
+        let has = |tool: &ToolId| view.find_id(tool).is_ok();
+        let owner = Owner { principal: &self.principal, has: &has };
         let result = match method {
-            "tasks/update" => tasks.update(principal, params),
-            "tasks/cancel" => tasks.cancel(principal, params),
-            _ => tasks.get(principal, params),
+            "tasks/update" => tasks.update(owner, params),
+            "tasks/cancel" => tasks.cancel(owner, params),
+            _ => tasks.get(owner, params),
         };
         Ok(Sent::result(id, &self.era.complete(result?)))
     }

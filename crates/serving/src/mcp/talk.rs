@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use model::ToolId;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use toolcrib::Said;
@@ -30,6 +31,8 @@ pub(crate) struct Talk {
     pub(crate) progress_token: Option<Value>,
     /// None when it has ended.
     pub(crate) running: Option<Running>,
+    /// What is called; none if it is no tool of a source.
+    pub(crate) tool: Option<ToolId>,
     /// None if it says nothing.
     pub(crate) heard: Option<mpsc::Receiver<Said>>,
     pub(crate) ready: VecDeque<Sent>,
@@ -128,7 +131,12 @@ impl Talk {
             Said::GoesOn => {
                 let Some(running) = self.running.take() else { return };
                 let Some(heard) = self.heard.take() else { return };
-                let begun = self.mcp.tasks.begin(&self.mcp.work, &self.principal, running, heard);
+                let begun = self.mcp.tasks.begin(
+                    &self.mcp.work,
+                    (&self.principal, self.tool.take()),
+                    running,
+                    heard,
+                );
                 let begun = begun.map(|task: Map<String, Value>| self.era.dressed(task, "task"));
                 self.ready.push_back(self.answer(begun));
             }

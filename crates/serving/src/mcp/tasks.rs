@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use model::ToolId;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -28,8 +29,17 @@ pub(crate) struct Tasks(Arc<Mutex<HashMap<String, Arc<Task>>>>);
 
 struct Task {
     principal: Box<str>,
+    /// What is called; none if it is of no source.
+    tool: Option<ToolId>,
     begun: Timestamp,
     now: Mutex<Now>,
+}
+
+/// Whose tasks are asked for, and which tools that one has.
+#[derive(Clone, Copy)]
+pub(crate) struct Owner<'a> {
+    pub(crate) principal: &'a str,
+    pub(crate) has: &'a dyn Fn(&ToolId) -> bool,
 }
 
 /// How a task is.
@@ -78,7 +88,7 @@ impl Tasks {
     pub(crate) fn begin(
         &self,
         all_work: &Work,
-        principal: &str,
+        (principal, tool): (&str, Option<ToolId>),
         running: Running,
         heard: mpsc::Receiver<Said>,
     ) -> Result<Map<String, Value>, RpcError> {
@@ -86,7 +96,8 @@ impl Tasks {
         let id = toolcrib::random();
         let now =
             Now { changed: begun, word: None, open: Vec::new(), end: None, bytes: 0, stop: None };
-        let task = Arc::new(Task { principal: principal.into(), begun, now: Mutex::new(now) });
+        let task =
+            Arc::new(Task { principal: principal.into(), tool, begun, now: Mutex::new(now) });
         {
             let mut all = self.all();
             if !room::has_room_for_one_more(&kept(&all), principal) {
@@ -105,16 +116,18 @@ impl Tasks {
         Ok(task.described(&id, false))
     }
 
+    /// A task of this one, of a tool that it still has.
     fn of(
         &self,
-        principal: &str,
+        owner: Owner<'_>,
         params: &Map<String, Value>,
     ) -> Result<(String, Arc<Task>), RpcError> {
         let id = params.get("taskId").and_then(Value::as_str);
         let id = id.ok_or_else(|| RpcError::invalid_params("`taskId` must be a text"))?;
         let now = SystemClock.now();
         let found = self.all().get(id).filter(|task| !task.is_over(now)).cloned();
-        match found.filter(|task| *task.principal == *principal) {
+        let found = found.filter(|task| *task.principal == *owner.principal);
+        match found.filter(|task| task.tool.as_ref().is_none_or(owner.has)) {
             Some(task) => Ok((id.to_owned(), task)),
             None => Err(RpcError::invalid_params("there is no such task")),
         }
@@ -123,20 +136,20 @@ impl Tasks {
     /// `tasks/get`
     pub(crate) fn get(
         &self,
-        principal: &str,
+        owner: Owner<'_>,
         params: &Map<String, Value>,
     ) -> Result<Map<String, Value>, RpcError> {
-        let (id, task) = self.of(principal, params)?;
+        let (id, task) = self.of(owner, params)?;
         Ok(task.described(&id, true))
     }
 
     /// `tasks/update`: answers to what it asks. Answers to anything else are left aside.
     pub(crate) fn update(
         &self,
-        principal: &str,
+        owner: Owner<'_>,
         params: &Map<String, Value>,
     ) -> Result<Map<String, Value>, RpcError> {
-        let (_, task) = self.of(principal, params)?;
+        let (_, task) = self.of(owner, params)?;
         let Some(Value::Object(answers)) = params.get("inputResponses") else {
             return Err(RpcError::invalid_params("`inputResponses` must be an object"));
         };
@@ -155,10 +168,10 @@ impl Tasks {
     /// `tasks/cancel`: it stops if it still runs.
     pub(crate) fn cancel(
         &self,
-        principal: &str,
+        owner: Owner<'_>,
         params: &Map<String, Value>,
     ) -> Result<Map<String, Value>, RpcError> {
-        let (_, task) = self.of(principal, params)?;
+        let (_, task) = self.of(owner, params)?;
         let mut now = task.now();
         if now.end.is_none() {
             now.stop.iter().for_each(AbortHandle::abort);
@@ -297,6 +310,10 @@ impl Task {
 mod tests {
     use super::*;
 
+    fn owner(principal: &str) -> Owner<'_> {
+        Owner { principal, has: &|_| true }
+    }
+
     /// A task whose result is so large, as its client finds it in the end.
     async fn ended(
         (tasks, work): (&Tasks, &Work),
@@ -306,9 +323,9 @@ mod tests {
         let text = json!({"x": "x".repeat(bytes)}).to_string();
         let (_say, heard) = mpsc::channel(1);
         let running: Running = Box::pin(async move { Ok(text) });
-        let begun = tasks.begin(work, principal, running, heard);
+        let begun = tasks.begin(work, (principal, None), running, heard);
         let params = Map::from_iter([("taskId".to_owned(), begun.unwrap()["taskId"].clone())]);
-        while tasks.get(principal, &params).is_ok_and(|task| task["status"] == "working") {
+        while tasks.get(owner(principal), &params).is_ok_and(|task| task["status"] == "working") {
             tokio::task::yield_now().await;
         }
         params
@@ -321,13 +338,13 @@ mod tests {
         let other = ended(at, "bob", most / 2).await;
         let old = ended(at, "ada", most / 2).await;
         let new = ended(at, "ada", most / 2).await;
-        while tasks.get("ada", &old).is_ok() {
+        while tasks.get(owner("ada"), &old).is_ok() {
             tokio::task::yield_now().await;
         }
-        let kept = tasks.get("ada", &new).unwrap();
+        let kept = tasks.get(owner("ada"), &new).unwrap();
         assert_eq!(kept["result"]["x"].as_str().map(str::len), Some(most / 2));
-        assert!(tasks.get("bob", &other).is_ok(), "one client takes no room of another");
+        assert!(tasks.get(owner("bob"), &other).is_ok(), "one client takes no room of another");
         let large = ended(at, "ada", most).await;
-        assert_eq!(tasks.get("ada", &large).unwrap()["status"], "failed");
+        assert_eq!(tasks.get(owner("ada"), &large).unwrap()["status"], "failed");
     }
 }

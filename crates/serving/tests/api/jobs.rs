@@ -127,7 +127,11 @@ impl Bakery {
     }
 
     /// Of an agent that knows tasks.
-    fn modern(&self, method: &str, mut params: Value) -> Value {
+    fn modern(&self, method: &str, params: Value) -> Value {
+        self.ask_modern(method, params).ok()["result"].take()
+    }
+
+    fn ask_modern(&self, method: &str, mut params: Value) -> Answer {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
@@ -137,8 +141,7 @@ impl Bakery {
         let ask = Ask::new("POST", "/mcp").bearer(&self.key);
         let ask = ask.header("Accept", "application/json, text/event-stream");
         let ask = ask.header("MCP-Protocol-Version", "2026-07-28").header("Mcp-Method", method);
-        let answer = self.server.send(&ask.header("Mcp-Name", &name).json(&message));
-        answer.ok()["result"].take()
+        self.server.send(&ask.header("Mcp-Name", &name).json(&message))
     }
 
     fn rows(&self) -> Vec<Value> {
@@ -272,6 +275,40 @@ fn over_rest_a_call_is_cancelled_and_the_upstream_told_once() {
     let looks = bakery.asked("GET");
     thread::sleep(Duration::from_millis(400));
     assert_eq!((bakery.asked("GET"), bakery.asked("DELETE")), (looks, 1));
+}
+
+#[test]
+fn work_ends_with_the_key_that_began_it() {
+    let bakery = Bakery::endless();
+    assert_eq!(bakery.call("respond-async").status, 202);
+    bakery.wait_for_asked("GET /jobs/7 ");
+    bakery.server.delete("/api/keys/bot");
+    bakery.wait_for_asked("DELETE /jobs/7 ");
+    let has_row = |page: &Value| page["data"] != json!([]);
+    let row = bakery.server.wait_for("/api/executions", has_row)["data"][0].take();
+    assert_eq!((&row["status"], &row["code"]), (&json!("failed"), &json!("not_granted")));
+}
+
+#[test]
+fn what_came_of_work_is_not_for_who_lost_the_tool() {
+    let bakery = Bakery::good();
+    let address = bakery.call("respond-async").header("location").to_owned();
+    let call = json!({"name": "bake", "arguments": {"loaves": 2}});
+    let task = bakery.modern("tools/call", call);
+    let task = json!({"taskId": task["taskId"]});
+    let start = Instant::now();
+    while bakery.get(&address).ok()["state"] != "completed"
+        || bakery.modern("tasks/get", task.clone())["status"] != "completed"
+    {
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
+        thread::sleep(Duration::from_millis(20));
+    }
+    bakery.server.delete("/api/policies/p");
+    assert_eq!(bakery.get(&address).status, 404);
+    let forget = Ask::new("DELETE", &address).bearer(&bakery.key);
+    assert_eq!(bakery.server.send(&forget).status, 404);
+    let asked = bakery.ask_modern("tasks/get", task).body;
+    assert!(asked.contains("there is no such task"), "{asked}");
 }
 
 #[test]

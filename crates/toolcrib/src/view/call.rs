@@ -162,6 +162,11 @@ impl AgentView {
         }
     }
 
+    /// The tool of the catalog that a call is of, by way of `execute_tool` too; none if it is of no source.
+    pub fn id_of_call(&self, tool: &ViewedTool, arguments: &Map<String, Value>) -> Option<ToolId> {
+        self.meant(tool, arguments).as_ref().unwrap_or(tool).id().cloned()
+    }
+
     /// Carries out a call, measures and records it.
     async fn execute(
         &self,

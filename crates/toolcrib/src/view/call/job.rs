@@ -51,9 +51,12 @@ impl AgentView {
         }
     }
 
-    /// Whether the agent has the tool now.
+    /// Whether the agent has the tool now, and its key if it came with one. A token that has ended since was good when the
+    /// work began, and its agent comes back with another.
     fn still_has(&self, http: &HttpReady) -> bool {
-        self.crib.view(&self.agent).find_id(http.tool.id()).is_ok()
+        let now = self.crib.view(&self.agent);
+        self.came_with.has_good_key(&now.snapshot, self.crib.now())
+            && now.find_id(http.tool.id()).is_ok()
     }
 
     /// None if there were enough looks, or the agent does not have the tool any more.
