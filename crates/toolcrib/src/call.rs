@@ -127,13 +127,24 @@ struct Inner {
     said: Option<mpsc::Sender<Said>>,
     /// Questions end the call as long as this holds.
     asks_later: AtomicBool,
-    memory: Mutex<Option<String>>,
+    memory: Mutex<Memory>,
     open: Mutex<Vec<(Box<str>, Question)>>,
     /// What upstreams are told.
     trace: OnceLock<TraceContext>,
     /// Nobody waits for it any more.
     is_over: AtomicBool,
     over: Notify,
+}
+
+/// What a call leaves until it is made again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Memory {
+    /// What it has to say to whoever it asks for something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asked: Option<String>,
+    /// Its row, which waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    row: Option<Box<str>>,
 }
 
 /// Held while somebody waits for a call.
@@ -195,17 +206,30 @@ impl CallContext {
     }
 
     pub(crate) fn remembered(&self) -> Option<&str> {
-        self.0.begun_as.remembered.as_deref()
+        self.0.begun_as.remembered.asked.as_deref()
+    }
+
+    /// The row that the call left before.
+    pub(crate) fn remembered_row(&self) -> Option<&str> {
+        self.0.begun_as.remembered.row.as_deref()
     }
 
     /// Leaves something to remember when the call is made again.
     pub(crate) fn remember(&self, memory: String) {
-        *self.0.memory.lock().expect("no one panics while holding it") = Some(memory);
+        self.0.memory.lock().expect("no one panics while holding it").asked = Some(memory);
+    }
+
+    /// Leaves a row that waits until the call is made again.
+    pub(crate) fn remember_row(&self, row: Box<str>) {
+        self.0.memory.lock().expect("no one panics while holding it").row = Some(row);
     }
 
     /// What is to come back with the answers, sealed: it is nobody's business.
     pub fn take_memory(&self) -> Option<String> {
-        self.0.memory.lock().expect("no one panics while holding it").take()
+        let memory =
+            std::mem::take(&mut *self.0.memory.lock().expect("no one panics while holding it"));
+        let is_empty = memory == Memory::default();
+        (!is_empty).then(|| serde_json::to_string(&memory).expect("a memory is JSON"))
     }
 
     /// An answer that came with the call.

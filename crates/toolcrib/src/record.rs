@@ -14,9 +14,12 @@ use catalog::clock::Clock;
 use catalog::journal::JournalError;
 use catalog::record::{CallRecord, Records};
 use jiff::SignedDuration;
+use model::Agent;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::seal::random;
+use crate::upstreams::parking::Parking;
+use crate::upstreams::whose;
 
 pub use recording::Via;
 pub(crate) use recording::{Fate, Recording, Subject, size};
@@ -35,6 +38,8 @@ const STORED: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(500);
 /// How long the end waits for what is still in the queue.
 const LAST: Duration = Duration::from_secs(10);
+/// How many calls of one caller wait until it has answered what they asked.
+const ASKING: usize = 64;
 /// How often old rows are looked for.
 const TIDY: Duration = Duration::from_secs(60 * 60);
 
@@ -57,6 +62,8 @@ pub struct Recorder {
     node: Arc<str>,
     queue: mpsc::Sender<Job>,
     state: Arc<State>,
+    /// Calls that have asked their callers something. What is let go of there was cancelled.
+    asking: Parking<Recording>,
 }
 
 /// What the queue's two ends tell each other.
@@ -93,7 +100,8 @@ impl Recorder {
         };
         tokio::spawn(writer.work(jobs));
         let node = random().chars().take(12).collect::<String>().into();
-        Arc::new(Self { records, options, node, queue, state })
+        let asking = Parking::new(ASKING);
+        Arc::new(Self { records, options, node, queue, state, asking })
     }
 
     /// What is recorded.
@@ -163,6 +171,20 @@ impl Recorder {
         }
     }
 
+    /// Keeps a call that has asked its caller something, for as long as that may come again. Says how it is called.
+    pub(crate) fn asked(&self, agent: &Agent, recording: Recording) -> Box<str> {
+        let id: Box<str> = random().into();
+        self.asking.put(id.clone(), whose(agent), recording.asking());
+        id
+    }
+
+    /// The caller has come again: whatever comes of it is the row.
+    pub(crate) fn answered(&self, agent: &Agent, id: &str) {
+        if let Some(recording) = self.asking.take(id, &whose(agent), |_| true) {
+            recording.forget();
+        }
+    }
+
     /// Returns when everything that was taken so far is stored, or given up.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
@@ -174,6 +196,7 @@ impl Recorder {
 
     /// Stores what is still in the queue, within seconds. What comes later is stored too, as far as there is time.
     pub async fn close(&self) {
+        self.asking.clear();
         self.state.closing.store(true, Ordering::Release);
         self.state.hurry.notify_one();
         if tokio::time::timeout(LAST, self.flush()).await.is_err() {

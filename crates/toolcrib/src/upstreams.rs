@@ -3,7 +3,7 @@
 
 pub(crate) mod bridge;
 pub(crate) mod followers;
-mod parking;
+pub(crate) mod parking;
 mod target;
 
 use std::collections::HashSet;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
-use super::{Abilities, CallContext, Inner, Level, Said};
+use super::{Abilities, CallContext, Inner, Level, Memory, Said};
 
 /// How much may be said that nobody has taken yet; further progress and log lines are left out.
 const UNHEARD: usize = 64;
@@ -27,7 +27,7 @@ pub struct NewCall {
     pub(super) log_from: Option<Level>,
     /// Of a caller that answers by making the call again.
     pub(super) answers: Option<Map<String, Value>>,
-    pub(super) remembered: Option<String>,
+    pub(super) remembered: Memory,
 }
 
 impl NewCall {
@@ -53,7 +53,8 @@ impl NewCall {
 
     /// What the call before this one left to remember ([`CallContext::take_memory`]).
     pub fn remembering(self, remembered: Option<String>) -> Self {
-        Self { remembered, ..self }
+        let remembered = remembered.and_then(|text| serde_json::from_str(&text).ok());
+        Self { remembered: remembered.unwrap_or_default(), ..self }
     }
 
     /// Begins, and is listened to.

@@ -19,6 +19,9 @@ const SUBJECT: usize = 200;
 /// The longest message that is recorded, in characters.
 const MESSAGE: usize = 200;
 
+/// What is said of a call that was cancelled by silence.
+const UNANSWERED: &str = "the tool asked its caller, who did not come again with an answer";
+
 /// By which way somebody comes, for the record and for upstreams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Via {
@@ -73,6 +76,8 @@ pub(crate) struct Recording {
     row: Option<Box<CallRecord>>,
     /// What an upstream may repeat and nobody else is to read.
     mask: Mask,
+    /// It has asked its caller something.
+    is_asking: bool,
 }
 
 impl Recording {
@@ -112,12 +117,18 @@ impl Recording {
             arguments: kept.map(|(arguments, secrets)| redact::arguments(arguments, secrets)),
         };
         let (recorder, row) = (Arc::clone(recorder), Some(Box::new(row)));
-        Self { recorder, start: Instant::now(), row, mask: Mask::default() }
+        Self { recorder, start: Instant::now(), row, mask: Mask::default(), is_asking: false }
     }
 
     /// Without this in what an upstream says of a failure.
     pub(crate) fn hiding(mut self, mask: Mask) -> Self {
         self.mask = mask;
+        self
+    }
+
+    /// It has asked its caller something, and ends if nobody answers.
+    pub(crate) fn asking(mut self) -> Self {
+        self.is_asking = true;
         self
     }
 
@@ -165,7 +176,10 @@ impl Drop for Recording {
     fn drop(&mut self) {
         let fate = match std::thread::panicking() {
             true => Fate::failed(ErrorCode::InternalError, "the tool panicked"),
-            false => Fate { status: CallEnd::Cancelled, ..Fate::completed(0) },
+            false => {
+                let message = self.is_asking.then(|| UNANSWERED.to_owned());
+                Fate { status: CallEnd::Cancelled, message, ..Fate::completed(0) }
+            }
         };
         if let Some(row) = self.done(fate, None) {
             self.recorder.take_now(row);

@@ -35,6 +35,8 @@ const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
 const AS_TASK: Duration = Duration::from_secs(60 * 60);
 /// How much may be said that nobody has taken yet.
 const UNHEARD: usize = 64;
+/// How many requests of one caller wait for it to come again: each may hold a connection or a program.
+const PARKED_OF_ONE: usize = 4;
 /// How often a server may end one request with questions while the caller waits.
 const ROUNDS: usize = 20;
 
@@ -180,7 +182,7 @@ enum Next {
 
 impl ParkedRequests {
     pub(crate) fn new() -> Self {
-        Self(Parking::new())
+        Self(Parking::new(PARKED_OF_ONE))
     }
 
     fn put(&self, agent: &Agent, parked: Parked) -> Box<str> {

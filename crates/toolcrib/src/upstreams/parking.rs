@@ -6,14 +6,15 @@ use std::time::Duration;
 use model::Cache;
 use tokio::task::AbortHandle;
 
-/// How much waits, of all and of one, and for how long.
+/// How much waits, and for how long.
 const PARKED: u64 = 1_000;
-const PARKED_OF_ONE: usize = 4;
 const PARKED_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// What waits until somebody comes again for it.
-pub(super) struct Parking<T> {
+pub(crate) struct Parking<T> {
     places: Cache<Box<str>, Arc<Place<T>>>,
+    /// How much of one.
+    of_one: usize,
 }
 
 /// Where one waits, until it is taken.
@@ -38,16 +39,17 @@ impl<T> Place<T> {
 }
 
 impl<T: Send + 'static> Parking<T> {
-    pub(super) fn new() -> Self {
-        Self { places: Cache::new(PARKED).lasting(PARKED_FOR) }
+    /// With so much of one at most.
+    pub(crate) fn new(of_one: usize) -> Self {
+        Self { places: Cache::new(PARKED).lasting(PARKED_FOR), of_one }
     }
 
     /// It may hold a connection or a program, and is let go when its time is over, whether or not anybody comes; or when the
     /// same one has more waiting than a few.
-    pub(super) fn put(&self, id: Box<str>, whose: Box<str>, parked: T) {
+    pub(crate) fn put(&self, id: Box<str>, whose: Box<str>, parked: T) {
         let waiting = self.places.entries();
         let of_one: Vec<_> = waiting.iter().filter(|(_, place)| place.whose == whose).collect();
-        for (oldest, _) in of_one.iter().take((of_one.len() + 1).saturating_sub(PARKED_OF_ONE)) {
+        for (oldest, _) in of_one.iter().take((of_one.len() + 1).saturating_sub(self.of_one)) {
             self.places.remove(oldest);
         }
         let place = Arc::new(Place { whose, holds: Mutex::new(None) });
@@ -57,11 +59,19 @@ impl<T: Send + 'static> Parking<T> {
     }
 
     /// Once, only by whose it is, and only if it is what is wanted.
-    pub(super) fn take(&self, id: &str, whose: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+    pub(crate) fn take(&self, id: &str, whose: &str, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
         let place = self.places.get(id).filter(|place| *place.whose == *whose)?;
         let (parked, _) = place.lock().take_if(|(parked, _)| is_wanted(parked))?;
         self.places.remove(id);
         Some(parked)
+    }
+
+    /// Nobody comes any more.
+    pub(crate) fn clear(&self) {
+        for (_, place) in self.places.entries() {
+            let over = place.lock().take();
+            drop(over);
+        }
     }
 }
 
@@ -79,7 +89,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_is_taken_once_by_whose_it_is() {
-        let parking = Parking::new();
+        let parking = Parking::new(4);
         parking.put("a".into(), "ada".into(), 7);
         assert_eq!(parking.take("b", "ada", |_| true), None);
         assert_eq!(parking.take("a", "eve", |_| true), None);
@@ -90,12 +100,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_has_only_a_few_waiting_and_takes_nothing_from_others() {
-        let parking = Parking::new();
+        let parking = Parking::new(4);
         parking.put("of eve".into(), "eve".into(), 0);
         for number in 0..100 {
             parking.put(number.to_string().into(), "ada".into(), number);
         }
-        assert_eq!(parking.places.entries().len(), 1 + PARKED_OF_ONE);
+        assert_eq!(parking.places.entries().len(), 1 + 4);
         assert_eq!(parking.take("95", "ada", |_| true), None);
         assert_eq!(parking.take("96", "ada", |_| true), Some(96));
         assert_eq!(parking.take("of eve", "eve", |_| true), Some(0));
@@ -103,7 +113,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_comes_for_is_let_go() {
-        let parking = Parking::new();
+        let parking = Parking::new(4);
         let held = Arc::new(());
         parking.put("a".into(), "ada".into(), Arc::clone(&held));
         tokio::time::sleep(PARKED_FOR - Duration::from_secs(1)).await;

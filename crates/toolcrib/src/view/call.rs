@@ -206,8 +206,10 @@ impl AgentView {
             let by = DoneBy::Nobody(recorded::unrecordable());
             return Called::Done(Box::new(Done { tool_id, start, by }));
         }
+        self.made_again(call);
+        let start = Instant::now();
         let called = self.carry_out(tool, arguments, call).await;
-        self.ended(recording, called).await
+        self.ended((tool, start), recording, called, call).await
     }
 
     /// The tool that `execute_tool` is to call, if that can be said.

@@ -83,10 +83,11 @@ impl AgentView {
             return Got::Failed(unrecordable());
         }
         let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
+        self.made_again(call);
         let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments));
         call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
         let got = self.get_prompt(name, offer, arguments, call).await;
-        self.end_offer(begun, got).await
+        self.end_offer(begun, got, call).await
     }
 
     async fn get_prompt(
@@ -128,10 +129,11 @@ impl AgentView {
         let is_kept = kept_results::addressed(uri).is_some();
         let found = if is_kept { None } else { self.resource_of_source(uri) };
         let offer = found.as_ref().map(|(offer, _)| offer);
+        self.made_again(call);
         let begun = self.begin_offer(Primitive::Resource, offer, None);
         call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
         let got = self.read_resource(uri, found, call).await;
-        self.end_offer(begun, got).await
+        self.end_offer(begun, got, call).await
     }
 
     /// Begins to measure and to record that a prompt or a resource is asked for.
@@ -153,6 +155,7 @@ impl AgentView {
         &self,
         (measured, recording): (MeasuredCall<'_>, Option<Recording>),
         got: Got,
+        call: &CallContext,
     ) -> Got {
         match &got {
             Got::Missing => measured.missing(),
@@ -161,7 +164,7 @@ impl AgentView {
         let Some(recording) = recording else { return got };
         let fate = match &got {
             Got::Asks(_) => {
-                recording.forget();
+                self.asked(recording, call);
                 return got;
             }
             Got::Result(result) => Fate::completed(size(result)),

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
-use model::{ErrorCode, Primitive, TraceContext};
+use catalog::journal::{Answering, JournalError};
+use catalog::record::{Chain, Records, Row, Usage, UsageOf};
+use jiff::Timestamp;
+use model::{ErrorCode, Primitive, ToolResult, TraceContext};
 use serde_json::{Map, Value, json};
 use toolcrib::{
-    CallContext, CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, Options, RecordOptions,
-    Recorder, ShownBy, Via,
+    Abilities, AgentView, CallContext, CallDoor, CallEnd, CallFilter, CallRecord, Called, Calling,
+    Coming, Got, Listed, MemoryRecords, NewCall, Options, ProvidedTool, ProviderError, Question,
+    RecordOptions, Recorder, ShownBy, ToolProvider, Via,
 };
 
 use crate::server::{Upstream, answer};
@@ -159,4 +163,145 @@ async fn the_most_used_tools_are_listed_beside_search_as_far_as_there_is_room() 
     assert_ne!(one.stamp(), view("x").by_search().stamp());
     assert!(one.is_as(&view("x").by_search_beside(few)));
     assert_eq!(one.since(&view("x").by_search()).len(), 1);
+}
+
+/// Asks before it does anything, and has a tool that fails in the words of JSON-RPC.
+struct Asking;
+
+impl ToolProvider for Asking {
+    fn list_tools(&self) -> Vec<Arc<ProvidedTool>> {
+        let tool = |name: &str| Arc::new(ProvidedTool::new(name, "Asks"));
+        vec![tool("paint"), tool("break")]
+    }
+
+    fn call_tool<'a>(
+        &'a self,
+        name: &'a str,
+        _arguments: Map<String, Value>,
+        call: &'a CallContext,
+    ) -> Calling<'a> {
+        Box::pin(async move {
+            if name == "break" {
+                let message = "the disk says \"hunter2\"".to_owned();
+                return Err(ProviderError::Protocol { code: -32000, message });
+            }
+            call.ask("colour", Question::Elicit(Map::new())).await?;
+            let (content, meta) = (Vec::new(), Map::new());
+            Ok(ToolResult { content, structured_content: None, is_error: false, meta })
+        })
+    }
+
+    fn list_prompts(&self) -> Vec<Arc<Listed>> {
+        vec![Arc::new(Listed { key: "greet".into(), shown: Map::new() })]
+    }
+
+    fn get_prompt<'a>(
+        &'a self,
+        _name: &'a str,
+        _arguments: Map<String, Value>,
+        call: &'a CallContext,
+    ) -> Coming<'a, Map<String, Value>> {
+        Box::pin(async move {
+            call.ask("name", Question::Elicit(Map::new())).await?;
+            Ok(Map::new())
+        })
+    }
+}
+
+/// Of a caller that answers by coming again, with this and with what it was given to remember.
+fn coming_again(answers: Value, memory: Option<String>) -> CallContext {
+    let able = Abilities { elicitation: true, ..Abilities::default() };
+    NewCall::by(able).answering(object(answers)).remembering(memory).unheard()
+}
+
+async fn asking(records: Arc<dyn Records>, strict: bool) -> (Arc<Recorder>, AgentView) {
+    let world = World::with_tools(&[]).await;
+    let recorder = Recorder::start(records, RecordOptions { strict, ..RecordOptions::default() });
+    let options = Options { recorder: Some(recorder.clone()), ..Options::default() };
+    let view = world.with_options(options).view(&agent(json!({}))).with_provider(Arc::new(Asking));
+    (recorder, view)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_and_is_made_again_is_one_row() {
+    let (recorder, view) = asking(Arc::new(MemoryRecords::default()), false).await;
+    let tool = view.find("paint").unwrap();
+    let first = coming_again(json!({}), None);
+    let called = view.call_with(&tool, Map::new(), &first).await;
+    assert!(matches!(called, Called::Asks(_)), "{called:?}");
+    assert_eq!(rows(&recorder).await, []);
+    let again = coming_again(json!({"colour": {"action": "accept"}}), first.take_memory());
+    let called = view.call_with(&tool, Map::new(), &again).await;
+    assert!(matches!(called, Called::Done(_)), "{called:?}");
+    let first = coming_again(json!({}), None);
+    assert!(matches!(view.prompt("greet", Map::new(), &first).await, Got::Asks(_)));
+    let again = coming_again(json!({"name": {"action": "accept"}}), first.take_memory());
+    assert!(matches!(view.prompt("greet", Map::new(), &again).await, Got::Result(_)));
+    tokio::time::sleep(std::time::Duration::from_secs(20 * 60)).await;
+    recorder.close().await;
+    let rows = rows(&recorder).await;
+    let shown: Vec<_> = rows.iter().map(|row| (row.kind, row.status)).collect();
+    let done = CallEnd::Completed;
+    assert_eq!(shown, [(Primitive::Tool, done), (Primitive::Prompt, done)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_and_is_never_answered_is_recorded_as_cancelled() {
+    let (recorder, view) = asking(Arc::new(MemoryRecords::default()), false).await;
+    let tool = view.find("paint").unwrap();
+    view.call_with(&tool, Map::new(), &coming_again(json!({}), None)).await;
+    view.prompt("greet", Map::new(), &coming_again(json!({}), None)).await;
+    tokio::time::sleep(std::time::Duration::from_secs(11 * 60)).await;
+    let unanswered = rows(&recorder).await;
+    let why = "the tool asked its caller, who did not come again with an answer";
+    assert_eq!(unanswered.len(), 2);
+    for row in &unanswered {
+        assert_eq!((row.status, row.error.as_deref()), (CallEnd::Cancelled, Some(why)));
+    }
+    // Nor is it lost when the server stops before.
+    view.call_with(&tool, Map::new(), &coming_again(json!({}), None)).await;
+    assert_eq!(rows(&recorder).await.len(), 2);
+    recorder.close().await;
+    assert_eq!(rows(&recorder).await[2].status, CallEnd::Cancelled);
+}
+
+/// Nothing can be stored in it.
+struct Full(MemoryRecords);
+
+impl Records for Full {
+    fn store(&self, _calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
+        let error = JournalError::Full { place: "here".to_owned() };
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
+        self.0.read(filter)
+    }
+
+    fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
+        self.0.usage(of, names)
+    }
+
+    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+        self.0.most_used(limit)
+    }
+
+    fn chain(&self) -> Answering<'_, Chain> {
+        self.0.chain()
+    }
+
+    fn forget_before(&self, time: Timestamp) -> Answering<'_, u64> {
+        self.0.forget_before(time)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_to_be_recorded_and_is_not_is_held_back_whatever_it_is() {
+    let (_recorder, view) = asking(Arc::new(Full(MemoryRecords::default())), true).await;
+    let tool = view.find("break").unwrap();
+    let called = view.call_with(&tool, Map::new(), &CallContext::silent()).await;
+    let Called::Done(done) = called else { panic!("it was handed out: {called:?}") };
+    let told = done.into_outcome().error.unwrap();
+    assert_eq!(told.code, ErrorCode::InternalError);
+    assert!(told.message.ends_with("what came of it is held back"), "{}", told.message);
 }

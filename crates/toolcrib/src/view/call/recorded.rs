@@ -4,9 +4,10 @@ use catalog::record::CallEnd;
 use execution::Mask;
 use model::{CallStatus, Content, ErrorCode, Failure, Primitive, SourceId, ToolResult};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::{Called, Done, DoneBy, code_of, said, source_of};
-use crate::call::NoAnswer;
+use crate::call::{CallContext, NoAnswer};
 use crate::credentials::{Whose, forwarded};
 use crate::record::{Fate, Recording, Subject, size};
 use crate::telemetry::CallOutcome;
@@ -68,22 +69,39 @@ impl AgentView {
         }
     }
 
+    /// A call has asked its caller. It is made again with the answers, and recorded then; if it is not, it is recorded as
+    /// cancelled.
+    pub(in crate::view) fn asked(&self, recording: Recording, call: &CallContext) {
+        if let Some(recorder) = self.crib.recorder() {
+            call.remember_row(recorder.asked(&self.agent, recording));
+        }
+    }
+
+    /// If this is a call that has asked before, there will be one row of it all.
+    pub(in crate::view) fn made_again(&self, call: &CallContext) {
+        if let (Some(recorder), Some(row)) = (self.crib.recorder(), call.remembered_row()) {
+            recorder.answered(&self.agent, row);
+        }
+    }
+
     /// Ends a recording. Where every call has to be recorded, what is not is not handed out.
-    pub(super) async fn ended(&self, recording: Recording, called: Called) -> Called {
-        let (fate, tool_id, start) = match &called {
-            // It is made again with the answers.
+    pub(super) async fn ended(
+        &self,
+        (tool, start): (&ViewedTool, Instant),
+        recording: Recording,
+        called: Called,
+        call: &CallContext,
+    ) -> Called {
+        let fate = match &called {
             Called::Asks(_) => {
-                recording.forget();
+                self.asked(recording, call);
                 return called;
             }
-            Called::Done(done) => (fate(done), Some(done.tool_id.clone()), Some(done.start)),
+            Called::Done(done) => fate(done),
             Called::Unable(ability) => {
-                let why = NoAnswer::Unable(*ability).to_string();
-                (Fate::failed(ErrorCode::BuiltinError, &why), None, None)
+                Fate::failed(ErrorCode::BuiltinError, &NoAnswer::Unable(*ability).to_string())
             }
-            Called::Error { message, .. } => {
-                (Fate::failed(ErrorCode::BuiltinError, message), None, None)
-            }
+            Called::Error { message, .. } => Fate::failed(ErrorCode::BuiltinError, message),
         };
         match recording.end(fate, self.crib.secrets()).await {
             Ok(()) => called,
@@ -91,13 +109,8 @@ impl AgentView {
             Err(_) if !self.crib.records_strictly() => called,
             Err(_) => {
                 let message = "the tool was called, and that could not be recorded: what came of it is held back";
-                match (tool_id, start) {
-                    (Some(tool_id), Some(start)) => {
-                        let by = DoneBy::Nobody(super::refused(message));
-                        Called::Done(Box::new(Done { tool_id, start, by }))
-                    }
-                    _ => called,
-                }
+                let by = DoneBy::Nobody(super::refused(message));
+                Called::Done(Box::new(Done { tool_id: tool.known_as(), start, by }))
             }
         }
     }
