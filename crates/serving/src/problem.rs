@@ -164,8 +164,8 @@ impl Problem {
     }
 
     /// What may succeed in so many seconds.
-    pub(crate) fn later(code: Code, detail: impl Into<String>, seconds: Option<u64>) -> Self {
-        Self::new(code, detail).with(RETRY_AFTER, HeaderValue::from(seconds.unwrap_or(1)))
+    pub(crate) fn later(code: Code, detail: impl Into<String>, seconds: u64) -> Self {
+        Self::new(code, detail).with(RETRY_AFTER, HeaderValue::from(seconds))
     }
 
     /// A bug, or worse. The cause is for our log only.

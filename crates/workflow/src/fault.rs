@@ -90,10 +90,8 @@ impl Fault {
         let detail = self.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
         let message = format!("{}{detail} (at {})", self.title, self.instance);
         match self.failure {
-            // Other steps may have been carried out: whoever asks for wider rights and calls again does them twice.
-            Some(failure) => {
-                Failure { message, scopes: Vec::new(), arguments: Vec::new(), ..*failure }
-            }
+            // Other steps may have been carried out: whoever asks for wider rights, or waits, and calls again does them twice.
+            Some(failure) => Failure::new(failure.code, message, failure.retryable),
             None if self.status == 408 => Failure::new(ErrorCode::UpstreamTimeout, message, true),
             None => Failure::new(ErrorCode::BuiltinError, message, false),
         }
@@ -130,9 +128,10 @@ mod tests {
     fn what_a_step_lacks_is_told_in_words_alone() {
         let scopes = vec!["pets".to_owned()];
         let failure = Failure::new(ErrorCode::InsufficientScope, "this takes `pets`", false);
-        let failed = CallFailed { failure: Failure { scopes, ..failure }, status: None };
-        let failure = Fault::of_call(failed, "/do/1/order").into_failure();
-        assert_eq!((failure.code, failure.scopes.len()), (ErrorCode::InsufficientScope, 0));
-        assert_eq!(failure.message, "this takes `pets` (at /do/1/order)");
+        let failure = Failure { scopes, retry_after: Some(1), ..failure };
+        let fault = Fault::of_call(CallFailed { failure, status: None }, "/do/1/order");
+        let message = "this takes `pets` (at /do/1/order)";
+        let told = Failure::new(ErrorCode::InsufficientScope, message, false);
+        assert_eq!(fault.into_failure(), told);
     }
 }

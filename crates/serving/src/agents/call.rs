@@ -130,21 +130,21 @@ async fn carry_out(
 }
 
 /// Arguments that do not fit were never sent anywhere, nor was what the caller's token does not allow: that is a mistake in
-/// the request. Neither was what came too often, or is for a source that is left alone.
+/// the request. Neither was what came too often, or is for a source that is left alone. A workflow whose step was refused for
+/// that says neither the scopes nor when to come again: others may have been carried out.
 pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
     match outcome.error {
         Some(error) if error.code == ErrorCode::ValidationError => {
             Err(Problem::fields(wrong_arguments(error)))
         }
-        // Without any it is a step of a workflow that is not allowed, and others may have been carried out.
         Some(error) if !error.scopes.is_empty() => {
             Err(Problem::scopes_missing(error.message, error.scopes))
         }
-        Some(error) if error.code == ErrorCode::RateLimited => {
-            Err(Problem::later(Code::RateLimited, error.message, error.retry_after))
+        Some(Failure { code: ErrorCode::RateLimited, message, retry_after: Some(seconds), .. }) => {
+            Err(Problem::later(Code::RateLimited, message, seconds))
         }
-        Some(error) if error.code == ErrorCode::CircuitOpen => {
-            Err(Problem::later(Code::CircuitOpen, error.message, error.retry_after))
+        Some(Failure { code: ErrorCode::CircuitOpen, message, retry_after: Some(seconds), .. }) => {
+            Err(Problem::later(Code::CircuitOpen, message, seconds))
         }
         Some(_) | None => Ok(Json(outcome)),
     }
@@ -179,6 +179,19 @@ fn place(pointer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_was_never_begun_is_a_request_that_was_refused() {
+        let failure = Failure::new(ErrorCode::RateLimited, "too many", true);
+        let failed = |retry_after| {
+            let error = Some(Failure { retry_after, ..failure.clone() });
+            let outcome = serde_json::json!({"tool_id": "a:b", "status": "failed",
+                "execution_time_ms": 0, "error": error});
+            answer(serde_json::from_value(outcome).unwrap())
+        };
+        assert!(failed(Some(1)).is_err_and(|problem| problem.is(Code::RateLimited)));
+        assert!(failed(None).is_ok(), "a step of a workflow");
+    }
 
     #[test]
     fn a_place_among_the_arguments_is_written_like_any_other() {

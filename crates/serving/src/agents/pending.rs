@@ -257,7 +257,7 @@ impl Drop for Begun<'_> {
 fn check_number(all: &HashMap<String, Arc<Call>>, principal: &str) -> Result<(), Problem> {
     if !room::has_room_for_one_more(&kept(all), principal) {
         let detail = "too many calls go on: wait for some to end, or cancel them";
-        return Err(Problem::later(Code::RateLimited, detail, Some(10)));
+        return Err(Problem::later(Code::RateLimited, detail, 10));
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ impl Refusal {
 
     pub(in crate::serve) fn response(self) -> Response {
         match self {
-            Self::Rest => Problem::later(Code::RateLimited, WHY, Some(1)).into_response(),
+            Self::Rest => Problem::later(Code::RateLimited, WHY, 1).into_response(),
             Self::Mcp => {
                 let headers = [
                     (CONTENT_TYPE, HeaderValue::from_static("application/json")),
