@@ -14,6 +14,7 @@ use std::time::Instant;
 use model::{ErrorCode, Execution, Failure, HttpRequest, Manifest, SchemaRef, ToolId};
 use serde_json::{Map, Value};
 use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
+use upstream::{LONG, aside};
 
 use crate::async_poll::{Follow, retry_after};
 use crate::template::is_header_text;
@@ -170,38 +171,19 @@ impl HttpTool {
                 return reply;
             }
         };
-        let asked = Asked {
-            tool_id: self.id.clone(),
-            method: &method,
-            url: answer.url.clone(),
-            credentials,
-            execution_time: start.elapsed(),
+        let is_long = LONG < answer.body.len();
+        let (tool_id, answers, execution_time) = (self.id.clone(), self.answers, start.elapsed());
+        let read = move |credentials: &Credentials| {
+            let url = answer.url.clone();
+            let asked = Asked { tool_id, method: &method, url, credentials, execution_time };
+            reply(asked, answers, answer)
         };
-        let header = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
-        let location = header(header::LOCATION);
-        let read = Answer {
-            status: answer.status,
-            content_type: answer.content_type(),
-            location,
-            body: &answer.body,
-        };
-        let mut outcome = match self.answers {
-            Answers::Api => outcome(asked, &read),
-            Answers::ToolResult => outcome_of_tool_result(asked, &read),
-            Answers::Document => outcome_of_document(asked, &read),
-        };
-        let wished = again::retry_after(&answer);
-        if let Some(failure) = &mut outcome.error {
-            failure.retry_after = wished;
+        if is_long {
+            // Whoever serves calls would serve nobody else meanwhile.
+            let credentials = credentials.clone();
+            return aside(move || read(&credentials)).await;
         }
-        Reply {
-            outcome,
-            location: location.map(str::to_owned),
-            retry_after: retry_after(header(header::RETRY_AFTER)),
-            again: Again::after_status(answer.status, wished),
-            url: Some(answer.url),
-            hidden: Credentials::new(),
-        }
+        read(credentials)
     }
 
     /// The arguments as they are sent, or all that is wrong with them.
@@ -268,6 +250,35 @@ impl HttpTool {
             own.apply(origin, &mut request)?;
         }
         Ok(request)
+    }
+}
+
+/// What an answer says.
+fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
+    let header = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
+    let location = header(header::LOCATION);
+    let read = Answer {
+        status: answer.status,
+        content_type: answer.content_type(),
+        location,
+        body: &answer.body,
+    };
+    let mut outcome = match answers {
+        Answers::Api => outcome(asked, &read),
+        Answers::ToolResult => outcome_of_tool_result(asked, &read),
+        Answers::Document => outcome_of_document(asked, &read),
+    };
+    let wished = again::retry_after(&answer);
+    if let Some(failure) = &mut outcome.error {
+        failure.retry_after = wished;
+    }
+    Reply {
+        outcome,
+        location: location.map(str::to_owned),
+        retry_after: retry_after(header(header::RETRY_AFTER)),
+        again: Again::after_status(answer.status, wished),
+        url: Some(answer.url),
+        hidden: Credentials::new(),
     }
 }
 

@@ -13,7 +13,7 @@ use std::thread;
 use tokio::sync::oneshot;
 
 /// To read more bytes than this takes long.
-pub(crate) const LONG: usize = 64 * 1024;
+pub const LONG: usize = 64 * 1024;
 
 /// How much the others go first, programs of sources too. Not all the way: one of those that spins would leave it nothing.
 #[cfg(target_os = "linux")]

@@ -10,4 +10,4 @@ mod pieces;
 mod resolver;
 pub mod stdio;
 
-pub use aside::{aside, aside_under_way};
+pub use aside::{LONG, aside, aside_under_way};

@@ -140,12 +140,12 @@ pub(crate) fn answer(outcome: Outcome) -> Result<Json<Outcome>, Problem> {
         Some(error) if !error.scopes.is_empty() => {
             Err(Problem::scopes_missing(error.message, error.scopes))
         }
-        Some(Failure { code: ErrorCode::RateLimited, message, retry_after: Some(seconds), .. }) => {
-            Err(Problem::later(Code::RateLimited, message, seconds))
-        }
-        Some(Failure { code: ErrorCode::CircuitOpen, message, retry_after: Some(seconds), .. }) => {
-            Err(Problem::later(Code::CircuitOpen, message, seconds))
-        }
+        Some(Failure {
+            code: ErrorCode::RateLimited, message, retry_after: Some(seconds), ..
+        }) => Err(Problem::later(Code::RateLimited, message, seconds)),
+        Some(Failure {
+            code: ErrorCode::CircuitOpen, message, retry_after: Some(seconds), ..
+        }) => Err(Problem::later(Code::CircuitOpen, message, seconds)),
         Some(_) | None => Ok(Json(outcome)),
     }
 }

@@ -307,12 +307,12 @@ impl AgentView {
                 let bridged = self.ask_server(&source.source, id, it.wanted(arguments), call).await;
                 let result = result_of_server(bridged, call)?;
                 let result = shaped::of_server(result, ready.projection()).await?;
-                let (result, is_cut) = self.result_within_budget(&entry.tool, result);
+                let (result, is_cut) = self.result_within_budget(&entry.tool, result).await;
                 return Ok(DoneBy::Mcp { result, is_cut });
             }
         };
         let outcome = shaped::outcome(outcome, ready.projection()).await?;
-        let outcome = self.within_budget(&entry.tool, outcome);
+        let outcome = self.within_budget(&entry.tool, outcome).await;
         let promised = ready.output().is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }

@@ -1,17 +1,20 @@
 //! How much of an answer is handed out at once. What is longer is kept, and its reader is told where to go on.
 
+use std::io;
+
 use catalog::tool::Tool;
 use model::{Content, Outcome};
 use serde_json::{Map, Value, json};
+use upstream::aside;
 
 use super::shaped::{is_text, text_of};
 use crate::kept_results::{self, ResultPart};
-use crate::record::size;
 use crate::upstreams::whose;
 use crate::view::AgentView;
 
 /// For tools of which nothing else is said.
 const BYTES: u32 = 256 << 10;
+const STRUCTURED: &str = "structuredContent";
 
 fn budget(tool: &Tool) -> usize {
     usize::try_from(tool.overridden.max_result_bytes.unwrap_or(BYTES)).unwrap_or(usize::MAX)
@@ -20,15 +23,16 @@ fn budget(tool: &Tool) -> usize {
 impl AgentView {
     /// An outcome that is short enough. What is cut is text, and JSON that is too long goes: half of it is none. Workflows
     /// get it whole, and have a bound of their own.
-    pub(super) fn within_budget(&self, tool: &Tool, mut outcome: Outcome) -> Outcome {
+    pub(super) async fn within_budget(&self, tool: &Tool, mut outcome: Outcome) -> Outcome {
         if self.within.is_some() {
             return outcome;
         }
-        let texts = outcome.content.iter().filter_map(text_in);
-        let Some(whole) = too_long(budget(tool), texts, outcome.result.as_ref()) else {
+        let texts = outcome.content.iter().filter_map(text_in).collect();
+        let Some(long) = too_long(budget(tool), texts, outcome.result.as_ref()) else {
             return outcome;
         };
-        outcome.result = outcome.result.filter(|result| !is_longer(result, budget(tool)));
+        let (whole, result) = long.written(outcome.result.take(), budget(tool)).await;
+        outcome.result = result;
         outcome.content.retain(|content| !is_text(content));
         let parts = self.cut(tool, whole).map(|text| Content::Text { text });
         outcome.content.splice(0..0, parts);
@@ -36,7 +40,7 @@ impl AgentView {
     }
 
     /// The same for the result of an MCP server. Says too whether it was cut.
-    pub(super) fn result_within_budget(
+    pub(super) async fn result_within_budget(
         &self,
         tool: &Tool,
         mut result: Map<String, Value>,
@@ -45,20 +49,18 @@ impl AgentView {
             return (result, false);
         }
         let content = result.get("content").and_then(Value::as_array);
-        let texts = content.into_iter().flatten().filter_map(text_of_part);
-        let structured = result.get("structuredContent");
-        let Some(whole) = too_long(budget(tool), texts, structured) else {
+        let texts = content.into_iter().flatten().filter_map(text_of_part).collect();
+        let Some(long) = too_long(budget(tool), texts, result.get(STRUCTURED)) else {
             return (result, false);
         };
+        let (whole, structured) = long.written(result.shift_remove(STRUCTURED), budget(tool)).await;
         let parts = self.cut(tool, whole).map(|text| json!({"type": "text", "text": text}));
         let mut content = Vec::from(parts);
         if let Some(Value::Array(others)) = result.shift_remove("content") {
             content.extend(others.into_iter().filter(|part| text_of_part(part).is_none()));
         }
-        if result.get("structuredContent").is_some_and(|it| is_longer(it, budget(tool))) {
-            result.shift_remove("structuredContent");
-        }
         result.insert("content".to_owned(), Value::Array(content));
+        result.extend(structured.map(|structured| (STRUCTURED.to_owned(), structured)));
         (result, true)
     }
 
@@ -105,21 +107,56 @@ impl AgentView {
     }
 }
 
-/// All of the text if it is too long, or else the JSON if that is: mostly they say the same.
-fn too_long<'a>(
-    budget: usize,
-    texts: impl Iterator<Item = &'a str>,
-    json: Option<&Value>,
-) -> Option<String> {
-    let texts: Vec<&str> = texts.collect();
-    if budget < texts.iter().map(|text| text.len()).sum() {
-        return Some(texts.join("\n"));
-    }
-    json.filter(|json| is_longer(json, budget)).map(text_of)
+/// What is too long.
+enum Long {
+    /// The text, which is this.
+    Text(String),
+    /// The JSON.
+    Json,
 }
 
+/// The text if it is too long, or else the JSON if that is: mostly they say the same.
+fn too_long(budget: usize, texts: Vec<&str>, json: Option<&Value>) -> Option<Long> {
+    if budget < texts.iter().map(|text| text.len()).sum() {
+        return Some(Long::Text(texts.join("\n")));
+    }
+    json.filter(|json| is_longer(json, budget)).map(|_| Long::Json)
+}
+
+impl Long {
+    /// All of it, and the JSON if that is short enough. What is long is written aside, and goes there too.
+    async fn written(self, json: Option<Value>, budget: usize) -> (String, Option<Value>) {
+        match (self, json) {
+            (Self::Text(text), Some(json)) if !is_longer(&json, budget) => (text, Some(json)),
+            (Self::Text(text), None) => (text, None),
+            (Self::Text(text), Some(json)) => {
+                aside(move || drop(json)).await;
+                (text, None)
+            }
+            (Self::Json, json) => {
+                (aside(move || json.as_ref().map(text_of)).await.unwrap_or_default(), None)
+            }
+        }
+    }
+}
+
+/// Not written further than that.
 fn is_longer(json: &Value, budget: usize) -> bool {
-    usize::try_from(size(json)).is_ok_and(|size| budget < size)
+    serde_json::to_writer(Room(budget), json).is_err()
+}
+
+/// For so many bytes.
+struct Room(usize);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn text_in(content: &Content) -> Option<&str> {
@@ -132,4 +169,25 @@ fn text_in(content: &Content) -> Option<&str> {
 
 fn text_of_part(part: &Value) -> Option<&str> {
     part["text"].as_str().filter(|_| part["type"] == "text")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_longer_than_a_budget_by_its_bytes() {
+        let value = json!({"a": [1, "ü"]});
+        let bytes = value.to_string().len();
+        assert!(!is_longer(&value, bytes));
+        assert!(is_longer(&value, bytes - 1));
+    }
+
+    #[tokio::test]
+    async fn what_is_short_enough_stays_beside_a_long_text() {
+        let long = || Long::Text("abc".into());
+        assert_eq!(long().written(Some(json!(1)), 1).await, ("abc".into(), Some(json!(1))));
+        assert_eq!(long().written(Some(json!(12)), 1).await, ("abc".into(), None));
+        assert_eq!(Long::Json.written(Some(json!([1])), 1).await, ("[1]".into(), None));
+    }
 }
