@@ -290,7 +290,7 @@ impl CallContext {
                 return Err(NoAnswer::Unable(ability));
             }
         }
-        if self.0.asks_later.load(Ordering::Acquire) {
+        if !self.waits_for_answers() {
             return self.look_up(questions);
         }
         let Some(hears) = &self.0.said else {
@@ -311,6 +311,11 @@ impl CallContext {
             answers.push(answer.map_err(late)?.map_err(gone)??);
         }
         Ok(answers)
+    }
+
+    /// Whether questions are answered while the tool waits.
+    pub(crate) fn waits_for_answers(&self) -> bool {
+        !self.0.asks_later.load(Ordering::Acquire)
     }
 
     /// The answers that are there; what is not is left open.

@@ -6,6 +6,7 @@ mod jobs;
 mod places;
 mod quota;
 mod retries;
+mod stay;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use self::jobs::{Followed, Jobs};
 use self::places::{Asked, Places};
 use self::quota::{Counted, Exceeded, Quota};
 use self::retries::Retries;
+pub(crate) use self::stay::Stay;
 use crate::telemetry::Telemetry;
 
 /// Calls to one source that are under way, and that wait to be. One agent has at most half of either, so that there is
@@ -97,6 +99,12 @@ pub(crate) struct Pass {
     telemetry: Arc<Telemetry>,
     subject: u64,
     verdict: Verdict,
+    /// None while it makes room for others.
+    taken: Option<Taken>,
+}
+
+/// What a call under way has of what there is only so much of.
+struct Taken {
     _counted: [Option<Counted>; 3],
     /// One of the agent's own, and one of all.
     _places: [OwnedSemaphorePermit; 2],
@@ -136,15 +144,40 @@ impl Gates {
     }
 
     async fn pass(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
-        let Wish { source: id, limits, tool, agent, subject, until, is_hurried } = wish;
-        let gate = self.gate(id);
+        let (gate, subject) = (self.gate(wish.source), wish.subject);
+        let taken = self.take(&gate, wish, |limit| limit).await?;
+        // After the wait: what came of the others decides.
+        let entered = match wish.is_hurried {
+            true => gate.breaker().enter_briefly(subject, Instant::now()),
+            false => gate.breaker().enter(subject, Instant::now()),
+        };
+        entered.map_err(left_alone)?;
+        let (telemetry, verdict) = (Arc::clone(&self.telemetry), Verdict::Nothing);
+        Ok(Pass { gate, telemetry, subject, verdict, taken: Some(taken) })
+    }
+
+    /// A place for a call that was let through before and made room for others. It is no other call for that.
+    async fn take_again(&self, wish: Wish<'_>) -> Result<Taken, Failure> {
+        let gate = self.gate(wish.source);
+        let unrated = |limit| Limit { per_minute: None, burst: None, ..limit };
+        self.take(&gate, Wish { until: None, ..wish }, unrated).await
+    }
+
+    async fn take(
+        &self,
+        gate: &Gate,
+        wish: Wish<'_>,
+        counting: fn(Limit) -> Limit,
+    ) -> Result<Taken, Failure> {
+        let Wish { source: id, limits, tool, agent, until, .. } = wish;
         let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
+        let (of_agent, of_all) = (Some(Whose::Agent(agent)), Some(Whose::All));
         // How many are under way is what the places are for.
-        let all = Limit { concurrent: None, ..limits.all };
+        let all = Limit { concurrent: None, ..counting(limits.all) };
         let counted = [
-            self.count(id, Some(Whose::Agent(agent)), &limits.per_agent, "this agent's calls")?,
-            self.count(id, of_tool, &limits.per_tool, "the calls of this tool")?,
-            self.count(id, Some(Whose::All), &all, "the calls to this source")?,
+            self.count(id, of_agent, &counting(limits.per_agent), "this agent's calls")?,
+            self.count(id, of_tool, &counting(limits.per_tool), "the calls of this tool")?,
+            self.count(id, of_all, &all, "the calls to this source")?,
         ];
         let most = limits.all.concurrent.map_or(CALLS, |most| most.get() as usize);
         let own = limits.per_agent.concurrent.map(|most| most.get() as usize);
@@ -154,14 +187,7 @@ impl Gates {
             Asked { of: &gate.places, most, waiting: WAITING },
         ];
         let places = places::of_both(asked, until).await.ok_or_else(full)?;
-        // After the wait: what came of the others decides.
-        let entered = match is_hurried {
-            true => gate.breaker().enter_briefly(subject, Instant::now()),
-            false => gate.breaker().enter(subject, Instant::now()),
-        };
-        entered.map_err(left_alone)?;
-        let (telemetry, verdict) = (Arc::clone(&self.telemetry), Verdict::Nothing);
-        Ok(Pass { gate, telemetry, subject, verdict, _counted: counted, _places: places })
+        Ok(Taken { _counted: counted, _places: places })
     }
 
     fn gate(&self, source: &SourceId) -> Arc<Gate> {
@@ -376,6 +402,32 @@ mod tests {
             passes.push(gates.enter(wish(&source, &limits, None, 1)).await.unwrap());
         }
         assert!(gates.enter(wish(&source, &limits, None, 1)).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_people_has_no_place_and_is_counted_as_a_job() {
+        let gates = Gates::new(Arc::default());
+        let limits = json!({"all": {"concurrent": 1}, "per_agent": {"per_minute": 1, "burst": 1}});
+        let (source, limits) = (id("a"), serde_json::from_value(limits).unwrap());
+        let running = || gates.state(&source).unwrap().calls;
+        let first = wish(&source, &limits, None, 1);
+        let mut stay = Stay::new(&gates, first, gates.enter(first).await.unwrap());
+        stay.step_aside().unwrap();
+        assert_eq!(running(), 0);
+        let other = gates.enter(wish(&source, &limits, None, 2)).await.unwrap();
+        // There is no place to come back to, and what has begun goes on all the same.
+        stay.come_back().await;
+        assert!(stay.aside.is_some());
+        drop(other);
+        // It is no second call of this minute.
+        stay.come_back().await;
+        assert_eq!((running(), stay.aside.is_none()), (1, true));
+        let jobs: Vec<_> = (0..100).map(|_| gates.follow(&source, 1).ok().unwrap()).collect();
+        assert_eq!(stay.step_aside().err().unwrap().code, ErrorCode::RateLimited);
+        assert_eq!(running(), 1);
+        drop(jobs);
+        stay.end(Verdict::Works);
+        assert_eq!(running(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! Calls that go on to an MCP server: what it asks reaches the caller, and it is connected to once for all.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
 
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
@@ -10,11 +11,12 @@ use catalog::tool::{Amendment, ToolCommand};
 use model::Agent;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use tokio::time::timeout;
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
     Abilities, CallContext, Called, Catalog, Command, Context, Got, JournalPlace, NewCall, Options,
-    SystemClock, Toolcrib,
+    ProgramHost, Said, SystemClock, Toolcrib,
 };
 
 use self::server::serving;
@@ -34,11 +36,17 @@ async fn crib(server: &Upstream) -> Toolcrib {
 }
 
 async fn crib_with(server: &Upstream, settings: Value) -> Toolcrib {
+    crib_of(json!({"url": server.url("/mcp"), "settings": settings})).await
+}
+
+async fn crib_of(mut profile: Value) -> Toolcrib {
     let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
     let catalog = Arc::new(Catalog::open(journal).await.unwrap());
     let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
-    let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, Options::default());
-    let profile = json!({"name": "Disk", "url": server.url("/mcp"), "settings": settings});
+    let programs = ProgramHost { is_open: true, ..ProgramHost::default() };
+    let options = Options { programs, ..Options::default() };
+    let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, options);
+    profile["name"] = json!("Disk");
     let group = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
     let matcher = json!({"claim": "sub", "operator": "equals", "value": "ada"});
     let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
@@ -51,7 +59,7 @@ async fn crib_with(server: &Upstream, settings: Value) -> Toolcrib {
     }
     let (id, context) = ("disk".parse().unwrap(), Context::default());
     let refreshed = crib.refresher().refresh(&id, true, &context).await.unwrap();
-    assert_eq!(refreshed.tools.len(), 1);
+    assert!(refreshed.success, "{refreshed:?}");
     crib
 }
 
@@ -163,6 +171,106 @@ async fn more_than_have_a_place_at_a_source_of_one_use_are_told_to_try_again() {
         let Called::Done(done) = call.await.unwrap() else { panic!("it was not answered") };
         assert_eq!(done.into_answer().into_map().get("isError"), None);
     }
+}
+
+/// A caller that waits until it is asked.
+const ABLE: Abilities = Abilities {
+    elicitation: true,
+    elicitation_by_url: false,
+    sampling: false,
+    roots: false,
+    tasks: true,
+};
+
+fn running(crib: &Toolcrib) -> usize {
+    crib.gate_of(&"disk".parse().unwrap()).unwrap().calls
+}
+
+#[tokio::test]
+async fn who_could_be_asked_waits_no_longer_for_a_server_that_hangs() {
+    let (_ends, end) = mpsc::channel::<()>();
+    let end = Mutex::new(end);
+    let server = serving(move |_| {
+        end.lock().unwrap().recv().ok();
+        json!({"content": []})
+    });
+    let (url, limits) = (server.url("/mcp"), json!({"timeout": 1}));
+    let profile = json!({"url": url, "limits": limits, "settings": {"kind": "mcp"}});
+    let crib = crib_of(profile).await;
+    let (call, _said) = NewCall::by(ABLE).heard();
+    let view = crib.view(&ada());
+    let tool = view.find("clean").unwrap();
+    let called = view.call_with(&tool, Map::new(), &call);
+    let called = timeout(Duration::from_secs(30), called).await.unwrap();
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    assert_eq!(done.into_outcome().error.unwrap().code, model::ErrorCode::UpstreamTimeout);
+    assert_eq!(running(&crib), 0);
+}
+
+/// A server of an older era, which asks while it is called.
+const ASKS: &str = r#"
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    id, method = message.get("id"), message.get("method")
+    if method == "initialize":
+        say(id=id, result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "a", "version": "1"}})
+    elif method == "tools/list":
+        say(id=id, result={"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]})
+    elif method == "tools/call":
+        call = id
+        say(id="q", method="elicitation/create", params={"message": "name?",
+            "requestedSchema": {"type": "object", "properties": {}}})
+    elif id == "q":
+        say(id=call, result={"content": [], "structuredContent": message["result"]["content"]})
+    elif id is not None:
+        say(id=id, error={"code": -32601, "message": "there is no such method"})
+"#;
+
+/// Calls a tool that asks, and answers later than its source may take.
+async fn asked_for_long(crib: &Toolcrib) -> Map<String, Value> {
+    let (call, mut said) = NewCall::by(ABLE).heard();
+    let view = crib.view(&ada());
+    let tool = view.find("clean").unwrap();
+    let answering = async {
+        let Some(Said::Asks { reply, .. }) = said.recv().await else { panic!("it did not ask") };
+        assert_eq!(running(crib), 0, "others have its place");
+        // The source has a second.
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        reply.send(Ok(json!({"action": "accept", "content": {"name": "Ada"}}))).unwrap();
+    };
+    let (called, ()) = tokio::join!(view.call_with(&tool, Map::new(), &call), answering);
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    done.into_answer().into_map()
+}
+
+#[tokio::test]
+async fn while_somebody_is_asked_a_call_has_neither_a_place_nor_its_time() {
+    let server = serving(|params| match params["requestState"].as_str() {
+        None => {
+            let asks = json!({"method": "elicitation/create", "params": {"message": "name?",
+                "requestedSchema": {"type": "object", "properties": {}}}});
+            json!({"resultType": "input_required", "inputRequests": {"name": asks},
+                "requestState": "asked"})
+        }
+        Some(_) => json!({"content": [], "structuredContent": params["inputResponses"]}),
+    });
+    let limits = json!({"timeout": 1, "all": {"concurrent": 1}});
+    let mut profile = json!({"url": server.url("/mcp"), "limits": limits,
+        "settings": {"kind": "mcp"}});
+    let answer = asked_for_long(&crib_of(profile.clone()).await).await;
+    assert_eq!(answer["structuredContent"]["name"]["content"], json!({"name": "Ada"}));
+    // The same where the server waits on the way.
+    let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
+    let python = python.iter().find(|path| std::path::Path::new(path).exists()).unwrap();
+    let command = json!({"program": python, "arguments": ["-S", "-E", "-c", ASKS]});
+    profile.as_object_mut().unwrap().remove("url");
+    profile["settings"]["command"] = command;
+    let answer = asked_for_long(&crib_of(profile).await).await;
+    assert_eq!(answer["structuredContent"], json!({"name": "Ada"}));
 }
 
 #[tokio::test]

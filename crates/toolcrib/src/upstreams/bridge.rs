@@ -20,15 +20,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use upstream::http::HttpError;
-use upstream::mcp::{Answer, AsTask, Call, Heard, McpError, Reply, RpcError};
+use upstream::mcp::{Answer, AsTask, Call, Heard, McpError, Pauses, Reply, RpcError};
 
 use super::parking::Parking;
 use super::{Upstream, number, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
-use crate::gates::Verdict;
+use crate::gates::{Stay, Verdict};
 use crate::seal::random;
 
-/// How long a server may take, and how long if somebody may have to be asked on the way.
+/// How long a server may take, and how long with the time in which somebody is asked on the way.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
 /// The same for a task of the server whose caller has a task of ours.
@@ -152,6 +152,10 @@ struct Running {
     asked: usize,
     /// Those that wait for the caller to come again.
     waiting: Vec<Asked>,
+    /// The server's time stands still while somebody is asked.
+    pauses: Pauses,
+    /// Whether it goes on as a task of the server.
+    is_task: bool,
     /// It is open for as long as somebody keeps it.
     upstream: Arc<Upstream>,
     /// What the server must not repeat: with what it was asked.
@@ -178,6 +182,8 @@ enum Next {
     Answered(Result<Answer, McpError>),
     /// The caller answers when it comes again.
     Later,
+    /// It goes on for longer than it may.
+    TooLong(Failure),
 }
 
 impl ParkedRequests {
@@ -224,6 +230,7 @@ pub(crate) async fn bridge(
     agent: &Agent,
     wanted: Wanted,
     call: &CallContext,
+    stay: &mut Stay<'_>,
 ) -> Bridged {
     let (method, memory) = (wanted.what.method(), memory(call));
     let is_new = memory.is_none();
@@ -246,7 +253,7 @@ pub(crate) async fn bridge(
         (None, Some(Memory::Parked(_))) => return Bridged::Failed(gone()),
     };
     for round in rounds + 1..=rounds + ROUNDS {
-        let answer = match running.next(call).await {
+        let answer = match running.next(call, stay).await {
             Next::Answered(Ok(answer)) => answer,
             Next::Answered(Err(error @ McpError::Unauthorized { status: 401, .. }))
                 if round == rounds + 1 && !is_parked =>
@@ -267,6 +274,7 @@ pub(crate) async fn bridge(
                 let id = parked.put(agent, Parked { method, running });
                 return asks(call, &Memory::Parked(id));
             }
+            Next::TooLong(failure) => return Bridged::Failed(failure),
         };
         let mut result = match answer {
             Answer::Error(mut error) => {
@@ -288,7 +296,14 @@ pub(crate) async fn bridge(
         let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
         let questions = questions.into_iter();
         let questions = questions.map(|(key, question)| (asked_as(&key, round), question));
-        match call.ask_all(questions.collect()).await {
+        if call.waits_for_answers()
+            && let Err(failure) = stay.step_aside()
+        {
+            return Bridged::Failed(of_upstream(failure.message, false));
+        }
+        let answers = call.ask_all(questions.collect()).await;
+        stay.come_back().await;
+        match answers {
             Ok(answers) => {
                 let answers = keys.iter().map(ToString::to_string).zip(answers).collect();
                 running = begin(Some(again(answers, state)));
@@ -363,10 +378,13 @@ impl Running {
             || abilities.sampling
             || abilities.roots;
         let deadline = upstream.timeout().unwrap_or(DEADLINE);
-        let deadline = if can_be_asked { deadline.max(WITH_QUESTIONS) } else { deadline };
+        let most = if can_be_asked { deadline.max(WITH_QUESTIONS) } else { deadline };
+        // Who comes back for the result has more time than who waits for it.
+        let as_task = if call.abilities().tasks { AS_TASK } else { most };
         let left = wanted.until.map(|until| until.saturating_duration_since(Instant::now()));
         let within = |time: Duration| left.map_or(time, |left| left.min(time));
-        let deadline = within(deadline);
+        let (deadline, patience) = (within(deadline), Some(within(as_task)));
+        let pauses = Pauses::up_to(within(most));
         let schema = match &wanted.what {
             Asking::Tool { schema, .. } => Some(Arc::clone(schema)),
             Asking::Other(_) => None,
@@ -379,6 +397,7 @@ impl Running {
         }
         let how = Call {
             deadline: Some(deadline),
+            pauses: Some(pauses.clone()),
             capabilities: Some(capabilities(abilities)),
             log_level: call.log_from().map(|level| level.as_str().into()),
             schema,
@@ -387,8 +406,6 @@ impl Running {
             headers,
             trace: call.trace().cloned(),
         };
-        // Who comes back for the result has more time than who waits for it.
-        let patience = Some(if call.abilities().tasks { within(AS_TASK) } else { deadline });
         let (what, mut params) = (wanted.what.clone(), wanted.params.clone());
         params.extend(again.into_iter().flatten());
         let connection = upstream.connection.clone();
@@ -401,13 +418,17 @@ impl Running {
             }
         });
         let (waiting, mask, upstream) = (Vec::new(), upstream.mask(), Arc::clone(upstream));
-        Self { answer: Coming::Here(answer), heard, asked: 0, waiting, upstream, mask }
+        let (answer, asked, is_task) = (Coming::Here(answer), 0, false);
+        Self { answer, heard, asked, waiting, pauses, is_task, upstream, mask }
     }
 
     /// Hears what the server says until it has answered or the caller has to come again.
-    async fn next(&mut self, call: &CallContext) -> Next {
-        let Self { answer, heard, asked, waiting, upstream, mask } = self;
+    async fn next(&mut self, call: &CallContext, stay: &mut Stay<'_>) -> Next {
+        let Self { answer, heard, asked, waiting, pauses, is_task, upstream, mask } = self;
         let roots = upstream.may_see_roots();
+        if *is_task && let Err(failure) = stay.step_aside() {
+            return Next::TooLong(of_upstream(failure.message, false));
+        }
         let mut asking: FuturesUnordered<_> =
             waiting.drain(..).map(|asked| asked.of(call)).collect();
         loop {
@@ -416,21 +437,33 @@ impl Running {
                 Some(said) = heard.recv() => match masked(said, mask) {
                     Heard::Progress(params) => tell_progress(call, &params),
                     Heard::Log(params) => tell_log(call, params),
-                    // Whoever can come back for the result is let go.
-                    Heard::GoesOn => drop(call.go_on()),
+                    Heard::GoesOn => {
+                        *is_task = true;
+                        if let Err(failure) = stay.step_aside() {
+                            return Next::TooLong(of_upstream(failure.message, false));
+                        }
+                        // Whoever can come back for the result is let go.
+                        call.go_on();
+                    }
                     Heard::Told { .. } => {}
                     Heard::Asks { method, params, reply } => match question(&method, params, roots) {
                         Some(question) => {
                             *asked += 1;
                             let key = format!("question-{asked}").into();
-                            asking.push(Asked { key, question, reply }.of(call));
+                            let asked = Asked { key, question, reply };
+                            // Whoever answers by coming again is gone in a moment.
+                            if call.waits_for_answers() && let Err(failure) = stay.step_aside() {
+                                asked.refuse(-32000, &failure.message);
+                            } else {
+                                pauses.begin();
+                                asking.push(asked.of(call));
+                            }
                         }
                         None => drop(reply.send(Err(RpcError::new(-32601, "there is no such method")))),
                     },
                 },
-                Some((asked, answer)) = asking.next() => match answer {
-                    Ok(answer) => asked.reply(answer),
-                    Err(NoAnswer::Later) => {
+                Some((asked, answer)) = asking.next() => {
+                    if let Err(NoAnswer::Later) = answer {
                         waiting.push(asked);
                         // All of them are answered in the same way, and none waits.
                         while let Some((asked, _)) = asking.next().await {
@@ -438,9 +471,14 @@ impl Running {
                         }
                         return Next::Later;
                     }
-                    Err(NoAnswer::Unable(_)) => asked.refuse(-32601, "the client cannot do that"),
-                    Err(NoAnswer::Refused(why)) => asked.refuse(-32000, &why),
-                },
+                    if asking.is_empty() {
+                        if !*is_task {
+                            stay.come_back().await;
+                        }
+                        pauses.end();
+                    }
+                    asked.told(answer);
+                }
                 answer = answer.next() => return Next::Answered(answer),
             }
         }
@@ -474,6 +512,16 @@ impl Asked {
     async fn of(self, call: &CallContext) -> (Self, Result<Value, NoAnswer>) {
         let answer = call.ask(&self.key, self.question.clone()).await;
         (self, answer)
+    }
+
+    fn told(self, answer: Result<Value, NoAnswer>) {
+        match answer {
+            Ok(answer) => self.reply(answer),
+            Err(NoAnswer::Unable(_)) => self.refuse(-32601, "the client cannot do that"),
+            Err(why @ (NoAnswer::Refused(_) | NoAnswer::Later)) => {
+                self.refuse(-32000, &why.to_string());
+            }
+        }
     }
 
     fn reply(self, answer: Value) {

@@ -30,6 +30,7 @@ use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
+use crate::gates::Stay;
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
 use crate::telemetry::CallOutcome;
 use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
@@ -322,24 +323,24 @@ impl AgentView {
         &self,
         source: &Source,
         wanted: Wanted,
-        until: Instant,
+        (until, stay): (Instant, &mut Stay<'_>),
         call: &CallContext,
     ) -> Result<Bridged, Bridged> {
         let parked = &self.crib.upstreams().parked;
         if let Some(waited) = parked.take(&self.agent, &wanted, call) {
             let begun = Begun::Before(Box::new(waited?));
-            return Ok(bridge::bridge(parked, begun, &self.agent, wanted, call).await);
+            return Ok(bridge::bridge(parked, begun, &self.agent, wanted, call, stay).await);
         }
         let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
         let held = upstream.carried.token.clone();
-        let bridged = self.ask(upstream, wanted.clone(), call).await;
+        let bridged = self.ask(upstream, wanted.clone(), call, stay).await;
         match held {
             Some(held) if matches!(bridged, Bridged::Refused(_)) => {
                 if !self.crib.keyring().refused(&held).await {
                     return Ok(bridged);
                 }
                 let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
-                Ok(self.ask(upstream, wanted, call).await)
+                Ok(self.ask(upstream, wanted, call, stay).await)
             }
             _ => Ok(bridged),
         }
@@ -350,10 +351,11 @@ impl AgentView {
         upstream: Upstream,
         wanted: Wanted,
         call: &CallContext,
+        stay: &mut Stay<'_>,
     ) -> Bridged {
         let parked = &self.crib.upstreams().parked;
         let begun = Begun::With(Box::new(upstream));
-        bridge::bridge(parked, begun, &self.agent, wanted, call).await
+        bridge::bridge(parked, begun, &self.agent, wanted, call, stay).await
     }
 
     /// A connection to the MCP server of a source, for this agent; or why there is none by then.

@@ -66,15 +66,15 @@ impl AgentView {
         if let Err(failure) = scopes::check(&self.agent, &source.source, None) {
             return Got::Failed(failure);
         }
-        let pass = match self.enter(&source.source, None).await {
-            Ok(pass) => pass,
+        let mut stay = match self.enter(&source.source, None).await {
+            Ok(stay) => stay,
             Err(failure) => return Got::Failed(failure),
         };
         let until = self.until_of_server(&source.source);
         let upstream = match self.upstream(&source.source, None, until).await {
             Ok(upstream) => upstream,
             Err(failed) => {
-                pass.end(failed.verdict());
+                stay.end(failed.verdict());
                 return got_of_server(call, failed);
             }
         };
@@ -83,8 +83,8 @@ impl AgentView {
         }
         let params = params(offer, unfinished);
         let wanted = Wanted::other(params, "completion/complete");
-        let bridged = self.ask(upstream, wanted, call).await;
-        pass.end(bridged.verdict());
+        let bridged = self.ask(upstream, wanted, call, &mut stay).await;
+        stay.end(bridged.verdict());
         match bridged {
             Bridged::Error(error) if error.code == NO_METHOD => Got::Result(completion(Vec::new())),
             bridged => match got_of_server(call, bridged) {

@@ -1,5 +1,6 @@
 //! A connection to one server. Copies share it; the last one that is dropped ends it.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use super::link::Link;
 use super::message::Answer;
 use super::oauth::{Attempts, Authorization};
 use super::open::{self, About};
+use super::pauses::{Pauses, in_time};
 use super::settings::{Call, Era, McpLimits, Settings, Target};
 use super::{McpError, http, subscribe};
 use crate::http::header::AUTHORIZATION;
@@ -181,20 +183,20 @@ impl Connection {
         whose: Whose,
     ) -> Result<Answer, McpError> {
         let _use = Use::new(&self.shared);
-        let deadline = call.time();
         let authorization = self.shared.authorization.as_ref();
         let authorization = authorization.filter(|_| !call.headers.contains_key(AUTHORIZATION));
         let mut attempts = Attempts::new(authorization);
         loop {
             attempts.begin().await;
             let work = async {
-                let _place = self.shared.place().await?;
-                self.shared.link.call(method, params, call, whose).await
+                let place = self.shared.place().await?;
+                let answer = self.shared.link.call(method, params, call, whose);
+                keeping(place, call.pauses.as_ref(), answer).await
             };
-            let done = timeout(deadline, work).await;
+            let done = in_time(call.time(), call.pauses.as_ref(), work).await;
             self.shared.note(&done);
-            let late = || McpError::Timeout { method: method.into(), deadline };
-            let done = done.unwrap_or_else(|_| Err(late()));
+            let late = |deadline| McpError::Timeout { method: method.into(), deadline };
+            let done = done.unwrap_or_else(|deadline| Err(late(deadline)));
             if let Some(answer) = attempts.end(done).await? {
                 return Ok(answer);
             }
@@ -319,6 +321,25 @@ impl Drop for Held<'_> {
             false => drop(self.hearing.give_up(self.id)),
         }
     }
+}
+
+/// Keeps a place until somebody is asked: then it is for others.
+async fn keeping<A: Future>(
+    place: SemaphorePermit<'_>,
+    pauses: Option<&Pauses>,
+    answer: A,
+) -> A::Output {
+    let Some(pauses) = pauses else {
+        let _place = place;
+        return answer.await;
+    };
+    let mut answer = pin!(answer);
+    tokio::select! {
+        biased;
+        answer = answer.as_mut() => return answer,
+        () = pauses.begun() => drop(place),
+    }
+    answer.await
 }
 
 /// Somebody waits for a place.

@@ -115,7 +115,7 @@ impl HttpLink {
             head.extend(headers::modern(method, params, call.schema.as_deref())?);
         }
         let body = message::request(id, method, params);
-        let opened = self.post(head, body, call.time()).await.inspect_err(|_| {
+        let opened = self.post(head, body, call.longest()).await.inspect_err(|_| {
             running.tells = false;
         })?;
         if opened.status == 404 && session.id.is_some() {

@@ -108,7 +108,7 @@ impl SseLink {
         let mut running = Running { link: self, id, headers: &call.headers, tells };
         meta::add(params, whose.token(id), false, &self.settings, call);
         let body = message::request(id, method, params);
-        let sent = self.send(body, &call.headers, call.time()).await;
+        let sent = self.send(body, &call.headers, call.longest()).await;
         // What is refused for want of a token was not begun.
         running.tells &= !matches!(sent, Err(McpError::Unauthorized { .. }));
         sent?;

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 
 use super::hearing::Heard;
 use super::oauth::Authorization;
+use super::pauses::Pauses;
 use crate::http::{HttpClient, Url, header::HeaderMap};
 use crate::pieces::Bounds;
 use crate::stdio::Program;
@@ -102,6 +103,8 @@ pub struct McpLimits {
 pub struct Call {
     /// For all of it but the time that it takes to get a token; a minute if not said.
     pub deadline: Option<Duration>,
+    /// When that time stands still; never, if not said.
+    pub pauses: Option<Pauses>,
     /// Over HTTP, beside those of the connection and before them: the credential of this caller.
     pub headers: HeaderMap,
     /// The trace it is part of, told in `_meta` (SEP-414).
@@ -124,6 +127,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 impl Call {
     pub(crate) fn time(&self) -> Duration {
         self.deadline.unwrap_or(DEADLINE)
+    }
+
+    /// However long people take.
+    pub(crate) fn longest(&self) -> Duration {
+        let most = self.pauses.as_ref().map_or(Duration::ZERO, Pauses::most);
+        self.time().max(most)
     }
 }
 

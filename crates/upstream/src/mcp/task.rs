@@ -54,7 +54,7 @@ impl Connection {
         let Some(form) = form(self.about(), as_task) else {
             return self.request("tools/call", params, call).await;
         };
-        let patience = as_task.patience.unwrap_or(call.time());
+        let mut patience = as_task.patience.unwrap_or(call.time());
         match form {
             Form::Given => call.capabilities = Some(self.with_tasks(&call)),
             Form::Asked => {
@@ -71,9 +71,9 @@ impl Connection {
             return Ok(answer);
         };
         whole.becomes(&task.id);
-        if let Some(heard) = &call.heard {
-            // Who does not listen need not know.
-            drop(heard.try_send(Heard::GoesOn));
+        // Who hears no word of it has no more time for it.
+        if call.heard.as_ref().is_some_and(|heard| heard.try_send(Heard::GoesOn).is_err()) {
+            patience = patience.min(call.time());
         }
         let mut begun =
             Begun { connection: self, form, call, part, patience, task, is_over: false };

@@ -1,7 +1,9 @@
 //! A question reaches the call it is for, and nobody else.
 
+use std::time::Duration;
+
 use serde_json::json;
-use upstream::mcp::{Heard, RpcError};
+use upstream::mcp::{Call, Heard, Pauses, RpcError};
 
 use crate::support::*;
 
@@ -20,6 +22,28 @@ async fn the_only_call_is_asked_and_its_answer_goes_back() {
     let (answer, ()) = tokio::join!(asking, answering);
     let expected = json!({"answer": {"action": "accept", "content": {"name": "Ada"}}});
     assert_eq!(result(answer.unwrap()), expected);
+}
+
+#[tokio::test]
+async fn while_somebody_is_asked_others_have_the_place_and_the_time_stands_still() {
+    let mut settings = settings();
+    settings.limits.max_calls = 1;
+    let connection = open_with("legacy", &settings).await.unwrap();
+    let (call, mut hears) = heard();
+    let pauses = Pauses::up_to(Duration::from_secs(20));
+    let call = Call { pauses: Some(pauses.clone()), ..call };
+    let call = Call { deadline: Some(Duration::from_secs(1)), ..call };
+    let asking = connection.request("tools/call", tool("ask", json!({})), call);
+    let answering = async {
+        let Some(Heard::Asks { reply, .. }) = hears.recv().await else { panic!("it did not ask") };
+        pauses.begin();
+        let slow = tool("slow", json!({"seconds": 1.5, "word": "x"}));
+        connection.request("tools/call", slow, within(10.0)).await.unwrap();
+        pauses.end();
+        reply.send(Ok(object(json!({"action": "cancel"})))).unwrap();
+    };
+    let (answer, ()) = tokio::join!(asking, answering);
+    assert_eq!(result(answer.unwrap()), json!({"answer": {"action": "cancel"}}));
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use upstream::http::Limits;
 use super::traced;
 use crate::call::CallContext;
 use crate::credentials::Whose;
-use crate::gates::{Pass, Verdict, Wish, verdict};
+use crate::gates::{Pass, Stay, Verdict, Wish, verdict};
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{number, number_of_subject};
 use crate::view::ready::HttpReady;
@@ -47,6 +47,10 @@ impl<'a> Tries<'a> {
         let (source, until_then) = (&source.id, Some(until));
         let wish = Wish { source, limits, tool, agent, subject, until: until_then, is_hurried };
         Self { view, wish, until, made: 1 }
+    }
+
+    fn stay(&self, pass: Pass) -> Stay<'a> {
+        Stay::new(self.view.crib.gates(), self.wish, pass)
     }
 
     async fn first(&self) -> Result<Pass, Failure> {
@@ -180,13 +184,14 @@ impl AgentView {
     }
 
     /// Lets through what is asked of a source once and no more.
-    pub(in crate::view) async fn enter(
-        &self,
-        source: &Source,
-        tool: Option<&ToolId>,
-    ) -> Result<Pass, Failure> {
+    pub(in crate::view) async fn enter<'a>(
+        &'a self,
+        source: &'a Source,
+        tool: Option<&'a ToolId>,
+    ) -> Result<Stay<'a>, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
-        Tries::new(self, source, tool, time).first().await
+        let tries = Tries::new(self, source, tool, time);
+        Ok(tries.stay(tries.first().await?))
     }
 
     /// Asks the MCP server of a source, for this agent, and again if need be.
@@ -204,21 +209,21 @@ impl AgentView {
         }
         let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
         let mut tries = Tries::new(self, source, tool, time);
-        let mut pass = match tries.first().await {
-            Ok(pass) => pass,
+        let mut stay = match tries.first().await {
+            Ok(pass) => tries.stay(pass),
             Err(failure) => return Bridged::Failed(failure),
         };
-        // Without one of the agent's own, whoever can be asked on the way has more time than the source.
+        // Without one of the agent's own, the time in which somebody is asked on the way does not count.
         wanted.until = tries.wish.is_hurried.then_some(tries.until);
         loop {
-            let asked = self.ask_with_token(source, wanted.clone(), tries.until, call).await;
-            let mut bridged = asked.unwrap_or_else(|failed| failed);
-            pass.end(tries.verdict(bridged.verdict(), bridged.failure()));
+            let asked = self.ask_with_token(source, wanted.clone(), (tries.until, &mut stay), call);
+            let mut bridged = asked.await.unwrap_or_else(|failed| failed);
+            stay.end(tries.verdict(bridged.verdict(), bridged.failure()));
             if let Bridged::Lost(failure) = &mut bridged {
                 if wanted.is_repeatable
                     && let Some(next) = tries.next(None).await
                 {
-                    pass = next;
+                    stay = tries.stay(next);
                     wanted.until = Some(tries.until);
                     continue;
                 }

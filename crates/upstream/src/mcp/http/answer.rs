@@ -217,7 +217,7 @@ async fn resume(
     call: &Call,
     max_bytes: u64,
 ) -> Result<Opened, McpError> {
-    let limits = Limits { deadline: call.time(), max_bytes };
+    let limits = Limits { deadline: call.longest(), max_bytes };
     let opened = get(link, session, Some(last), &call.headers, limits).await?;
     match opened.status {
         200..300 if is_stream(&opened) => Ok(opened),
