@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    Abilities, CallContext, Called, Catalog, Command, Context, Got, JournalPlace, NewCall, Options,
-    ProgramHost, Said, SystemClock, Toolcrib,
+    Abilities, CallContext, Called, Catalog, Command, Context, Following, Got, JournalPlace,
+    NewCall, Options, ProgramHost, Said, SystemClock, Toolcrib,
 };
 
 use self::server::serving;
@@ -47,7 +47,9 @@ async fn crib_of(mut profile: Value) -> Toolcrib {
     let options = Options { programs, ..Options::default() };
     let crib = Toolcrib::new(Arc::clone(&catalog), client, SystemClock, options);
     profile["name"] = json!("Disk");
-    let group = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
+    let selectors = json!([{"source": "*"}, {"kind": "resource", "source": "*"}]);
+    let group = json!({"id": "all", "profile": {"name": "all", "selector_mode": "any"},
+        "selectors": selectors});
     let matcher = json!({"claim": "sub", "operator": "equals", "value": "ada"});
     let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
     for command in [
@@ -171,6 +173,36 @@ async fn more_than_have_a_place_at_a_source_of_one_use_are_told_to_try_again() {
         let Called::Done(done) = call.await.unwrap() else { panic!("it was not answered") };
         assert_eq!(done.into_answer().into_map().get("isError"), None);
     }
+}
+
+#[tokio::test]
+async fn who_has_called_too_often_follows_nothing_either() {
+    let server = Upstream::replying(|request| {
+        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let Ok(asked) = serde_json::from_str::<Value>(body) else {
+            return upstream::answer("405 Method Not Allowed", "", b"");
+        };
+        let result = match asked["method"].as_str().unwrap() {
+            "server/discover" => json!({"supportedVersions": ["2026-07-28"],
+                "capabilities": {"resources": {"subscribe": true}}}),
+            "resources/list" => json!({"resources": [{"uri": "disk://a", "name": "a"}]}),
+            "resources/templates/list" => json!({"resourceTemplates": []}),
+            "resources/read" => json!({"contents": [{"uri": "disk://a", "text": "a"}]}),
+            _ => return upstream::answer("202 Accepted", "", b""),
+        };
+        let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
+        upstream::answer("200 OK", "Content-Type: application/json\r\n", result.as_bytes())
+    });
+    let limits = json!({"per_agent": {"per_minute": 1, "burst": 1}});
+    let profile = json!({"url": server.url("/mcp"), "limits": limits, "settings": {"kind": "mcp"}});
+    let crib = crib_of(profile).await;
+    let view = crib.view(&ada());
+    let read = view.read("disk://a", &CallContext::silent()).await;
+    assert!(matches!(read, Got::Result(_)), "{read:?}");
+    let before = server.requests().len();
+    let refused = view.follow("disk://a", &Following::default()).await.unwrap_err();
+    assert!(refused.to_string().contains("too many of this agent's calls"), "{refused}");
+    assert_eq!(server.requests().len(), before);
 }
 
 /// A caller that waits until it is asked.

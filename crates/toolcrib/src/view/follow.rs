@@ -6,6 +6,7 @@ use model::SourceId;
 use super::AgentView;
 use super::custom::work_of;
 use super::scopes;
+use crate::gates::Verdict;
 use crate::provider::Lists as _;
 use crate::upstreams::followers::{Following, NotFollowed};
 use crate::uri_template::is_like;
@@ -25,16 +26,28 @@ impl AgentView {
             // What an admin wrote down changes with the settings; of files and the web nobody tells.
             return if work.is_fixed_resource() { Ok(()) } else { Err(NotFollowed::Silent) };
         }
+        if following.has(uri) {
+            return Ok(());
+        }
+        let stay = self.enter(&source.source, None).await;
+        let stay = stay.map_err(|failure| NotFollowed::Failed(failure.message))?;
         let until = self.until_of_server(&source.source);
-        let upstream = self.upstream(&source.source, None, until).await;
-        let upstream = upstream.map_err(|failed| {
-            let why = failed.failure().map(|failure| failure.message.clone());
-            NotFollowed::Failed(why.unwrap_or_default())
-        })?;
+        let upstream = match self.upstream(&source.source, None, until).await {
+            Ok(upstream) => upstream,
+            Err(failed) => {
+                stay.end(failed.verdict());
+                let why = failed.failure().map(|failure| failure.message.clone());
+                return Err(NotFollowed::Failed(why.unwrap_or_default()));
+            }
+        };
         if !upstream.connection.tells_of_resources() {
             return Err(NotFollowed::Silent);
         }
-        following.add(&self.crib, &self.agent, &upstream, uri, &own).await
+        let followed = following.add(&self.crib, &self.agent, &upstream, uri, &own).await;
+        if followed.is_ok() {
+            stay.end(Verdict::Works);
+        }
+        followed
     }
 
     /// Whether this resource is there and an admin wrote something else into it since an earlier view.
