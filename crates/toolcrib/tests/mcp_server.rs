@@ -168,6 +168,7 @@ async fn more_than_have_a_place_at_a_source_of_one_use_are_told_to_try_again() {
     let told = done.into_answer().into_map();
     let text = "16 calls to the source are under way at the same time: try again later";
     assert_eq!((&told["isError"], &told["content"][0]["text"]), (&json!(true), &json!(text)));
+    assert_eq!(told["_meta"]["toolcrib/retry_after"], 1);
     drop(ends);
     for call in calls {
         let Called::Done(done) = call.await.unwrap() else { panic!("it was not answered") };

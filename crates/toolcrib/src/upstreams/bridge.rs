@@ -631,7 +631,9 @@ pub(crate) fn failure(error: &McpError) -> Failure {
         McpError::Busy { .. } => (ErrorCode::RateLimited, true),
         _ => (ErrorCode::UpstreamError, false),
     };
-    Failure::new(code, model::sentence(error), retryable)
+    // Calls end all the time.
+    let retry_after = matches!(error, McpError::Busy { .. }).then_some(1);
+    Failure { retry_after, ..Failure::new(code, model::sentence(error), retryable) }
 }
 
 fn gone() -> Failure {
@@ -663,5 +665,11 @@ mod tests {
         ] {
             assert_eq!(verdict(&error), says, "{error}");
         }
+    }
+
+    #[test]
+    fn where_too_much_is_under_way_it_is_said_when_to_come_again() {
+        assert_eq!(failure(&McpError::Busy { limit: 7 }).retry_after, Some(1));
+        assert_eq!(failure(&McpError::Closed).retry_after, None);
     }
 }

@@ -379,7 +379,8 @@ impl AgentView {
         opened.map_err(|error| match error {
             UpstreamError::Mcp(error) => Bridged::after(&error),
             UpstreamError::Busy | UpstreamError::Full => {
-                Bridged::Failed(Failure::new(ErrorCode::RateLimited, error.to_string(), true))
+                let failure = Failure::new(ErrorCode::RateLimited, error.to_string(), true);
+                Bridged::Failed(Failure { retry_after: Some(1), ..failure })
             }
             error => Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached")),
         })
