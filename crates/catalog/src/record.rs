@@ -14,6 +14,7 @@ mod sqlite;
 mod usage;
 mod verify;
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ pub use postgres::PostgresRecords;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteRecords;
 pub use usage::{Usage, UsageOf};
-pub use verify::{RecordVerification, verify_records};
+pub use verify::{ExportVerifier, RecordVerification, verify_records};
 
 /// The most rows that are removed in one step.
 const STEP: usize = 10_000;
@@ -95,6 +96,22 @@ impl Link {
     }
 }
 
+/// A link that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a head is the id of a row and its hash, as in `12:5f1d…`")]
+pub struct InvalidLink;
+
+impl FromStr for Link {
+    type Err = InvalidLink;
+
+    /// Reads `ID:HASH`.
+    fn from_str(text: &str) -> Result<Self, InvalidLink> {
+        let (id, hash) = text.split_once(':').ok_or(InvalidLink)?;
+        let id = id.parse().map_err(|_| InvalidLink)?;
+        Ok(Self { id, hash: hash.parse().map_err(|_| InvalidLink)? })
+    }
+}
+
 impl Row {
     /// The next row of a chain.
     fn after(last: Link, call: &CallRecord) -> Self {
@@ -112,6 +129,18 @@ impl Row {
     pub fn to_line(&self) -> String {
         let open = self.text.strip_suffix('}').unwrap_or(&self.text);
         format!("{open},\"hash\":\"{}\"}}", self.hash)
+    }
+
+    /// The row of a line of an export; none if it is no such line.
+    fn of_line(line: &str) -> Option<Self> {
+        #[derive(serde::Deserialize)]
+        struct Numbered {
+            id: u64,
+        }
+        let (open, hash) = line.strip_suffix("\"}")?.rsplit_once(",\"hash\":\"")?;
+        let (text, hash) = (format!("{open}}}"), hash.parse().ok()?);
+        let Numbered { id } = serde_json::from_str(&text).ok()?;
+        Some(Self { id, text: text.into(), hash })
     }
 
     /// What it says; none if it is no row of ours.

@@ -50,7 +50,7 @@ impl Store {
     }
 
     async fn problems(&self) -> Vec<String> {
-        verify_records(&*self.records, |_| {}).await.unwrap().problems
+        verify_records(&*self.records, None, |_| {}).await.unwrap().problems
     }
 
     async fn ids(&self, filter: CallFilter) -> Vec<u64> {
@@ -108,7 +108,7 @@ async fn a_row_says_what_was_stored_and_follows_the_one_before() {
         for (one, two) in calls.iter().zip(&calls[1..]) {
             assert_eq!((two.previous, two.id), (one.hash, one.id + 1));
         }
-        let verified = verify_records(&*store.records, |_| {}).await.unwrap();
+        let verified = verify_records(&*store.records, None, |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.removed, verified.head.id), (3, 0, 3));
         assert_eq!(verified.problems, Vec::<String>::new());
     }
@@ -225,7 +225,7 @@ async fn old_rows_go_and_the_chain_goes_on() {
         assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 0);
         assert_eq!(store.ids(CallFilter::default()).await, [5, 4, 3]);
         store.records.store([call("a:x", 11)].into()).await.unwrap();
-        let verified = verify_records(&*store.records, |_| {}).await.unwrap();
+        let verified = verify_records(&*store.records, None, |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.removed, verified.head.id), (4, 2, 6));
         assert_eq!(verified.problems, Vec::<String>::new());
         if store.tamper("DELETE FROM toolcrib_calls WHERE id = 3").await {
@@ -251,7 +251,7 @@ async fn several_who_store_at_once_add_to_one_chain() {
             storing.spawn(async move { records.store(vec![call("a:x", minute); 3].into()).await });
         }
         storing.join_all().await.into_iter().for_each(|stored| stored.unwrap());
-        let verified = verify_records(&*store.records, |_| {}).await.unwrap();
+        let verified = verify_records(&*store.records, None, |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.problems), (60, Vec::new()));
     }
 }
@@ -264,7 +264,7 @@ async fn a_record_is_read_again_and_a_foreign_file_is_left_alone() {
     assert!(SqliteRecords::open_read_only(&path).is_err());
     SqliteRecords::open(&path).unwrap().store([call("a:x", 1)].into()).await.unwrap();
     let records = SqliteRecords::open_read_only(&path).unwrap();
-    assert_eq!(verify_records(&records, |_| {}).await.unwrap().rows, 1);
+    assert_eq!(verify_records(&records, None, |_| {}).await.unwrap().rows, 1);
     assert!(records.store([call("a:x", 1)].into()).await.is_err());
     let foreign = folder.path().join("other.db");
     rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();

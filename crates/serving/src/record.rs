@@ -19,7 +19,7 @@ const EXECUTIONS: &str = "/api/executions";
 pub(crate) async fn execution(config: &Config, verb: &ExecutionVerb) -> Result<Ended, Failure> {
     let open = async |at| Place::open_record(config, at).await;
     let (place, done) = match verb {
-        ExecutionVerb::Verify(format) => return verify::verify(&config.journal, format).await,
+        ExecutionVerb::Verify(given) => return verify::verify(&config.journal, given).await,
         ExecutionVerb::List(list) => {
             let place = open(&list.at).await?;
             let done = list::list(&place, list).await;

@@ -39,8 +39,8 @@ pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,
 };
 pub use catalog::record::{
-    CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, RecordVerification, RecordedCall,
-    Records, ShownBy, Usage, UsageOf, verify_records,
+    CallDoor, CallEnd, CallFilter, CallRecord, ExportVerifier, Link as RecordLink, MemoryRecords,
+    RecordVerification, RecordedCall, Records, ShownBy, Usage, UsageOf, verify_records,
 };
 pub use catalog::{
     Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, RefusedAt,

@@ -27,51 +27,143 @@ pub struct RecordVerification {
     pub problems: Vec<String>,
 }
 
-/// Looks at every row. Calls may be recorded meanwhile, and old rows may go.
+/// Looks at every row. Calls may be recorded meanwhile, and old rows may go. A head that was kept elsewhere must be there.
 pub async fn verify_records(
     records: &dyn Records,
+    kept: Option<Link>,
     mut tell: impl FnMut(u64),
 ) -> Result<RecordVerification, JournalError> {
     let Chain { anchor, head, counted } = records.chain().await?;
-    let (mut last, mut rows, mut problems) = (anchor, 0, Vec::new());
+    let mut looking = Looking::after(anchor, kept);
     if counted != head.id {
-        problems.push(format!(
+        looking.problems.push(format!(
             "{counted} calls were counted, and the last row is {}: rows at the end were removed",
             head.id
         ));
     }
-    while last.id < head.id {
-        let (after, limit) = (Some(last.id), PAGE);
+    while looking.last.id < head.id {
+        let (after, limit) = (Some(looking.last.id), PAGE);
         let filter = CallFilter { after, limit, oldest_first: true, ..CallFilter::default() };
         let page = records.read(filter).await?;
         if page.is_empty() {
-            problems.push(format!("rows {} to {} are missing", last.id + 1, head.id));
+            looking.miss(head.id);
             break;
         }
         for row in page.iter().take_while(|row| row.id <= head.id) {
             // Some may have grown too old while we were reading.
-            if row.id != last.id + 1 {
+            if row.id != looking.last.id + 1 {
                 let anchor = records.chain().await?.anchor;
-                last = if last.id < anchor.id { anchor } else { last };
+                if looking.last.id < anchor.id {
+                    looking.reach(anchor);
+                }
             }
-            if last.id < row.id {
-                problems.extend(problem(last, row));
-                last = row.link();
-                rows += 1;
+            if looking.last.id < row.id {
+                looking.look(row);
             }
         }
-        if page.last().is_some_and(|row| head.id < row.id) && last.id < head.id {
-            problems.push(format!("rows {} to {} are missing", last.id + 1, head.id));
+        if page.last().is_some_and(|row| head.id < row.id) && looking.last.id < head.id {
+            looking.miss(head.id);
             break;
         }
-        tell(rows);
+        tell(looking.rows);
     }
-    if TOLD < problems.len() {
-        let more = problems.len() - TOLD;
-        problems.truncate(TOLD);
-        problems.push(format!("and {more} more problems"));
+    Ok(looking.end(anchor, head))
+}
+
+/// Looks at the lines of an export, one by one. What one begins with is taken as it is.
+#[derive(Debug, Default)]
+pub struct ExportVerifier {
+    kept: Option<Link>,
+    /// What the first row follows, once there is one.
+    begun: Option<(Link, Looking)>,
+    lines: u64,
+    odd: Vec<String>,
+}
+
+impl ExportVerifier {
+    /// A head that was kept elsewhere must be among the lines.
+    pub fn new(kept: Option<Link>) -> Self {
+        Self { kept, ..Self::default() }
     }
-    Ok(RecordVerification { rows, removed: anchor.id, head, problems })
+
+    /// The next line.
+    pub fn look(&mut self, line: &str) {
+        self.lines += 1;
+        let row = Row::of_line(line.trim_end());
+        let Some((row, call)) = row.and_then(|row| row.call().map(|call| (row, call))) else {
+            if self.odd.len() <= TOLD {
+                self.odd.push(format!("line {} is no row of an export", self.lines));
+            }
+            return;
+        };
+        let (_, looking) = self.begun.get_or_insert_with(|| {
+            let before = Link { id: row.id.saturating_sub(1), hash: call.previous };
+            let before = if before.id == 0 { Link::start() } else { before };
+            (before, Looking::after(before, self.kept))
+        });
+        looking.look(&row);
+    }
+
+    /// What was found.
+    pub fn end(self) -> RecordVerification {
+        let start = Link::start();
+        let begun = self.begun.unwrap_or_else(|| (start, Looking::after(start, self.kept)));
+        let (before, mut looking) = begun;
+        looking.problems.extend(self.odd);
+        let head = looking.last;
+        looking.end(before, head)
+    }
+}
+
+/// What a look at rows, one after the other, has found so far.
+#[derive(Debug)]
+struct Looking {
+    last: Link,
+    rows: u64,
+    problems: Vec<String>,
+    /// A head that was kept elsewhere, until it is found.
+    kept: Option<Link>,
+}
+
+impl Looking {
+    fn after(first: Link, kept: Option<Link>) -> Self {
+        let mut looking = Self { last: first, rows: 0, problems: Vec::new(), kept };
+        looking.reach(first);
+        looking
+    }
+
+    fn look(&mut self, row: &Row) {
+        self.problems.extend(problem(self.last, row));
+        self.rows += 1;
+        self.reach(row.link());
+    }
+
+    fn reach(&mut self, link: Link) {
+        self.last = link;
+        let Some(kept) = self.kept.take_if(|kept| kept.id == link.id) else { return };
+        if kept.hash != link.hash {
+            let id = kept.id;
+            self.problems.push(format!("row {id} does not have the hash that was kept of it"));
+        }
+    }
+
+    fn miss(&mut self, last: u64) {
+        self.problems.push(format!("rows {} to {last} are missing", self.last.id + 1));
+    }
+
+    fn end(mut self, before: Link, head: Link) -> RecordVerification {
+        if let Some(kept) = self.kept {
+            let id = kept.id;
+            self.problems.push(format!("row {id}, of which a hash was kept, is not there"));
+        }
+        let mut problems = self.problems;
+        if TOLD < problems.len() {
+            let more = problems.len() - TOLD;
+            problems.truncate(TOLD);
+            problems.push(format!("and {more} more problems"));
+        }
+        RecordVerification { rows: self.rows, removed: before.id, head, problems }
+    }
 }
 
 /// What is wrong with a row that follows another.
@@ -83,10 +175,88 @@ fn problem(last: Link, row: &Row) -> Option<String> {
     let Some(call) = row.call().filter(|call| call.id == id) else {
         return Some(format!("row {id} was replaced: its text is not that of row {id}"));
     };
-    match last.id + 1 {
+    match last.id.saturating_add(1) {
+        next if id < next => Some(format!("row {id} stands after row {}", last.id)),
         next if next == id && call.previous == last.hash => None,
         next if next == id => Some(format!("row {id} does not follow row {}", last.id)),
         next if next + 1 == id => Some(format!("row {next} is missing")),
         next => Some(format!("rows {next} to {} are missing", id - 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{CallDoor, CallEnd, CallRecord, ShownBy, chained};
+
+    fn rows(count: usize) -> Vec<Row> {
+        let call = CallRecord {
+            time: "2026-05-01T09:00:00Z".parse().unwrap(),
+            node: "n1".into(),
+            subject: "ada".into(),
+            issuer: None,
+            client: None,
+            means: ShownBy::Key,
+            door: CallDoor::Mcp,
+            kind: model::Primitive::Tool,
+            tool_id: None,
+            source_id: None,
+            status: CallEnd::Completed,
+            code: None,
+            error: None,
+            upstream_status: None,
+            duration_us: 1,
+            argument_bytes: 2,
+            result_bytes: 3,
+            correlation_id: None,
+            trace_id: None,
+            arguments: Some(r#"{"hash":"x","a":",\"hash\":\""}"#.into()),
+        };
+        chained(Link::start(), &vec![call; count])
+    }
+
+    fn verified<'a>(
+        rows: impl IntoIterator<Item = &'a Row>,
+        kept: Option<Link>,
+    ) -> RecordVerification {
+        let mut verifier = ExportVerifier::new(kept);
+        rows.into_iter().for_each(|row| verifier.look(&(row.to_line() + "\n")));
+        verifier.end()
+    }
+
+    #[test]
+    fn an_export_is_whole_from_where_it_begins() {
+        let rows = rows(5);
+        let all = verified(&rows, Some(rows[3].link()));
+        assert_eq!((all.rows, all.removed, all.head), (5, 0, rows[4].link()));
+        assert_eq!(all.problems, Vec::<String>::new());
+        // The first row says what stood before it.
+        let later = verified(&rows[2..], Some(rows[1].link()));
+        assert_eq!((later.rows, later.removed, later.problems), (3, 2, vec![]));
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_export_shows() {
+        let rows = rows(5);
+        let gap = verified(rows.iter().filter(|row| row.id != 3), None);
+        assert_eq!(gap.problems, ["row 3 is missing"]);
+        let twice = verified([&rows[0], &rows[1], &rows[1]], None);
+        assert_eq!(twice.problems, ["row 2 stands after row 2"]);
+        let mut odd = rows[0].clone();
+        for id in [0, u64::MAX] {
+            let text =
+                odd.text.replacen(&format!(r#""id":{}"#, odd.id), &format!(r#""id":{id}"#), 1);
+            odd = Row { id, hash: Digest::of(&text), text: text.into() };
+            assert_ne!(verified([&odd, &rows[0]], None).problems, Vec::<String>::new());
+        }
+        let cut = verified(&rows[..4], Some(rows[4].link()));
+        assert_eq!(cut.problems, ["row 5, of which a hash was kept, is not there"]);
+        let other = Link { id: 2, hash: Digest::of("x") };
+        let made_up = verified(&rows, Some(other));
+        assert_eq!(made_up.problems, ["row 2 does not have the hash that was kept of it"]);
+        assert_eq!(verified(&[], None).rows, 0);
+        let mut first = rows[0].clone();
+        first.text = first.text.replace("ada", "eve").into();
+        assert_eq!(verified([&first], None).problems.len(), 1);
     }
 }

@@ -1,6 +1,9 @@
 //! Options of `execution`: the record of calls.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
+use toolcrib::RecordLink;
 
 use super::Json;
 use super::things::At;
@@ -39,13 +42,16 @@ Examples:
     /// Check that every recorded call is there, and as it was recorded
     #[command(after_help = "\
 Each row holds the hash of the row before. Whoever can write the whole database can also make up
-another chain: keep the head that is printed somewhere else, and look later whether that row still
-has that hash. The exit code is 0 if all is well and 3 if there are problems.
+another chain: keep the head that is printed somewhere else, and give it later with --head. The exit
+code is 0 if all is well and 3 if there are problems. An export that leaves rows out has gaps, which
+are problems too.
 
 Examples:
   toolcrib execution verify
-  toolcrib execution verify --json | jq -r '.head.hash'")]
-    Verify(Json),
+  toolcrib execution verify --json | jq -r '\"\\(.head.id):\\(.head.hash)\"' > head
+  toolcrib execution verify --head $(cat head)
+  toolcrib execution export --server https://crib.example | toolcrib execution verify --file -")]
+    Verify(VerifyCalls),
 }
 
 /// Which calls, in the words of the API, which also judges them.
@@ -143,6 +149,18 @@ pub(crate) struct CallsOf {
     pub(crate) json: Json,
     #[command(flatten)]
     pub(crate) at: At,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyCalls {
+    /// Check an exported file instead; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// A head that was kept: the id of a row and its hash, which it must still have
+    #[arg(long, value_name = "ID:HASH")]
+    pub(crate) head: Option<RecordLink>,
+    #[command(flatten)]
+    pub(crate) json: Json,
 }
 
 #[derive(Args, Debug)]

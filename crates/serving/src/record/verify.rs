@@ -1,17 +1,21 @@
 //! `toolcrib execution verify`: whether every recorded call is there, and as it was recorded.
 
-use toolcrib::{JournalPlace, RecordVerification, verify_records};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::path::Path;
 
-use crate::cli::{Ended, Json};
+use toolcrib::{ExportVerifier, JournalPlace, RecordLink, RecordVerification, verify_records};
+
+use crate::cli::Ended;
+use crate::cli::execution::VerifyCalls;
 use crate::failure::Failure;
 use crate::out;
 use crate::progress::Progress;
 
-pub(super) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended, Failure> {
-    if matches!(place, JournalPlace::Memory) {
-        return Err(Failure::InMemory);
-    }
-    let records = place.open_record_to_read().await?;
+/// A longer line is no row.
+const LINE: u64 = 1 << 20;
+
+pub(super) async fn verify(place: &JournalPlace, given: &VerifyCalls) -> Result<Ended, Failure> {
     let mut progress = Progress::start();
     let tell = |rows: u64| {
         progress.show(|| {
@@ -19,8 +23,38 @@ pub(super) async fn verify(place: &JournalPlace, format: &Json) -> Result<Ended,
             format!("verified {}", out::counted(rows, "call", "calls"))
         })
     };
-    let verification = verify_records(&*records, tell).await?;
-    out::print_verified(format, verification.problems.is_empty(), &verification, text)
+    let verification = match &given.file {
+        Some(file) => verify_file(file, given.head, tell)?,
+        None if matches!(place, JournalPlace::Memory) => return Err(Failure::InMemory),
+        None => {
+            let records = place.open_record_to_read().await?;
+            verify_records(&*records, given.head, tell).await?
+        }
+    };
+    out::print_verified(&given.json, verification.problems.is_empty(), &verification, text)
+}
+
+fn verify_file(
+    path: &Path,
+    kept: Option<RecordLink>,
+    mut tell: impl FnMut(u64),
+) -> Result<RecordVerification, Failure> {
+    let cannot_read = |source: io::Error| Failure::Read { path: path.to_owned(), source };
+    let mut reader: Box<dyn BufRead> = match path.to_str() {
+        Some("-") => Box::new(BufReader::new(io::stdin())),
+        _ => Box::new(BufReader::new(File::open(path).map_err(cannot_read)?)),
+    };
+    let (mut verifier, mut line, mut lines) = (ExportVerifier::new(kept), Vec::new(), 0);
+    loop {
+        line.clear();
+        let read = reader.by_ref().take(LINE).read_until(b'\n', &mut line).map_err(cannot_read)?;
+        if read == 0 {
+            return Ok(verifier.end());
+        }
+        verifier.look(&String::from_utf8_lossy(&line));
+        lines += 1;
+        tell(lines);
+    }
 }
 
 fn text(verification: &RecordVerification) -> String {

@@ -138,6 +138,41 @@ fn the_command_line_lists_checks_and_exports_beside_the_server() {
     let exported = run("execution export").output();
     assert_eq!(exported.lines().filter(|line| line.starts_with('{')).count(), 7);
     assert!(exported.contains(r#"{\"id\":7,\"password\":\"[redacted]\"}"#), "{exported}");
+    let kept: Value = serde_json::from_str(&run("execution verify --json").output()).unwrap();
+    let head = format!("{}:{}", kept["head"]["id"], kept["head"]["hash"].as_str().unwrap());
+    let lines: String = exported
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    shop.server.folder.write("calls.jsonl", &lines);
+    for whole in [
+        format!("execution verify --head {head}"),
+        format!("execution verify --file calls.jsonl --head {head}"),
+    ] {
+        let verified = run(&whole).output();
+        assert!(verified.contains("calls    7\n") && verified.ends_with("ok\n"), "{verified}");
+    }
+    let other = head.replace(['0', '1', '2', '3'], "9");
+    for (line, said) in [
+        (
+            format!("execution verify --head 7:{}", other.split_once(':').unwrap().1),
+            "does not have the hash",
+        ),
+        (
+            format!("execution verify --head 8:{}", head.split_once(':').unwrap().1),
+            "row 8, of which a hash was kept",
+        ),
+    ] {
+        let seen = run(&line).seen();
+        assert!(seen.contains(said) && seen.contains("exit code: 3"), "{seen}");
+    }
+    shop.server.folder.write("calls.jsonl", lines.replacen("completed", "cancelled", 1));
+    let seen = run("execution verify --file calls.jsonl").seen();
+    assert!(seen.contains("row 2 was changed") && seen.contains("exit code: 3"), "{seen}");
+    shop.server.folder.write("calls.jsonl", "nothing\n");
+    let seen = run("execution verify --file calls.jsonl").seen();
+    assert!(seen.contains("line 1 is no row of an export"), "{seen}");
     let all = shop.server.folder.files();
     let bytes: Vec<u8> =
         all.iter().flat_map(|file| std::fs::read(shop.server.folder.path(file)).unwrap()).collect();

@@ -149,23 +149,29 @@ fn export() {
 
 #[test]
 fn verify() {
-    insta::assert_snapshot!(help("execution verify"), @"
+    insta::assert_snapshot!(help("execution verify"), @r#"
     Check that every recorded call is there, and as it was recorded
 
     Usage: toolcrib execution verify [OPTIONS]
 
     Options:
+          --file <FILE>      Check an exported file instead; `-` is standard input
+          --head <ID:HASH>   A head that was kept: the id of a row and its hash, which it must still
+                             have
           --json             Print JSON instead of text
           --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
       -v, --verbose...       Say more on stderr; twice for even more
       -h, --help             Print help
 
     Each row holds the hash of the row before. Whoever can write the whole database can also make up
-    another chain: keep the head that is printed somewhere else, and look later whether that row still
-    has that hash. The exit code is 0 if all is well and 3 if there are problems.
+    another chain: keep the head that is printed somewhere else, and give it later with --head. The exit
+    code is 0 if all is well and 3 if there are problems. An export that leaves rows out has gaps, which
+    are problems too.
 
     Examples:
       toolcrib execution verify
-      toolcrib execution verify --json | jq -r '.head.hash'
-    ");
+      toolcrib execution verify --json | jq -r '"\(.head.id):\(.head.hash)"' > head
+      toolcrib execution verify --head $(cat head)
+      toolcrib execution export --server https://crib.example | toolcrib execution verify --file -
+    "#);
 }
