@@ -93,7 +93,6 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Early<B> {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::FutureExt as _;
     use http_body_util::{BodyExt as _, Full, StreamBody};
 
     use super::*;
@@ -125,8 +124,7 @@ mod tests {
         for first in [None, Some("a")] {
             let (sender, body) = body();
             first.map(|first| sender.send(data(first)).unwrap());
-            let early = Early::of(body, 2).now_or_never();
-            let early = early.expect("nobody waits").whole().err().expect("more may come");
+            let early = Early::of(body, 2).await.whole().err().expect("more may come");
             assert!(!early.is_end_stream());
             sender.send(data("b")).unwrap();
             drop(sender);
