@@ -1,6 +1,6 @@
 //! A connection to one server. Copies share it; the last one that is dropped ends it.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -190,10 +190,10 @@ impl Connection {
             attempts.begin().await;
             let work = async {
                 let place = self.shared.place().await?;
-                let answer = self.shared.link.call(method, params, call, whose);
+                let answer = pin!(self.shared.link.call(method, params, call, whose));
                 keeping(place, call.pauses.as_ref(), answer).await
             };
-            let done = in_time(call.time(), call.pauses.as_ref(), work).await;
+            let done = in_time(call.time(), call.pauses.as_ref(), pin!(work)).await;
             self.shared.note(&done);
             let late = |deadline| McpError::Timeout { method: method.into(), deadline };
             let done = done.unwrap_or_else(|deadline| Err(late(deadline)));
@@ -323,17 +323,16 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Keeps a place until somebody is asked: then it is for others.
+/// Keeps a place until somebody is asked: then it is for others. What is waited for lies elsewhere: it is large.
 async fn keeping<A: Future>(
     place: SemaphorePermit<'_>,
     pauses: Option<&Pauses>,
-    answer: A,
+    mut answer: Pin<&mut A>,
 ) -> A::Output {
     let Some(pauses) = pauses else {
         let _place = place;
         return answer.await;
     };
-    let mut answer = pin!(answer);
     tokio::select! {
         biased;
         answer = answer.as_mut() => return answer,

@@ -1,6 +1,6 @@
 //! The time of a call. It stands still while somebody is asked: what people take is not the server's.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,9 +74,9 @@ impl Pauses {
 pub(super) async fn in_time<W: Future>(
     time: Duration,
     pauses: Option<&Pauses>,
-    work: W,
+    mut work: Pin<&mut W>,
 ) -> Result<W::Output, Duration> {
-    let (start, mut work) = (Instant::now(), pin!(work));
+    let start = Instant::now();
     let before = pauses.map_or(Duration::ZERO, Pauses::taken);
     let mut left = time;
     loop {
@@ -93,6 +93,8 @@ pub(super) async fn in_time<W: Future>(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use tokio::time::sleep;
 
     use super::*;
@@ -110,7 +112,7 @@ mod tests {
             pauses.end();
             sleep(600 * SECOND).await;
         };
-        assert_eq!(in_time(10 * SECOND, Some(&pauses), asks).await, Err(10 * SECOND));
+        assert_eq!(in_time(10 * SECOND, Some(&pauses), pin!(asks)).await, Err(10 * SECOND));
         // A second is what had been left.
         assert_eq!(start.elapsed(), 310 * SECOND);
     }
@@ -123,7 +125,7 @@ mod tests {
             pauses.begin();
             sleep(600 * SECOND).await;
         };
-        assert_eq!(in_time(10 * SECOND, Some(&pauses), asks).await, Err(60 * SECOND));
+        assert_eq!(in_time(10 * SECOND, Some(&pauses), pin!(asks)).await, Err(60 * SECOND));
         assert_eq!(start.elapsed(), 60 * SECOND);
     }
 
@@ -132,7 +134,7 @@ mod tests {
         for pauses in [None, Some(Pauses::up_to(60 * SECOND))] {
             let start = Instant::now();
             let hangs = sleep(600 * SECOND);
-            assert_eq!(in_time(10 * SECOND, pauses.as_ref(), hangs).await, Err(10 * SECOND));
+            assert_eq!(in_time(10 * SECOND, pauses.as_ref(), pin!(hangs)).await, Err(10 * SECOND));
             assert_eq!(start.elapsed(), 10 * SECOND);
         }
     }
