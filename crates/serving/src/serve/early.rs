@@ -123,8 +123,8 @@ mod tests {
     async fn what_is_not_there_is_not_waited_for_and_nothing_is_lost() {
         for first in [None, Some("a")] {
             let (sender, body) = body();
-            first.map(|first| sender.send(data(first)).unwrap());
-            let early = Early::of(body, 2).await.whole().err().expect("more may come");
+            first.into_iter().for_each(|first| sender.send(data(first)).unwrap());
+            let Err(early) = Early::of(body, 2).await.whole() else { panic!("more may come") };
             assert!(!early.is_end_stream());
             sender.send(data("b")).unwrap();
             drop(sender);
