@@ -3,8 +3,8 @@
 //! that little of the processor would be left for those who are let in; who waits asks for nothing else meanwhile. But
 //! nobody is let wait who would wait for long: whoever would is refused at once, before anything was done for them.
 //!
-//! What is let in while there is no time goes on only after others were looked at, since a call that waits for nobody would
-//! be done before: those who come meanwhile are to be told soon that they have to come again, however long calls take.
+//! Where calls take long, what is let in goes on only after others were looked at, since a call that waits for nobody would be
+//! done before: those who come meanwhile are to be told soon that they have to come again.
 //!
 //! There is always a limit, somewhat above what was needed last, so that those who come all at once are not let in all at
 //! once. While some wait, what tells is how long the threads of the runtime were idle: if they were, more are let in, and
@@ -36,11 +36,11 @@ const BUSY: f64 = 0.95;
 /// So often in a row, it is worth a word; and after so many looks at which nobody waited, all is well again.
 const AGAIN: usize = 3;
 const WELL: usize = 50;
-/// For each thread, so many are let in without a look.
-const AT_ONCE: usize = 128;
-/// As many as end within this time are never too many, nor for each thread so many.
-const SOON: Duration = Duration::from_millis(10);
+/// For each thread, fewer than the first are never too many. The second are not, if they end within this time; so many are
+/// let in without a look, and no more, as the gates of sources refuse what is beyond their own places.
 const FEW: usize = 16;
+const SOME: usize = 64;
+const SOON: Duration = Duration::from_millis(10);
 /// For how long one may expect to wait; and for how long at most, if it was expected wrongly.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(5);
@@ -59,8 +59,8 @@ pub(crate) struct Pressure {
     wanted: AtomicUsize,
     waiting: AtomicUsize,
     may_wait: AtomicUsize,
-    /// Whether there was no time left at the last look.
-    is_busy: AtomicBool,
+    /// Whether there is no time left, and what is under way takes long.
+    takes_long: AtomicBool,
     /// How many calls have ended.
     ended: AtomicUsize,
     refused: Counter,
@@ -83,7 +83,7 @@ impl Default for Pressure {
             wanted: AtomicUsize::new(ALL),
             waiting: AtomicUsize::new(0),
             may_wait: AtomicUsize::new(MAY_WAIT),
-            is_busy: AtomicBool::new(false),
+            takes_long: AtomicBool::new(false),
             ended: AtomicUsize::new(0),
             refused: Counter::default(),
         }
@@ -94,8 +94,8 @@ impl Pressure {
     /// Looks for as long as it is polled.
     pub(super) async fn watch(self: Arc<Self>) {
         let mut workers = Workers::here();
-        let at_once = AT_ONCE * workers.number();
-        self.limit(at_once);
+        let (few, some) = (FEW * workers.number(), SOME * workers.number());
+        self.limit(some);
         let (mut crowd, mut ended) = (Crowd::default(), self.ended.load(Relaxed));
         loop {
             sleep(LOOK).await;
@@ -104,13 +104,13 @@ impl Pressure {
             let before = std::mem::replace(&mut ended, self.ended.load(Relaxed));
             let pace = ended.wrapping_sub(before) as f64 / time.as_secs_f64();
             crowd.look(waiting, busy, pace);
-            self.may_wait.store(crowd.may_wait(at_once), Relaxed);
-            self.is_busy.store(BUSY <= busy, Relaxed);
-            let few = within(SOON, crowd.pace.unwrap_or(pace)).max(FEW * workers.number());
+            self.may_wait.store(crowd.may_wait(some), Relaxed);
+            let soon = within(SOON, crowd.pace.unwrap_or(pace));
+            self.takes_long.store(BUSY <= busy && soon < some, Relaxed);
             let wanted = self.wanted.load(Relaxed);
             self.limit(match waiting {
-                _ if BUSY <= busy => (wanted.min(under_way) / 4 * 3).max(few),
-                0 => (2 * under_way).max(at_once),
+                _ if BUSY <= busy => (wanted.min(under_way) / 4 * 3).max(soon.clamp(few, some)),
+                0 => (2 * under_way).max(some),
                 _ => (wanted as f64 * (2.0 - busy)) as usize,
             });
         }
@@ -135,9 +135,9 @@ impl Pressure {
         Some(UnderWay { place: Some(place), pressure: self })
     }
 
-    /// Lets others be looked at, while there is no time.
+    /// Lets others be looked at, while calls keep them waiting.
     async fn let_others_go_on(&self) {
-        if self.is_busy.load(Relaxed) {
+        if self.takes_long.load(Relaxed) {
             others_first().await;
         }
     }
@@ -263,8 +263,6 @@ mod tests {
 
     use super::*;
 
-    const SOME: usize = 64;
-
     fn request(method: Method, path: &str) -> Request<()> {
         Request::builder().method(method).uri(path).body(()).unwrap()
     }
@@ -377,27 +375,27 @@ mod tests {
 
     #[test]
     fn whoever_is_never_idle_lets_fewer_in_and_more_again_when_there_is_time() {
-        let (runtime, pressure, under_way) = watched(4 * AT_ONCE);
+        let (runtime, pressure, under_way) = watched(4 * SOME);
         let wanted = || pressure.wanted.load(Relaxed);
-        becomes("they are many, and there is time for more", || wanted() == 8 * AT_ONCE);
+        becomes("they are many, and there is time for more", || wanted() == 8 * SOME);
         let works = runtime.spawn(async {
             loop {
                 std::thread::sleep(Duration::from_millis(1));
                 others_first().await;
             }
         });
-        becomes("there is no time", || wanted() < 4 * AT_ONCE);
+        becomes("there is no time", || wanted() < 4 * SOME);
         works.abort();
-        becomes("there is time again", || wanted() == 8 * AT_ONCE);
+        becomes("there is time again", || wanted() == 8 * SOME);
         drop(under_way);
-        becomes("all is as before", || wanted() == AT_ONCE);
+        becomes("all is as before", || wanted() == SOME);
     }
 
     #[test]
     fn who_comes_when_all_places_wait_for_others_is_let_in_soon() {
         let (runtime, pressure, _under_way) = watched(0);
-        becomes("there is a limit", || pressure.wanted.load(Relaxed) == AT_ONCE);
-        let _all: Vec<_> = (0..AT_ONCE).map(|_| pressure.try_enter().unwrap()).collect();
+        becomes("there is a limit", || pressure.wanted.load(Relaxed) == SOME);
+        let _all: Vec<_> = (0..SOME).map(|_| pressure.try_enter().unwrap()).collect();
         assert!(pressure.try_enter().is_none());
         assert!(runtime.block_on(Arc::clone(&pressure).enter()).is_some());
     }
