@@ -202,7 +202,8 @@ where
         Err(body) => Some(Body::new(turn.after(body, Arc::clone(&pressure)))),
     };
     if let Some(body) = body {
-        let response = doors.oneshot(Request::from_parts(head, body)).await?;
+        let call = doors.oneshot(Request::from_parts(head, body));
+        let response = pressure.carry_out(&turn, call).await?;
         if !turn.is_refused() {
             return Ok(response);
         }

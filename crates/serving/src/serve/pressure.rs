@@ -3,20 +3,21 @@
 //! that little of the processor would be left for those who are let in; who waits asks for nothing else meanwhile. But
 //! nobody is let wait who would wait for long: whoever would is refused at once, before anything was done for them.
 //!
-//! Where calls take long, what is let in goes on only after others were looked at, since a call that waits for nobody would be
-//! done before: those who come meanwhile are to be told soon that they have to come again.
+//! Where calls are costly, they begin one after the other, each after everybody else was looked at: a call that waits for nobody
+//! is done in one go, and those who come meanwhile are to be told soon that they have to come again.
 //!
 //! There is always a limit, somewhat above what was needed last, so that those who come all at once are not let in all at
 //! once. While some wait, what tells is how long the threads of the runtime were idle: if they were, more are let in, and
 //! if they never are, fewer do as well. A call takes its place when the whole of it is there (`turn.rs`).
 
+mod cost;
 mod others;
 mod refusal;
 mod turn;
 mod workers;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use axum::http::{Method, Request};
@@ -24,6 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use toolcrib::telemetry::Counter;
 
+use self::cost::{Cost, measured};
 use self::others::others_first;
 pub(super) use self::refusal::Refusal;
 pub(super) use self::turn::Turn;
@@ -59,8 +61,9 @@ pub(crate) struct Pressure {
     wanted: AtomicUsize,
     waiting: AtomicUsize,
     may_wait: AtomicUsize,
-    /// Whether there is no time left, and what is under way takes long.
-    takes_long: AtomicBool,
+    cost: Cost,
+    /// For each thread one call that is costly may begin after the next look at everybody else.
+    begins: Semaphore,
     /// How many calls have ended.
     ended: AtomicUsize,
     refused: Counter,
@@ -83,7 +86,8 @@ impl Default for Pressure {
             wanted: AtomicUsize::new(ALL),
             waiting: AtomicUsize::new(0),
             may_wait: AtomicUsize::new(MAY_WAIT),
-            takes_long: AtomicBool::new(false),
+            cost: Cost::default(),
+            begins: Semaphore::new(1),
             ended: AtomicUsize::new(0),
             refused: Counter::default(),
         }
@@ -96,6 +100,8 @@ impl Pressure {
         let mut workers = Workers::here();
         let (few, some) = (FEW * workers.number(), SOME * workers.number());
         self.limit(some);
+        self.begins.add_permits(workers.number() - 1);
+        self.cost.forget();
         let (mut crowd, mut ended) = (Crowd::default(), self.ended.load(Relaxed));
         loop {
             sleep(LOOK).await;
@@ -104,9 +110,9 @@ impl Pressure {
             let before = std::mem::replace(&mut ended, self.ended.load(Relaxed));
             let pace = ended.wrapping_sub(before) as f64 / time.as_secs_f64();
             crowd.look(waiting, busy, pace);
-            self.may_wait.store(crowd.may_wait(some), Relaxed);
+            let at_most = workers.number() as f64 / self.cost.of_one().as_secs_f64();
+            self.may_wait.store(crowd.may_wait(some, at_most), Relaxed);
             let soon = within(SOON, crowd.pace.unwrap_or(pace));
-            self.takes_long.store(BUSY <= busy && soon < some, Relaxed);
             let wanted = self.wanted.load(Relaxed);
             self.limit(match waiting {
                 _ if BUSY <= busy => (wanted.min(under_way) / 4 * 3).max(soon.clamp(few, some)),
@@ -116,30 +122,43 @@ impl Pressure {
         }
     }
 
+    /// A place for a call, when it is its turn. None if it is refused.
+    async fn enter(self: Arc<Self>) -> Option<UnderWay> {
+        let under_way = match self.try_enter() {
+            Some(at_once) => at_once,
+            None => self.wait().await?,
+        };
+        if self.cost.is_high() {
+            // An error if nobody could begin any more, which nobody says.
+            let _begins = self.begins.acquire().await;
+            others_first().await;
+        }
+        Some(under_way)
+    }
+
     /// A place for a call, if there is one now.
     fn try_enter(self: &Arc<Self>) -> Option<UnderWay> {
         let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
         Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
     }
 
-    /// A place for a call, when it is its turn. None if it is refused.
-    async fn enter(self: Arc<Self>) -> Option<UnderWay> {
-        let waits = Waits::new(&self.waiting);
+    async fn wait(self: &Arc<Self>) -> Option<UnderWay> {
+        let _waits = Waits::new(&self.waiting);
         if self.may_wait.load(Relaxed) < self.waiting.load(Relaxed) {
             return None;
         }
-        let place = timeout(LONGEST, Arc::clone(&self.places).acquire_owned()).await;
-        drop(waits);
         // An error if it took too long; the places are never closed.
-        let place = place.ok()?.ok()?;
-        Some(UnderWay { place: Some(place), pressure: self })
+        let place = timeout(LONGEST, Arc::clone(&self.places).acquire_owned()).await.ok()?.ok()?;
+        Some(UnderWay { place: Some(place), pressure: Arc::clone(self) })
     }
 
-    /// Lets others be looked at, while calls keep them waiting.
-    async fn let_others_go_on(&self) {
-        if self.takes_long.load(Relaxed) {
-            others_first().await;
+    /// Does what a call is let in for.
+    pub(super) async fn carry_out<F: Future>(&self, turn: &Turn, call: F) -> F::Output {
+        let (output, took) = measured(call).await;
+        if !turn.is_refused() {
+            self.cost.learn(took);
         }
+        output
     }
 
     /// Counts a call that did not get its turn.
@@ -220,9 +239,9 @@ impl Crowd {
         }
     }
 
-    /// As many as come to their turn in time, as far as that is known.
-    fn may_wait(&self, at_least: usize) -> usize {
-        let soon = self.pace.map_or(MAY_WAIT, |pace| within(PATIENCE, pace));
+    /// As many as come to their turn in time, as far as that is known; `at_most` so many can end in a second.
+    fn may_wait(&self, at_least: usize, at_most: f64) -> usize {
+        let soon = within(PATIENCE, self.pace.unwrap_or(at_most));
         soon.clamp(at_least.min(MAY_WAIT), MAY_WAIT)
     }
 }
@@ -338,21 +357,26 @@ mod tests {
     fn so_many_wait_as_are_done_soon() {
         let mut crowd = Crowd::default();
         crowd.look(0, 1.0, 10.0);
-        assert_eq!(crowd.may_wait(SOME), MAY_WAIT, "nobody waited: nobody knows");
+        assert_eq!(crowd.may_wait(SOME, 2_000.0), 2_000, "nobody waited: nobody knows better");
+        assert_eq!(crowd.may_wait(SOME, f64::INFINITY), MAY_WAIT, "they seem to cost nothing");
         for _ in 0..50 {
             crowd.look(1, 1.0, 1_000.0);
         }
-        assert_eq!(crowd.may_wait(SOME), 1_000);
+        assert_eq!(crowd.may_wait(SOME, 2_000.0), 1_000);
         crowd.look(1, 0.5, 1.0);
-        assert_eq!(crowd.may_wait(SOME), 1_000, "there was time: more would have been done");
+        assert_eq!(
+            crowd.may_wait(SOME, 2_000.0),
+            1_000,
+            "there was time: more would have been done"
+        );
         for _ in 0..50 {
             crowd.look(1, 1.0, 1.0);
         }
-        assert_eq!(crowd.may_wait(SOME), SOME);
+        assert_eq!(crowd.may_wait(SOME, 2_000.0), SOME);
         for _ in 0..WELL {
             crowd.look(0, 0.1, 1.0);
         }
-        assert_eq!(crowd.may_wait(SOME), MAY_WAIT, "that is long ago");
+        assert_eq!(crowd.may_wait(SOME, 2_000.0), 2_000, "that is long ago");
     }
 
     /// A server with one thread, on which so many calls are under way and wait for others.
@@ -398,5 +422,34 @@ mod tests {
         let _all: Vec<_> = (0..SOME).map(|_| pressure.try_enter().unwrap()).collect();
         assert!(pressure.try_enter().is_none());
         assert!(runtime.block_on(Arc::clone(&pressure).enter()).is_some());
+    }
+
+    #[test]
+    fn calls_that_are_costly_begin_one_at_a_time_and_others_are_looked_at_in_between() {
+        let (runtime, pressure, _under_way) = watched(0);
+        becomes("nobody knows what they cost", || pressure.cost.is_high());
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let see = |what: &'static str| {
+            let seen = Arc::clone(&seen);
+            move || seen.lock().unwrap().push(what)
+        };
+        let (call, other) = (see("call"), see("other"));
+        let other = runtime.spawn(async move {
+            loop {
+                other();
+                others_first().await;
+            }
+        });
+        let calls = (0..FEW).map(|_| {
+            let (pressure, call) = (Arc::clone(&pressure), call.clone());
+            async move { pressure.enter().await.map(|_under_way| call()) }
+        });
+        let calls: Vec<_> = calls.map(|call| runtime.spawn(call)).collect();
+        for call in calls {
+            assert!(runtime.block_on(call).unwrap().is_some());
+        }
+        other.abort();
+        let seen = seen.lock().unwrap();
+        assert!(!seen.windows(2).any(|two| two == ["call", "call"]), "{seen:?}");
     }
 }

@@ -31,14 +31,7 @@ impl Turn {
 
     /// Waits for it. False if it was refused.
     pub(in crate::serve) async fn wait(&self, pressure: &Arc<Pressure>) -> bool {
-        let place = match pressure.try_enter() {
-            Some(place) => Some(place),
-            None => Arc::clone(pressure).enter().await,
-        };
-        if place.is_some() {
-            pressure.let_others_go_on().await;
-        }
-        self.0.set(place).ok();
+        self.0.set(Arc::clone(pressure).enter().await).ok();
         !self.is_refused()
     }
 
@@ -59,13 +52,8 @@ impl<B> Until<B> {
     /// Whether it is let in.
     fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         if self.turn.0.get().is_none() {
-            let at_once = if self.waits.is_none() { self.pressure.try_enter() } else { None };
-            let place = if at_once.is_some() {
-                at_once
-            } else {
-                let enter = || Box::pin(Arc::clone(&self.pressure).enter()) as Waits;
-                ready!(self.waits.get_or_insert_with(enter).as_mut().poll(context))
-            };
+            let enter = || Box::pin(Arc::clone(&self.pressure).enter()) as Waits;
+            let place = ready!(self.waits.get_or_insert_with(enter).as_mut().poll(context));
             self.turn.0.set(place).ok();
         }
         Poll::Ready(!self.turn.is_refused())

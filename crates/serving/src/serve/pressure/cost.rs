@@ -1,0 +1,77 @@
+//! What calls cost: for how long one keeps a thread from everybody else, on the average of the last ones.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Whoever keeps a thread for longer is costly: sixty others may be before the next look at the sockets.
+const COSTLY: Duration = Duration::from_micros(250);
+
+/// In nanoseconds.
+#[derive(Default)]
+pub(super) struct Cost(AtomicU64);
+
+impl Cost {
+    /// Nobody knows yet: better careful than late.
+    pub(super) fn forget(&self) {
+        self.0.store(4 * COSTLY.as_nanos() as u64, Relaxed);
+    }
+
+    pub(super) fn is_high(&self) -> bool {
+        COSTLY <= self.of_one()
+    }
+
+    pub(super) fn of_one(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Relaxed))
+    }
+
+    /// A quarter of what is new, as calls are not alike. Of two who tell at once, one may be lost.
+    pub(super) fn learn(&self, took: Duration) {
+        let (before, took) = (self.0.load(Relaxed), took.as_nanos() as u64);
+        self.0.store(before - before / 4 + took / 4, Relaxed);
+    }
+}
+
+/// Does it, and says for how long it was at it: not for how long it waited for others.
+pub(super) async fn measured<F: Future>(call: F) -> (F::Output, Duration) {
+    let mut call = pin!(call);
+    let mut took = Duration::ZERO;
+    let output = poll_fn(|context| {
+        let begun = Instant::now();
+        let polled = call.as_mut().poll(context);
+        took += begun.elapsed();
+        polled
+    });
+    (output.await, took)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_calls_tell_what_they_cost() {
+        let cost = Cost::default();
+        assert!(!cost.is_high(), "nobody looks");
+        cost.forget();
+        assert!(cost.is_high(), "nobody knows");
+        for _ in 0..8 {
+            cost.learn(COSTLY / 4);
+        }
+        assert!(!cost.is_high());
+        cost.learn(4 * COSTLY);
+        assert!(cost.is_high(), "one that is costly is worth a look");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn to_wait_for_others_costs_nothing() {
+        let work = async {
+            std::thread::sleep(COSTLY);
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            std::thread::sleep(COSTLY);
+        };
+        let ((), took) = measured(work).await;
+        assert!((2 * COSTLY..Duration::from_secs(1)).contains(&took), "{took:?}");
+    }
+}
