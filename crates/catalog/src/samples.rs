@@ -165,7 +165,7 @@ pub(crate) fn tool_events() -> Vec<ToolEvent> {
         "name": "ping", "method": "POST", "path": "/mcp/ping",
         "input_schema": {"inline": {"type": "object"}}, "execution": {"mode": "mcp_call"},
     }));
-    let overridden = json!({"name": "pet", "description": "A pet", "visibility": "hidden", "audience": "pets", "projection": "{a: b}", "max_result_bytes": 5000});
+    let overridden = json!({"name": "pet", "description": "A pet", "visibility": "hidden", "audience": "pets", "projection": "{a: b}", "max_result_bytes": 5000, "limit": {"per_minute": 5}});
     let findings: Vec<model::Finding> = from_json(json!([{
         "check": "text.control", "severity": "critical", "at": "/title", "offset": 3, "what": "has control characters",
     }]));

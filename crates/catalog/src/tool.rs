@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{
-    Digest, Finding, LabelId, Manifest, Name, SchemaRef, SourceId, ToolId, Trust, Visibility,
+    Digest, Finding, LabelId, Limit, Manifest, Name, SchemaRef, SourceId, ToolId, Trust, Visibility,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,6 +116,9 @@ pub struct Override {
     /// How many bytes of text agents get at once of what it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_result_bytes: Option<u32>,
+    /// How many calls of it there may be, instead of how many the source allows of each tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
 }
 
 impl Override {
@@ -141,6 +144,8 @@ pub struct Amendment {
     pub projection: Option<Option<Box<str>>>,
     /// How many bytes of text agents get at once of what it answers.
     pub max_result_bytes: Option<Option<u32>>,
+    /// How many calls of it there may be.
+    pub limit: Option<Option<Limit>>,
 }
 
 impl Amendment {
@@ -153,6 +158,7 @@ impl Amendment {
             audience: self.audience.unwrap_or_else(|| before.audience.clone()),
             projection: self.projection.unwrap_or_else(|| before.projection.clone()),
             max_result_bytes: self.max_result_bytes.unwrap_or(before.max_result_bytes),
+            limit: self.limit.unwrap_or(before.limit),
         }
     }
 }

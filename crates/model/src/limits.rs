@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// How much a source is given to do. What is not said is not limited, but for `concurrent` of all its calls, which is 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct SourceLimits {
     /// All calls to the source.
     #[serde(default, skip_serializing_if = "Limit::is_none")]
@@ -51,7 +51,7 @@ impl SourceLimits {
 
 /// How many calls there may be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct Limit {
     /// In a minute, on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]

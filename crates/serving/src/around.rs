@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::extract::{MatchedPath, Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
@@ -21,7 +22,7 @@ use crate::coming;
 use crate::metrics::doors::method_word;
 use crate::problem::Problem;
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_LIMIT: usize = 128;
 
 /// Names one request, in the log, in the journal and in its answer.
@@ -34,14 +35,13 @@ impl RequestId {
     }
 
     /// The caller's own, if it can be printed.
-    fn of(request: &Request) -> Self {
+    pub(crate) fn of(given: Option<&HeaderValue>) -> Self {
         let is_good = |value: &&HeaderValue| {
             !value.is_empty()
                 && value.len() <= REQUEST_ID_LIMIT
                 && value.as_bytes().iter().all(u8::is_ascii_graphic)
         };
-        let given = request.headers().get(&REQUEST_ID).filter(is_good);
-        given.map_or_else(Self::new, |given| Self(given.clone()))
+        given.filter(is_good).map_or_else(Self::new, |given| Self(given.clone()))
     }
 
     pub(crate) fn new() -> Self {
@@ -77,7 +77,7 @@ pub(crate) async fn around<A: Future<Output = Response>>(
     answer: impl FnOnce(Request, &RequestId) -> A,
 ) -> Response {
     let measured = app.doors.begin();
-    let id = RequestId::of(&request);
+    let id = RequestId::of(request.headers().get(&REQUEST_ID));
     let method = request.method().clone();
     let span = span(app, path, &request);
     if let Some(context) = span.as_ref().and_then(OpenSpan::context) {
@@ -92,12 +92,7 @@ pub(crate) async fn around<A: Future<Output = Response>>(
         }
     };
     let headers = response.headers_mut();
-    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.insert(REQUEST_ID, id.0.clone());
+    every_answer(headers, &id);
     app.options.resource.complete(path, headers);
     let took = measured.end(path, &method, response.status()).as_millis();
     let status = response.status().as_u16();
@@ -111,6 +106,16 @@ pub(crate) async fn around<A: Future<Output = Response>>(
     }
     tracing::info!(request = id.as_str(), "{method} {path} {status} in {took} ms");
     response
+}
+
+/// What every answer has, whoever gives it.
+pub(crate) fn every_answer(headers: &mut HeaderMap, id: &RequestId) {
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(nothing);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(REQUEST_ID, id.0.clone());
 }
 
 /// Of a request, if spans are exported. Nobody wants to hear of those that only look whether we are well.

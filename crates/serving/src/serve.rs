@@ -113,6 +113,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         Exporter::new(otlp, near, SystemClock)
     });
     let (cache, limits, record) = (settings.cache(), settings.limits(), settings.record());
+    let per_agent = settings.per_agent();
     let (hosts, origins) = (settings.allowed_hosts, settings.allowed_origins);
     let names = Names::new(hosts, origins, settings.public_url.as_ref());
     let resource = ProtectedResource {
@@ -141,6 +142,7 @@ pub(crate) async fn serve(config: &Config, arguments: &Serve) -> Result<Ended, F
         anonymous,
         authenticator,
         cache,
+        per_agent,
         secrets,
         programs: Config::programs(&place, (arguments.allow_stdio, named), keys),
         resource_folders,

@@ -9,7 +9,7 @@ use catalog::journal::{JournalError, Position};
 use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
 use execution::Arguments;
 use jiff::Timestamp;
-use model::{Agent, Failure, GroupId, SourceId};
+use model::{Agent, Failure, GroupId, Limit, SourceId};
 use upstream::egress::Egress;
 use upstream::files::Folders;
 use upstream::http::HttpClient;
@@ -89,6 +89,8 @@ pub struct Options {
     pub authenticator: Option<Arc<Authenticator>>,
     /// How long resolved toolsets are kept.
     pub cache: CacheLimits,
+    /// How many calls each agent may make, whatever they are of; without a limit if not said.
+    pub per_agent: Limit,
     /// Reads the secrets that sources refer to.
     pub secrets: Option<Arc<Secrets>>,
     /// Where programs that speak MCP are started.
@@ -143,7 +145,7 @@ impl Toolcrib {
             meaning,
             ready,
             upstreams,
-            gates: Gates::new(Arc::clone(&telemetry)),
+            gates: Gates::new(Arc::clone(&telemetry), options.per_agent),
             keyring,
             telemetry,
             clock,

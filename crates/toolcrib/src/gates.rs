@@ -16,10 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 pub(crate) use self::breaker::Verdict;
-use self::breaker::{Breaker, Standing};
+use self::breaker::{Breaker, Call, Standing};
 use self::jobs::{Followed, Jobs};
 use self::places::{Asked, Places};
-use self::quota::{Counted, Exceeded, Quota};
+pub(crate) use self::quota::Counted;
+use self::quota::{Exceeded, Quota};
 use self::retries::Retries;
 pub(crate) use self::stay::Stay;
 use crate::telemetry::Telemetry;
@@ -44,6 +45,9 @@ pub(crate) struct Gates {
     shares: Cache<(SourceId, u64), Arc<Places>>,
     turns: Cache<u64, Arc<Semaphore>>,
     jobs: Arc<Jobs>,
+    /// How many calls each agent may make, whatever they are of.
+    per_agent: Limit,
+    agents: Cache<u64, Arc<Quota>>,
 }
 
 /// Whose calls are counted together.
@@ -68,6 +72,8 @@ pub(crate) struct Wish<'a> {
     pub(crate) source: &'a SourceId,
     pub(crate) limits: &'a SourceLimits,
     pub(crate) tool: Option<&'a ToolId>,
+    /// What is said of this tool alone, instead of what the source says of each.
+    pub(crate) of_tool: Option<Limit>,
     pub(crate) agent: u64,
     /// Whom it acts for, with whichever client: of failures each counts once.
     pub(crate) subject: u64,
@@ -97,7 +103,7 @@ pub struct GateState {
 pub(crate) struct Pass {
     gate: Arc<Gate>,
     telemetry: Arc<Telemetry>,
-    subject: u64,
+    call: Call,
     verdict: Verdict,
     /// None while it makes room for others.
     taken: Option<Taken>,
@@ -105,18 +111,31 @@ pub(crate) struct Pass {
 
 /// What a call under way has of what there is only so much of.
 struct Taken {
-    _counted: [Option<Counted>; 3],
+    counted: [Option<Counted>; 3],
     /// One of the agent's own, and one of all.
     _places: [OwnedSemaphorePermit; 2],
 }
 
 impl Gates {
-    pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
+    pub(crate) fn new(telemetry: Arc<Telemetry>, per_agent: Limit) -> Self {
         let quotas = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let shares = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let turns = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
+        let agents = Cache::new(COUNTED).lasting_unused(COUNTED_FOR);
         let (gates, jobs) = (Cache::new(SOURCES), Arc::default());
-        Self { gates, quotas, shares, turns, jobs, telemetry }
+        Self { gates, quotas, shares, turns, jobs, per_agent, agents, telemetry }
+    }
+
+    /// Counts a call of an agent for as long as it is under way, whatever it is of and whatever comes of it.
+    pub(crate) fn count_agent(&self, agent: u64) -> Result<Option<Counted>, Failure> {
+        if self.per_agent.is_none() {
+            return Ok(None);
+        }
+        let quota = self.agents.get_with(agent, Arc::default);
+        let counted = quota.enter(&self.per_agent, Instant::now());
+        let mut counted = counted.map_err(|exceeded| too_many("this agent's calls", exceeded))?;
+        counted.spend();
+        Ok(Some(counted))
     }
 
     /// An agent's turn at what takes long here: one at a time.
@@ -144,16 +163,22 @@ impl Gates {
     }
 
     async fn pass(&self, wish: Wish<'_>) -> Result<Pass, Failure> {
-        let (gate, subject) = (self.gate(wish.source), wish.subject);
-        let taken = self.take(&gate, wish, |limit| limit).await?;
-        // After the wait: what came of the others decides.
+        let (gate, whose) = (self.gate(wish.source), wish.subject);
+        let wait = gate.breaker().wait(whose, wish.is_hurried, Instant::now());
+        if let Some(wait) = wait {
+            return Err(left_alone(wait));
+        }
+        let mut taken = self.take(&gate, wish, |limit| limit).await?;
+        // Once more after the wait: what came of the others decides.
+        let call = Call { whose, since: Instant::now() };
         let entered = match wish.is_hurried {
-            true => gate.breaker().enter_briefly(subject, Instant::now()),
-            false => gate.breaker().enter(subject, Instant::now()),
+            true => gate.breaker().enter_briefly(whose, call.since),
+            false => gate.breaker().enter(whose, call.since),
         };
         entered.map_err(left_alone)?;
+        taken.counted.iter_mut().flatten().for_each(Counted::spend);
         let (telemetry, verdict) = (Arc::clone(&self.telemetry), Verdict::Nothing);
-        Ok(Pass { gate, telemetry, subject, verdict, taken: Some(taken) })
+        Ok(Pass { gate, telemetry, call, verdict, taken: Some(taken) })
     }
 
     /// A place for a call that was let through before and made room for others. It is no other call for that.
@@ -170,13 +195,14 @@ impl Gates {
         counting: fn(Limit) -> Limit,
     ) -> Result<Taken, Failure> {
         let Wish { source: id, limits, tool, agent, until, .. } = wish;
-        let of_tool = tool.map(|tool| Whose::Tool(tool.clone()));
+        let (of_tool, per_tool) = (tool.cloned().map(Whose::Tool), wish.of_tool);
+        let per_tool = per_tool.unwrap_or(limits.per_tool);
         let (of_agent, of_all) = (Some(Whose::Agent(agent)), Some(Whose::All));
         // How many are under way is what the places are for.
         let all = Limit { concurrent: None, ..counting(limits.all) };
         let counted = [
             self.count(id, of_agent, &counting(limits.per_agent), "this agent's calls")?,
-            self.count(id, of_tool, &counting(limits.per_tool), "the calls of this tool")?,
+            self.count(id, of_tool, &counting(per_tool), "the calls of this tool")?,
             self.count(id, of_all, &all, "the calls to this source")?,
         ];
         let most = limits.all.concurrent.map_or(CALLS, |most| most.get() as usize);
@@ -187,7 +213,7 @@ impl Gates {
             Asked { of: &gate.places, most, waiting: WAITING },
         ];
         let places = places::of_both(asked, until).await.ok_or_else(full)?;
-        Ok(Taken { _counted: counted, _places: places })
+        Ok(Taken { counted, _places: places })
     }
 
     fn gate(&self, source: &SourceId) -> Arc<Gate> {
@@ -260,7 +286,7 @@ impl Pass {
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        if self.gate.breaker().end(self.verdict, self.subject, Instant::now()) {
+        if self.gate.breaker().end(self.verdict, self.call, Instant::now()) {
             self.telemetry.sources.of(self.gate.id.as_str()).broke();
         }
     }
@@ -332,7 +358,8 @@ mod tests {
         tool: Option<&'a ToolId>,
         agent: u64,
     ) -> Wish<'a> {
-        Wish { source, limits, tool, agent, subject: agent, until: None, is_hurried: false }
+        let (of_tool, subject, until, is_hurried) = (None, agent, None, false);
+        Wish { source, limits, tool, of_tool, agent, subject, until, is_hurried }
     }
 
     /// Has an agent take all it can: those that are through, and those that wait.
@@ -358,7 +385,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn so_many_go_through_and_so_many_wait() {
-        let gates = Arc::new(Gates::new(Arc::default()));
+        let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
         let (mut passes, mut waiting) = taken(&gates, 1).await;
         let (others, more) = taken(&gates, 2).await;
         waiting.extend(more);
@@ -381,7 +408,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_agent_leaves_places_for_the_others() {
-        let gates = Arc::new(Gates::new(Arc::default()));
+        let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
         let (_passes, _waiting) = taken(&gates, 1).await;
         let start = Instant::now();
         let refused = enter(&gates, "a", 1).await.err().unwrap();
@@ -394,7 +421,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_said_of_each_agent_counts_instead_of_half() {
-        let gates = Gates::new(Arc::default());
+        let gates = Gates::new(Arc::default(), Limit::default());
         let (source, mut passes) = (id("a"), Vec::new());
         let limits = json!({"all": {"concurrent": 4}, "per_agent": {"concurrent": 4}});
         let limits = serde_json::from_value(limits).unwrap();
@@ -406,7 +433,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_people_has_no_place_and_is_counted_as_a_job() {
-        let gates = Gates::new(Arc::default());
+        let gates = Gates::new(Arc::default(), Limit::default());
         let limits = json!({"all": {"concurrent": 1}, "per_agent": {"per_minute": 1, "burst": 1}});
         let (source, limits) = (id("a"), serde_json::from_value(limits).unwrap());
         let running = || gates.state(&source).unwrap().calls;
@@ -432,7 +459,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_that_is_dropped_says_nothing_and_a_reset_forgets() {
-        let gates = Gates::new(Arc::default());
+        let gates = Gates::new(Arc::default(), Limit::default());
         for _ in 0..breaker::FAILURES {
             drop(enter(&gates, "a", 1).await.unwrap());
         }
@@ -455,7 +482,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn two_clients_of_one_subject_break_it_for_nobody_else() {
-        let gates = Gates::new(Arc::default());
+        let gates = Gates::new(Arc::default(), Limit::default());
         let (source, limits) = (id("a"), SourceLimits::default());
         for client in 0..u64::from(breaker::FAILURES) {
             let wish = Wish { subject: 1, ..wish(&source, &limits, None, client) };
@@ -476,7 +503,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn hurried_callers_do_not_keep_others_from_finding_out() {
-        let gates = Gates::new(Arc::default());
+        let gates = Gates::new(Arc::default(), Limit::default());
         for agent in 0..u64::from(breaker::FAILURES) {
             enter(&gates, "a", agent).await.unwrap().end(Verdict::Fails);
         }
@@ -492,7 +519,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_agent_and_each_tool_has_its_own_limit_and_the_source_one_for_all() {
-        let gates = Gates::new(Arc::default());
+        let gates = Gates::new(Arc::default(), Limit::default());
         let limits = json!({"per_agent": {"per_minute": 60, "burst": 2},
             "per_tool": {"concurrent": 1}, "all": {"per_minute": 600, "burst": 4}});
         let limits = serde_json::from_value(limits).unwrap();
@@ -513,5 +540,58 @@ mod tests {
         assert!(second.message.contains("calls of this tool are under way"), "{}", second.message);
         drop(first);
         assert!(gates.enter(wish(&source, &limits, Some(&tool), 7)).await.is_ok());
+        // What is said of one tool counts instead.
+        let said = serde_json::from_value(json!({"per_minute": 60, "burst": 2})).unwrap();
+        let enter = |agent| {
+            gates.enter(Wish { of_tool: Some(said), ..wish(&source, &limits, Some(&tool), agent) })
+        };
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let _both = (enter(8).await.unwrap(), enter(9).await.unwrap());
+        assert!(enter(10).await.err().unwrap().message.contains("the calls of this tool"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_agent_has_a_limit_over_all_sources() {
+        let per_agent = json!({"per_minute": 60, "burst": 3, "concurrent": 2});
+        let gates = Gates::new(Arc::default(), serde_json::from_value(per_agent).unwrap());
+        let (_first, second) = (gates.count_agent(1).unwrap(), gates.count_agent(1).unwrap());
+        let refused = gates.count_agent(1).err().unwrap();
+        assert!(refused.message.contains("are under way"), "{}", refused.message);
+        drop((second, gates.count_agent(2).unwrap()));
+        assert!(gates.count_agent(1).is_ok());
+        let refused = gates.count_agent(1).err().unwrap();
+        assert_eq!((refused.code, refused.retry_after), (ErrorCode::RateLimited, Some(2)));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(gates.count_agent(1).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_refused_for_one_reason_has_used_up_nothing_else() {
+        let gates = Gates::new(Arc::default(), Limit::default());
+        let limits = json!({"all": {"per_minute": 60, "burst": 5, "concurrent": 1},
+            "per_agent": {"per_minute": 60, "burst": 5}, "per_tool": {"concurrent": 1}});
+        let (source, tool) = (id("a"), "a:t".parse().unwrap());
+        let limits = serde_json::from_value(limits).unwrap();
+        let enter = |agent, tool| gates.enter(wish(&source, &limits, tool, agent));
+        for _ in 0..breaker::FAILURES {
+            enter(1, None).await.unwrap().end(Verdict::Fails);
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        for _ in 0..100 {
+            assert_eq!(enter(1, None).await.err().unwrap().code, ErrorCode::CircuitOpen);
+        }
+        let first = enter(2, Some(&tool)).await.unwrap();
+        for _ in 0..100 {
+            let refused = enter(2, Some(&tool)).await.err().unwrap();
+            assert!(refused.message.contains("calls of this tool"), "{}", refused.message);
+        }
+        let start = Instant::now();
+        let left_out = enter(1, None).await.err().unwrap();
+        assert_eq!((left_out.code, start.elapsed()), (ErrorCode::CircuitOpen, Duration::ZERO));
+        drop(first);
+        for _ in 0..4 {
+            enter(2, None).await.unwrap().end(Verdict::Works);
+        }
+        assert_eq!(enter(2, None).await.err().unwrap().code, ErrorCode::RateLimited);
     }
 }

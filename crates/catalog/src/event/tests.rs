@@ -93,7 +93,7 @@ fn tool_events_are_stored_like_this() {
     ToolUpdated {"manifest":{"name":"start_report","title":"Start a report","description":"Counts all pets","method":"POST","path":"/reports","tags":["reports"],"input_schema":{"stored":{"root":"9ebf7435cb5813fbc008ea3b8c25b0c5130c06dc4d9cc6db3f7c18f95a71780c"}},"output_schema":{"inline":{"type":"object"}},"execution":{"mode":"async_poll","request":{"url_template":"https://pets.example/reports","body_encoding":"form"},"polling":{"status_url_template":"https://pets.example/reports/{{ answer.id }}","status_path":"status","completed":["done"],"failed":["failed"],"result_path":"result"}},"security":[],"extra":{"icons":[]}},"fingerprint":"6a56508bdeb3ee0b8340fa4679b89d22bfb7e4ec4c3724b08e2d38c69d79af46","changed":[]}
     ToolDisabled {}
     ToolEnabled {}
-    ToolOverridden {"override":{"name":"pet","description":"A pet","visibility":"hidden","audience":"pets","projection":"{a: b}","max_result_bytes":5000}}
+    ToolOverridden {"override":{"name":"pet","description":"A pet","visibility":"hidden","audience":"pets","projection":"{a: b}","max_result_bytes":5000,"limit":{"per_minute":5}}}
     ToolOverridden {"override":{}}
     ToolLabelled {"labels":["beta","pii"]}
     ToolDeprecated {}

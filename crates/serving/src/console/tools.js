@@ -50,7 +50,8 @@ async function detail(context) {
       { name: 'required_scopes', kind: 'words', label: 'Required scopes', none: null },
       { name: 'audience', label: 'Whom its tokens are for', none: null },
       { name: 'projection', label: 'Part of its JSON (JMESPath)', none: null },
-      { name: 'max_result_bytes', kind: 'number', min: 1024, label: 'Bytes of text at once', none: null }],
+      { name: 'max_result_bytes', kind: 'number', min: 1024, label: 'Bytes of text at once', none: null },
+      { name: 'limit', kind: 'json', rows: 2, label: 'Calls of it (JSON)', placeholder: '{"per_minute": 5}', none: null }],
     save: async (body) => { await ask('PATCH', path, { body, etag }); await context.reload(); },
   });
   const relabel = () => editDialog({

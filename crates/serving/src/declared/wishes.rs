@@ -174,6 +174,7 @@ impl Wishes {
                 audience: Some(None),
                 projection: Some(None),
                 max_result_bytes: Some(None),
+                limit: Some(None),
             };
             if entry.tool.overridden != Default::default() {
                 self.want("tools", Command::Tool(id.clone(), ToolCommand::Amend(back)));

@@ -211,3 +211,62 @@ where
     pressure.count_refused();
     Ok(refusal.response())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use axum::response::IntoResponse as _;
+    use http_body_util::{BodyExt as _, Full, StreamBody};
+
+    use super::*;
+
+    /// Reads what it is sent, as handlers do, and counts what came whole.
+    fn doors(answered: &Arc<AtomicUsize>) -> impl Answers + use<> {
+        let answered = Arc::clone(answered);
+        tower::service_fn(move |request: Request| {
+            let answered = Arc::clone(&answered);
+            async move {
+                let body = request.into_body().collect().await;
+                if body.is_err() {
+                    return Ok(axum::http::StatusCode::BAD_REQUEST.into_response());
+                }
+                answered.fetch_add(1, Relaxed);
+                Ok::<_, Infallible>("done".into_response())
+            }
+        })
+    }
+
+    /// A body that comes at once, and one of which nobody can say yet that this is all.
+    fn bodies() -> [Body; 2] {
+        let piece = http_body::Frame::data(Bytes::from_static(b"{}"));
+        let pieces = futures_util::stream::once(async {
+            tokio::task::yield_now().await;
+            Ok::<_, BoxError>(piece)
+        });
+        [Body::new(Full::new(Bytes::from_static(b"{}"))), Body::new(StreamBody::new(pieces))]
+    }
+
+    async fn status(path: &str, body: Body, pressure: &Arc<Pressure>) -> (u16, usize) {
+        let answered = Arc::new(AtomicUsize::new(0));
+        let request = http::Request::post(path).body(body).unwrap();
+        let response = answer_call(request, doors(&answered), Arc::clone(pressure)).await.unwrap();
+        (response.status().as_u16(), answered.load(Relaxed))
+    }
+
+    #[tokio::test]
+    async fn who_finds_no_place_is_refused_in_the_words_of_its_door_however_the_body_comes() {
+        let pressure = Arc::new(Pressure::default());
+        for body in bodies() {
+            assert_eq!(status("/mcp", body, &pressure).await, (200, 1));
+        }
+        let full = Arc::new(Pressure::full());
+        for body in bodies() {
+            assert_eq!(status("/mcp", body, &full).await, (503, 0));
+        }
+        for body in bodies() {
+            assert_eq!(status("/api/agents/tools/call", body, &full).await, (429, 0));
+        }
+        assert_eq!(full.read(), (0, 4), "nobody waits, and all were counted");
+    }
+}

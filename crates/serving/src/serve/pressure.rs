@@ -111,7 +111,7 @@ impl Pressure {
             let pace = ended.wrapping_sub(before) as f64 / time.as_secs_f64();
             crowd.look(waiting, busy, pace);
             let at_most = workers.number() as f64 / self.cost.of_one().as_secs_f64();
-            self.may_wait.store(crowd.may_wait(some, at_most), Relaxed);
+            self.may_wait.store(crowd.may_wait(few, at_most), Relaxed);
             let soon = within(SOON, crowd.pace.unwrap_or(pace));
             let wanted = self.wanted.load(Relaxed);
             self.limit(match waiting {
@@ -159,6 +159,16 @@ impl Pressure {
             self.cost.learn(took);
         }
         output
+    }
+
+    /// Of which there is no place, and for which nobody may wait.
+    #[cfg(test)]
+    pub(super) fn full() -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(0)),
+            may_wait: AtomicUsize::new(0),
+            ..Self::default()
+        }
     }
 
     /// Counts a call that did not get its turn.

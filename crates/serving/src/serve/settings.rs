@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use model::SecretRef;
+use model::{Limit, SecretRef};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -172,6 +172,9 @@ struct LimitSettings {
     head_within: Option<NonZeroU32>,
     idle: Option<NonZeroU32>,
     last_answers: Option<u32>,
+    /// How many calls each agent may make, whatever they are of.
+    #[serde(default)]
+    per_agent: Limit,
 }
 
 /// How long, and how much, what was worked out is kept. It is never used after a change.
@@ -231,6 +234,11 @@ impl Settings {
         }
     }
 
+    /// How many calls each agent may make.
+    pub(super) fn per_agent(&self) -> Limit {
+        self.limits.per_agent
+    }
+
     /// How calls are recorded, if they are.
     pub(super) fn record(&self) -> Option<RecordOptions> {
         let Record { mode, keep_days, arguments } = self.record;
@@ -284,6 +292,9 @@ mod tests {
         let limits = read("limits: {connections: 7, idle: 60}").unwrap().limits();
         assert_eq!((limits.places, limits.idle), (7, Duration::from_secs(60)));
         assert_eq!(limits.streams, Limits::default().streams);
+        let settings = read("limits: {per_agent: {per_minute: 600}}").unwrap();
+        assert_eq!(settings.per_agent().per_minute.map(NonZeroU32::get), Some(600));
+        assert!(read("limits: {per_agent: {per_hour: 1}}").is_err());
         assert!(read(r#"{"issuers": []}"#).unwrap().issuers.is_empty());
     }
 

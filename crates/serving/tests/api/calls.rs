@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::server::{Answer, Ask, Server};
-use crate::support::ok;
+use crate::support::{Folder, ok};
 use crate::upstream::{Upstream, answer};
 
 /// A server with one source, whose tools are granted to the role `staff` but for `delete_pet`.
@@ -75,9 +75,9 @@ impl Shop {
         self.post("/api/agents/tools/call", &body)
     }
 
-    /// The same by another agent.
-    pub(super) fn call_by_another(&self, body: &Value) -> Answer {
-        let key = key_of_staff(&self.server, "another bot");
+    /// The same by another agent of this name, whom nobody knew before.
+    pub(super) fn call_by(&self, name: &str, body: &Value) -> Answer {
+        let key = key_of_staff(&self.server, name);
         self.server.send(&Ask::new("POST", "/api/agents/tools/call").bearer(&key).json(body))
     }
 }
@@ -148,8 +148,10 @@ fn a_source_that_fails_again_and_again_is_left_alone_until_somebody_mends_it() {
     let open = calls();
     assert_eq!((&open["breaker"], &open["agents_left_out"]), (&json!("closed"), &json!(1)));
     assert!((1..=31).contains(&open["seconds_left"].as_u64().unwrap()), "{open}");
-    // What fails for another agent too is left alone by all.
-    assert_eq!(shop.call_by_another(&json!({"name": "break_pet"})).status, 200);
+    // What fails for another agent too, and not only once, is left alone by all.
+    assert_eq!(shop.call_by("another bot", &json!({"name": "break_pet"})).status, 200);
+    assert_eq!(calls()["breaker"], "closed");
+    assert_eq!(shop.call_by("a third bot", &json!({"name": "break_pet"})).status, 200);
     assert_eq!(calls()["breaker"], "open");
     let reset = shop.server.post("/api/sources/pets/reset", &json!(null)).ok();
     let reset = &reset["calls"];
@@ -176,6 +178,49 @@ fn calls_beyond_the_limits_of_a_source_are_refused_with_a_time_to_come_again() {
     assert_eq!(shop.upstream.requests().len(), 2);
     let wrong = json!({"name": "pets", "settings": {"kind": "openapi"}, "limits": {"all": {"per_hour": 1}}});
     assert!(shop.server.put("/api/sources/pets", &wrong).problem().starts_with("422"));
+}
+
+#[test]
+fn one_tool_has_a_limit_of_its_own() {
+    let shop = Shop::open();
+    let say = |limit: Value| {
+        let patch = Ask::new("PATCH", "/api/tools/pets:get_pet").bearer(&shop.server.key);
+        shop.server.send(&patch.json(&json!({"limit": limit})))
+    };
+    let limit = json!({"per_minute": 1, "burst": 1});
+    assert_eq!(say(limit.clone()).ok()["overridden"]["limit"], limit);
+    let get = || shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
+    assert_eq!(get().status, 200);
+    let refused = get();
+    assert!(refused.problem().contains("too many of the calls of this tool"), "{refused:?}");
+    let add = || shop.call(json!({"name": "add_pet", "arguments": {"name": "Rex"}})).status;
+    assert_eq!((add(), add()), (200, 200));
+    assert!(say(json!({"per_hour": 1})).problem().starts_with("422"));
+    assert_eq!(say(Value::Null).ok()["overridden"], json!({}));
+    assert_eq!(get().status, 200);
+}
+
+#[test]
+fn an_agent_has_a_limit_over_all_that_it_calls_and_what_is_beyond_it_leaves_no_rows() {
+    let folder = Folder::empty();
+    folder.write("crib.yaml", "limits: {per_agent: {per_minute: 1, burst: 4}}");
+    let shop = Shop::at(Server::on(folder, "--config crib.yaml"));
+    let get = || shop.call(json!({"name": "get_pet", "arguments": {"id": 7}}));
+    let missing = || shop.call(json!({"name": "no_pet"}));
+    assert_eq!((get().status, missing().status), (200, 404));
+    // Wrong arguments count too.
+    assert_eq!(shop.call(json!({"name": "get_pet"})).status, 422);
+    assert_eq!(get().status, 200);
+    for _ in 0..3 {
+        let refused = get();
+        assert!(refused.problem().starts_with("429 rate_limited"), "{refused:?}");
+        assert!(refused.problem().contains("too many of this agent's calls"), "{refused:?}");
+        assert_eq!(missing().status, 404, "it is told the same as ever");
+    }
+    assert_eq!(shop.call_by("another bot", &json!({"name": "break_pet"})).status, 200);
+    let all = |rows: &Value| rows["data"].as_array().is_some_and(|rows| 5 <= rows.len());
+    let rows = shop.server.wait_for("/api/executions", all);
+    assert_eq!(rows["data"].as_array().unwrap().len(), 5, "{rows}");
 }
 
 #[test]

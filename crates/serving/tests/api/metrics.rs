@@ -141,9 +141,10 @@ fn everything_else_that_a_server_does_is_counted_too() {
     }
     assert_eq!(call(json!({"name": "break_pet"})).status, 503);
     let state = |state: u8| format!("toolcrib_breaker_state{{source=\"pets\"}} {state}\n");
-    // The others go through, until one of them sees the same.
+    // The others go through, until they see the same.
     assert!(scrape(&shop.server).contains(&state(0)));
-    assert_eq!(shop.call_by_another(&json!({"name": "break_pet"})).status, 200);
+    assert_eq!(shop.call_by("another bot", &json!({"name": "break_pet"})).status, 200);
+    assert_eq!(shop.call_by("a third bot", &json!({"name": "break_pet"})).status, 200);
     let mcp = |method: &str, params: serde_json::Value| {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         assert_eq!(shop.post("/mcp", &message).status, 200);
@@ -156,7 +157,7 @@ fn everything_else_that_a_server_does_is_counted_too() {
     );
     shop.server.send(&Ask::new("BREW", "/made/up").bearer("wrong"));
     shop.server.send(&Ask::new("GET", "/api/whoami").bearer("tcrib_wrong"));
-    shop.server.wait_for("/api/executions", |list| list["data"].as_array().unwrap().len() == 7);
+    shop.server.wait_for("/api/executions", |list| list["data"].as_array().unwrap().len() == 8);
     let text = scrape(&shop.server);
     for line in [
         r#"toolcrib_authentications_total{means="key",outcome="refused"} 1"#,
@@ -169,10 +170,10 @@ fn everything_else_that_a_server_does_is_counted_too() {
         "toolcrib_sources 1",
         "toolcrib_tools 4",
         r#"toolcrib_journal_appends_total{outcome="failed"} 0"#,
-        r#"toolcrib_record_rows_total{outcome="stored"} 7"#,
+        r#"toolcrib_record_rows_total{outcome="stored"} 8"#,
         r#"toolcrib_record_rows_total{outcome="lost"} 0"#,
         "toolcrib_record_failing 0",
-        r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="2xx"} 6"#,
+        r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="2xx"} 7"#,
         r#"toolcrib_http_requests_total{method="POST",route="/api/agents/tools/call",status="5xx"} 1"#,
         r#"toolcrib_http_requests_total{method="POST",route="/mcp",status="2xx"} 2"#,
         r#"toolcrib_http_requests_total{method="other",route="other",status="4xx"} 1"#,

@@ -2,15 +2,18 @@
 //!
 //! What counts is whether the source works, not whether a caller is pleased: a refused token or wrong arguments say nothing
 //! about it. Nobody can break it for others, and nobody can keep it broken: while one caller alone sees failures, that one
-//! alone is not let through, and whoever found out leaves the next turn to somebody else.
+//! alone is not let through, whoever found out leaves the next turn to somebody else, and what was asked before the source was
+//! left alone says nothing about how it is now.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// So many failures in a row, or half of at least so many calls in a while, for more than one caller.
+/// So many failures in a row, so many of them of others than who failed most; or half of at least so many calls in a while, of
+/// which one caller's failures count no more than those of all others together.
 pub(super) const FAILURES: u32 = 5;
+const OF_OTHERS: usize = 2;
 const FEWEST: u32 = 20;
 const WHILE: Duration = Duration::from_secs(10);
 /// What failed before that is no part of a row. A caller who waits two minutes for each of five answers is in time.
@@ -19,7 +22,7 @@ const ROW: Duration = Duration::from_secs(10 * 60);
 pub(super) const REST: Duration = Duration::from_secs(30);
 /// A call that finds out whether it works again is waited for so long; then another may.
 const PROBE: Duration = Duration::from_secs(10);
-/// Of how many it is remembered that they alone are left out.
+/// Of how many it is remembered that they alone are left out, or what came of their calls in a while.
 const ALONE: usize = 1_000;
 
 /// What a call says about its source.
@@ -31,6 +34,13 @@ pub(crate) enum Verdict {
     Fails,
     /// It says nothing: whoever called was refused, or went away.
     Nothing,
+}
+
+/// Whose call it is, and when it was let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Call {
+    pub(super) whose: u64,
+    pub(super) since: Instant,
 }
 
 #[derive(Debug)]
@@ -52,10 +62,11 @@ enum State {
     Open {
         until: Instant,
     },
-    /// One call at a time finds out: whose, and when it began. Who may go away before that is known does so only now and
-    /// then.
+    /// One call at a time finds out, and all that were let through since then do. Who may go away before that is known does
+    /// so only now and then.
     HalfOpen {
-        probe: Option<(u64, Instant)>,
+        since: Instant,
+        probe: Option<Call>,
         next_brief: Instant,
     },
 }
@@ -71,32 +82,37 @@ impl State {
             Self::Closed => return None,
             Self::Open { until } => until,
             Self::HalfOpen { next_brief, .. } if is_brief && now < next_brief => next_brief,
-            Self::HalfOpen { probe, .. } => probe?.1 + PROBE,
+            Self::HalfOpen { probe, .. } => probe?.since + PROBE,
         };
         until.checked_duration_since(now).filter(|wait| !wait.is_zero())
     }
 
     /// Lets one through. Says whether that one finds out.
     fn enter(&mut self, whose: u64, is_brief: bool, now: Instant) -> bool {
-        let next_brief = match *self {
+        let (since, next_brief) = match *self {
             Self::Closed => return false,
-            _ if is_brief => now + PROBE,
-            Self::Open { .. } => now,
-            Self::HalfOpen { next_brief, .. } => next_brief,
+            Self::Open { .. } => (now, now),
+            Self::HalfOpen { since, next_brief, .. } => (since, next_brief),
         };
-        *self = Self::HalfOpen { probe: Some((whose, now)), next_brief };
+        let next_brief = if is_brief { now + PROBE } else { next_brief };
+        *self = Self::HalfOpen { since, probe: Some(Call { whose, since: now }), next_brief };
         true
     }
 
-    /// Makes room for the next to find out, if it is this one who does.
-    fn give_up(&mut self, whose: u64) -> bool {
+    /// Makes room for the next to find out, if it is this call that does.
+    fn give_up(&mut self, call: Call) -> bool {
         match self {
-            Self::HalfOpen { probe, .. } if probe.is_some_and(|(one, _)| one == whose) => {
+            Self::HalfOpen { probe, .. } if *probe == Some(call) => {
                 *probe = None;
                 true
             }
             _ => false,
         }
+    }
+
+    /// Whether this call was let through to find out.
+    fn is_found_out_by(self, call: Call) -> bool {
+        matches!(self, Self::HalfOpen { since, .. } if since <= call.since)
     }
 
     fn is_half_open(self) -> bool {
@@ -134,8 +150,19 @@ impl Row {
         FAILURES as usize <= self.0.len()
     }
 
-    fn is_many(&self) -> bool {
-        self.0.iter().any(|(whose, _)| *whose != self.0[0].0)
+    fn of(&self, wanted: u64) -> usize {
+        self.0.iter().filter(|(whose, _)| *whose == wanted).count()
+    }
+
+    /// How many are of others than who failed most.
+    fn of_others(&self) -> usize {
+        let most = self.0.iter().map(|(whose, _)| self.of(*whose)).max();
+        self.0.len() - most.unwrap_or_default()
+    }
+
+    /// Whether it is long, and most of it is of this caller.
+    fn is_mostly_of(&self, whose: u64) -> bool {
+        self.is_long() && self.0.len() < 2 * self.of(whose)
     }
 }
 
@@ -143,33 +170,60 @@ impl Row {
 #[derive(Debug)]
 struct Seen {
     since: Instant,
+    all: Tally,
+    by: HashMap<u64, Tally>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
     calls: u32,
     failed: u32,
-    /// Who failed first, and whether somebody else did too.
-    first: Option<u64>,
-    is_many: bool,
+}
+
+impl Tally {
+    fn add(&mut self, failed: u32) {
+        self.calls = self.calls.saturating_add(1);
+        self.failed = self.failed.saturating_add(failed);
+    }
+
+    fn is_half_failed(self) -> bool {
+        FEWEST <= self.calls && self.calls <= self.failed.saturating_mul(2)
+    }
 }
 
 impl Seen {
     fn new(now: Instant) -> Self {
-        Self { since: now, calls: 0, failed: 0, first: None, is_many: false }
+        Self { since: now, all: Tally::default(), by: HashMap::new() }
     }
 
-    fn works(&mut self, now: Instant) {
-        if WHILE <= now - self.since {
-            *self = Self::new(now);
-        }
-        self.calls = self.calls.saturating_add(1);
+    fn works(&mut self, whose: u64, now: Instant) {
+        self.add(whose, 0, now);
     }
 
     fn fails(&mut self, whose: u64, now: Instant) {
-        self.works(now);
-        self.failed = self.failed.saturating_add(1);
-        self.is_many |= *self.first.get_or_insert(whose) != whose;
+        self.add(whose, 1, now);
+    }
+
+    fn add(&mut self, whose: u64, failed: u32, now: Instant) {
+        if WHILE <= now - self.since {
+            *self = Self::new(now);
+        }
+        self.all.add(failed);
+        if self.by.len() < ALONE || self.by.contains_key(&whose) {
+            self.by.entry(whose).or_default().add(failed);
+        }
     }
 
     fn is_broken(&self) -> bool {
-        FEWEST <= self.calls && self.calls <= self.failed.saturating_mul(2) && self.is_many
+        let Tally { calls, failed } = self.all;
+        // Nobody's failures weigh more than those of all others together.
+        let most = self.by.values().map(|tally| tally.failed).max().unwrap_or_default();
+        let others = failed - most;
+        Tally { calls, failed: others + most.min(others) }.is_half_failed()
+    }
+
+    fn is_broken_for(&self, whose: u64) -> bool {
+        self.by.get(&whose).is_some_and(|tally| tally.is_half_failed())
     }
 }
 
@@ -201,7 +255,8 @@ impl Breaker {
         self.let_in(whose, true, now)
     }
 
-    fn let_in(&mut self, whose: u64, is_brief: bool, now: Instant) -> Result<(), Duration> {
+    /// How long this caller may not, if so, without going through.
+    pub(super) fn wait(&self, whose: u64, is_brief: bool, now: Instant) -> Option<Duration> {
         let own = self.alone.get(&whose).copied().unwrap_or(State::Closed);
         let last = self.last.filter(|(last, until)| *last == whose && now < *until);
         let waits = [
@@ -209,7 +264,11 @@ impl Breaker {
             self.all.wait(is_brief, now),
             last.map(|(_, until)| until - now),
         ];
-        if let Some(wait) = waits.into_iter().flatten().max() {
+        waits.into_iter().flatten().max()
+    }
+
+    fn let_in(&mut self, whose: u64, is_brief: bool, now: Instant) -> Result<(), Duration> {
+        if let Some(wait) = self.wait(whose, is_brief, now) {
             return Err(wait);
         }
         if let Some(own) = self.alone.get_mut(&whose) {
@@ -222,28 +281,27 @@ impl Breaker {
         Ok(())
     }
 
-    /// Takes what a call says, and whether somebody is left out from now on who was not before. `whose` tells callers
-    /// apart.
-    pub(super) fn end(&mut self, verdict: Verdict, whose: u64, now: Instant) -> bool {
+    /// Takes what a call says, and whether somebody is left out from now on who was not before.
+    pub(super) fn end(&mut self, verdict: Verdict, call: Call, now: Instant) -> bool {
         match verdict {
             Verdict::Nothing => {
-                if let Some(own) = self.alone.get_mut(&whose) {
-                    own.give_up(whose);
+                if let Some(own) = self.alone.get_mut(&call.whose) {
+                    own.give_up(call);
                 }
-                self.give_up(whose, now);
+                self.give_up(call, now);
                 false
             }
             Verdict::Works => {
-                self.works(whose, now);
+                self.works(call.whose, now);
                 false
             }
-            Verdict::Fails => self.fails(whose, now),
+            Verdict::Fails => self.fails(call, now),
         }
     }
 
     fn works(&mut self, whose: u64, now: Instant) {
         self.row = Row::default();
-        self.seen.works(now);
+        self.seen.works(whose, now);
         if self.alone.get(&whose).is_some_and(|own| own.is_half_open()) {
             self.alone.remove(&whose);
         }
@@ -252,35 +310,40 @@ impl Breaker {
         }
     }
 
-    fn fails(&mut self, whose: u64, now: Instant) -> bool {
+    fn fails(&mut self, call: Call, now: Instant) -> bool {
+        let whose = call.whose;
+        let finds_out = self.all.is_found_out_by(call);
         // Calls that were let through before do not prolong it.
-        if let State::Open { .. } = self.all {
+        if self.all != State::Closed && !finds_out {
             return false;
         }
         self.row.add(whose, now);
         self.seen.fails(whose, now);
-        let finds_out = self.all.is_half_open();
-        let in_a_row = (finds_out || self.row.is_long()) && self.row.is_many();
+        let of_others = self.row.of_others();
+        let in_a_row = match finds_out {
+            true => of_others != 0,
+            false => self.row.is_long() && OF_OTHERS <= of_others,
+        };
         if in_a_row || self.seen.is_broken() {
             (self.all, self.last) = (State::opened(now), None);
             (self.row, self.seen) = (Row::default(), Seen::new(now));
             return true;
         }
-        self.give_up(whose, now);
-        match self.alone.get(&whose) {
+        self.give_up(call, now);
+        let is_alone = match self.alone.get(&whose) {
             Some(State::Open { .. }) => false,
-            Some(State::HalfOpen { .. }) => self.leave_out(whose, now),
-            Some(State::Closed) | None if finds_out || self.row.is_long() => {
-                self.leave_out(whose, now)
+            Some(own @ State::HalfOpen { .. }) => own.is_found_out_by(call),
+            Some(State::Closed) | None => {
+                finds_out || self.row.is_mostly_of(whose) || self.seen.is_broken_for(whose)
             }
-            Some(State::Closed) | None => false,
-        }
+        };
+        is_alone && self.leave_out(whose, now)
     }
 
     /// Whoever found out nothing for the others leaves it to one of them.
-    fn give_up(&mut self, whose: u64, now: Instant) {
-        if self.all.give_up(whose) {
-            self.last = Some((whose, now + PROBE));
+    fn give_up(&mut self, call: Call, now: Instant) {
+        if self.all.give_up(call) {
+            self.last = Some((call.whose, now + PROBE));
         }
     }
 

@@ -22,8 +22,12 @@ struct State {
     running: u32,
 }
 
-/// A call under way.
-pub(super) struct Counted(Arc<Quota>);
+/// A call under way. One that was let through here and refused elsewhere costs nothing.
+pub(crate) struct Counted {
+    quota: Arc<Quota>,
+    /// What it takes of the rate, and when that is earned again; until then it can be given back.
+    cost: Option<(Duration, Instant)>,
+}
 
 /// Why a call may not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,7 @@ impl Quota {
         if limit.concurrent.is_some_and(|most| most.get() <= state.running) {
             return Err(Exceeded::Concurrent);
         }
+        let mut cost = None;
         if let Some(per_minute) = limit.per_minute {
             let each = MINUTE / per_minute.get();
             let burst = limit.burst.map_or((per_minute.get() / TENTH).max(1), |burst| burst.get());
@@ -59,15 +64,29 @@ impl Quota {
                 return Err(Exceeded::Rate(ahead - allowed));
             }
             state.earned_at = Some(earned_at);
+            cost = Some((each, earned_at));
         }
         state.running += 1;
-        Ok(Counted(Arc::clone(self)))
+        Ok(Counted { quota: Arc::clone(self), cost })
+    }
+}
+
+impl Counted {
+    /// It is made: what it costs is not given back.
+    pub(super) fn spend(&mut self) {
+        self.cost = None;
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.state().running -= 1;
+        let mut state = self.quota.state();
+        state.running -= 1;
+        if let (Some((each, until)), Some(earned_at)) = (self.cost, state.earned_at)
+            && Instant::now() < until
+        {
+            state.earned_at = earned_at.checked_sub(each);
+        }
     }
 }
 
@@ -94,9 +113,24 @@ mod tests {
         }
         let second = Duration::from_secs(1);
         assert_eq!(quota.enter(&limit, start).err(), Some(Exceeded::Rate(second)));
+        counted.iter_mut().for_each(Counted::spend);
         drop(counted);
-        assert!(quota.enter(&limit, start + second).is_ok());
+        assert!(quota.enter(&limit, start + second).map(|mut one| one.spend()).is_ok());
         assert!(quota.enter(&limit, start + second).is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_elsewhere_is_given_back_unless_it_was_earned_again() {
+        let quota = Arc::<Quota>::default();
+        let limit = limit(60, 1, 0);
+        let enter = || quota.enter(&limit, Instant::now());
+        drop(enter().unwrap());
+        let late = enter().unwrap();
+        assert!(enter().is_err());
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        enter().unwrap().spend();
+        drop(late);
+        assert!(enter().is_err(), "it was earned again long ago");
     }
 
     #[tokio::test]
@@ -124,7 +158,8 @@ mod tests {
             let (mut now, mut let_through) = (start, 0_u32);
             for step in steps {
                 now += Duration::from_millis(step);
-                let_through += u32::from(quota.enter(&limit, now).is_ok());
+                let entered = quota.enter(&limit, now).map(|mut one| one.spend());
+                let_through += u32::from(entered.is_ok());
                 let earned = (now - start).as_secs_f64() / 60.0 * f64::from(per_minute);
                 prop_assert!(f64::from(let_through) <= earned + f64::from(burst) + 1.0);
             }

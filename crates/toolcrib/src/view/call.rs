@@ -30,11 +30,11 @@ use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, Whose};
-use crate::gates::Stay;
+use crate::gates::{Counted, Stay};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
 use crate::telemetry::CallOutcome;
 use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
-use crate::upstreams::{Upstream, UpstreamError};
+use crate::upstreams::{Upstream, UpstreamError, number};
 use crate::{ready, telemetry};
 
 pub(super) use self::workflow::Nested;
@@ -183,13 +183,28 @@ impl AgentView {
         let (source, trace) = (source_of(tool), self.via.trace.as_ref());
         let measured = self.crib.telemetry().call(source, Primitive::Tool, trace);
         call.within(measured.trace().or_else(|| trace.cloned()));
-        let called = self.execute_recorded(tool, arguments, call).await;
+        let called = match self.counted() {
+            Ok(_counted) => self.execute_recorded(tool, arguments, call).await,
+            // It may come again and again: there is no row of it.
+            Err(failure) => {
+                let (tool_id, start) = (tool.known_as(), Instant::now());
+                Called::Done(Box::new(Done { tool_id, start, by: DoneBy::Nobody(failure) }))
+            }
+        };
         let outcome = recorded::outcome(&called);
         if let (Some(hints), CallOutcome::Completed) = (self.crib.hints(), outcome) {
             hints.used(&self.agent, &tool.known_as());
         }
         measured.end(outcome);
         called
+    }
+
+    /// Counts a call among all of this agent. The steps of a workflow are part of its call.
+    pub(super) fn counted(&self) -> Result<Option<Counted>, Failure> {
+        match self.within {
+            Some(_) => Ok(None),
+            None => self.crib.gates().count_agent(number(&self.agent)),
+        }
     }
 
     async fn execute_recorded(

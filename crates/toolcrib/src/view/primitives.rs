@@ -82,6 +82,10 @@ impl AgentView {
         if self.crib.refuses_calls() {
             return Got::Failed(unrecordable());
         }
+        let _counted = match self.counted() {
+            Ok(counted) => counted,
+            Err(failure) => return Got::Failed(failure),
+        };
         let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
         self.made_again(call);
         let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments));
@@ -125,6 +129,10 @@ impl AgentView {
         if self.crib.refuses_calls() {
             return Got::Failed(unrecordable());
         }
+        let _counted = match self.counted() {
+            Ok(counted) => counted,
+            Err(failure) => return Got::Failed(failure),
+        };
         // Nobody else is asked for what is kept here, whatever they offer.
         let is_kept = kept_results::addressed(uri).is_some();
         let found = if is_kept { None } else { self.resource_of_source(uri) };

@@ -7,7 +7,9 @@ use catalog::tool::{Amendment, Override, Review, Status, Tool};
 use catalog::{CataloguedTool, Snapshot};
 use execution::Projection;
 use jiff::Timestamp;
-use model::{Digest, Execution, Finding, LabelId, Name, Primitive, SourceId, ToolId, Visibility};
+use model::{
+    Digest, Execution, Finding, LabelId, Limit, Name, Primitive, SourceId, ToolId, Visibility,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -169,6 +171,10 @@ pub(crate) struct Patch {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Option<u32>")]
     max_result_bytes: Option<Option<u32>>,
+    /// How many calls of it there may be, instead of how many the source allows of each tool.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<Limit>")]
+    limit: Option<Option<Limit>>,
 }
 
 /// A member that is there, be it null.
@@ -196,6 +202,7 @@ impl Patch {
             audience: self.audience,
             projection: self.projection,
             max_result_bytes: self.max_result_bytes,
+            limit: self.limit,
         })
     }
 }

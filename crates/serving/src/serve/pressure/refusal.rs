@@ -1,49 +1,57 @@
-//! What is answered to a call that does not get its turn, in the words of its door.
+//! What is answered to a call that does not get its turn, in the words of its door: before anybody looks at the call, and so
+//! without a line in the log.
 
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use axum::http::{Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 
+use crate::around::{REQUEST_ID, RequestId, every_answer};
 use crate::problem::{Code, Problem};
 
 const WHY: &str = "the server has more calls than it can do: try again in a second";
 const MCP: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"toolcrib/code":"rate_limited","toolcrib/retry_after":1}}}"#;
 
-/// Which door is asked.
-#[derive(Clone, Copy)]
-pub(in crate::serve) enum Refusal {
-    Mcp,
-    Rest,
+/// Which door is asked, and what the request is known by if it has a name of its own.
+pub(in crate::serve) struct Refusal {
+    is_mcp: bool,
+    request_id: Option<HeaderValue>,
 }
 
 impl Refusal {
     pub(in crate::serve) fn of<B>(request: &Request<B>) -> Self {
-        if request.uri().path().starts_with("/mcp") { Self::Mcp } else { Self::Rest }
+        let is_mcp = request.uri().path().starts_with("/mcp");
+        Self { is_mcp, request_id: request.headers().get(REQUEST_ID).cloned() }
     }
 
     pub(in crate::serve) fn response(self) -> Response {
-        match self {
-            Self::Rest => Problem::later(Code::RateLimited, WHY, 1).into_response(),
-            Self::Mcp => {
+        let mut response = match self.is_mcp {
+            false => Problem::later(Code::RateLimited, WHY, 1).into_response(),
+            true => {
                 let headers = [
                     (CONTENT_TYPE, HeaderValue::from_static("application/json")),
                     (RETRY_AFTER, HeaderValue::from_static("1")),
                 ];
                 (StatusCode::SERVICE_UNAVAILABLE, headers, MCP).into_response()
             }
-        }
+        };
+        every_answer(response.headers_mut(), &RequestId::of(self.request_id.as_ref()));
+        response
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::X_CONTENT_TYPE_OPTIONS;
     use serde_json::{Value, json};
 
     use super::*;
 
     async fn refused(path: &str) -> (u16, Value) {
-        let response = Refusal::of(&Request::post(path).body(()).unwrap()).response();
+        let request = Request::post(path).header(REQUEST_ID, "mine").body(()).unwrap();
+        let response = Refusal::of(&request).response();
         assert_eq!(response.headers()[RETRY_AFTER], "1", "{path}");
+        assert_eq!(response.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");
+        assert_eq!(response.headers()[REQUEST_ID], "mine", "{path}");
         let status = response.status().as_u16();
         let body = axum::body::to_bytes(response.into_body(), 4096).await.unwrap();
         (status, serde_json::from_slice(&body).unwrap())

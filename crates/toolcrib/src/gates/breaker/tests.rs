@@ -4,16 +4,21 @@ use Verdict::{Fails, Nothing, Works};
 
 use super::*;
 
+/// A call that is let through and ends at once.
+fn at(whose: u64, now: Instant) -> Call {
+    Call { whose, since: now }
+}
+
 fn told(breaker: &mut Breaker, verdicts: &[Verdict], now: Instant) {
     for verdict in verdicts {
-        breaker.end(*verdict, 1, now);
+        breaker.end(*verdict, at(1, now), now);
     }
 }
 
 /// Two callers see failures.
 fn broken(breaker: &mut Breaker, now: Instant) {
     for whose in [1, 2, 1, 2, 1] {
-        breaker.end(Fails, whose, now);
+        breaker.end(Fails, at(whose, now), now);
     }
 }
 
@@ -58,16 +63,17 @@ async fn who_waits_only_briefly_leaves_it_to_others_to_find_out() {
     broken(&mut breaker, now);
     let mut later = now + REST;
     assert_eq!(breaker.enter_briefly(1, later), Ok(()));
+    let first = at(1, later);
     later += PROBE / 10;
-    told(&mut breaker, &[Nothing], later);
+    breaker.end(Nothing, first, later);
     // Another that waits as briefly would find out as little.
     assert_eq!(breaker.enter_briefly(2, later), Err(PROBE - PROBE / 10));
     assert_eq!(breaker.enter(2, later), Ok(()));
-    breaker.end(Nothing, 2, later);
+    breaker.end(Nothing, at(2, later), later);
     // Where there are no others, they find out all the same.
     later += PROBE;
     assert_eq!(breaker.enter_briefly(2, later), Ok(()));
-    breaker.end(Works, 2, later);
+    breaker.end(Works, at(2, later), later);
     assert_eq!((breaker.standing(later).word, breaker.enter_briefly(1, later)), ("closed", Ok(())));
 }
 
@@ -77,11 +83,12 @@ async fn a_failure_rate_breaks_it_only_if_it_is_not_one_caller_alone() {
         let now = Instant::now();
         let mut breaker = Breaker::new(now);
         for round in 0..10 {
-            breaker.end(Fails, if round % 2 == 0 { 1 } else { other }, now);
-            breaker.end(Works, 3, now);
+            breaker.end(Fails, at(if round % 2 == 0 { 1 } else { other }, now), now);
+            breaker.end(Works, at(3, now), now);
         }
-        breaker.end(Fails, other, now);
+        breaker.end(Fails, at(4, now), now);
         assert_eq!(breaker.enter(3, now).is_err(), is_broken, "{other}");
+        assert_eq!(breaker.standing(now).alone, 0);
     }
 }
 
@@ -91,9 +98,9 @@ async fn what_failed_long_ago_is_forgotten() {
     let mut breaker = Breaker::new(now);
     for round in 0..100 {
         now += WHILE / 10;
-        breaker.end(Fails, round, now);
-        breaker.end(Works, round, now);
-        breaker.end(Works, round, now);
+        breaker.end(Fails, at(round, now), now);
+        breaker.end(Works, at(round, now), now);
+        breaker.end(Works, at(round, now), now);
     }
     assert_eq!(breaker.enter(1, now), Ok(()));
 }
@@ -107,18 +114,22 @@ async fn who_alone_sees_failures_is_alone_left_out() {
         told(&mut breaker, &[Fails; FAILURES as usize], now);
         assert_eq!(breaker.enter(1, now), Err(REST));
         assert_eq!(breaker.enter(2, now), Ok(()));
-        breaker.end(Works, 2, now);
+        breaker.end(Works, at(2, now), now);
         assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
         // Whoever finds out for itself alone stands in nobody's way.
         now += REST;
         assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Ok(()), Ok(())));
-        breaker.end(Fails, 1, now);
+        breaker.end(Fails, at(1, now), now);
         assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
         now += REST;
     }
     // What fails for somebody else too fails for all.
-    breaker.end(Fails, 2, now);
+    breaker.end(Fails, at(2, now), now);
     told(&mut breaker, &[Fails; FAILURES as usize], now);
+    assert_eq!(breaker.enter(3, now), Ok(()), "one failure may be bad luck");
+    for _ in 0..2 {
+        breaker.end(Fails, at(2, now), now);
+    }
     assert_eq!(breaker.enter(3, now), Err(REST));
 }
 
@@ -131,12 +142,12 @@ async fn who_fails_to_find_out_keeps_nobody_else_out() {
         now += REST;
         // It comes first each time, and with what makes the source fail.
         assert_eq!(breaker.enter(1, now), Ok(()));
-        breaker.end(Fails, 1, now);
+        breaker.end(Fails, at(1, now), now);
         assert_eq!((breaker.enter(1, now), breaker.standing(now).alone), (Err(REST), 1));
     }
     // Somebody else comes at last.
     assert_eq!(breaker.enter(3, now), Ok(()));
-    breaker.end(Works, 3, now);
+    breaker.end(Works, at(3, now), now);
     assert_eq!((breaker.enter(4, now), breaker.enter(1, now)), (Ok(()), Err(REST)));
 }
 
@@ -148,7 +159,7 @@ async fn what_two_find_broken_is_left_alone_by_all() {
     let later = now + REST;
     for whose in [3, 4] {
         assert_eq!(breaker.enter(whose, later), Ok(()));
-        breaker.end(Fails, whose, later);
+        breaker.end(Fails, at(whose, later), later);
     }
     assert_eq!(breaker.enter(5, later), Err(REST));
     assert_eq!(breaker.standing(later).word, "open");
@@ -162,9 +173,9 @@ async fn who_found_out_nothing_leaves_the_next_turn_to_others() {
     let later = now + REST;
     assert_eq!(breaker.enter(1, later), Ok(()));
     // Others are not let in for that, whatever they say of earlier calls.
-    breaker.end(Nothing, 2, later);
+    breaker.end(Nothing, at(2, later), later);
     assert_eq!(breaker.enter(2, later), Err(PROBE));
-    breaker.end(Nothing, 1, later);
+    breaker.end(Nothing, at(1, later), later);
     assert_eq!((breaker.enter(1, later), breaker.enter(2, later)), (Err(PROBE), Ok(())));
     // One that hangs is no longer in the way than one that says nothing.
     let later = later + PROBE;
@@ -196,7 +207,9 @@ async fn it_says_for_whom_it_is_open_and_for_how_long() {
     assert_eq!(standing(&breaker, now), ("closed", 1, Some(30)));
     assert_eq!(standing(&breaker, now + REST), ("closed", 0, None));
     let later = now + REST / 2;
-    breaker.end(Fails, 2, later);
+    breaker.end(Fails, at(2, later), later);
+    assert_eq!(standing(&breaker, later), ("closed", 1, Some(15)));
+    breaker.end(Fails, at(2, later), later);
     assert_eq!(standing(&breaker, later), ("open", 1, Some(30)));
     assert_eq!(standing(&breaker, later + REST), ("half_open", 0, None));
 }
@@ -208,16 +221,62 @@ async fn of_those_who_are_left_out_only_so_many_are_remembered() {
     for whose in 0..2_000 {
         // More often than not it works.
         for _ in 0..=FAILURES {
-            breaker.end(Works, 5_000, now);
+            breaker.end(Works, at(5_000, now), now);
         }
         for _ in 0..FAILURES {
-            breaker.end(Fails, whose, now);
+            breaker.end(Fails, at(whose, now), now);
         }
     }
     assert_eq!(breaker.alone.len(), ALONE);
     now += REST + ROW;
     for _ in 0..FAILURES {
-        breaker.end(Fails, 5_000, now);
+        breaker.end(Fails, at(5_000, now), now);
     }
     assert_eq!(breaker.alone.len(), 1);
+}
+
+#[tokio::test]
+async fn what_was_asked_before_says_nothing_about_how_it_is_now() {
+    let now = Instant::now();
+    let mut breaker = Breaker::new(now);
+    let before = [at(7, now), at(8, now)];
+    broken(&mut breaker, now);
+    let later = now + REST;
+    assert_eq!(breaker.enter(3, later), Ok(()));
+    // They waited all the time, and one of them is of whoever finds out.
+    for call in [before[0], before[1], at(3, now)] {
+        breaker.end(Fails, call, later);
+        breaker.end(Nothing, call, later);
+    }
+    assert_eq!(breaker.standing(later).alone, 0);
+    assert_eq!(breaker.enter(4, later), Err(PROBE), "one is finding out");
+    breaker.end(Works, at(3, later), later);
+    assert_eq!(breaker.enter(4, later), Ok(()));
+}
+
+#[tokio::test]
+async fn one_that_finds_out_late_counts_all_the_same() {
+    let now = Instant::now();
+    let mut breaker = Breaker::new(now);
+    broken(&mut breaker, now);
+    let (first, second) = (now + REST, now + REST + PROBE);
+    assert_eq!((breaker.enter(3, first), breaker.enter(4, second)), (Ok(()), Ok(())));
+    let late = second + PROBE / 2;
+    breaker.end(Fails, at(3, first), late);
+    assert_eq!(breaker.standing(late).alone, 1);
+    breaker.end(Fails, at(4, second), late);
+    assert_eq!(breaker.standing(late).word, "open");
+}
+
+#[tokio::test]
+async fn who_fails_at_half_of_its_calls_is_left_out_although_others_are_well() {
+    let now = Instant::now();
+    let mut breaker = Breaker::new(now);
+    for _ in 0..FEWEST {
+        breaker.end(Works, at(2, now), now);
+        breaker.end(Fails, at(1, now), now);
+    }
+    // One failure of somebody else makes it nobody else's trouble.
+    breaker.end(Fails, at(2, now), now);
+    assert_eq!((breaker.enter(1, now), breaker.enter(2, now)), (Err(REST), Ok(())));
 }

@@ -59,9 +59,12 @@ impl AgentView {
         Mask::of(&passed)
     }
 
-    /// Records that a tool was called which this agent does not have.
+    /// Records that a tool was called which this agent does not have, unless it does nothing else.
     pub fn record_missing(&self, missing: &NotFound) {
         self.crib.telemetry().missing(Primitive::Tool);
+        if self.counted().is_err() {
+            return;
+        }
         let what = Subject { kind: Primitive::Tool, tool_id: None, source_id: None };
         if let Some(recording) = self.begin(&what, None) {
             let fate = Fate::failed(ErrorCode::NotGranted, &missing.to_string());

@@ -44,8 +44,10 @@ impl<'a> Tries<'a> {
         let (agent, subject) = (number(&view.agent), number_of_subject(&view.agent));
         let is_hurried = view.patience.is_some_and(|patience| patience < time);
         let until = view.until(time);
-        let (source, until_then) = (&source.id, Some(until));
-        let wish = Wish { source, limits, tool, agent, subject, until: until_then, is_hurried };
+        let of_tool = tool.and_then(|id| view.snapshot.tool(id)?.tool.overridden.limit);
+        let source = &source.id;
+        let wish =
+            Wish { source, limits, tool, of_tool, agent, subject, until: Some(until), is_hurried };
         Self { view, wish, until, made: 1 }
     }
 
