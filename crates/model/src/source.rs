@@ -3,7 +3,6 @@
 mod auth;
 mod command;
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
@@ -75,14 +74,6 @@ pub struct SourceProfile {
 }
 
 impl SourceProfile {
-    /// What holds of a tool whose tokens are for somebody else than those of the source, if an admin says that of it.
-    pub fn for_audience(&self, audience: Option<&Name>) -> Cow<'_, Self> {
-        match audience.and_then(|audience| self.auth.for_audience(audience)) {
-            Some(auth) => Cow::Owned(Self { auth, ..self.clone() }),
-            None => Cow::Borrowed(self),
-        }
-    }
-
     /// Every secret that it refers to.
     pub fn secrets(&self) -> Vec<&SecretRef> {
         let mut secrets = self.auth.secrets();

@@ -7,13 +7,15 @@ mod asking;
 mod tokens;
 mod wish;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
+use catalog::source::Source;
 use execution::{Given, Own};
 use model::SourceProfile;
-use model::{Agent, Auth, Cache, Digest, ErrorCode, Failure, SecretRef, Settings, SourceId};
+use model::{Agent, Auth, Cache, Digest, ErrorCode, Failure, Name, SecretRef, Settings, SourceId};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -47,6 +49,26 @@ pub(crate) enum Whose<'a> {
     Ours,
     /// An agent's, with what it came with.
     Agent(&'a Agent, &'a CameWith),
+}
+
+/// What the credential is for: a source, or a tool of it whose tokens are for somebody else than those of the others.
+/// Only what differs is another: a profile may hold a specification of many megabytes.
+pub(crate) struct For<'a> {
+    source: &'a SourceId,
+    profile: &'a SourceProfile,
+    auth: Cow<'a, Auth>,
+}
+
+impl<'a> For<'a> {
+    pub(crate) fn source(source: &'a SourceId, profile: &'a SourceProfile) -> Self {
+        Self { source, profile, auth: Cow::Borrowed(&profile.auth) }
+    }
+
+    /// With the audience that an admin says of the tool, if any.
+    pub(crate) fn tool(source: &'a Source, audience: Option<&Name>) -> Self {
+        let Source { id, profile, .. } = source;
+        Self { source: id, profile, auth: profile.auth.for_audience(audience) }
+    }
 }
 
 /// What one request to an MCP server carries besides what its connection does.
@@ -111,11 +133,11 @@ impl Keyring {
     /// What a request over HTTP is given, and the token in it if it is one that was asked for.
     pub(crate) async fn given(
         &self,
-        source: &SourceId,
-        profile: &SourceProfile,
+        wanted: &For<'_>,
         whose: Whose<'_>,
         secrets: Option<&Secrets>,
     ) -> Result<(Given, Option<Held>), Failure> {
+        let For { source, profile, auth } = wanted;
         let mut given = Given { headers: forwarded(profile, whose), ..Given::default() };
         if let Settings::Openapi(settings) = &profile.settings {
             for (scheme, reference) in &settings.credentials {
@@ -124,7 +146,7 @@ impl Keyring {
             }
         }
         let mut held = None;
-        given.own = match &profile.auth {
+        given.own = match &**auth {
             Auth::None => None,
             Auth::ApiKey { location, name, value } => {
                 Some(Own::api_key(*location, name, read(source, value, secrets).await?))
@@ -137,7 +159,7 @@ impl Keyring {
             | Auth::TokenExchange { .. }
             | Auth::McpOauth { .. }
             | Auth::McpEnterprise { .. } => {
-                held = self.token(source, profile, whose, secrets).await?;
+                held = self.token(wanted, whose, secrets).await?;
                 given.proof = held.as_ref().and_then(|held| held.proof().cloned());
                 held.as_ref().map(|held| Own::bearer(held.token().clone()))
             }
@@ -148,22 +170,22 @@ impl Keyring {
     /// What a request to an MCP server carries. Fixed credentials are in its connection.
     pub(crate) async fn carried(
         &self,
-        source: &SourceId,
-        profile: &SourceProfile,
+        wanted: &For<'_>,
         whose: Whose<'_>,
         secrets: Option<&Secrets>,
     ) -> Result<Carried, Failure> {
         let mut headers = HeaderMap::new();
-        for (name, value) in forwarded(profile, whose) {
+        for (name, value) in forwarded(wanted.profile, whose) {
             if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value.try_into()) {
                 headers.insert(name, value);
             }
         }
-        let token = self.token(source, profile, whose, secrets).await?;
+        let token = self.token(wanted, whose, secrets).await?;
         if let Some(held) = &token {
             let text = format!("Bearer {}", held.token().expose_secret());
             let value = HeaderValue::try_from(text);
-            let mut value = value.map_err(|_| unusable(source, &"a token cannot be sent"))?;
+            let mut value =
+                value.map_err(|_| unusable(wanted.source, &"a token cannot be sent"))?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
@@ -178,23 +200,23 @@ impl Keyring {
     /// A token that is asked for; none if the source wants another kind of credential.
     async fn token(
         &self,
-        source: &SourceId,
-        profile: &SourceProfile,
+        wanted: &For<'_>,
         whose: Whose<'_>,
         secrets: Option<&Secrets>,
     ) -> Result<Option<Held>, Failure> {
-        if !profile.auth.is_a_token() {
+        let For { source, profile, auth } = wanted;
+        if !auth.is_a_token() {
             return Ok(None);
         }
         let subject = match whose {
-            Whose::Agent(agent, came) if profile.auth.is_per_agent() => {
+            Whose::Agent(agent, came) if auth.is_per_agent() => {
                 Some((agent, came.token().ok_or_else(nothing_to_exchange)?))
             }
             Whose::Agent(..) | Whose::Ours => None,
         };
-        let wish = Wish::of(profile, subject);
+        let wish = Wish::of(profile, auth, subject);
         let wish = wish.ok_or_else(|| unusable(source, &"it is for MCP servers at a `url`"))?;
-        if let Some(problem) = profile.auth.problems().first() {
+        if let Some(problem) = auth.problems().first() {
             return Err(wish.failed(source, problem));
         }
         let proofs = wish.proofs(source, secrets).await?;

@@ -24,7 +24,7 @@ use upstream::http::HttpClient;
 
 use self::changes::{Change, Changes};
 use self::wakes::Wakes;
-use crate::credentials::{Keyring, Whose};
+use crate::credentials::{For, Keyring, Whose};
 use crate::custom::{self, InvalidCustom};
 use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
@@ -203,7 +203,8 @@ impl Refresher {
                 return Ok(discovery::discover(source, profile, &client).await?);
             }
         }
-        let carried = self.keyring.carried(source, profile, Whose::Ours, secrets).await;
+        let wanted = For::source(source, profile);
+        let carried = self.keyring.carried(&wanted, Whose::Ours, secrets).await;
         let carried = carried.map_err(NotDiscovered::Credential)?;
         let upstream = self.upstreams.for_discovery(source, profile, secrets, carried).await?;
         Ok(discovery::mcp::discover(source, &upstream.connection).await?)
@@ -223,7 +224,8 @@ impl Refresher {
         let (Some(at), false) = (at, profile.auth.is_per_agent()) else {
             return Ok(client);
         };
-        let given = self.keyring.given(source, profile, Whose::Ours, secrets).await;
+        let wanted = For::source(source, profile);
+        let given = self.keyring.given(&wanted, Whose::Ours, secrets).await;
         let (given, _) = given.map_err(NotDiscovered::Credential)?;
         match given.own.and_then(|own| own.shown(at)) {
             Some(shown) => Ok(client.showing(shown)),

@@ -1,5 +1,7 @@
 //! How toolcrib shows itself to an upstream.
 
+use std::borrow::Cow;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use url::Url;
@@ -226,20 +228,26 @@ impl Auth {
         }
     }
 
-    /// The same with tokens for somebody else; none if its tokens, if it has such, are not asked for by audience.
-    pub fn for_audience(&self, other: &Name) -> Option<Self> {
-        let mut auth = self.clone();
-        match &mut auth {
-            Self::ClientCredentials { audience, .. } => *audience = Some(other.as_str().into()),
-            Self::TokenExchange { audience, .. } => *audience = other.clone(),
+    /// The same with tokens for somebody else, if somebody is named and its tokens are asked for by audience.
+    pub fn for_audience(&self, other: Option<&Name>) -> Cow<'_, Self> {
+        let Some(other) = other else { return Cow::Borrowed(self) };
+        match self {
+            Self::ClientCredentials { client, .. } => {
+                let (client, audience) = (client.clone(), Some(other.as_str().into()));
+                Cow::Owned(Self::ClientCredentials { client, audience })
+            }
+            Self::TokenExchange { client, requested_token_type, .. } => {
+                let (client, audience) = (client.clone(), other.clone());
+                let requested_token_type = requested_token_type.clone();
+                Cow::Owned(Self::TokenExchange { client, audience, requested_token_type })
+            }
             Self::None
             | Self::ApiKey { .. }
             | Self::Basic { .. }
             | Self::Bearer { .. }
             | Self::McpOauth { .. }
-            | Self::McpEnterprise { .. } => return None,
+            | Self::McpEnterprise { .. } => Cow::Borrowed(self),
         }
-        Some(auth)
     }
 
     /// Whether each agent is shown as itself.

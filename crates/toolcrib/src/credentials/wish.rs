@@ -39,6 +39,7 @@ pub(super) struct Proofs {
 impl<'a> Wish<'a> {
     pub(super) fn of(
         profile: &'a SourceProfile,
+        auth: &'a Auth,
         subject: Option<(&'a Agent, &'a SecretString)>,
     ) -> Option<Self> {
         let url = match &profile.settings {
@@ -47,7 +48,6 @@ impl<'a> Wish<'a> {
         };
         let of_server =
             |client, vouching| Some(Giver::OfServer { url: url?.as_url(), client, vouching });
-        let auth = &profile.auth;
         let giver = match auth {
             Auth::None | Auth::ApiKey { .. } | Auth::Basic { .. } | Auth::Bearer { .. } => None,
             Auth::ClientCredentials { client, audience } => {

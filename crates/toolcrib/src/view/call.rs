@@ -29,7 +29,7 @@ use super::ready::{HttpReady, Ready};
 use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
-use crate::credentials::{Carried, Whose};
+use crate::credentials::{Carried, For, Whose};
 use crate::gates::{Counted, Stay};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
 use crate::telemetry::CallOutcome;
@@ -409,8 +409,8 @@ impl AgentView {
     ) -> Result<Carried, Bridged> {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
-        let profile = source.profile.for_audience(audience);
-        let carried = keyring.carried(&source.id, &profile, whose, secrets);
+        let wanted = For::tool(source, audience);
+        let carried = keyring.carried(&wanted, whose, secrets);
         let carried = timeout_at(until, carried).await.unwrap_or_else(|_| Err(tries::late()));
         carried.map_err(Bridged::Failed)
     }

@@ -11,7 +11,7 @@ use upstream::http::Limits;
 
 use super::traced;
 use crate::call::CallContext;
-use crate::credentials::Whose;
+use crate::credentials::{For, Whose};
 use crate::gates::{Pass, Stay, Verdict, Wish, verdict};
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{number, number_of_subject};
@@ -142,9 +142,9 @@ impl AgentView {
         let whose = Whose::Agent(&self.agent, &self.came_with);
         let at = (&source.id, &source.profile);
         let client = keyring.identified(&http.client, at, http.origin.clone(), secrets).await?;
-        let profile = source.profile.for_audience(http.audience.as_ref());
+        let wanted = For::tool(source, http.audience.as_ref());
         let send = async |request| {
-            let given = keyring.given(&source.id, &profile, whose, secrets);
+            let given = keyring.given(&wanted, whose, secrets);
             let (given, held) = timeout_at(tries.until, given).await.map_err(|_| late())??;
             let given = traced(given, trace);
             let limits = Limits { deadline: tries.left(), ..Limits::default() };
