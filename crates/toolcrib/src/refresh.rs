@@ -21,10 +21,11 @@ use catalog::{Catalog, Command, CommandError, Refusal, Snapshot};
 use discovery::{DiscoveryError, Found};
 use model::{ErrorCode, Failure, Inventory, Kind, Settings, SourceId, SourceProfile};
 use upstream::http::HttpClient;
+use upstream::mcp::McpError;
 
 use self::changes::{Change, Changes};
 use self::wakes::Wakes;
-use crate::credentials::{For, Keyring, Whose};
+use crate::credentials::{For, Held, Keyring, Whose};
 use crate::custom::{self, InvalidCustom};
 use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
@@ -182,10 +183,28 @@ impl Refresher {
         })
     }
 
+    /// Asks again, once, if a token from earlier is refused: it may have been taken back where it is from.
     async fn ask(
         &self,
         source: &SourceId,
         profile: &SourceProfile,
+    ) -> Result<Found, NotDiscovered> {
+        let mut held = None;
+        let asked = self.ask_once(source, profile, &mut held).await;
+        match (asked, held) {
+            (Err(error), Some(held)) if error.is_refused() && self.keyring.refused(&held).await => {
+                self.ask_once(source, profile, &mut None).await
+            }
+            (asked, _) => asked,
+        }
+    }
+
+    /// Says which token was shown, if one was asked for.
+    async fn ask_once(
+        &self,
+        source: &SourceId,
+        profile: &SourceProfile,
+        held: &mut Option<Held>,
     ) -> Result<Found, NotDiscovered> {
         let secrets = self.secrets.as_deref();
         match &profile.settings {
@@ -199,13 +218,14 @@ impl Refresher {
                 return Ok(custom::discover(source, url, settings.clone()).await?);
             }
             Settings::Openapi(_) | Settings::HttpManifest {} => {
-                let client = self.showing(source, profile).await?;
+                let client = self.showing(source, profile, held).await?;
                 return Ok(discovery::discover(source, profile, &client).await?);
             }
         }
-        let wanted = For::source(source, profile);
-        let carried = self.keyring.carried(&wanted, Whose::Ours, secrets).await;
+        let carried =
+            self.keyring.carried(&For::source(source, profile), Whose::Ours, secrets).await;
         let carried = carried.map_err(NotDiscovered::Credential)?;
+        *held = carried.token.clone();
         let upstream = self.upstreams.for_discovery(source, profile, secrets, carried).await?;
         Ok(discovery::mcp::discover(source, &upstream.connection).await?)
     }
@@ -215,6 +235,7 @@ impl Refresher {
         &self,
         source: &SourceId,
         profile: &SourceProfile,
+        held: &mut Option<Held>,
     ) -> Result<HttpClient, NotDiscovered> {
         let (at, secrets) = (origin(profile), self.secrets.as_deref());
         let client = self.client.allowing_texts(&profile.allow);
@@ -226,7 +247,8 @@ impl Refresher {
         };
         let wanted = For::source(source, profile);
         let given = self.keyring.given(&wanted, Whose::Ours, secrets).await;
-        let (given, _) = given.map_err(NotDiscovered::Credential)?;
+        let (given, token) = given.map_err(NotDiscovered::Credential)?;
+        *held = token;
         match given.own.and_then(|own| own.shown(at)) {
             Some(shown) => Ok(client.showing(shown)),
             None => Ok(client),
@@ -348,6 +370,19 @@ enum NotDiscovered {
     Custom(#[from] InvalidCustom),
     #[error("{}", .0.message)]
     Credential(Failure),
+}
+
+impl NotDiscovered {
+    /// Whether the source does not take what it was shown.
+    fn is_refused(&self) -> bool {
+        matches!(
+            self,
+            Self::Discovery(
+                DiscoveryError::Status { status: 401, .. }
+                    | DiscoveryError::Mcp(McpError::Unauthorized { status: 401, .. })
+            ) | Self::Upstream(UpstreamError::Mcp(McpError::Unauthorized { status: 401, .. }))
+        )
+    }
 }
 
 /// The error and its causes in one sentence. None of them holds a secret; what they repeat of an upstream's words is made

@@ -1,7 +1,7 @@
 //! Tokens that are asked for: by exchange for each agent, and our own.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 
 use catalog::tool::{Amendment, ToolCommand};
 use model::ErrorCode;
@@ -263,6 +263,31 @@ async fn our_own_token_is_the_same_for_all_agents_and_for_documents() {
     let auth = world.own_token();
     let again = world.register(&json!({"auth": auth, "settings": {"kind": "http_manifest"}})).await;
     assert_eq!(again.error.unwrap().code.as_ref(), "client_credentials_failed");
+}
+
+#[tokio::test]
+async fn a_token_that_documents_are_refused_with_is_replaced_once() {
+    let takes = Arc::new(Mutex::new(""));
+    let taken = Arc::clone(&takes);
+    let world = World::with(move |asked| {
+        let shown = asked.header("authorization").unwrap_or_default();
+        if shown.ends_with(*taken.lock().unwrap()) { echo(asked) } else { (401, json!({})) }
+    })
+    .await;
+    let source = json!({"auth": world.own_token(), "settings": {"kind": "http_manifest"}});
+    assert!(world.register(&source).await.success);
+    *takes.lock().unwrap() = "..2";
+    world.pass(30);
+    assert!(world.register(&source).await.success);
+    assert_eq!(
+        (shown(&world).as_str(), world.authority.given()),
+        ("Bearer for.api.of.tool-crib..2", 2)
+    );
+    *takes.lock().unwrap() = "never";
+    world.pass(30);
+    let failed = world.register(&source).await.error.unwrap();
+    assert!(failed.message.contains("status 401"), "{failed:?}");
+    assert_eq!(world.authority.given(), 3, "once more, and no more");
 }
 
 #[tokio::test]

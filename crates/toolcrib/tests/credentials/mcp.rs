@@ -86,6 +86,23 @@ async fn a_token_from_earlier_that_is_refused_is_replaced() {
     assert_eq!(gate.breaker, "closed");
 }
 
+#[tokio::test]
+async fn a_refresh_replaces_a_token_that_is_refused_too() {
+    let (world, takes) = world().await;
+    let source = json!({"auth": world.own_token(), "settings": {"kind": "mcp"}});
+    assert!(world.register(&source).await.success);
+    *takes.lock().unwrap() = "..2".to_owned();
+    world.pass(30);
+    let again = world.register(&source).await;
+    assert!(again.success, "{again:?}");
+    assert_eq!(world.authority.given(), 2);
+    *takes.lock().unwrap() = "never".to_owned();
+    world.pass(30);
+    let failed = world.register(&source).await;
+    assert!(failed.error.unwrap().message.contains("answered 401"));
+    assert_eq!(world.authority.given(), 3, "once more, and no more");
+}
+
 /// A server that says in every way there is what it was shown.
 pub(crate) fn telling(asked: &Asked) -> Reply {
     let Ok(message) = serde_json::from_str::<Value>(&asked.body) else {
