@@ -31,6 +31,8 @@ pub(crate) struct Known {
     /// Says this instead of giving a token.
     pub(crate) refuses: Option<(u16, Value)>,
     pub(crate) takes_post: bool,
+    /// Where who shows a certificate is sent for tokens (RFC 8705, section 5).
+    pub(crate) alias: Option<String>,
     /// Changes to what it answers.
     pub(crate) answer: Value,
     pub(crate) given: u32,
@@ -54,6 +56,7 @@ impl Authority {
             expires_in: Some(300),
             refuses: None,
             takes_post: false,
+            alias: None,
             answer: json!({}),
             given: 0,
             amiss: Vec::new(),
@@ -85,11 +88,14 @@ impl Known {
             ) => {
                 let methods =
                     if self.takes_post { "client_secret_post" } else { "client_secret_basic" };
-                let metadata = json!({"issuer": base, "token_endpoint": format!("{base}/token"),
+                let mut metadata = json!({"issuer": base, "token_endpoint": format!("{base}/token"),
                     "token_endpoint_auth_methods_supported": [methods]});
+                if let Some(alias) = &self.alias {
+                    metadata["mtls_endpoint_aliases"] = json!({"token_endpoint": alias});
+                }
                 (200, metadata)
             }
-            ("POST", "/token") => match self.token(&base, asked) {
+            ("POST", "/token" | "/mtls/token") => match self.token(&base, asked) {
                 Ok(token) => (200, token),
                 Err((status, code)) => {
                     self.amiss.push(code.to_owned());

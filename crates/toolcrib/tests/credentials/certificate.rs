@@ -108,3 +108,29 @@ async fn one_that_is_shown_for_tokens_takes_the_place_of_a_secret() {
     assert!(asked.body.contains("client_id=tool+crib"), "{}", asked.body);
     assert!(!asked.body.contains("client_secret"), "{}", asked.body);
 }
+
+#[tokio::test]
+async fn one_that_is_shown_for_tokens_goes_where_the_metadata_sends_it() {
+    let Certificate { pem, key, .. } = Certificate::new();
+    let issuer =
+        |world: &World| json!({"token_url": null, "issuer": world.authority.server.url("")});
+    for (for_tokens, path) in [(false, "/token"), (true, "/mtls/token")] {
+        let world = world(&pem, &key).await;
+        let alias = world.authority.server.url("/mtls/token");
+        world.authority.know(|known| known.alias = Some(alias));
+        let auth = merged(world.own_token(), &issuer(&world));
+        world.register(&json!({"auth": auth, "client_certificate": certificate(for_tokens)})).await;
+        assert_eq!(code(&world.call("ada", "look").await), None);
+        assert_eq!(world.authority.server.asked().pop().unwrap().path, path);
+    }
+    // It is no way around what holds of every place for tokens, and nobody is asked at the other one instead.
+    let world = world(&pem, &key).await;
+    world.authority.know(|known| known.alias = Some("http://id.example/token".to_owned()));
+    let auth = merged(world.own_token(), &issuer(&world));
+    world.register(&json!({})).await;
+    for (for_tokens, failed) in [(true, Some(ErrorCode::ClientCredentialsFailed)), (false, None)] {
+        world.register(&json!({"auth": auth, "client_certificate": certificate(for_tokens)})).await;
+        assert_eq!(code(&world.call("ada", "look").await), failed);
+        assert_eq!(world.authority.given(), u32::from(!for_tokens));
+    }
+}

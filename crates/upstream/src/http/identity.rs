@@ -80,6 +80,11 @@ impl HttpClient {
         Self { identified, ..self.clone() }
     }
 
+    /// Whether it shows a certificate to anybody.
+    pub(crate) fn is_identified(&self) -> bool {
+        self.identified.is_some()
+    }
+
     pub(super) fn connections_to(&self, url: &Url) -> &Connections {
         let is_for = |identified: &&Arc<Identified>| {
             identified.origin.as_ref().is_none_or(|origin| *origin == url.origin())

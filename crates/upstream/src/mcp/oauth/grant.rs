@@ -1,6 +1,7 @@
 //! Tokens that are asked for without a user, where an admin says: client credentials (RFC 6749, section 4.4), token
 //! exchange (RFC 8693), and assertions of an identity provider (RFC 7523).
 
+use std::borrow::Cow;
 use std::fmt;
 
 use model::ClientProof;
@@ -29,6 +30,9 @@ const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 #[derive(Clone, Debug)]
 pub struct TokenPlace {
     url: Url,
+    /// The same for who shows a certificate, if the metadata says so (RFC 8705, section 5). Nobody has looked at it yet:
+    /// others do without it.
+    with_certificate: Option<Box<str>>,
     /// What the metadata says that it takes.
     proof: Option<ClientProof>,
 }
@@ -119,7 +123,7 @@ impl Grants {
     /// At this url.
     pub fn place(&self, url: &Url) -> Result<TokenPlace, OAuthError> {
         let url = self.way().place("the place for tokens", url.as_str())?;
-        Ok(TokenPlace { url, proof: None })
+        Ok(TokenPlace { url, with_certificate: None, proof: None })
     }
 
     /// Where the metadata of an issuer says (RFC 8414, OpenID Connect Discovery).
@@ -129,15 +133,26 @@ impl Grants {
         let takes = |name: &str| methods.is_some_and(|all| all.iter().any(|method| method == name));
         // Basic is what all of them take (RFC 6749, section 2.3.1).
         let is_post = takes("client_secret_post") && !takes("client_secret_basic");
-        Ok(TokenPlace { url: server.token, proof: is_post.then_some(ClientProof::Post) })
+        let with_certificate = server.token_with_certificate().map(Into::into);
+        let proof = is_post.then_some(ClientProof::Post);
+        Ok(TokenPlace { url: server.token, with_certificate, proof })
     }
 
     /// Asks once.
     pub async fn ask(&self, place: &TokenPlace, grant: Grant<'_>) -> Result<Granted, OAuthError> {
-        let url = &place.url;
+        let url = self.url(place)?;
         let (headers, form) = form(place, grant)?;
-        let document = post(self.way(), url, &origin(url), headers, form).await?;
-        granted(url, parsed(WHAT, url, document)?, grant.offered)
+        let document = post(self.way(), &url, &origin(&url), headers, form).await?;
+        granted(&url, parsed(WHAT, &url, document)?, grant.offered)
+    }
+
+    fn url<'a>(&self, place: &'a TokenPlace) -> Result<Cow<'a, Url>, OAuthError> {
+        match &place.with_certificate {
+            Some(other) if self.client.is_identified() => {
+                self.way().place("the place for tokens with a certificate", other).map(Cow::Owned)
+            }
+            Some(_) | None => Ok(Cow::Borrowed(&place.url)),
+        }
     }
 }
 

@@ -37,6 +37,13 @@ pub(super) struct Metadata {
     pub(super) client_id_metadata_document_supported: bool,
     #[serde(default)]
     pub(super) authorization_response_iss_parameter_supported: bool,
+    mtls_endpoint_aliases: Option<Aliases>,
+}
+
+/// Where those come who show a certificate (RFC 8705, section 5).
+#[derive(Clone, Deserialize)]
+struct Aliases {
+    token_endpoint: Option<String>,
 }
 
 /// Looks at all places where it may be, in the order that MCP says.
@@ -75,6 +82,11 @@ fn places(issuer: &Url) -> Vec<Url> {
 }
 
 impl Server {
+    /// Where tokens are asked for with a certificate, as it was written, if that is another place.
+    pub(super) fn token_with_certificate(&self) -> Option<&str> {
+        self.metadata.mtls_endpoint_aliases.as_ref()?.token_endpoint.as_deref()
+    }
+
     /// Without it a stolen code is as good as a token.
     pub(super) fn check_pkce(&self) -> Result<(), OAuthError> {
         let methods = &self.metadata.code_challenge_methods_supported;
