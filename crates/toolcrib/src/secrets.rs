@@ -3,11 +3,12 @@
 //! Sealed secrets lie in the journal's database, outside the journal, under a key given at start (AES-256-GCM with the
 //! name as associated data, so that one cannot stand in for another). Without the key they are noise.
 
+mod handed_out;
 mod key;
 mod known;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use catalog::clock::Clock;
 use catalog::journal::{Journal, JournalError};
@@ -15,6 +16,7 @@ use jiff::Timestamp;
 use model::SecretRef;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use self::handed_out::HandedOut;
 use self::key::KEY_FROM;
 pub use self::key::SealingKey;
 use self::known::Known;
@@ -88,8 +90,7 @@ pub struct Secrets {
     clock: Arc<dyn Clock>,
     known: Known,
     environment: Box<Environment>,
-    /// Every value, so that one that was replaced is redacted too.
-    handed_out: Mutex<Vec<(SecretRef, SecretString)>>,
+    handed_out: HandedOut,
 }
 
 impl Secrets {
@@ -102,7 +103,7 @@ impl Secrets {
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(clock);
         let (known, environment) = (Known::new(Arc::clone(&clock)), Box::new(environment));
-        Self { journal, key, clock, known, environment, handed_out: Mutex::default() }
+        Self { journal, key, clock, known, environment, handed_out: HandedOut::default() }
     }
 
     /// How sources refer to what is sealed under a name.
@@ -127,14 +128,7 @@ impl Secrets {
             }
             SecretRef::Sealed(name) => self.known.get(name, self.unseal(name)).await?,
         };
-        let mut handed_out =
-            self.handed_out.lock().expect("no one panics while holding the secrets");
-        let is_known = |(known, old): &(SecretRef, SecretString)| {
-            known == secret && old.expose_secret() == value.expose_secret()
-        };
-        if !handed_out.iter().any(is_known) {
-            handed_out.push((secret.clone(), value.clone()));
-        }
+        self.handed_out.note(secret, &value);
         Ok(value)
     }
 
@@ -188,17 +182,7 @@ impl Secrets {
 
     /// The text with every secret that was handed out replaced by its reference: for messages of upstreams.
     pub fn redact(&self, text: &str) -> String {
-        let handed_out = self.handed_out.lock().expect("no one panics while holding the secrets");
-        let mut known: Vec<_> =
-            handed_out.iter().map(|(secret, value)| (secret, value.expose_secret())).collect();
-        // The longest first: one secret may be part of another.
-        known.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
-        known
-            .iter()
-            .filter(|(_, value)| !value.is_empty())
-            .fold(text.to_owned(), |text, (secret, value)| {
-                text.replace(value, &format!("[{secret}]"))
-            })
+        self.handed_out.redact(text)
     }
 }
 
