@@ -24,7 +24,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use upstream::egress::InvalidAllowed;
 use upstream::http::{HttpClient, InvalidIdentity};
 use upstream::mcp::oauth::Authorization;
@@ -48,8 +48,6 @@ const PLACE_FOR: Duration = Duration::from_secs(10);
 /// How long a program may take until it says which era it speaks. It has to start first, others beside it, and one that
 /// finds the question of the modern era refuses the older one for good. Those that leave it unanswered are few.
 const PROGRAM_STARTS: Duration = Duration::from_secs(20);
-/// How soon a secret that was replaced is used.
-const SECRETS_FOR: Duration = Duration::from_secs(1);
 
 /// Where programs that speak MCP are started.
 #[derive(Clone, Debug, Default)]
@@ -150,14 +148,13 @@ type Listening = (watch::Receiver<Changes>, AbortHandle);
 struct Kept {
     profile: SourceProfile,
     shown: Shown,
-    shown_at: Instant,
     supervised: Supervised,
     /// The token that was used last, where one is asked for: to connect, and to hear what the server says by itself.
     authorization: Option<Authorization>,
     /// For connections that are not kept.
     places: Arc<Semaphore>,
     /// Hears what the server says by itself, while it is connected.
-    hearing: Arc<Mutex<Option<Listening>>>,
+    hearing: Mutex<Option<Listening>>,
 }
 
 /// A connection for one use.
@@ -308,13 +305,7 @@ impl Upstreams {
         carried: Carried,
     ) -> Result<Upstream, UpstreamError> {
         let (whole, source) = (key.clone(), key.0.clone());
-        let kept = match self.kept.get(&key).filter(|kept| kept.profile == *profile) {
-            Some(kept) if kept.shown_at.elapsed() < SECRETS_FOR || kept.shown.is_nothing() => kept,
-            _ => {
-                target::check(profile)?;
-                self.keep(key, profile, Shown::of(profile, secrets).await?)?
-            }
-        };
+        let kept = self.kept(key, profile, secrets).await?;
         if let (Some(authorization), Some(held)) = (&kept.authorization, &carried.token) {
             authorization.give(held.token().expose_secret());
         }
@@ -330,6 +321,25 @@ impl Upstreams {
         Ok(Upstream { connection, key: whole, kept, carried, _place: place })
     }
 
+    /// The one that shows the secrets of the source as they are now: one that was replaced is used from then on.
+    async fn kept(
+        &self,
+        key: Key,
+        profile: &SourceProfile,
+        secrets: Option<&Secrets>,
+    ) -> Result<Arc<Kept>, UpstreamError> {
+        let known = self.kept.get(&key).filter(|kept| kept.profile == *profile);
+        if let Some(kept) = known.as_ref().filter(|kept| kept.shown.is_nothing()) {
+            return Ok(Arc::clone(kept));
+        }
+        target::check(profile)?;
+        let shown = Shown::of(profile, secrets).await?;
+        match known.filter(|kept| kept.shown == shown) {
+            Some(kept) => Ok(kept),
+            None => self.keep(key, profile, shown),
+        }
+    }
+
     /// One for all who come at the same time.
     fn keep(
         &self,
@@ -339,13 +349,11 @@ impl Upstreams {
     ) -> Result<Arc<Kept>, UpstreamError> {
         let _turn = self.keeping.lock().expect("no one panics while holding it");
         let before = self.kept.get(&key).filter(|it| it.profile == *profile && it.shown == shown);
-        let kept = Arc::new(match before {
-            Some(before) => before.renewed(),
-            None => {
-                self.make_room(&key)?;
-                self.supervised(profile, shown)?
-            }
-        });
+        if let Some(before) = before {
+            return Ok(before);
+        }
+        self.make_room(&key)?;
+        let kept = Arc::new(self.supervised(profile, shown)?);
         self.kept.insert(key, Arc::clone(&kept));
         Ok(kept)
     }
@@ -378,27 +386,13 @@ impl Upstreams {
         }
         let keeping = Keeping { is_kept: is_kept(profile), ..Keeping::default() };
         let supervised = Supervised::new(target, settings, keeping);
-        let (shown_at, hearing) = (Instant::now(), Arc::default());
-        let places = Arc::new(Semaphore::new(TRANSIENT));
+        let (places, hearing) = (Arc::new(Semaphore::new(TRANSIENT)), Mutex::default());
         let profile = profile.clone();
-        Ok(Kept { profile, shown, shown_at, supervised, authorization, places, hearing })
+        Ok(Kept { profile, shown, supervised, authorization, places, hearing })
     }
 }
 
 impl Kept {
-    /// The same, with secrets that were looked at just now.
-    fn renewed(&self) -> Self {
-        Self {
-            profile: self.profile.clone(),
-            shown: self.shown.clone(),
-            shown_at: Instant::now(),
-            supervised: self.supervised.clone(),
-            authorization: self.authorization.clone(),
-            places: Arc::clone(&self.places),
-            hearing: Arc::clone(&self.hearing),
-        }
-    }
-
     /// Notes when the server says that one of its lists is another. It ends with the connection.
     fn hear(&self, source: SourceId, connection: &Connection, news: &Arc<News>) {
         let mut hearing = self.hearing.lock().expect("no one panics while holding it");

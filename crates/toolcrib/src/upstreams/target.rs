@@ -19,7 +19,6 @@ use crate::secrets::Secrets;
 pub(super) type Environment = BTreeMap<Box<str>, SecretString>;
 
 /// The secrets of a source, as they are now.
-#[derive(Clone)]
 pub(super) struct Shown {
     headers: HeaderMap,
     /// What of it the server must not repeat.
@@ -31,16 +30,15 @@ pub(super) struct Shown {
 
 impl PartialEq for Shown {
     fn eq(&self, other: &Self) -> bool {
-        let environment = |shown: &Self| -> Vec<(Box<str>, String)> {
-            let pairs = shown.environment.iter();
-            pairs.map(|(name, value)| (name.clone(), value.expose_secret().to_owned())).collect()
-        };
-        let certificate = |shown: &Self| -> Option<(String, String)> {
+        fn environment(shown: &Shown) -> impl Iterator<Item = (&str, &str)> {
+            shown.environment.iter().map(|(name, value)| (&**name, value.expose_secret()))
+        }
+        fn certificate(shown: &Shown) -> Option<(&str, &str)> {
             let (chain, key) = shown.certificate.as_ref()?;
-            Some((chain.expose_secret().to_owned(), key.expose_secret().to_owned()))
-        };
+            Some((chain.expose_secret(), key.expose_secret()))
+        }
         self.headers == other.headers
-            && environment(self) == environment(other)
+            && environment(self).eq(environment(other))
             && certificate(self) == certificate(other)
     }
 }

@@ -103,6 +103,25 @@ async fn a_refresh_replaces_a_token_that_is_refused_too() {
     assert_eq!(world.authority.given(), 3, "once more, and no more");
 }
 
+#[tokio::test]
+async fn a_fixed_credential_that_was_replaced_is_shown_with_the_next_call() {
+    let world = World::with(telling).await;
+    let know = |value: &str| world.environment.lock().unwrap().insert("TOKEN".into(), value.into());
+    know("first");
+    let auth = json!({"kind": "bearer", "token": "env:TOKEN"});
+    assert!(world.register(&json!({"auth": auth, "settings": {"kind": "mcp"}})).await.success);
+    let opened = || {
+        let asked = world.upstream.asked();
+        asked.iter().filter(|asked| asked.body.contains("server/discover")).count()
+    };
+    for (value, connections) in [("first", 1), ("second", 2), ("second", 2), ("third", 3)] {
+        know(value);
+        assert_eq!(world.call("ada", "look").await.error, None);
+        assert_eq!(world.last().all("authorization"), [format!("Bearer {value}")]);
+        assert_eq!(opened(), connections, "nothing else is opened again");
+    }
+}
+
 /// A server that says in every way there is what it was shown.
 pub(crate) fn telling(asked: &Asked) -> Reply {
     let Ok(message) = serde_json::from_str::<Value>(&asked.body) else {
