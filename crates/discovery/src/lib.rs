@@ -19,6 +19,7 @@ use upstream::mcp::McpError;
 pub use self::document::discover as discover_document;
 pub use self::fetch::{LIMITS, fetch};
 pub use self::openapi::Found;
+pub use self::polling::problem as polling_problem;
 pub use self::source::discover;
 pub use self::text::TextError;
 

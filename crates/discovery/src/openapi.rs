@@ -15,9 +15,11 @@ mod security;
 mod server;
 pub(crate) mod template;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use model::{Describe, Gathering, Inventory, Manifest, Schema, SourceId, ToolId, Warning};
+use model::{
+    Describe, Gathering, Inventory, Manifest, PollingSettings, Schema, SourceId, ToolId, Warning,
+};
 use url::Url;
 
 use self::documents::{Dangling, Documents, Place, reference};
@@ -41,6 +43,8 @@ const OTHER_METHODS: [&str; 4] = ["head", "options", "trace", "query"];
 const TOOLS_LIMIT: usize = 48 * 1024 * 1024;
 /// How much of a JSON pointer a warning repeats, in characters.
 const AT_LIMIT: usize = 1000;
+/// How much of a name of an admin's a warning repeats, in characters.
+const NAME_SHOWN: usize = 80;
 /// What a definition takes in every schema that refers to it.
 const SHARED_DEFINITION: usize = 256;
 
@@ -53,6 +57,8 @@ pub struct Options {
     pub describe: Describe,
     /// The media type to send where an operation takes several.
     pub media_type: Option<String>,
+    /// How work of operations is followed, by their ids or the names of their tools, instead of what it says.
+    pub polling: BTreeMap<Box<str>, PollingSettings>,
 }
 
 /// Something about an operation that is worth a warning.
@@ -121,7 +127,9 @@ fn discover_within(
     };
     let mut gathering = Gathering::new(source.clone());
     let (mut homeless, mut written) = (0_usize, 0_usize);
-    for named in named(&source, &operations, &mut warnings) {
+    let named = named(&source, &operations, &mut warnings);
+    warnings.extend(options.polling.keys().filter_map(|wanted| no_operation(wanted, &named)));
+    for named in named {
         let operation = named.operation;
         if tools_limit < written {
             let message = "the operation is left out: the tools before it are too large together";
@@ -149,6 +157,17 @@ fn discover_within(
     let warnings = warnings.into_iter().map(Warning::from).collect();
     let inventory = Inventory { warnings, source_version, ..gathering.finish() };
     Ok(Found { inventory, operations: count })
+}
+
+/// Nobody would notice that work is not followed, but for its results.
+fn no_operation(wanted: &str, named: &[Named<'_, '_>]) -> Option<Finding> {
+    if named.iter().any(|named| named.operation.is_called(wanted, &named.name)) {
+        return None;
+    }
+    let shown: String = wanted.chars().take(NAME_SHOWN).collect();
+    let message =
+        format!("no operation and no tool is called `{shown}`: its `polling` is not used");
+    Some(Finding::new("polling_unused", &format!("settings.polling.{shown}"), message))
 }
 
 /// An operation that is to be a tool.

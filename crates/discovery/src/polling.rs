@@ -1,10 +1,10 @@
-//! What a document says of work that goes on after its request was answered (requirement E2): `x-toolcrib-polling` of an
-//! operation, `polling` of an entry of an http manifest.
+//! What is said of work that goes on after its request was answered (requirement E2): `x-toolcrib-polling` of an operation,
+//! `polling` of an entry of an http manifest, and what an admin writes in the settings of a source.
 //!
-//! The document is not ours: an address is a path below the source's own, in which only places of the answer and
+//! A document is not ours: an address is a path below the source's own, in which only places of the answer and
 //! arguments are filled in; or one place of the answer that holds the whole address. Nothing of it is template code.
 
-use model::{CancelRequest, Polling};
+use model::{CancelRequest, Polling, PollingSettings, StatusWord};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,55 +14,14 @@ use crate::openapi::template::{argument, push_expression, push_literal, quoted};
 const WORDS: usize = 50;
 const TEXT: usize = 1_000;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    #[serde(default = "location")]
-    status_url: String,
-    status_path: String,
-    completed: Vec<Word>,
-    #[serde(default)]
-    failed: Vec<Word>,
-    #[serde(default)]
-    result_path: Option<String>,
-    #[serde(default)]
-    interval_ms: Option<u32>,
-    #[serde(default)]
-    max_interval_ms: Option<u32>,
-    #[serde(default)]
-    attempts: Option<u32>,
-    #[serde(default)]
-    cancel: Option<Cancel>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Cancel {
-    #[serde(default = "delete")]
-    method: String,
-    url: String,
-}
-
-/// `"done"`, `true` or `3`.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Word {
-    Text(String),
-    Bool(bool),
-    Number(serde_json::Number),
-}
-
-fn location() -> String {
-    "{location}".to_owned()
-}
-
-fn delete() -> String {
-    "DELETE".to_owned()
-}
-
 /// Reads it, for a tool that is called below this base; or says what is wrong with it.
 pub(crate) fn read(base: &str, said: &Value) -> Result<Polling, String> {
-    let written = Written::deserialize(said).map_err(|error| error.to_string())?;
+    let written = PollingSettings::deserialize(said).map_err(|error| error.to_string())?;
+    templates(base, &written)
+}
+
+/// The same of what an admin wrote down.
+pub(crate) fn templates(base: &str, written: &PollingSettings) -> Result<Polling, String> {
     if written.completed.is_empty() {
         return Err("`completed` names no status".to_owned());
     }
@@ -70,19 +29,19 @@ pub(crate) fn read(base: &str, said: &Value) -> Result<Polling, String> {
     if texts.into_iter().flatten().any(|text| TEXT < text.len()) {
         return Err("a path is too long".to_owned());
     }
-    let cancel = written.cancel.map(|cancel| {
+    let cancel = written.cancel.as_ref().map(|cancel| {
         let url_template = address(base, &cancel.url)?.into();
-        match ["DELETE", "POST", "PUT", "PATCH"].contains(&cancel.method.as_str()) {
-            true => Ok(CancelRequest { method: cancel.method.into(), url_template }),
+        match ["DELETE", "POST", "PUT", "PATCH"].contains(&&*cancel.method) {
+            true => Ok(CancelRequest { method: cancel.method.clone(), url_template }),
             false => Err("`cancel.method` is none of DELETE, POST, PUT and PATCH".to_owned()),
         }
     });
     Ok(Polling {
         status_url_template: address(base, &written.status_url)?.into(),
-        status_path: written.status_path.into(),
-        completed: words(written.completed)?,
-        failed: words(written.failed)?,
-        result_path: written.result_path.map(Into::into),
+        status_path: written.status_path.clone(),
+        completed: words(&written.completed)?,
+        failed: words(&written.failed)?,
+        result_path: written.result_path.clone(),
         interval_ms: written.interval_ms.unwrap_or(Polling::INTERVAL_MS),
         max_interval_ms: written.max_interval_ms.unwrap_or(Polling::MAX_INTERVAL_MS),
         attempts: written.attempts.unwrap_or(Polling::ATTEMPTS),
@@ -90,13 +49,26 @@ pub(crate) fn read(base: &str, said: &Value) -> Result<Polling, String> {
     })
 }
 
-fn words(words: Vec<Word>) -> Result<Vec<Box<str>>, String> {
+/// What is wrong with what an admin wrote down, wherever the tool is.
+pub fn problem(written: &PollingSettings) -> Option<String> {
+    templates("", written).err()
+}
+
+/// The arguments that its addresses name.
+pub(crate) fn arguments(written: &PollingSettings) -> Vec<&str> {
+    let addresses =
+        [&written.status_url].into_iter().chain(written.cancel.as_ref().map(|it| &it.url));
+    let names = addresses.flat_map(|address| address.split("{args.").skip(1));
+    names.filter_map(|rest| Some(rest.split_once('}')?.0)).collect()
+}
+
+fn words(words: &[StatusWord]) -> Result<Vec<Box<str>>, String> {
     let words: Vec<Box<str>> = words
-        .into_iter()
+        .iter()
         .map(|word| match word {
-            Word::Text(text) => text.into(),
-            Word::Bool(word) => word.to_string().into(),
-            Word::Number(number) => number.to_string().into(),
+            StatusWord::Text(text) => text.clone(),
+            StatusWord::Bool(word) => word.to_string().into(),
+            StatusWord::Number(number) => number.to_string().into(),
         })
         .collect();
     match words.len() <= WORDS && words.iter().all(|word| word.len() <= TEXT) {

@@ -58,6 +58,7 @@ async fn openapi(
         base_url: base.map(|url| url.as_url().clone()),
         describe: settings.describe,
         media_type: settings.media_type.as_deref().map(str::to_owned),
+        polling: settings.polling.clone(),
     };
     let source = source.clone();
     aside(move || openapi::discover(source, &specification, &options)).await

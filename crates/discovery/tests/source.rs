@@ -77,6 +77,53 @@ async fn with_a_place_the_url_is_the_base_of_calls() {
 }
 
 #[tokio::test]
+async fn an_admin_says_how_work_is_followed_whatever_the_specification_says() {
+    let polling = |url: &str| json!({"status_url": url, "status_path": "s", "completed": ["ok"]});
+    let operation = |id: &str, more: Value| {
+        let mut operation = json!({"operationId": id, "responses": {}});
+        operation.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        json!({"post": operation})
+    };
+    let own = json!({"x-toolcrib-polling": polling("/theirs/{answer.id}")});
+    let text = json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "paths": {
+        "/a": operation("startReport", json!({})), "/b": operation("both", own.clone()),
+        "/c": operation("theirs", own), "/d": operation("plain", json!({})),
+        "/e": operation("broken", json!({}))}});
+    // By the id of the operation, or by the name of the tool.
+    let said = json!({"startReport": polling("/ours/{answer.id}"), "both": polling("/ours/{answer.id}"),
+        "broken": polling("https://evil.test/"), "start_reports": polling("/x")});
+    let settings = json!({"specification": {"text": text.to_string()}, "polling": said});
+    let found = asked(openapi("https://api.test", settings)).await.unwrap();
+    let followed: Vec<_> = found
+        .tools
+        .iter()
+        .map(|(id, tool)| {
+            let execution = serde_json::to_value(&tool.manifest.execution).unwrap();
+            let url = execution["polling"]["status_url_template"].as_str().unwrap_or_default();
+            format!("{}: {url}", id.key())
+        })
+        .collect();
+    assert_eq!(
+        followed,
+        [
+            r#"both: https://api.test/ours/{{ answer["id"] }}"#,
+            "broken: ",
+            "plain: ",
+            r#"startReport: https://api.test/ours/{{ answer["id"] }}"#,
+            r#"theirs: https://api.test/theirs/{{ answer["id"] }}"#,
+        ]
+    );
+    let warnings: Vec<_> = found.warnings.iter().map(|it| (&*it.code, &*it.at)).collect();
+    assert_eq!(
+        warnings,
+        [
+            ("polling_unused", "settings.polling.start_reports"),
+            ("polling_dropped", "/paths/~1e/post")
+        ]
+    );
+}
+
+#[tokio::test]
 async fn references_of_the_same_origin_are_followed_if_asked() {
     let follow = |server: &Upstream| {
         asked(openapi(&server.url("/api/openapi.json"), json!({"follow_references": true})))

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use self::work::{CustomHolds, CustomWork};
-use crate::StdioCommand;
+use crate::{PollingSettings, StdioCommand};
 
 /// What a source of kind `custom` offers. In its texts, `{{name}}` stands for an argument and nothing else means anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -81,6 +81,9 @@ pub struct CustomRequest {
     /// The body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<CustomBody>,
+    /// How work is followed that goes on after the answer; its result is then that of the tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polling: Option<PollingSettings>,
 }
 
 /// The body of a request.
@@ -317,7 +320,8 @@ mod tests {
             "tools": [
                 {"name": "a", "tags": ["x"], "input_schema": {"type": "object", "minProperties": 1},
                     "request": {"method": "POST", "url": "/a/{{b}}", "query": {"q": "{{q}}"},
-                        "headers": {"X-A": "1"}, "body": {"json": {"n": 1.5, "deep": [null, "{{b}}"]}}}},
+                        "headers": {"X-A": "1"}, "body": {"json": {"n": 1.5, "deep": [null, "{{b}}"]}},
+                        "polling": {"status_path": "state", "completed": ["done"]}}},
                 {"name": "b", "answer": {"content": [{"type": "text", "text": "hi"}]}},
                 {"name": "c", "command": {"program": "date", "arguments": ["-d", "{{d}}"],
                     "environment": {"TZ": "env:ZONE"}, "stdin": true, "output": "json"}},

@@ -23,6 +23,7 @@ mod openapi;
 mod pattern;
 pub mod placeholder;
 mod policy;
+mod polling;
 mod raw_json;
 mod schema;
 pub mod secret;
@@ -63,6 +64,7 @@ pub use name::{InvalidName, Name};
 pub use openapi::{Describe, OpenapiSettings, SpecificationPlace};
 pub use pattern::{InvalidPattern, Pattern};
 pub use policy::{InvalidPolicy, PolicyRules};
+pub use polling::{CancelSettings, PollingSettings, StatusWord};
 pub use raw_json::RawJson;
 pub use schema::{
     Definition, Document, InvalidSchema, Schema, SchemaRef, StoredSchema, names_others,

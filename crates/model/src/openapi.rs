@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{SecretRef, SourceUrl};
+use crate::{PollingSettings, SecretRef, SourceUrl};
 
 /// What an admin says of a specification. Everything has a default, and what is as usual is not written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,10 @@ pub struct OpenapiSettings {
     /// The credentials by the name of the security scheme they are for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub credentials: BTreeMap<Box<str>, SecretRef>,
+    /// How work of operations is followed that goes on after their answer, by `operationId` or by the name of the tool;
+    /// in the place of what the specification says.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub polling: BTreeMap<Box<str>, PollingSettings>,
 }
 
 /// Where a specification is.
@@ -79,6 +83,7 @@ mod tests {
         let written = json!({
             "kind": "openapi", "specification": {"file": "/etc/pets.yaml"}, "describe": "both",
             "media_type": "application/xml", "follow_references": true, "credentials": {"key": "env:KEY"},
+            "polling": {"begin": {"status_url": "/jobs/{answer.id}", "status_path": "state", "completed": ["done"]}},
         });
         let settings: Settings = serde_json::from_value(written.clone()).unwrap();
         assert_eq!(serde_json::to_value(settings).unwrap(), written);

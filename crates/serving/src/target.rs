@@ -68,6 +68,7 @@ async fn described(options: &options::Target, target: &str) -> Result<Target, Fa
             Describe::Both => model::Describe::Both,
         },
         media_type: options.media_type.clone(),
+        ..Options::default()
     };
     let source = source_id(target);
     let (address, bytes) = document(options, target).await?;

@@ -81,7 +81,9 @@ fn unusable(source: &SourceId, declared: &Declared) -> Vec<CustomProblem> {
     }
     let Ok(id) = ToolId::new(source, key) else { return problems };
     let (member, method, request) = match (&manifest.execution, manifest.execution.work()) {
-        (Execution::SyncHttp(request), _) => ("request", &*manifest.method, request),
+        (Execution::SyncHttp(request) | Execution::AsyncPoll { request, .. }, _) => {
+            ("request", &*manifest.method, request)
+        }
         (
             _,
             Some(

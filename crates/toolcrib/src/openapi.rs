@@ -127,6 +127,7 @@ impl OpenApi {
             base_url: options.base_url.clone(),
             describe: options.describe,
             media_type: options.media_type.clone(),
+            ..Reading::default()
         };
         let found = discover(SourceId::from_name(name)?, specification, &reading)?.inventory;
         for warning in &found.warnings {

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use model::placeholder::{Part, parts};
 use model::secret::is_for_secret;
-use model::{BodyEncoding, CustomBody, CustomRequest, HttpRequest, header};
+use model::{BodyEncoding, CustomBody, CustomRequest, HttpRequest, Polling, header};
 use serde_json::Value;
 
 use super::Reader;
 use crate::http_manifest::request::beginning;
 use crate::openapi::template::{argument, push_expression, push_literal, quoted};
+use crate::polling;
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 /// Credentials have a place where they are only referred to.
@@ -84,6 +85,25 @@ impl Reader<'_> {
         }
     }
 
+    /// How work is followed, below where the request goes: the `url` of the source, or the origin of a whole address.
+    pub(super) fn polling(
+        &mut self,
+        at: &str,
+        request: &CustomRequest,
+        is_argument: &impl Fn(&str) -> bool,
+    ) -> Option<Polling> {
+        let said = request.polling.as_ref()?;
+        for name in polling::arguments(said).into_iter().filter(|name| !is_argument(name)) {
+            self.say(at, format!("has `{{args.{name}}}`, which is no argument of the tool"));
+        }
+        let base = match origin(&request.url) {
+            Some(end) => request.url.split_at(end).0.to_owned(),
+            None => self.base.map(beginning).unwrap_or_default(),
+        };
+        let read = polling::templates(&base, said);
+        read.map_err(|why| self.say(at, why)).ok()
+    }
+
     fn address(
         &mut self,
         at: &str,
@@ -134,6 +154,7 @@ impl Reader<'_> {
             query: BTreeMap::new(),
             headers: BTreeMap::new(),
             body: None,
+            polling: None,
         };
         let (_, url_template) = self.address(at, &request, is_name)?;
         Some(HttpRequest {

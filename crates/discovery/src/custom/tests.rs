@@ -218,3 +218,38 @@ fn prompts_and_resources_are_listed_as_mcp_lists_them() {
     let back: Execution = serde_json::from_value(stored).unwrap();
     assert_eq!(back, declared[2].manifest.execution);
 }
+
+#[test]
+fn work_that_goes_on_is_followed_below_where_its_request_goes() {
+    let polling = json!({"status_url": "/jobs/{answer.id}", "status_path": "state",
+        "completed": ["done"], "cancel": {"url": "/{args.shop}/jobs/{answer.id}"}});
+    let status = |url: &str| {
+        let request = request(json!({"method": "POST", "url": url, "polling": polling}));
+        assert_eq!(request["mode"], "async_poll", "{request}");
+        request["polling"]["status_url_template"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(status("/{{shop}}/bake"), r#"https://api.test/v1/jobs/{{ answer["id"] }}"#);
+    let elsewhere = status("https://b.test/v2/{{shop}}/bake");
+    assert_eq!(elsewhere, r#"https://b.test/jobs/{{ answer["id"] }}"#, "below its origin");
+}
+
+#[test]
+fn what_is_wrong_with_it_is_said_with_its_place() {
+    let wrong = |polling: Value, schema: Value| {
+        let request = json!({"url": "https://a.test/{{shop}}", "polling": polling});
+        let mut tool = json!({"name": "t", "request": request});
+        if !schema.is_null() {
+            tool["input_schema"] = schema;
+        }
+        problems(json!({"tools": [tool]})).join("\n")
+    };
+    let polling = |url: &str| json!({"status_url": url, "status_path": "s", "completed": ["ok"]});
+    let misspelt = "tools[0].request.polling: has `{args.ship}`, which is no argument of the tool";
+    assert_eq!(wrong(polling("/{args.ship}"), Value::Null), misspelt);
+    let schema = json!({"properties": {"shop": {}}});
+    assert_eq!(wrong(polling("/{args.ship}"), schema), misspelt);
+    let none = json!({"status_path": "s", "completed": []});
+    let expected = "tools[0].request.polling: `completed` names no status";
+    assert_eq!(wrong(none, Value::Null), expected);
+    assert!(wrong(polling("https://evil.test/"), Value::Null).contains("is not a path below"));
+}

@@ -35,9 +35,18 @@ impl Reader<'_> {
         let (method, path, execution, hints) = if let Some(request) = &tool.request {
             let is_name = |name: &str| placeholders.contains(name);
             let written = self.request(&format!("{at}.request"), request, &is_name);
+            let is_argument = |name: &str| match &declared {
+                Some(known) => known.contains(name),
+                None => is_name(name),
+            };
+            let at = format!("{at}.request.polling");
+            let polling = self.polling(&at, request, &is_argument);
             let Some((path, written)) = written else { return };
-            let hints = annotations(&request.method);
-            (request.method.clone(), Some(path), Execution::SyncHttp(written), hints)
+            let execution = match polling {
+                Some(polling) => Execution::AsyncPoll { request: written, polling },
+                None => Execution::SyncHttp(written),
+            };
+            (request.method.clone(), Some(path), execution, annotations(&request.method))
         } else {
             let Some(work) = self.work(&at, tool) else { return };
             let hints = match &work {

@@ -53,6 +53,11 @@ impl<'a> Operation<'a> {
         let id = self.place.value.get("operationId").and_then(Node::scalar);
         id.filter(|id| !id.trim().is_empty())
     }
+
+    /// Whether it is meant, by its own id or by the name of its tool.
+    pub(super) fn is_called(&self, wanted: &str, name: &str) -> bool {
+        wanted == name || self.id().is_some_and(|id| id == wanted)
+    }
 }
 
 /// What all operations of a specification share.
@@ -140,9 +145,16 @@ impl<'a> Converter<'a> {
 
     /// How work is followed that goes on after the answer.
     fn polling(&self, operation: &Operation<'a>, name: &str) -> Result<Option<Polling>, Finding> {
-        let Some(said) = operation.place.get("x-toolcrib-polling") else { return Ok(None) };
         let base = self.servers.base(operation);
-        polling::read(&base, &said.value.to_value()).map(Some).map_err(|why| {
+        let mut by_admin = self.options.polling.iter();
+        let read = match by_admin.find(|(wanted, _)| operation.is_called(wanted, name)) {
+            Some((_, said)) => polling::templates(&base, said),
+            None => match operation.place.get("x-toolcrib-polling") {
+                Some(said) => polling::read(&base, &said.value.to_value()),
+                None => return Ok(None),
+            },
+        };
+        read.map(Some).map_err(|why| {
             let message =
                 format!("`{name}` is not followed, its first answer is its result: {why}");
             Finding::new("polling_dropped", &operation.at, message)

@@ -165,6 +165,15 @@ pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
             let message = "give the `url` of the MCP server, or a `command` in `settings`";
             errors.push(FieldError { field: "url".to_owned(), message: message.to_owned() });
         }
+        Settings::Openapi(settings) => {
+            let wrong = settings.polling.iter();
+            let wrong =
+                wrong.filter_map(|(name, it)| Some((name, discovery::polling_problem(it)?)));
+            errors.extend(wrong.map(|(name, message)| FieldError {
+                field: format!("settings.polling.{name}"),
+                message,
+            }));
+        }
         Settings::Workflow { documents } if documents.is_empty() => {
             let message = "give the `documents` of the workflows, as texts".to_owned();
             errors.push(FieldError { field: "settings.documents".to_owned(), message });

@@ -28,6 +28,16 @@ impl Bakery {
         begun: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
         look: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static,
     ) -> Self {
+        Self::said_in(of_specification, more, begun, look)
+    }
+
+    /// The same; the settings of the source are made of where the upstream is, and of what is said of the work.
+    fn said_in(
+        settings: impl Fn(&str, &Value) -> Value,
+        more: &Value,
+        begun: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
+        look: impl Fn(usize) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Self {
         let looks = AtomicUsize::new(0);
         let stopped = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&stopped);
@@ -48,17 +58,8 @@ impl Bakery {
         for (name, value) in more.as_object().into_iter().flatten() {
             polling[name] = value.clone();
         }
-        let body = json!({"content": {"application/json": {"schema": {
-            "type": "object", "properties": {"loaves": {"type": "integer"}},
-        }}}});
-        let operation = json!({"operationId": "bake", "requestBody": body,
-            "responses": {"202": {"description": "begun"}}, "x-toolcrib-polling": polling});
-        let text = json!({
-            "openapi": "3.1.0", "info": {"title": "t", "version": "1"},
-            "servers": [{"url": upstream.url("")}], "paths": {"/bake": {"post": operation}},
-        });
         let server = Server::start();
-        let settings = json!({"kind": "openapi", "specification": {"text": text.to_string()}});
+        let settings = settings(&upstream.url(""), &polling);
         let source = json!({"name": "s", "settings": settings, "allow": ["127.0.0.1"],
             "limits": {"all": {"concurrent": 1}}});
         server.post("/api/sources", &source).ok();
@@ -73,7 +74,12 @@ impl Bakery {
 
     /// Where the work is `queued`, then `baking`, and done at the fourth look.
     fn good() -> Self {
-        Self::new(
+        Self::good_said_in(of_specification)
+    }
+
+    fn good_said_in(settings: impl Fn(&str, &Value) -> Value) -> Self {
+        Self::said_in(
+            settings,
             &json!({}),
             |_| state("queued"),
             |look| match look {
@@ -149,6 +155,39 @@ impl Bakery {
     }
 }
 
+/// An operation, with some of it as told.
+fn specification(url: &str, more: &Value) -> String {
+    let body = json!({"content": {"application/json": {"schema": {
+        "type": "object", "properties": {"loaves": {"type": "integer"}},
+    }}}});
+    let mut operation = json!({"operationId": "bake", "requestBody": body,
+        "responses": {"202": {"description": "begun"}}});
+    operation.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+    let text = json!({
+        "openapi": "3.1.0", "info": {"title": "t", "version": "1"},
+        "servers": [{"url": url}], "paths": {"/bake": {"post": operation}},
+    });
+    text.to_string()
+}
+
+fn of_specification(url: &str, polling: &Value) -> Value {
+    let text = specification(url, &json!({"x-toolcrib-polling": polling}));
+    json!({"kind": "openapi", "specification": {"text": text}})
+}
+
+/// The specification is somebody else's, and an admin says it.
+fn of_admin(url: &str, polling: &Value) -> Value {
+    let text = specification(url, &json!({}));
+    json!({"kind": "openapi", "specification": {"text": text}, "polling": {"bake": polling}})
+}
+
+fn of_custom_tool(url: &str, polling: &Value) -> Value {
+    let input = json!({"type": "object", "properties": {"loaves": {"type": "integer"}}});
+    let request = json!({"method": "POST", "url": format!("{url}/bake"),
+        "body": {"json": {"loaves": "{{loaves}}"}}, "polling": polling});
+    json!({"kind": "custom", "tools": [{"name": "bake", "input_schema": input, "request": request}]})
+}
+
 fn key(server: &Server, name: &str) -> String {
     let made = server.post("/api/keys", &json!({"name": name, "claims": {"role": "staff"}})).ok();
     made["key"].as_str().unwrap().to_owned()
@@ -188,6 +227,23 @@ fn an_agent_of_the_older_era_waits_and_hears_how_it_goes() {
     assert_eq!(bakery.asked("DELETE"), 0, "what ended is not cancelled");
     let rows = bakery.rows();
     assert_eq!((rows.len(), &rows[0]["status"]), (1, &json!("completed")), "{rows:?}");
+}
+
+#[test]
+fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
+    for settings in [of_admin, of_custom_tool] {
+        let bakery = Bakery::good_said_in(settings);
+        let outcome = bakery.call("wait=60").ok();
+        assert_eq!(outcome["status"], "completed", "{outcome}");
+        assert_eq!(outcome["result"], json!({"loaves": 2, "for": "done"}), "{outcome}");
+        assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
+        let odd =
+            json!({"status_url": "https://evil.test/", "status_path": "s", "completed": ["x"]});
+        let wrong = json!({"name": "w", "settings": settings("http://127.0.0.1:1", &odd)});
+        let refused = bakery.server.post("/api/sources", &wrong);
+        assert_eq!(refused.status, 422, "{}", refused.body);
+        assert!(refused.body.contains("is not a path below"), "{}", refused.body);
+    }
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! How work is followed that goes on after its request was answered (requirement E2), as it is written down: by an admin in
+//! the settings of a source, by others in a specification or an http manifest. `discovery` makes templates of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Number;
+
+/// How work is followed. In an address, `{answer.…}` stands for a place in the first answer and `{args.…}` for an argument.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PollingSettings {
+    /// Where to ask: a path such as `/jobs/{answer.id}`, or a place that holds a whole address: `{answer.links.status}`,
+    /// or `{location}`, the header of the first answer, unless it is said.
+    #[serde(default = "location", skip_serializing_if = "is_location")]
+    pub status_url: Box<str>,
+    /// Where the status stands in an answer: `job.state`
+    pub status_path: Box<str>,
+    /// Statuses that mean done.
+    pub completed: Vec<StatusWord>,
+    /// Statuses that mean failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<StatusWord>,
+    /// Where the result stands in the last answer; the whole of it unless it is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_path: Option<Box<str>>,
+    /// How long to wait before asking first, in milliseconds. Every further wait is half as long again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval_ms: Option<u32>,
+    /// The longest wait, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_interval_ms: Option<u32>,
+    /// How often to ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u32>,
+    /// How to say that the work is not wanted any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<CancelSettings>,
+}
+
+/// A request that ends work which was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CancelSettings {
+    /// `DELETE`, `POST`, `PUT` or `PATCH`.
+    #[serde(default = "delete", skip_serializing_if = "is_delete")]
+    pub method: Box<str>,
+    /// Where to, like the address of the status.
+    pub url: Box<str>,
+}
+
+/// A status: `"done"`, `true` or `3`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum StatusWord {
+    /// A text.
+    Text(Box<str>),
+    /// Yes or no.
+    Bool(bool),
+    /// A number.
+    Number(Number),
+}
+
+fn location() -> Box<str> {
+    "{location}".into()
+}
+
+fn is_location(url: &str) -> bool {
+    url == "{location}"
+}
+
+fn delete() -> Box<str> {
+    "DELETE".into()
+}
+
+fn is_delete(method: &str) -> bool {
+    method == "DELETE"
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_as_usual_is_not_written() {
+        let least = json!({"status_path": "state", "completed": ["done", true, 3]});
+        let usual = json!({"status_url": "{location}", "status_path": "state",
+            "completed": ["done", true, 3], "failed": []});
+        for written in [&least, &usual] {
+            let read: PollingSettings = serde_json::from_value(written.clone()).unwrap();
+            assert_eq!(serde_json::to_value(read).unwrap(), least);
+        }
+        let odd = json!({"status_path": "state", "completed": [], "every": 1});
+        assert!(serde_json::from_value::<PollingSettings>(odd).is_err());
+    }
+}
