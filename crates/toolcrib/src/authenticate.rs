@@ -8,6 +8,7 @@ mod fetch;
 mod keeper;
 mod seen;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use access::{InvalidKeys, Issuer, KeySet, MAX_TOKEN, Token, TokenError, Verified};
@@ -18,6 +19,7 @@ use secrecy::ExposeSecret as _;
 use tokio::task::JoinSet;
 use upstream::http::{HttpClient, Url};
 
+use config::ScopeIncludes;
 pub use config::{Audience, IssuerConfig, IssuerError, KeySource};
 use fetch::Place;
 use keeper::{Held, Keeper};
@@ -58,6 +60,7 @@ pub struct Authenticator {
 
 struct Trusted {
     rules: Issuer,
+    scope_includes: ScopeIncludes,
     keeper: Arc<Keeper>,
 }
 
@@ -91,9 +94,10 @@ impl Authenticator {
             if keys.as_ref().is_some_and(|keys| !suffice(keys, &rules)) {
                 return Err(IssuerError::NoSuitableKey { issuer: config.issuer.into() });
             }
-            let keeper = Keeper::new(config.issuer, place, client, Arc::clone(&clock), timing);
+            let IssuerConfig { issuer, scope_includes, .. } = config;
+            let keeper = Keeper::new(issuer, place, client, Arc::clone(&clock), timing);
             keys.into_iter().for_each(|keys| keeper.put(keys));
-            trusted.push(Trusted { rules, keeper: Arc::new(keeper) });
+            trusted.push(Trusted { rules, scope_includes, keeper: Arc::new(keeper) });
         }
         Ok(Self {
             issuers: trusted,
@@ -115,7 +119,7 @@ impl Authenticator {
         let mut token = Token::parse(text)?;
         let found = self.issuers.iter().position(|issuer| issuer.rules.name() == token.issuer());
         let place = found.ok_or(TokenError::UnknownIssuer)?;
-        let Trusted { rules, keeper } = &self.issuers[place];
+        let Trusted { rules, keeper, .. } = &self.issuers[place];
         let mut held = keeper.keys().await?;
         let mut verified = token.verify(rules, &held.keys, self.clock.now());
         if verified == Err(TokenError::UnknownKey) {
@@ -141,6 +145,22 @@ impl Authenticator {
             return None;
         }
         Some(seen.agent.clone())
+    }
+
+    /// Adds what scopes of an issuer include, and what that includes.
+    pub(crate) fn add_included(&self, issuer: &str, scopes: &mut BTreeSet<String>) {
+        let Some(issuer) = self.issuers.iter().find(|known| known.rules.name() == issuer) else {
+            return;
+        };
+        let mut open: Vec<String> = scopes.iter().cloned().collect();
+        while let Some(scope) = open.pop() {
+            for included in issuer.scope_includes.get(&*scope).into_iter().flatten() {
+                // What is there already was looked at, or will be: a circle ends.
+                if scopes.insert(included.to_string()) {
+                    open.push(included.to_string());
+                }
+            }
+        }
     }
 
     fn remember_until(&self, verified: &Verified, rules: &Issuer) -> Timestamp {

@@ -1,10 +1,11 @@
 //! What an admin writes about an issuer.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use access::{Algorithm, InvalidIssuer, InvalidKeys, Issuer, TokenType};
 use jiff::SignedDuration;
-use model::SecretRef;
+use model::{SecretRef, is_scope};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::egress::Allowed;
@@ -32,11 +33,18 @@ pub struct IssuerConfig {
     pub token_type: TokenType,
     /// How far its clock may be from ours, in seconds.
     pub clock_skew: Option<u32>,
+    /// Scopes that include others: who has `admin` may do what `read` allows, with `{admin: [read]}`. It holds where calls
+    /// need scopes; policies see the claims as they are.
+    #[serde(default)]
+    pub scope_includes: ScopeIncludes,
     /// What may be reached for its keys although it is not public: addresses, networks, host names.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub allow: Vec<Allowed>,
 }
+
+/// What each scope includes, by its name.
+pub(super) type ScopeIncludes = BTreeMap<Box<str>, BTreeSet<Box<str>>>;
 
 /// One or several: any of them will do.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -89,6 +97,16 @@ pub enum IssuerError {
     SecretAndAlgorithm {
         /// The issuer.
         issuer: String,
+    },
+    /// A text that no token has as a scope.
+    #[error(
+        "`scope_includes` of issuer `{issuer}` has `{scope}`, which is no scope: name each one by itself, without spaces"
+    )]
+    Scope {
+        /// The issuer.
+        issuer: String,
+        /// The text.
+        scope: String,
     },
     /// Nowhere to ask for its keys.
     #[error("issuer `{issuer}` is not a url, so say where its keys are: `keys: {{jwks_url: …}}`")]
@@ -145,6 +163,12 @@ impl IssuerConfig {
             Audience::One(audience) => vec![audience.clone()],
             Audience::Several(audiences) => audiences.clone(),
         };
+        let scopes =
+            self.scope_includes.iter().flat_map(|(scope, all)| [scope].into_iter().chain(all));
+        if let Some(odd) = scopes.into_iter().find(|scope| !is_scope(scope)) {
+            let (issuer, scope) = (self.issuer.to_string(), odd.to_string());
+            return Err(IssuerError::Scope { issuer, scope });
+        }
         let has_secret = matches!(self.keys, KeySource::Secret(_));
         let mut rules = Issuer::new(self.issuer.clone(), audiences)?;
         rules = rules.with_token_type(self.token_type);

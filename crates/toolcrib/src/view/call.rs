@@ -27,7 +27,7 @@ use upstream::mcp::McpError;
 
 use super::ready::{HttpReady, Ready};
 use super::tool::Origin;
-use super::{AgentView, MetaTool, NotFound, ViewedTool, meta, scopes};
+use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, For, Whose};
 use crate::gates::{Counted, Stay};
@@ -293,7 +293,7 @@ impl AgentView {
             return Err(refused("the tool is not served").into());
         };
         let ready = self.crib.ready(entry, source)?;
-        let may = || scopes::check(&self.agent, &source.source, Some(&entry.tool));
+        let may = || self.check_scopes(&source.source, Some(&entry.tool));
         let arguments = match ready.arguments() {
             Some(schema) => {
                 let arguments = checked(schema, arguments)?;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use model::{ErrorCode, Failure};
 use serde_json::{Map, Value, json};
 
+use super::AgentView;
 use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use super::primitives::{Got, got_of_server};
-use super::{AgentView, scopes};
 use crate::call::CallContext;
 use crate::provider::{Listed, Lists as _, ToolProvider, Unfinished, UnfinishedOf};
 use crate::upstreams::bridge::{Bridged, Wanted};
@@ -63,7 +63,7 @@ impl AgentView {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
             return Got::Missing;
         };
-        if let Err(failure) = scopes::check(&self.agent, &source.source, None) {
+        if let Err(failure) = self.check_scopes(&source.source, None) {
             return Got::Failed(failure);
         }
         let mut stay = match self.enter(&source.source, None).await {

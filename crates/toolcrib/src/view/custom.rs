@@ -18,10 +18,10 @@ use tokio::time::timeout;
 use upstream::aside;
 use upstream::files::FileError;
 
+use super::AgentView;
 use super::offers::Offer;
 use super::primitives::Got;
 use super::ready::Ready;
-use super::{AgentView, scopes};
 use crate::call::CallContext;
 use crate::gates::Verdict;
 
@@ -120,7 +120,7 @@ impl AgentView {
         source: &CataloguedSource,
         entry: &CataloguedTool,
     ) -> Result<(), Failure> {
-        scopes::check(&self.agent, &source.source, Some(&entry.tool))?;
+        self.check_scopes(&source.source, Some(&entry.tool))?;
         self.enter(&source.source, Some(&entry.tool.id)).await?.end(Verdict::Works);
         Ok(())
     }
@@ -165,7 +165,7 @@ impl AgentView {
         values: Values<'_>,
         call: &CallContext,
     ) -> Got {
-        if let Err(failure) = scopes::check(&self.agent, &source.source, Some(&entry.tool)) {
+        if let Err(failure) = self.check_scopes(&source.source, Some(&entry.tool)) {
             return Got::Failed(failure);
         }
         let ready = match self.crib.ready(entry, source) {

@@ -5,7 +5,6 @@ use model::SourceId;
 
 use super::AgentView;
 use super::custom::work_of;
-use super::scopes;
 use crate::gates::Verdict;
 use crate::provider::Lists as _;
 use crate::upstreams::followers::{Following, NotFollowed};
@@ -20,7 +19,7 @@ impl AgentView {
         let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
         let work = work_of(&offer);
         let tool = work.map(|_| &offer.entry.tool);
-        scopes::check(&self.agent, &source.source, tool)
+        self.check_scopes(&source.source, tool)
             .map_err(|failure| NotFollowed::Failed(failure.message))?;
         if let Some(work) = work {
             // What an admin wrote down changes with the settings; of files and the web nobody tells.

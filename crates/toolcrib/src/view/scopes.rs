@@ -2,6 +2,7 @@
 //!
 //! What an admin says of the tool comes first, then what they say of the source, then the specification. That one counts
 //! only where the agent's own rights are used, by token exchange: everywhere else its scopes are those of a token of ours.
+//! Whoever runs the server may say of an issuer that its scopes include others.
 
 use std::collections::BTreeSet;
 
@@ -10,20 +11,32 @@ use catalog::tool::Tool;
 use model::{Agent, ErrorCode, Failure};
 use serde_json::{Map, Value};
 
-/// Refuses an agent whose token does not allow this, and names all that it must allow.
-pub(super) fn check(agent: &Agent, source: &Source, tool: Option<&Tool>) -> Result<(), Failure> {
-    let required = required(source, tool);
-    if required.is_empty() {
-        return Ok(());
+use super::AgentView;
+
+impl AgentView {
+    /// Refuses an agent whose token does not allow this, and names all that it must allow.
+    pub(super) fn check_scopes(&self, source: &Source, tool: Option<&Tool>) -> Result<(), Failure> {
+        let required = required(source, tool);
+        if required.is_empty() {
+            return Ok(());
+        }
+        let mut has = of(&self.agent);
+        let is_enough = |has: &BTreeSet<String>| required.iter().any(|all| all.is_subset(has));
+        if is_enough(&has) {
+            return Ok(());
+        }
+        let issuer = self.agent.claims.get("iss").and_then(Value::as_str);
+        if let (Some(authenticator), Some(issuer)) = (self.crib.authenticator(), issuer) {
+            authenticator.add_included(issuer, &mut has);
+        }
+        if is_enough(&has) {
+            return Ok(());
+        }
+        let scopes: Vec<String> = required.into_iter().next().into_iter().flatten().collect();
+        let named: Vec<String> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
+        let message = format!("this takes a token with these scopes: {}", named.join(", "));
+        Err(Failure { scopes, ..Failure::new(ErrorCode::InsufficientScope, message, false) })
     }
-    let has = of(agent);
-    if required.iter().any(|all| all.is_subset(&has)) {
-        return Ok(());
-    }
-    let scopes: Vec<String> = required.into_iter().next().into_iter().flatten().collect();
-    let named: Vec<String> = scopes.iter().map(|scope| format!("`{scope}`")).collect();
-    let message = format!("this takes a token with these scopes: {}", named.join(", "));
-    Err(Failure { scopes, ..Failure::new(ErrorCode::InsufficientScope, message, false) })
 }
 
 /// Alternatives, each of which is enough. None at all: nothing is required.

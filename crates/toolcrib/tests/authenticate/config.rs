@@ -78,6 +78,8 @@ async fn keys_that_cannot_be_used_are_refused_at_the_start() {
         (json!({"keys": {"jwks": {"keys": []}}}), "no key"),
         (json!({"keys": {"jwks_file": "/not/there"}}), "cannot be read"),
         (json!({"clock_skew": 301}), "clock skew"),
+        (json!({"scope_includes": {"admin": ["read write"]}}), "which is no scope"),
+        (json!({"scope_includes": {"": ["read"]}}), "which is no scope"),
         (json!({"issuer": "http://id.example"}), "over `http`"),
         (json!({"keys": {"jwks_url": "http://id.example/keys"}}), "over `http`"),
         (

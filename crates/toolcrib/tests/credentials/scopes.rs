@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use catalog::policy::PolicyCommand;
 use catalog::tool::{Amendment, ToolCommand};
 use model::{Agent, ErrorCode};
 use serde_json::{Map, Value, json};
@@ -82,4 +83,30 @@ async fn scopes_come_after_arguments_and_before_anything_is_asked_for() {
     }
     assert_eq!((world.authority.given(), world.calls()), (0, 0));
     assert_eq!(refusal(&world, "a").await, None, "what was refused was not counted");
+}
+
+#[tokio::test]
+async fn a_scope_includes_what_its_issuer_says_and_no_policy_sees_that() {
+    let world = World::new().await;
+    world.register(&json!({"required_scopes": ["read"]})).await;
+    let of = |issuer: &str, scopes: &str| {
+        let claims = json!({"iss": issuer, "sub": "ada", "scope": scopes});
+        Agent::new("ada", Arc::new(read(claims)))
+    };
+    let came = CameWith::default();
+    for scopes in ["read", "write", "admin", "other admin"] {
+        let outcome = world.call_with(&of("https://id.example", scopes), &came, "look").await;
+        assert_eq!(code(&outcome), None, "{scopes}");
+    }
+    for (issuer, scopes) in [("https://id.example", "other"), ("https://else.example", "admin")] {
+        let outcome = world.call_with(&of(issuer, scopes), &came, "look").await;
+        assert_eq!(code(&outcome), Some(ErrorCode::InsufficientScope), "{issuer} {scopes}");
+    }
+    let matcher = json!({"claim": "scope", "operator": "equals", "value": "read"});
+    let policy = json!({"name": "all", "matchers": [matcher], "groups": ["all"]});
+    let change = Command::Policy("all".parse().unwrap(), PolicyCommand::Update(read(policy)));
+    world.crib.catalog().execute(change, Context::by("admin"), None).await.unwrap();
+    let tools =
+        |scopes: &str| world.crib.view(&of("https://id.example", scopes)).find("look").is_ok();
+    assert!(tools("read") && !tools("admin"));
 }

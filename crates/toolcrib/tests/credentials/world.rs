@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 use toolcrib::upstream::egress::Egress;
 use toolcrib::upstream::http::HttpClient;
 use toolcrib::{
-    CameWith, Catalog, Clock, Command, Context, JournalPlace, ManualClock, Options, RefreshResult,
-    Secrets, SystemClock, Toolcrib,
+    Authenticator, CameWith, Catalog, Clock, Command, Context, JournalPlace, ManualClock, Options,
+    RefreshResult, Secrets, SystemClock, Timing, Toolcrib,
 };
 
 use crate::authority::{Authority, CLIENT};
@@ -80,13 +80,24 @@ impl World {
         let client = HttpClient::new(Egress { allow_private: true, allowed: Vec::new() });
         let clock = Arc::new(ManualClock::at(Timestamp::from_second(1_800_000_000).unwrap()));
         let secret = authority.know(|known| known.secret.clone());
-        let environment = HashMap::from_iter([("SECRET".to_owned(), secret)]);
+        let issuer = ("ISSUER".to_owned(), "x".repeat(32));
+        let environment = HashMap::from_iter([("SECRET".to_owned(), secret), issuer]);
         let environment = Arc::new(Mutex::new(environment));
         let variables = Arc::clone(&environment);
         let secrets = Secrets::new(journal, None, Shared(Arc::clone(&clock)), move |name| {
             variables.lock().unwrap().get(name).cloned()
         });
-        let options = Options { secrets: Some(Arc::new(secrets)), ..Options::default() };
+        let issuer = read(json!({"issuer": "https://id.example", "audience": "crib",
+            "keys": {"secret": "env:ISSUER"},
+            "scope_includes": {"admin": ["write"], "write": ["read", "admin"]}}));
+        let now = Arc::new(Shared(Arc::clone(&clock)));
+        let trusted =
+            Authenticator::new(vec![issuer], &client, &secrets, now, Timing::default()).await;
+        let options = Options {
+            secrets: Some(Arc::new(secrets)),
+            authenticator: Some(Arc::new(trusted.unwrap())),
+            ..Options::default()
+        };
         let crib = Toolcrib::new(catalog, client, Shared(Arc::clone(&clock)), options);
         let all = json!({"id": "all", "profile": {"name": "all"}, "selectors": [{"source": "*"}]});
         let world = Self { crib, upstream, authority, clock, environment };

@@ -15,8 +15,8 @@ use crate::credentials::{For, Whose};
 use crate::gates::{Pass, Stay, Verdict, Wish, verdict};
 use crate::upstreams::bridge::{self, Bridged, Wanted};
 use crate::upstreams::{number, number_of_subject};
+use crate::view::AgentView;
 use crate::view::ready::HttpReady;
-use crate::view::{AgentView, scopes};
 
 /// The longest rest before the second try. It doubles with each try up to the other.
 const FIRST_REST: Duration = Duration::from_millis(200);
@@ -205,7 +205,7 @@ impl AgentView {
         call: &CallContext,
     ) -> Bridged {
         if tool.is_none()
-            && let Err(failure) = scopes::check(&self.agent, source, None)
+            && let Err(failure) = self.check_scopes(source, None)
         {
             return Bridged::Failed(failure);
         }
