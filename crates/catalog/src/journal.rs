@@ -25,7 +25,7 @@ pub use error::JournalError;
 pub use lease::Lease;
 pub use memory::MemoryJournal;
 #[cfg(feature = "postgres")]
-pub(crate) use postgres::Link as PostgresLink;
+pub(crate) use postgres::{Link as PostgresLink, SILENCE};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresJournal, PostgresUrl};
 #[cfg(feature = "sqlite")]

@@ -9,6 +9,8 @@ mod filter;
 mod memory;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(test)]
+mod samples;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod usage;

@@ -28,8 +28,8 @@ use super::{
     StreamName, Version,
 };
 pub(super) use lease::Lock;
-pub(crate) use link::Link;
 pub use link::PostgresUrl;
+pub(crate) use link::{Link, SILENCE};
 use writer::Writer;
 
 /// A journal in PostgreSQL.

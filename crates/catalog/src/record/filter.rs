@@ -1,4 +1,5 @@
-//! Which rows are wanted, and the SQL that says so. Values are never part of the SQL, numbers excepted.
+//! Which rows are wanted, and the SQL that says so. Values are never part of the SQL, so that those who ask for other values
+//! of the same ask with the same text, which a database may have prepared.
 
 use std::fmt::Write as _;
 
@@ -45,6 +46,13 @@ pub struct CallFilter {
     pub limit: usize,
 }
 
+/// What stands at a placeholder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Text(String),
+    Number(i64),
+}
+
 /// How a store writes its SQL.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dialect {
@@ -58,7 +66,7 @@ pub(super) struct Dialect {
 
 impl CallFilter {
     /// What follows `SELECT … FROM …`, and the values for its placeholders.
-    pub(super) fn to_sql(&self, dialect: Dialect) -> (String, Vec<String>) {
+    pub(super) fn to_sql(&self, dialect: Dialect) -> (String, Vec<Value>) {
         let mut sql = "WHERE true".to_owned();
         // Not as columns: an index of times would have all of them sorted, however many there are.
         let (since, until) = ("coalesce(time, '') >=", "coalesce(time, '') <");
@@ -78,7 +86,7 @@ impl CallFilter {
             (since, self.since.map(written)),
             (until, self.until.map(written)),
         ];
-        let values = conditions(&mut sql, dialect, columns);
+        let mut values = conditions(&mut sql, dialect, columns);
         match self.status {
             None => {}
             Some(CallEnd::Completed) => sql.push_str(" AND status = 'completed'"),
@@ -89,19 +97,22 @@ impl CallFilter {
                     .expect("a text grows");
             }
         }
-        let ids = [("id <", self.before), ("id >", self.after)];
+        let mut number = |sql: &mut String, word: &str, number: i64| {
+            values.push(Value::Number(number));
+            write!(sql, " {word} {}{}", dialect.placeholder, values.len()).expect("a text grows");
+        };
+        let ids = [("AND id <", self.before), ("AND id >", self.after)];
         for (condition, id) in ids.into_iter().filter_map(|(word, id)| Some((word, id?))) {
-            let id = i64::try_from(id).unwrap_or(i64::MAX);
-            write!(sql, " AND {condition} {id}").expect("a text grows");
+            number(&mut sql, condition, i64::try_from(id).unwrap_or(i64::MAX));
         }
-        let order = if self.oldest_first { "ASC" } else { "DESC" };
-        let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
-        write!(sql, " ORDER BY id {order} LIMIT {limit}").expect("a text grows");
+        sql.push_str(if self.oldest_first { " ORDER BY id ASC" } else { " ORDER BY id DESC" });
+        number(&mut sql, "LIMIT", i64::try_from(self.limit).unwrap_or(i64::MAX));
         (sql, values)
     }
+
     /// The SQL that says how many rows are of the time that is wanted, and between which ids they are; it does not count
     /// for ever. None if any time will do.
-    pub(super) fn few_of_a_time(&self, dialect: Dialect) -> Option<(String, Vec<String>)> {
+    pub(super) fn few_of_a_time(&self, dialect: Dialect) -> Option<(String, Vec<Value>)> {
         self.since.or(self.until)?;
         let mut sql = format!(
             "SELECT count(*), min(id), max(id) FROM (SELECT id FROM {} WHERE true",
@@ -132,14 +143,38 @@ fn conditions<const N: usize>(
     sql: &mut String,
     dialect: Dialect,
     wanted: [(&str, Option<String>); N],
-) -> Vec<String> {
+) -> Vec<Value> {
     let mut values = Vec::new();
     for (condition, value) in wanted {
         let Some(value) = value else { continue };
         // No row holds a NUL, and PostgreSQL takes none.
-        values.push(value.replace('\0', "\u{fffd}"));
+        values.push(Value::Text(value.replace('\0', "\u{fffd}")));
         write!(sql, " AND {condition} {}{}", dialect.placeholder, values.len())
             .expect("a text grows");
     }
     values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_again_asks_with_the_same_text() {
+        let dialect = Dialect { table: "calls", placeholder: '$', json: "text" };
+        let at = |second: i64| Timestamp::from_second(second).ok();
+        // As somebody who looks at the newest calls of the last minutes again and again.
+        let asked = |round: i64| {
+            let since = at(1_777_000_000 + round);
+            let tool = Some(format!("a:{round}"));
+            let filter = CallFilter { tool, since, limit: round as usize, ..CallFilter::default() };
+            let few = filter.few_of_a_time(dialect).unwrap().0;
+            (few, filter.among((round, Some(round), Some(2 * round))).to_sql(dialect))
+        };
+        let ((few, (text, values)), (few_again, (text_again, values_again))) = (asked(7), asked(8));
+        assert_eq!((few, text), (few_again, text_again));
+        assert_ne!(values, values_again);
+        let numbers = [15, 6, 7].map(Value::Number);
+        assert_eq!(values[2..], numbers);
+    }
 }

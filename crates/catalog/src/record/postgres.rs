@@ -2,6 +2,11 @@
 //!
 //! A group of calls is stored under one advisory lock, so that all nodes add to one chain. If the connection is lost
 //! while a group is committed, nobody knows whether it is stored: the next attempt looks for its last row first.
+//! Searches have connections of their own (`readers.rs`); what is known by its name is asked for over one that all share.
+
+mod readers;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -11,6 +16,7 @@ use tokio::sync::Mutex;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
+use self::readers::Readers;
 use super::filter::Dialect;
 use super::usage::added;
 use super::{
@@ -64,7 +70,8 @@ const PATIENCE: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout 
 
 /// A record in PostgreSQL.
 pub struct PostgresRecords {
-    link: PostgresLink,
+    link: Arc<PostgresLink>,
+    readers: Readers,
     /// Kept between groups.
     writing: Mutex<Option<Client>>,
 }
@@ -103,7 +110,9 @@ impl PostgresRecords {
 
     /// Connects to a record that is there, to look at it.
     pub fn connect_to_read(url: PostgresUrl) -> Result<Self, JournalError> {
-        Ok(Self { link: PostgresLink::new(url)?, writing: Mutex::default() })
+        let link = Arc::new(PostgresLink::new(url)?);
+        let readers = Readers::of(Arc::clone(&link));
+        Ok(Self { link, readers, writing: Mutex::default() })
     }
 
     /// Stores a group once. `sent` is the last row of an attempt that may have been stored.
@@ -134,6 +143,14 @@ impl PostgresRecords {
         step.commit().await.map_err(sql)?;
         *writing = Some(client);
         Ok(())
+    }
+
+    /// The same, among the ids of the time that is wanted if there are few.
+    async fn narrowed(&self, filter: CallFilter) -> Result<CallFilter, JournalError> {
+        let Some((sql, values)) = filter.few_of_a_time(DIALECT) else { return Ok(filter) };
+        let found = self.readers.query(&sql, &values).await?;
+        let Some(row) = found.first() else { return Ok(filter) };
+        Ok(filter.among((row.get(0), row.get(1), row.get(2))))
     }
 
     async fn forget(&self, time: Timestamp) -> Result<u64, JournalError> {
@@ -178,18 +195,9 @@ impl Records for PostgresRecords {
 
     fn read(&self, filter: CallFilter) -> Answering<'_, Vec<Row>> {
         Box::pin(async move {
-            let filter = match filter.few_of_a_time(DIALECT) {
-                None => filter,
-                Some((sql, values)) => {
-                    match self.link.query(&sql, &parameters(&values)).await?.first() {
-                        Some(row) => filter.among((row.get(0), row.get(1), row.get(2))),
-                        None => filter,
-                    }
-                }
-            };
-            let (wanted, values) = filter.to_sql(DIALECT);
+            let (wanted, values) = self.narrowed(filter).await?.to_sql(DIALECT);
             let sql = format!("SELECT id, text, hash FROM toolcrib_calls {wanted}");
-            let rows = self.link.query(&sql, &parameters(&values)).await?;
+            let rows = self.readers.query(&sql, &values).await?;
             Ok(rows.iter().map(row_of).collect())
         })
     }
@@ -277,10 +285,6 @@ async fn head(step: &Transaction<'_>) -> Result<Link, tokio_postgres::Error> {
     let link =
         |row: tokio_postgres::Row| Link { id: unsigned(row.get(0)), hash: digest(row.get(1)) };
     Ok(found.map_or_else(Link::start, link))
-}
-
-fn parameters(values: &[String]) -> Vec<&(dyn ToSql + Sync)> {
-    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
 fn row_of(row: &tokio_postgres::Row) -> Row {

@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::Digest;
+use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, TransactionBehavior};
 
 use self::readers::Readers;
-use super::filter::Dialect;
+use super::filter::{Dialect, Value};
 use super::usage::added;
 use super::{
     CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
@@ -289,6 +290,15 @@ fn anchor(connection: &Connection) -> rusqlite::Result<Link> {
     let mut statement = connection.prepare_cached("SELECT id, hash FROM anchor")?;
     let found = statement.query_row([], |row| Ok(Link { id: row.get(0)?, hash: hash(row, 1)? }));
     Ok(found.optional()?.unwrap_or_else(Link::start))
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Self::Text(text) => text.to_sql(),
+            Self::Number(number) => number.to_sql(),
+        }
+    }
 }
 
 /// A hash that is none of ours is no hash of any text.

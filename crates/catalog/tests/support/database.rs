@@ -1,5 +1,4 @@
 //! Databases of PostgreSQL for tests of several crates.
-#![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use tokio_postgres::NoTls;
 

@@ -68,7 +68,7 @@ impl fmt::Debug for PostgresUrl {
 }
 
 /// How long a server may say nothing; it gives up on its own a little earlier.
-const SILENCE: Duration = Duration::from_secs(35);
+pub(crate) const SILENCE: Duration = Duration::from_secs(35);
 
 /// A connection that comes back.
 pub(crate) struct Link {
@@ -206,7 +206,7 @@ impl Link {
         tokio::time::timeout(SILENCE, connect).await.map_err(|_| self.silent(false))?
     }
 
-    fn silent(&self, maybe_stored: bool) -> JournalError {
+    pub(crate) fn silent(&self, maybe_stored: bool) -> JournalError {
         let (place, cause) = (self.place(), format!("it has been silent for {SILENCE:?}"));
         JournalError::Unavailable { place, cause, maybe_stored }
     }
@@ -263,11 +263,21 @@ impl Link {
         }
     }
 
+    /// Ends what a connection does, if the server hears of it.
+    pub(crate) async fn cancel(&self, client: &Client) {
+        let token = client.cancel_token();
+        match tokio::time::timeout(SILENCE, token.cancel_query(self.tls.clone())).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "a query that nobody wants goes on"),
+            Err(_) => tracing::debug!("a query that nobody wants goes on: the server is silent"),
+        }
+    }
+
     pub(super) fn process(&self) -> i32 {
         self.process.load(Ordering::Relaxed)
     }
 
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         self.url.to_string()
     }
 

@@ -2,41 +2,10 @@
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
-use model::Primitive;
 use rusqlite::StatementStatus;
 
 use super::*;
-use crate::record::{CallDoor, CallEnd, ShownBy};
-
-fn time(second: u64) -> Timestamp {
-    let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
-    start + Duration::from_secs(second)
-}
-
-fn call(tool: &str, second: u64) -> CallRecord {
-    CallRecord {
-        time: time(second),
-        node: "n1".into(),
-        subject: "ada".into(),
-        issuer: None,
-        client: None,
-        means: ShownBy::Key,
-        door: CallDoor::Mcp,
-        kind: Primitive::Tool,
-        tool_id: Some(tool.into()),
-        source_id: tool.split(':').next().map(Into::into),
-        status: CallEnd::Completed,
-        code: None,
-        error: None,
-        upstream_status: None,
-        duration_us: 1_500,
-        argument_bytes: 2,
-        result_bytes: 17,
-        correlation_id: None,
-        trace_id: None,
-        arguments: None,
-    }
-}
+use crate::record::samples::{call, rare, time};
 
 fn record() -> (tempfile::TempDir, SqliteRecords) {
     let folder = tempfile::tempdir().unwrap();
@@ -149,28 +118,14 @@ async fn steps(records: &SqliteRecords, filter: CallFilter) -> (usize, i32) {
 #[tokio::test]
 async fn rare_calls_are_found_without_looking_at_all_others() {
     let (_folder, records) = record();
-    let mut calls: Vec<_> = (0..5_000).map(|second| call("a:x", second)).collect();
-    calls[100] = CallRecord { subject: "eve".into(), ..call("rare:y", 100) };
-    calls[100].status = CallEnd::Cancelled;
-    calls[100].correlation_id = Some("r100".into());
+    let (calls, rare) = rare();
     records.store(calls.into()).await.unwrap();
-    let text = |text: &str| Some(text.to_owned());
-    let all = CallFilter { limit: 100, ..CallFilter::default() };
-    let rare = [
-        CallFilter { tool: text("rare:y"), ..all.clone() },
-        CallFilter { source: text("rare"), ..all.clone() },
-        CallFilter { subject: text("eve"), ..all.clone() },
-        CallFilter { status: Some(CallEnd::Cancelled), ..all.clone() },
-        CallFilter { correlation_id: text("r100"), ..all.clone() },
-        CallFilter { since: Some(time(100)), until: Some(time(101)), ..all.clone() },
-        CallFilter { since: Some(time(4_999)), ..all.clone() },
-        CallFilter { until: Some(time(1)), ..all.clone() },
-    ];
     for filter in rare {
         let (found, steps) = steps(&records, filter.clone()).await;
         assert_eq!(found, 1, "{filter:?}");
         assert!(steps < 200, "{steps} steps: {filter:?}");
     }
+    let all = CallFilter { limit: 100, ..CallFilter::default() };
     let never = CallFilter { since: Some(time(9_999)), ..all.clone() };
     assert_eq!(steps(&records, never).await.0, 0);
     let often = CallFilter { since: Some(time(0)), ..all };

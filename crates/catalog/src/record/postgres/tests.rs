@@ -1,0 +1,159 @@
+//! Searches beside other reads, how they end, and what indexes are for.
+
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_postgres::NoTls;
+
+use self::support::database;
+use super::*;
+use crate::record::filter::Value;
+use crate::record::samples::{call, rare, time};
+
+#[path = "../../../tests/support/database.rs"]
+mod support;
+
+/// Searches that the server has not answered yet.
+const WAITING: &str = "SELECT pid FROM pg_stat_activity
+    WHERE datname = current_database() AND state = 'active' AND query LIKE 'SELECT id, text, hash%'";
+
+/// A record, and somebody who looks at its database.
+async fn record(name: &str) -> (Arc<PostgresRecords>, Client) {
+    let url = database(&format!("record_readers_{name}")).await;
+    let records = PostgresRecords::connect(url.parse().unwrap()).await.unwrap();
+    let (beside, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    (Arc::new(records), beside)
+}
+
+/// Has searches wait until it is dropped.
+async fn hold_up_searches(records: &PostgresRecords) -> Client {
+    let holding = records.link.fresh().await.unwrap();
+    let hold = "BEGIN; LOCK TABLE toolcrib_calls IN ACCESS EXCLUSIVE MODE";
+    holding.batch_execute(hold).await.unwrap();
+    holding
+}
+
+fn search(records: &Arc<PostgresRecords>) -> JoinHandle<Result<Vec<Row>, JournalError>> {
+    let records = Arc::clone(records);
+    let filter = CallFilter { trace_id: Some("none".into()), limit: 9, ..CallFilter::default() };
+    tokio::spawn(async move { records.read(filter).await })
+}
+
+/// The server's processes of the searches, as soon as there are so many.
+async fn waiting(beside: &Client, count: usize) -> Vec<i32> {
+    let look = async {
+        loop {
+            let found = beside.query(WAITING, &[]).await.unwrap();
+            if found.len() == count {
+                return found.iter().map(|row| row.get(0)).collect();
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), look).await.expect("the server does as it is told")
+}
+
+#[tokio::test]
+async fn a_search_keeps_nobody_waiting_and_ends_with_whoever_wanted_it() {
+    let (records, beside) = record("beside").await;
+    records.store([call("a:x", 1)].into()).await.unwrap();
+    let held_up = hold_up_searches(&records).await;
+    let searches = [search(&records), search(&records)];
+    waiting(&beside, 2).await;
+    let usage = records.usage(UsageOf::Tool, vec!["a:x".to_owned()]);
+    let usage = timeout(Duration::from_secs(5), usage).await.expect("it waits for no search");
+    assert_eq!(usage.unwrap()[0].1.execution_count, 1);
+    for search in searches {
+        search.abort();
+    }
+    waiting(&beside, 0).await;
+    drop(held_up);
+    assert_eq!(search(&records).await.unwrap().unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_search_that_the_server_gives_up_took_too_long() {
+    let (records, beside) = record("given_up").await;
+    let held_up = hold_up_searches(&records).await;
+    let searching = search(&records);
+    let pids = waiting(&beside, 1).await;
+    // As it does by itself when the time of a statement is over.
+    beside.query("SELECT pg_cancel_backend($1)", &[&pids[0]]).await.unwrap();
+    let answer = searching.await.unwrap();
+    assert!(matches!(answer, Err(JournalError::TookTooLong { .. })), "{answer:?}");
+    drop(held_up);
+    assert_eq!(search(&records).await.unwrap().unwrap(), []);
+}
+
+#[tokio::test]
+async fn only_a_few_searches_go_on_at_once_and_the_others_wait() {
+    let (records, beside) = record("few").await;
+    let held_up = hold_up_searches(&records).await;
+    let searches: Vec<_> = (0..9).map(|_| search(&records)).collect();
+    waiting(&beside, 4).await;
+    sleep(Duration::from_millis(100)).await;
+    assert_eq!(waiting(&beside, 4).await.len(), 4);
+    drop(held_up);
+    for search in searches {
+        assert_eq!(search.await.unwrap().unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_gone_is_made_again() {
+    let (records, beside) = record("again").await;
+    assert_eq!(search(&records).await.unwrap().unwrap(), []);
+    let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    beside.query(end, &[]).await.unwrap();
+    assert_eq!(search(&records).await.unwrap().unwrap(), []);
+}
+
+#[tokio::test]
+async fn who_looks_again_and_again_leaves_nothing_prepared() {
+    let (records, _beside) = record("prepared").await;
+    let calls: Vec<_> = (0..20).map(|second| call("a:x", second)).collect();
+    records.store(calls.into()).await.unwrap();
+    for second in 0..20 {
+        let since = Some(time(second));
+        let filter = CallFilter { since, limit: 100, ..CallFilter::default() };
+        assert_eq!(records.read(filter).await.unwrap().len() as u64, 20 - second);
+    }
+    let count = "SELECT count(*) FROM pg_prepared_statements";
+    let prepared: i64 = records.readers.query(count, &[]).await.unwrap()[0].get(0);
+    assert_eq!(prepared, 0);
+}
+
+/// How many rows were looked at in all steps of a plan, those that were not wanted included.
+async fn looked_at(records: &PostgresRecords, sql: &str, values: &[Value]) -> f64 {
+    let explain = format!("EXPLAIN (ANALYZE, TIMING false) {sql}");
+    let plan = records.readers.query(&explain, values).await.unwrap();
+    let rows = |line: &str| -> Option<f64> {
+        let removed = line.trim().strip_prefix("Rows Removed by Filter: ");
+        let of_step = line.split_once("(actual rows=").map(|(_, rest)| rest);
+        removed.or(of_step)?.split(' ').next()?.parse().ok()
+    };
+    plan.iter().filter_map(|line| rows(line.get(0))).sum()
+}
+
+#[tokio::test]
+async fn rare_calls_are_found_without_looking_at_all_others() {
+    let (records, beside) = record("rare").await;
+    let (calls, rare) = rare();
+    records.store(calls.into()).await.unwrap();
+    beside.batch_execute("ANALYZE toolcrib_calls").await.unwrap();
+    for filter in rare {
+        let found = records.read(filter.clone()).await.unwrap().len();
+        assert_eq!(found, 1, "{filter:?}");
+        let mut looked = 0.0;
+        if let Some((sql, values)) = filter.few_of_a_time(DIALECT) {
+            looked += looked_at(&records, &sql, &values).await;
+        }
+        let (wanted, values) = records.narrowed(filter.clone()).await.unwrap().to_sql(DIALECT);
+        let sql = format!("SELECT id, text, hash FROM toolcrib_calls {wanted}");
+        looked += looked_at(&records, &sql, &values).await;
+        assert!((1.0..20.0).contains(&looked), "{looked} rows: {filter:?}");
+    }
+}

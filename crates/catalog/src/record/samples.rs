@@ -1,0 +1,60 @@
+//! Calls for tests of the stores.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::Primitive;
+
+use super::{CallDoor, CallEnd, CallFilter, CallRecord, ShownBy};
+
+pub(super) fn time(second: u64) -> Timestamp {
+    let start: Timestamp = "2026-05-01T09:00:00Z".parse().unwrap();
+    start + Duration::from_secs(second)
+}
+
+/// A call that went well, at a second.
+pub(super) fn call(tool: &str, second: u64) -> CallRecord {
+    CallRecord {
+        time: time(second),
+        node: "n1".into(),
+        subject: "ada".into(),
+        issuer: None,
+        client: None,
+        means: ShownBy::Key,
+        door: CallDoor::Mcp,
+        kind: Primitive::Tool,
+        tool_id: Some(tool.into()),
+        source_id: tool.split(':').next().map(Into::into),
+        status: CallEnd::Completed,
+        code: None,
+        error: None,
+        upstream_status: None,
+        duration_us: 1_500,
+        argument_bytes: 2,
+        result_bytes: 17,
+        correlation_id: None,
+        trace_id: None,
+        arguments: None,
+    }
+}
+
+/// Five thousand calls, one of which is like no other, and filters of which each finds one.
+pub(super) fn rare() -> (Vec<CallRecord>, Vec<CallFilter>) {
+    let mut calls: Vec<_> = (0..5_000).map(|second| call("a:x", second)).collect();
+    calls[100] = CallRecord { subject: "eve".into(), ..call("rare:y", 100) };
+    calls[100].status = CallEnd::Cancelled;
+    calls[100].correlation_id = Some("r100".into());
+    let text = |text: &str| Some(text.to_owned());
+    let all = CallFilter { limit: 100, ..CallFilter::default() };
+    let rare = vec![
+        CallFilter { tool: text("rare:y"), ..all.clone() },
+        CallFilter { source: text("rare"), ..all.clone() },
+        CallFilter { subject: text("eve"), ..all.clone() },
+        CallFilter { status: Some(CallEnd::Cancelled), ..all.clone() },
+        CallFilter { correlation_id: text("r100"), ..all.clone() },
+        CallFilter { since: Some(time(100)), until: Some(time(101)), ..all.clone() },
+        CallFilter { since: Some(time(4_999)), ..all.clone() },
+        CallFilter { until: Some(time(1)), ..all },
+    ];
+    (calls, rare)
+}
