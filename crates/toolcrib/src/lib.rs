@@ -57,6 +57,8 @@ mod hints;
 #[cfg(feature = "gateway")]
 mod identity;
 #[cfg(feature = "gateway")]
+mod json_size;
+#[cfg(feature = "gateway")]
 mod kept_results;
 #[cfg(feature = "gateway")]
 mod last_words;

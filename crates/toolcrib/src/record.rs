@@ -22,7 +22,7 @@ use crate::upstreams::parking::Parking;
 use crate::upstreams::whose;
 
 pub use recording::Via;
-pub(crate) use recording::{Fate, Recording, Subject, size};
+pub(crate) use recording::{Fate, Recording, Subject};
 
 /// How many rows may wait to be stored.
 const QUEUE: usize = 64 << 10;

@@ -1,6 +1,5 @@
 //! One call while it is recorded: begun before anything is done, ended once. What is dropped before was cancelled.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,10 +7,10 @@ use catalog::record::{CallDoor, CallEnd, CallRecord, ShownBy};
 use execution::Mask;
 use jiff::Timestamp;
 use model::{Actor, Agent, ErrorCode, Primitive, TraceContext};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{NotRecorded, Recorder, redact};
+use crate::json_size::size;
 use crate::secrets::Secrets;
 
 /// The longest subject that is recorded as it is, in bytes.
@@ -199,26 +198,4 @@ fn subject(subject: &Arc<str>) -> Arc<str> {
 fn short(text: &str) -> Box<str> {
     let line = text.lines().next().unwrap_or_default();
     line.chars().take(MESSAGE).filter(|c| *c != '\0').collect::<String>().into()
-}
-
-/// How many bytes it takes as JSON.
-pub(crate) fn size(value: &impl Serialize) -> u64 {
-    let mut count = Count(0);
-    match serde_json::to_writer(&mut count, value) {
-        Ok(()) => count.0,
-        Err(_) => 0,
-    }
-}
-
-struct Count(u64);
-
-impl io::Write for Count {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -1,13 +1,12 @@
 //! How much of an answer is handed out at once. What is longer is kept, and its reader is told where to go on.
 
-use std::io;
-
 use catalog::tool::Tool;
 use model::{Content, Outcome};
 use serde_json::{Map, Value, json};
 use upstream::aside;
 
 use super::shaped::{is_text, text_of};
+use crate::json_size::is_longer;
 use crate::kept_results::{self, ResultPart};
 use crate::upstreams::whose;
 use crate::view::AgentView;
@@ -140,25 +139,6 @@ impl Long {
     }
 }
 
-/// Not written further than that.
-fn is_longer(json: &Value, budget: usize) -> bool {
-    serde_json::to_writer(Room(budget), json).is_err()
-}
-
-/// For so many bytes.
-struct Room(usize);
-
-impl io::Write for Room {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 fn text_in(content: &Content) -> Option<&str> {
     match content {
         Content::Text { text } => Some(text),
@@ -174,14 +154,6 @@ fn text_of_part(part: &Value) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn json_is_longer_than_a_budget_by_its_bytes() {
-        let value = json!({"a": [1, "ü"]});
-        let bytes = value.to_string().len();
-        assert!(!is_longer(&value, bytes));
-        assert!(is_longer(&value, bytes - 1));
-    }
 
     #[tokio::test]
     async fn what_is_short_enough_stays_beside_a_long_text() {

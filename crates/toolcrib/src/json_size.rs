@@ -1,0 +1,49 @@
+//! How long something is as JSON, without writing it down.
+
+use std::io;
+
+use serde::Serialize;
+
+/// How many bytes it takes as JSON.
+pub(crate) fn size(value: &impl Serialize) -> u64 {
+    let mut room = Room(u64::MAX);
+    match serde_json::to_writer(&mut room, value) {
+        Ok(()) => u64::MAX - room.0,
+        Err(_) => 0,
+    }
+}
+
+/// Whether it takes more bytes than this. It is not gone through further than that.
+pub(crate) fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
+    serde_json::to_writer(&mut Room(bytes as u64), value).is_err()
+}
+
+/// For so many bytes more.
+struct Room(u64);
+
+impl io::Write for Room {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_is_as_long_as_its_bytes() {
+        let value = json!({"a": [1, "ü"]});
+        let bytes = value.to_string().len();
+        assert_eq!(size(&value), bytes as u64);
+        assert!(!is_longer(&value, bytes));
+        assert!(is_longer(&value, bytes - 1));
+    }
+}
