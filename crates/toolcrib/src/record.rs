@@ -174,7 +174,9 @@ impl Recorder {
     /// Keeps a call that has asked its caller something, for as long as that may come again. Says how it is called.
     pub(crate) fn asked(&self, agent: &Agent, recording: Recording) -> Box<str> {
         let id: Box<str> = random().into();
-        self.asking.put(id.clone(), whose(agent), recording.asking());
+        for crowded_out in self.asking.put(id.clone(), whose(agent), recording.asking()) {
+            crowded_out.crowd_out();
+        }
         id
     }
 

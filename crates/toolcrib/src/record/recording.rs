@@ -20,6 +20,8 @@ const MESSAGE: usize = 200;
 
 /// What is said of a call that was cancelled by silence.
 const UNANSWERED: &str = "the tool asked its caller, who did not come again with an answer";
+/// What is said of one that gave way to others that asked.
+const CROWDED_OUT: &str = "the tool asked its caller, and so many others did that it is not remembered; an answer is another row";
 
 /// By which way somebody comes, for the record and for upstreams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,6 +150,14 @@ impl Recording {
         if let Some(row) = self.done(fate, secrets) {
             self.recorder.take_now(row);
         }
+    }
+
+    /// It has asked its caller something, and others that have take its place. Should there be an answer, it is not known
+    /// to be this call.
+    pub(crate) fn crowd_out(self) {
+        let message = Some(CROWDED_OUT.to_owned());
+        let fate = Fate { status: CallEnd::Cancelled, message, ..Fate::completed(0) };
+        self.end_now(fate, None);
     }
 
     /// The call is made again, and recorded then.

@@ -45,17 +45,25 @@ impl<T: Send + 'static> Parking<T> {
     }
 
     /// It may hold a connection or a program, and is let go when its time is over, whether or not anybody comes; or when the
-    /// same one has more waiting than a few.
-    pub(crate) fn put(&self, id: Box<str>, whose: Box<str>, parked: T) {
+    /// same one has more waiting than a few, or all together have. Says what had to go for it.
+    pub(crate) fn put(&self, id: Box<str>, whose: Box<str>, parked: T) -> Vec<T> {
         let waiting = self.places.entries();
         let of_one: Vec<_> = waiting.iter().filter(|(_, place)| place.whose == whose).collect();
-        for (oldest, _) in of_one.iter().take((of_one.len() + 1).saturating_sub(self.of_one)) {
-            self.places.remove(oldest);
+        let too_many = (of_one.len() + 1).saturating_sub(self.of_one);
+        let oldest = match too_many {
+            0 if PARKED <= waiting.len() as u64 => waiting.iter().take(1).collect(),
+            too_many => of_one.into_iter().take(too_many).collect::<Vec<_>>(),
+        };
+        let mut gone = Vec::new();
+        for (id, place) in oldest {
+            self.places.remove(id);
+            gone.extend(place.lock().take().map(|(parked, _)| parked));
         }
         let place = Arc::new(Place { whose, holds: Mutex::new(None) });
         let timer = tokio::spawn(give_up(Arc::downgrade(&place)));
         *place.lock() = Some((parked, Timer(timer.abort_handle())));
         self.places.insert(id, place);
+        gone
     }
 
     /// Once, only by whose it is, and only if it is what is wanted.
@@ -102,13 +110,25 @@ mod tests {
     async fn one_has_only_a_few_waiting_and_takes_nothing_from_others() {
         let parking = Parking::new(4);
         parking.put("of eve".into(), "eve".into(), 0);
-        for number in 0..100 {
-            parking.put(number.to_string().into(), "ada".into(), number);
+        for number in 0_u64..100 {
+            let gone = parking.put(number.to_string().into(), "ada".into(), number);
+            assert_eq!(gone, Vec::from_iter(number.checked_sub(4)));
         }
         assert_eq!(parking.places.entries().len(), 1 + 4);
         assert_eq!(parking.take("95", "ada", |_| true), None);
         assert_eq!(parking.take("96", "ada", |_| true), Some(96));
         assert_eq!(parking.take("of eve", "eve", |_| true), Some(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_together_have_only_so_much_waiting() {
+        let parking = Parking::new(4);
+        for number in 0..PARKED {
+            let gone = parking.put(number.to_string().into(), number.to_string().into(), number);
+            assert_eq!(gone, Vec::<u64>::new());
+        }
+        assert_eq!(parking.put("one more".into(), "ada".into(), PARKED), [0]);
+        assert_eq!(parking.take("1", "1", |_| true), Some(1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -265,6 +265,23 @@ async fn a_call_that_asks_and_is_never_answered_is_recorded_as_cancelled() {
     assert_eq!(rows(&recorder).await[2].status, CallEnd::Cancelled);
 }
 
+#[tokio::test(start_paused = true)]
+async fn of_many_calls_that_ask_the_first_are_not_remembered_and_their_rows_say_so() {
+    let (recorder, view) = asking(Arc::new(MemoryRecords::default()), false).await;
+    let tool = view.find("paint").unwrap();
+    let first = coming_again(json!({}), None);
+    view.call_with(&tool, Map::new(), &first).await;
+    for _ in 0..64 {
+        view.call_with(&tool, Map::new(), &coming_again(json!({}), None)).await;
+    }
+    let again = coming_again(json!({"colour": {"action": "accept"}}), first.take_memory());
+    view.call_with(&tool, Map::new(), &again).await;
+    let rows = rows(&recorder).await;
+    let shown: Vec<_> = rows.iter().map(|row| (row.status, row.error.as_deref())).collect();
+    let why = "the tool asked its caller, and so many others did that it is not remembered; an answer is another row";
+    assert_eq!(shown, [(CallEnd::Cancelled, Some(why)), (CallEnd::Completed, None)]);
+}
+
 /// Nothing can be stored in it.
 struct Full(MemoryRecords);
 
