@@ -23,11 +23,15 @@ pub struct RecordVerification {
     pub removed: u64,
     /// The last row.
     pub head: Link,
+    /// The row of which a head was kept, if what there is begins after it: nobody can say any more whether it was the same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub too_old: Option<u64>,
     /// One sentence for each thing that is wrong.
     pub problems: Vec<String>,
 }
 
-/// Looks at every row. Calls may be recorded meanwhile, and old rows may go. A head that was kept elsewhere must be there.
+/// Looks at every row. Calls may be recorded meanwhile, and old rows may go. A head that was kept elsewhere must be there, unless
+/// its row has gone for its age.
 pub async fn verify_records(
     records: &dyn Records,
     kept: Option<Link>,
@@ -54,7 +58,7 @@ pub async fn verify_records(
             if row.id != looking.last.id + 1 {
                 let anchor = records.chain().await?.anchor;
                 if looking.last.id < anchor.id {
-                    looking.reach(anchor);
+                    looking.begin_at(anchor);
                 }
             }
             if looking.last.id < row.id {
@@ -67,7 +71,7 @@ pub async fn verify_records(
         }
         tell(looking.rows);
     }
-    Ok(looking.end(anchor, head))
+    Ok(looking.end(anchor.id, head))
 }
 
 /// Looks at the lines of an export, one by one. What one begins with is taken as it is.
@@ -81,7 +85,7 @@ pub struct ExportVerifier {
 }
 
 impl ExportVerifier {
-    /// A head that was kept elsewhere must be among the lines.
+    /// A head that was kept elsewhere must be among the lines, unless they begin after it.
     pub fn new(kept: Option<Link>) -> Self {
         Self { kept, ..Self::default() }
     }
@@ -111,13 +115,15 @@ impl ExportVerifier {
         let (before, mut looking) = begun;
         looking.problems.extend(self.odd);
         let head = looking.last;
-        looking.end(before, head)
+        looking.end(before.id, head)
     }
 }
 
 /// What a look at rows, one after the other, has found so far.
 #[derive(Debug)]
 struct Looking {
+    /// What stood before is gone.
+    begins_after: u64,
     last: Link,
     rows: u64,
     problems: Vec<String>,
@@ -127,9 +133,16 @@ struct Looking {
 
 impl Looking {
     fn after(first: Link, kept: Option<Link>) -> Self {
-        let mut looking = Self { last: first, rows: 0, problems: Vec::new(), kept };
+        let begins_after = first.id;
+        let mut looking = Self { begins_after, last: first, rows: 0, problems: Vec::new(), kept };
         looking.reach(first);
         looking
+    }
+
+    /// Everything up to there is gone.
+    fn begin_at(&mut self, anchor: Link) {
+        self.begins_after = anchor.id;
+        self.reach(anchor);
     }
 
     fn look(&mut self, row: &Row) {
@@ -151,9 +164,10 @@ impl Looking {
         self.problems.push(format!("rows {} to {last} are missing", self.last.id + 1));
     }
 
-    fn end(mut self, before: Link, head: Link) -> RecordVerification {
-        if let Some(kept) = self.kept {
-            let id = kept.id;
+    fn end(mut self, removed: u64, head: Link) -> RecordVerification {
+        let kept = self.kept.map(|kept| kept.id);
+        let too_old = kept.filter(|id| *id < self.begins_after);
+        if let (Some(id), None) = (kept, too_old) {
             self.problems.push(format!("row {id}, of which a hash was kept, is not there"));
         }
         let mut problems = self.problems;
@@ -162,7 +176,7 @@ impl Looking {
             problems.truncate(TOLD);
             problems.push(format!("and {more} more problems"));
         }
-        RecordVerification { rows: self.rows, removed: before.id, head, problems }
+        RecordVerification { rows: self.rows, removed, head, too_old, problems }
     }
 }
 
@@ -233,6 +247,18 @@ mod tests {
         // The first row says what stood before it.
         let later = verified(&rows[2..], Some(rows[1].link()));
         assert_eq!((later.rows, later.removed, later.problems), (3, 2, vec![]));
+    }
+
+    #[test]
+    fn a_head_of_before_the_first_row_cannot_be_checked_and_is_no_problem() {
+        let rows = rows(5);
+        let later = verified(&rows[3..], Some(rows[1].link()));
+        assert_eq!((later.too_old, later.problems), (Some(2), vec![]));
+        // The first row says what the one before it must be.
+        let before = Link { id: 3, hash: Digest::of("x") };
+        let other = verified(&rows[3..], Some(before));
+        assert_eq!(other.problems, ["row 3 does not have the hash that was kept of it"]);
+        assert_eq!(other.too_old, None);
     }
 
     #[test]

@@ -58,7 +58,31 @@ fn verify_file(
 }
 
 fn text(verification: &RecordVerification) -> String {
-    let RecordVerification { rows, removed, head, problems } = verification;
+    let RecordVerification { rows, removed, head, too_old, problems } = verification;
     let (id, hash, problems) = (head.id, head.hash, out::problems(problems));
-    format!("calls    {rows}\nremoved  {removed}\nhead     {id} {hash}\n{problems}")
+    let too_old = too_old.map_or_else(String::new, |id| {
+        format!(
+            "row {id}, of which a hash was kept, is too old to be checked: keep the head of now\n"
+        )
+    });
+    format!("calls    {rows}\nremoved  {removed}\nhead     {id} {hash}\n{too_old}{problems}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_is_too_old_is_told_and_is_no_problem() {
+        let head: RecordLink = format!("9:{}", "0".repeat(64)).parse().unwrap();
+        let (rows, removed, too_old, problems) = (4, 5, Some(3), Vec::new());
+        let verification = RecordVerification { rows, removed, head, too_old, problems };
+        insta::assert_snapshot!(text(&verification), @"
+        calls    4
+        removed  5
+        head     9 0000000000000000000000000000000000000000000000000000000000000000
+        row 3, of which a hash was kept, is too old to be checked: keep the head of now
+        ok
+        ");
+    }
 }
