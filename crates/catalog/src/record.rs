@@ -32,7 +32,7 @@ pub use memory::MemoryRecords;
 pub use postgres::PostgresRecords;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteRecords;
-pub use usage::{Usage, UsageOf};
+pub use usage::{Usage, UsageOf, UsagePage};
 pub use verify::{ExportVerifier, RecordVerification, verify_records};
 
 /// The most rows that are removed in one step.
@@ -49,8 +49,9 @@ pub trait Records: Send + Sync {
     /// How often each of these was used; those that never were are left out.
     fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>>;
 
-    /// The ids of the tools that were used most, the most used first; of those that were used as often, the lower first.
-    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>>;
+    /// What was used most, the most used first; of what was used as often, the lower name first. Calls of what nobody has are
+    /// left out.
+    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>>;
 
     /// Where the chain begins and ends.
     fn chain(&self) -> Answering<'_, Chain>;

@@ -8,7 +8,7 @@ use model::{ErrorCode, Primitive};
 use tokio_postgres::NoTls;
 use toolcrib_catalog::record::{
     CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, PostgresRecords, RecordedCall,
-    Records, Row, ShownBy, SqliteRecords, UsageOf, verify_records,
+    Records, Row, ShownBy, SqliteRecords, Usage, UsageOf, UsagePage, verify_records,
 };
 
 use self::support::database;
@@ -209,9 +209,26 @@ async fn totals_follow_the_rows_and_stay_when_they_go() {
         let agents = store.records.usage(UsageOf::Subject, vec!["ada".to_owned()]).await.unwrap();
         assert_eq!(agents[0].1.execution_count, 5);
         store.records.store([call("a:w", 7), call("c:z", 8), call("c:z", 9)].into()).await.unwrap();
-        let most = store.records.most_used(10).await.unwrap();
-        assert_eq!(most, ["a:x", "c:z", "a:w", "b:y"]);
-        assert_eq!(store.records.most_used(1).await.unwrap(), ["a:x"]);
+        let unknown = CallRecord { tool_id: None, ..call("a:x", 10) };
+        store.records.store([unknown].into()).await.unwrap();
+        let most = async |page: UsagePage| store.records.most_used(page).await.unwrap();
+        let names = |used: &[(String, Usage)]| -> Vec<String> {
+            used.iter().map(|(name, _)| name.clone()).collect()
+        };
+        let all = most(UsagePage::first(UsageOf::Tool, 10)).await;
+        assert_eq!(names(&all), ["a:x", "c:z", "a:w", "b:y"]);
+        assert_eq!((all[0].1.execution_count, all[0].1.error_count), (4, 2));
+        // Page by page, it is the same.
+        let (mut paged, mut after) = (Vec::new(), None);
+        loop {
+            let page = most(UsagePage { of: UsageOf::Tool, after, limit: 1 }).await;
+            let Some((name, usage)) = page.first() else { break };
+            after = Some((usage.execution_count, name.clone()));
+            paged.extend(page);
+        }
+        assert_eq!(paged, all);
+        let callers = most(UsagePage::first(UsageOf::Subject, 10)).await;
+        assert_eq!((names(&callers), callers[0].1.execution_count), (vec!["ada".to_owned()], 9));
     }
 }
 

@@ -2,19 +2,23 @@
 
 mod export;
 mod list;
+mod usage;
 mod verify;
 
 use axum::http::Method;
+use serde_json::Value;
 use url::form_urlencoded;
 
 use crate::cli::Ended;
-use crate::cli::execution::{CallsOf, ExecutionVerb, ShowCall};
+use crate::cli::execution::{ExecutionVerb, ShowCall};
 use crate::config::Config;
 use crate::counter::place::Place;
 use crate::counter::tables;
 use crate::failure::Failure;
 
 const EXECUTIONS: &str = "/api/executions";
+/// How many a page of the API has at most.
+const PAGE: usize = 200;
 
 pub(crate) async fn execution(config: &Config, verb: &ExecutionVerb) -> Result<Ended, Failure> {
     let open = async |at| Place::open_record(config, at).await;
@@ -32,7 +36,7 @@ pub(crate) async fn execution(config: &Config, verb: &ExecutionVerb) -> Result<E
         }
         ExecutionVerb::Usage(of) => {
             let place = open(&of.at).await?;
-            let done = usage(&place, of).await;
+            let done = usage::usage(&place, of).await;
             (place, done)
         }
         ExecutionVerb::Export(export) => {
@@ -51,11 +55,30 @@ async fn show(place: &Place, one: &ShowCall) -> Result<(), Failure> {
     tables::show(&call, &one.json)
 }
 
-async fn usage(place: &Place, of: &CallsOf) -> Result<(), Failure> {
-    let named = [("tool", &of.tool), ("subject", &of.subject)];
-    let named = named.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-    let usage = place.ask(Method::GET, &with(&format!("{EXECUTIONS}/usage"), named), None).await?;
-    tables::show(&usage.body, &of.json)
+/// The first of a list, as many as are wanted, page by page.
+async fn pages(
+    place: &Place,
+    path: &str,
+    pairs: Vec<(&'static str, &str)>,
+    wanted: u32,
+) -> Result<Vec<Value>, Failure> {
+    let wanted = wanted as usize;
+    let (mut rows, mut cursor) = (Vec::new(), None::<String>);
+    while rows.len() < wanted {
+        let limit = (wanted - rows.len()).min(PAGE).to_string();
+        let mut pairs = pairs.clone();
+        pairs.push(("limit", &limit));
+        pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+        let mut page = place.ask(Method::GET, &with(path, pairs), None).await?.body;
+        if let Value::Array(data) = page["data"].take() {
+            rows.extend(data);
+        }
+        match page["next_cursor"].as_str() {
+            Some(next) if cursor.as_deref() != Some(next) => cursor = Some(next.to_owned()),
+            _ => break,
+        }
+    }
+    Ok(rows)
 }
 
 /// A path with a query.

@@ -40,7 +40,7 @@ pub use catalog::journal::{
 };
 pub use catalog::record::{
     CallDoor, CallEnd, CallFilter, CallRecord, ExportVerifier, Link as RecordLink, MemoryRecords,
-    RecordVerification, RecordedCall, Records, ShownBy, Usage, UsageOf, verify_records,
+    RecordVerification, RecordedCall, Records, ShownBy, Usage, UsageOf, UsagePage, verify_records,
 };
 pub use catalog::{
     Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, RefusedAt,

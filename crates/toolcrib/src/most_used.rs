@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use catalog::record::{UsageOf, UsagePage};
 use model::ToolId;
 
 use crate::record::Recorder;
@@ -35,13 +36,14 @@ impl MostUsed {
     }
 
     pub(crate) async fn look_up(&self, recorder: &Recorder) {
-        let names = match recorder.records().most_used(MOST).await {
-            Ok(names) => names,
+        let most = UsagePage::first(UsageOf::Tool, MOST);
+        let used = match recorder.records().most_used(most).await {
+            Ok(used) => used,
             Err(error) => {
                 return tracing::warn!(%error, "the most used tools stay as they were: {error}");
             }
         };
-        let ids = names.iter().filter_map(|name| name.parse().ok());
+        let ids = used.iter().filter_map(|(name, _)| name.parse().ok());
         let places: HashMap<ToolId, usize> = ids.zip(0..).collect();
         let before = self.now();
         if before.places != places {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use jiff::Timestamp;
 
 use super::{
-    CallFilter, CallRecord, Chain, Link, RecordedCall, Records, Row, STEP, Usage, UsageOf, chained,
+    CallFilter, CallRecord, Chain, Link, RecordedCall, Records, Row, STEP, Usage, UsageOf,
+    UsagePage, chained,
 };
 use crate::journal::{Answering, JournalError};
 
@@ -87,14 +88,18 @@ impl Records for MemoryRecords {
         Self::ready(Ok(names.into_iter().filter_map(find).collect()))
     }
 
-    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
         let kept = self.kept();
-        let tools =
-            kept.usage.iter().filter(|((of, name), _)| *of == UsageOf::Tool && !name.is_empty());
-        let mut tools: Vec<_> =
-            tools.map(|((_, name), usage)| (name, usage.execution_count)).collect();
-        tools.sort_by_key(|(name, count)| (Reverse(*count), *name));
-        Self::ready(Ok(tools.into_iter().take(limit).map(|(name, _)| name.clone()).collect()))
+        let all = kept.usage.iter().filter(|((of, name), _)| *of == page.of && !name.is_empty());
+        let place = |name: &str, used: u64| (Reverse(used), name.to_owned());
+        let after = page.after.map(|(used, name)| place(&name, used));
+        let mut used: Vec<_> = all
+            .map(|((_, name), usage)| (place(name, usage.execution_count), usage))
+            .filter(|(place, _)| after.as_ref().is_none_or(|after| after < place))
+            .collect();
+        used.sort_by(|(one, _), (two, _)| one.cmp(two));
+        let used = used.into_iter().take(page.limit);
+        Self::ready(Ok(used.map(|((_, name), usage)| (name, usage.clone())).collect()))
     }
 
     fn chain(&self) -> Answering<'_, Chain> {

@@ -17,10 +17,11 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
 use self::readers::Readers;
-use super::filter::Dialect;
+use super::filter::{Dialect, Value};
 use super::usage::added;
 use super::{
-    CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
+    CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, UsagePage, chained,
+    written,
 };
 use crate::journal::{Answering, JournalError, PostgresLink, PostgresUrl};
 
@@ -211,13 +212,17 @@ impl Records for PostgresRecords {
         })
     }
 
-    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
         Box::pin(async move {
-            let sql = "SELECT name FROM toolcrib_usage WHERE \"of\" = 'tool' AND name <> ''
-                ORDER BY executions DESC, name COLLATE \"C\" LIMIT $1";
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let rows = self.link.query(sql, &[&limit]).await?;
-            Ok(rows.iter().map(|row| row.get(0)).collect())
+            let sql = "SELECT name, executions, last_at, errors, last_error FROM toolcrib_usage
+                WHERE \"of\" = $1 AND name <> '' AND (executions < $2 OR (executions = $2 AND name > $3))
+                ORDER BY executions DESC, name LIMIT $4";
+            let (used, name, limit) = page.numbers();
+            let [of, name] =
+                [page.of.as_str(), name].map(|text| Value::Text(text.replace('\0', "\u{fffd}")));
+            let values = [of, Value::Number(used), name, Value::Number(limit)];
+            let rows = self.readers.query(sql, &values).await?;
+            Ok(rows.iter().map(|row| (row.get(0), usage_of(row))).collect())
         })
     }
 

@@ -21,7 +21,8 @@ use self::readers::Readers;
 use super::filter::{Dialect, Value};
 use super::usage::added;
 use super::{
-    CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, chained, written,
+    CallFilter, CallRecord, Chain, Link, Records, Row, STEP, Usage, UsageOf, UsagePage, chained,
+    written,
 };
 use crate::journal::{
     Answering, JournalError, is_shm_growth, off_the_async_threads, sqlite_failure,
@@ -163,32 +164,29 @@ impl Records for SqliteRecords {
 
     fn usage(&self, of: UsageOf, names: Vec<String>) -> Answering<'_, Vec<(String, Usage)>> {
         self.readers.read(Some(SEARCH), move |connection| {
-            let sql = "SELECT executions, last_at, errors, last_error FROM usage WHERE of = ?1 AND name = ?2";
+            let sql = "SELECT name, executions, last_at, errors, last_error FROM usage
+                WHERE of = ?1 AND name = ?2";
             let mut statement = connection.prepare_cached(sql)?;
             let mut found = Vec::new();
             for name in names {
-                let usage = statement.query_row((of.as_str(), &name), |row| {
-                    let last_at: Option<String> = row.get(1)?;
-                    Ok(Usage {
-                        execution_count: row.get(0)?,
-                        last_executed_at: last_at.and_then(|time| time.parse().ok()),
-                        error_count: row.get(2)?,
-                        last_error: row.get(3)?,
-                    })
-                });
+                let usage = statement.query_row((of.as_str(), &name), usage_of);
                 found.extend(usage.optional()?.map(|usage| (name, usage)));
             }
             Ok(found)
         })
     }
 
-    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
+    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
         self.readers.read(Some(SEARCH), move |connection| {
-            let sql = "SELECT name FROM usage WHERE of = 'tool' AND name <> ''
-                ORDER BY executions DESC, name LIMIT ?1";
+            let sql = "SELECT name, executions, last_at, errors, last_error FROM usage
+                WHERE of = ?1 AND name <> '' AND (executions < ?2 OR (executions = ?2 AND name > ?3))
+                ORDER BY executions DESC, name LIMIT ?4";
             let mut statement = connection.prepare_cached(sql)?;
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            statement.query_map([limit], |row| row.get(0))?.collect()
+            let (used, name, limit) = page.numbers();
+            let found = statement.query_map((page.of.as_str(), used, name, limit), |row| {
+                Ok((row.get(0)?, usage_of(row)?))
+            })?;
+            found.collect()
         })
     }
 
@@ -275,6 +273,17 @@ fn count(connection: &Connection, calls: &[CallRecord]) -> rusqlite::Result<()> 
         statement.execute((of.as_str(), name, calls, last_at, errors, usage.last_error))?;
     }
     Ok(())
+}
+
+/// Of a row that begins with the name.
+fn usage_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Usage> {
+    let last_at: Option<String> = row.get(2)?;
+    Ok(Usage {
+        execution_count: row.get(1)?,
+        last_executed_at: last_at.and_then(|time| time.parse().ok()),
+        error_count: row.get(3)?,
+        last_error: row.get(4)?,
+    })
 }
 
 fn head(connection: &Connection) -> rusqlite::Result<Link> {

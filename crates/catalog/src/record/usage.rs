@@ -30,6 +30,33 @@ pub struct Usage {
     pub last_error: Option<Box<str>>,
 }
 
+/// Which of what was used most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsagePage {
+    /// What is counted.
+    pub of: UsageOf,
+    /// Behind what was used so often and has this name.
+    pub after: Option<(u64, String)>,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl UsagePage {
+    /// The most used of all.
+    pub fn first(of: UsageOf, limit: usize) -> Self {
+        Self { of, after: None, limit }
+    }
+
+    /// The place to go on behind, for SQL, and how many.
+    pub(super) fn numbers(&self) -> (i64, &str, i64) {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        // Nothing was used as often as this.
+        let (used, name) =
+            self.after.as_ref().map_or((i64::MAX, ""), |(used, name)| (number(*used), name));
+        (used, name, i64::try_from(self.limit).unwrap_or(i64::MAX))
+    }
+}
+
 impl UsageOf {
     pub(super) fn as_str(self) -> &'static str {
         match self {

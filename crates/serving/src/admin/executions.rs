@@ -7,12 +7,16 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::stream::unfold;
 use jiff::Timestamp;
 use model::ErrorCode;
 use schemars::JsonSchema;
-use serde::Deserialize;
-use toolcrib::{CallDoor, CallEnd, CallFilter, RecordedCall, Recorder, Usage, UsageOf};
+use serde::{Deserialize, Serialize};
+use toolcrib::{
+    CallDoor, CallEnd, CallFilter, RecordedCall, Recorder, Records, Usage, UsageOf, UsagePage,
+};
 
 use crate::answer::Named;
 use crate::app::App;
@@ -40,9 +44,9 @@ pub(crate) fn routes() -> Vec<Route> {
             .asks::<Which>()
             .shows(LINES),
         Route::get("get_usage", "/api/executions/usage", usage)
-            .admin("executions", "Say how often a tool was called, or somebody called")
+            .admin("executions", "Say how often tools were called, or callers called")
             .asks::<Whose>()
-            .answers_plain::<Usage>(),
+            .answers_plain::<Told>(),
         Route::get("get_execution", "/api/executions/{id}", get)
             .admin("executions", "Show a recorded call")
             .answers_plain::<RecordedCall>(),
@@ -103,7 +107,7 @@ struct Filter {
     cursor: Option<String>,
 }
 
-/// Of what or whom: one of the two.
+/// Of what or whom: one of the first three.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "UsageQuery")]
 struct Whose {
@@ -113,6 +117,47 @@ struct Whose {
     /// A caller.
     #[serde(default)]
     subject: Option<String>,
+    /// All tools, or all callers, the most used first.
+    #[serde(default)]
+    by: Option<By>,
+    /// How many of them at most; 50 if it is left out.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 200))]
+    limit: Option<usize>,
+    /// Where to go on: the `next_cursor` of the page before.
+    #[serde(default)]
+    cursor: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(rename = "UsageBy")]
+enum By {
+    /// Tools, prompts and resources.
+    Tool,
+    /// Callers.
+    Subject,
+}
+
+/// Of one, or of many.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UsageAnswer")]
+#[serde(untagged)]
+enum Told {
+    /// Of the one that was named.
+    One(Usage),
+    /// Of all, the most used first.
+    All(Page<Counted>),
+}
+
+/// How often one of many was used.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "UsageOfOne")]
+struct Counted {
+    /// The id of the tool, prompt or resource, or the caller.
+    name: String,
+    #[serde(flatten)]
+    usage: Usage,
 }
 
 impl Which {
@@ -182,14 +227,50 @@ async fn usage(
     Admin(_): Admin,
     State(app): State<App>,
     Asked(whose): Asked<Whose>,
-) -> Result<Json<Usage>, Problem> {
-    let (of, name) = match (whose.tool, whose.subject) {
-        (Some(tool), None) => (UsageOf::Tool, tool),
-        (None, Some(subject)) => (UsageOf::Subject, subject),
-        _ => return Err(Problem::field("tool", "or `subject`: send one of them")),
+) -> Result<Json<Told>, Problem> {
+    let records = recorder(&app).await?.records();
+    let (of, name) = match (whose.tool, whose.subject, whose.by) {
+        (Some(tool), None, None) => (UsageOf::Tool, tool),
+        (None, Some(subject), None) => (UsageOf::Subject, subject),
+        (None, None, Some(by)) => {
+            let after = whose.cursor.as_deref().map(behind).transpose()?;
+            let page = most_used(&**records, by, after, whose.limit.unwrap_or(USUAL)).await?;
+            return Ok(Json(Told::All(page)));
+        }
+        _ => return Err(Problem::field("tool", "or `subject` or `by`: send one of them")),
     };
-    let found = recorder(&app).await?.records().usage(of, vec![name]).await?;
-    Ok(Json(found.into_iter().next().map(|(_, usage)| usage).unwrap_or_default()))
+    let found = records.usage(of, vec![name]).await?.into_iter().next();
+    Ok(Json(Told::One(found.map(|(_, usage)| usage).unwrap_or_default())))
+}
+
+async fn most_used(
+    records: &dyn Records,
+    by: By,
+    after: Option<(u64, String)>,
+    limit: usize,
+) -> Result<Page<Counted>, Problem> {
+    let of = match by {
+        By::Tool => UsageOf::Tool,
+        By::Subject => UsageOf::Subject,
+    };
+    let mut used = records.most_used(UsagePage { of, after, limit: limit + 1 }).await?;
+    let has_more = limit < used.len();
+    used.truncate(limit);
+    let last = used.last().filter(|_| has_more);
+    let next_cursor = last
+        .map(|(name, usage)| URL_SAFE_NO_PAD.encode(format!("{} {name}", usage.execution_count)));
+    let data = used.into_iter().map(|(name, usage)| Counted { name, usage }).collect();
+    Ok(Page { data, next_cursor })
+}
+
+/// How often the last of a page was used, and its name.
+fn behind(cursor: &str) -> Result<(u64, String), Problem> {
+    let read = || {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let (used, name) = text.split_once(' ')?;
+        Some((used.parse().ok()?, name.to_owned()))
+    };
+    read().ok_or_else(|| Problem::field("cursor", "is none of ours: take `next_cursor` as it is"))
 }
 
 async fn export(

@@ -23,11 +23,13 @@ Examples:
   toolcrib execution show 12
   toolcrib execution show 12 --json | jq -r .error")]
     Show(ShowCall),
-    /// Say how often a tool was called, or somebody called
+    /// Say how often tools were called, or callers called
     #[command(after_help = "\
-The totals stay when old calls are removed.
+Without --tool or --subject, the most used come first. The totals stay when old calls are removed.
 
 Examples:
+  toolcrib execution usage
+  toolcrib execution usage --by subject -n 100 --json | jq '.[].name'
   toolcrib execution usage --tool pets:get_pet
   toolcrib execution usage --subject key:ada")]
     Usage(CallsOf),
@@ -137,13 +139,18 @@ pub(crate) struct ShowCall {
 }
 
 #[derive(Args, Debug)]
-#[group(id = "of", required = true, multiple = false, args = ["tool", "subject"])]
 pub(crate) struct CallsOf {
-    /// Of the tool, prompt or resource with this id
-    #[arg(long, value_name = "ID")]
+    /// Of all tools, or of all callers: `tool` or `subject`
+    #[arg(long, value_name = "WHAT", default_value = "tool")]
+    pub(crate) by: String,
+    /// How many of them
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
+    pub(crate) lines: u32,
+    /// Of the tool, prompt or resource with this id alone
+    #[arg(long, value_name = "ID", conflicts_with_all = ["subject", "by", "lines"])]
     pub(crate) tool: Option<String>,
-    /// Of this caller, such as `key:ada`
-    #[arg(long, value_name = "SUBJECT")]
+    /// Of this caller alone, such as `key:ada`
+    #[arg(long, value_name = "SUBJECT", conflicts_with_all = ["by", "lines"])]
     pub(crate) subject: Option<String>,
     #[command(flatten)]
     pub(crate) json: Json,

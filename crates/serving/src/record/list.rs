@@ -1,20 +1,15 @@
 //! `toolcrib execution list`: the last recorded calls.
 
-use axum::http::Method;
-use serde_json::Value;
 use toolcrib::{CallRecord, RecordedCall};
 
-use super::{EXECUTIONS, with};
+use super::{EXECUTIONS, pages};
 use crate::cli::execution::ListCalls;
 use crate::counter::place::Place;
 use crate::failure::Failure;
 use crate::{out, table};
 
-/// How many a page of the API has at most.
-const PAGE: usize = 200;
-
 pub(super) async fn list(place: &Place, given: &ListCalls) -> Result<(), Failure> {
-    let mut rows = last(place, given).await?;
+    let mut rows = pages(place, EXECUTIONS, given.which.pairs(), given.lines).await?;
     rows.reverse();
     if given.json.json {
         return out::print_json(&rows);
@@ -26,27 +21,6 @@ pub(super) async fn list(place: &Place, given: &ListCalls) -> Result<(), Failure
     let title = out::counted(calls.len(), "call", "calls");
     let rows = calls.iter().map(columns).collect();
     out::print(table::section(&title, &titles, rows).trim_start_matches('\n'))
-}
-
-/// The newest first, as many as are wanted.
-async fn last(place: &Place, given: &ListCalls) -> Result<Vec<Value>, Failure> {
-    let wanted = given.lines as usize;
-    let (mut rows, mut cursor) = (Vec::new(), None::<String>);
-    while rows.len() < wanted {
-        let limit = (wanted - rows.len()).min(PAGE).to_string();
-        let mut pairs = given.which.pairs();
-        pairs.push(("limit", &limit));
-        pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-        let mut page = place.ask(Method::GET, &with(EXECUTIONS, pairs), None).await?.body;
-        if let Value::Array(data) = page["data"].take() {
-            rows.extend(data);
-        }
-        match page["next_cursor"].as_str() {
-            Some(next) if cursor.as_deref() != Some(next) => cursor = Some(next.to_owned()),
-            _ => break,
-        }
-    }
-    Ok(rows)
 }
 
 fn columns(row: &RecordedCall) -> Vec<String> {

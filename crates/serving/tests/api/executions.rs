@@ -120,7 +120,18 @@ fn calls_are_filtered_paged_exported_and_counted() {
     assert_eq!((&unused["execution_count"], &unused["last_error"]), (&json!(0), &Value::Null));
     let usage = shop.server.get("/api/executions/usage?subject=key:bot").ok();
     assert_eq!((&usage["execution_count"], &usage["error_count"]), (&json!(6), &json!(4)));
-    assert_eq!(shop.server.get("/api/executions/usage").status, 422);
+    for odd in ["", "?by=odd", "?by=tool&subject=x", "?by=tool&cursor=odd", "?by=tool&limit=0"] {
+        assert_eq!(shop.server.get(&format!("/api/executions/usage{odd}")).status, 422, "{odd}");
+    }
+    let most = shop.server.get("/api/executions/usage?by=tool&limit=1").ok();
+    let name = |page: &Value| page["data"][0]["name"].clone();
+    assert_eq!((name(&most), &most["data"][0]["error_count"]), (json!("pets:get_pet"), &json!(1)));
+    let next = most["next_cursor"].as_str().unwrap();
+    let next = format!("/api/executions/usage?by=tool&limit=1&cursor={next}");
+    let next = shop.server.get(&next).ok();
+    assert_eq!((name(&next), &next["next_cursor"]), (json!("pets:break_pet"), &Value::Null));
+    let callers = shop.server.get("/api/executions/usage?by=subject").ok();
+    assert_eq!(callers["data"][0]["execution_count"], 6);
 }
 
 #[test]
@@ -199,6 +210,10 @@ fn the_command_line_says_the_same_of_a_file_and_of_a_server() {
         "execution list --status failed --code not_granted --subject key:bot",
         "execution list --correlation-id first --trace-id 0af7651916cd43dd8448eb211c80319c --door rest",
         "execution show 2",
+        "execution usage",
+        "execution usage -n 1 --json",
+        "execution usage --by subject",
+        "execution usage --by odd",
         "execution usage --tool pets:get_pet",
         "execution usage --subject key:bot --json",
         "execution export",
@@ -216,6 +231,11 @@ fn the_command_line_says_the_same_of_a_file_and_of_a_server() {
     assert_eq!((&some[0]["id"], &some[1]["id"], &some[2]), (&json!(3), &json!(4), &Value::Null));
     let export = folder.run("execution export --tool pets:get_pet");
     assert_eq!((export.stdout.lines().count(), export.stderr.trim()), (3, "exported 3 calls"));
+    let used = folder.run("execution usage").output();
+    let used: Vec<Vec<&str>> =
+        used.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
+    assert!(used.contains(&vec!["pets:get_pet", "3", "1"]), "{used:?}");
+    assert!(used.contains(&vec!["pets:break_pet", "1", "1"]), "{used:?}");
     insta::assert_snapshot!(folder.run("execution show 99").seen(), @"
     stderr: error: there is no execution `99`
     exit code: 4

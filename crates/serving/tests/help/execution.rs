@@ -12,7 +12,7 @@ fn all_of_it() {
     Commands:
       list    List the last calls, the newest last
       show    Show a call
-      usage   Say how often a tool was called, or somebody called
+      usage   Say how often tools were called, or callers called
       export  Write recorded calls as JSON Lines, the oldest first
       verify  Check that every recorded call is there, and as it was recorded
       help    Print this message or the help of the given subcommand(s)
@@ -90,13 +90,15 @@ fn show() {
 #[test]
 fn usage() {
     insta::assert_snapshot!(help("execution usage"), @"
-    Say how often a tool was called, or somebody called
+    Say how often tools were called, or callers called
 
-    Usage: toolcrib execution usage [OPTIONS] <--tool <ID>|--subject <SUBJECT>>
+    Usage: toolcrib execution usage [OPTIONS]
 
     Options:
-          --tool <ID>          Of the tool, prompt or resource with this id
-          --subject <SUBJECT>  Of this caller, such as `key:ada`
+          --by <WHAT>          Of all tools, or of all callers: `tool` or `subject` [default: tool]
+      -n, --lines <N>          How many of them [default: 20]
+          --tool <ID>          Of the tool, prompt or resource with this id alone
+          --subject <SUBJECT>  Of this caller alone, such as `key:ada`
           --json               Print JSON instead of text
           --server <URL>       A running server, asked with the admin key in TOOLCRIB_KEY; without it,
                                the journal itself is opened
@@ -104,9 +106,11 @@ fn usage() {
       -v, --verbose...         Say more on stderr; twice for even more
       -h, --help               Print help
 
-    The totals stay when old calls are removed.
+    Without --tool or --subject, the most used come first. The totals stay when old calls are removed.
 
     Examples:
+      toolcrib execution usage
+      toolcrib execution usage --by subject -n 100 --json | jq '.[].name'
       toolcrib execution usage --tool pets:get_pet
       toolcrib execution usage --subject key:ada
     ");

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use catalog::journal::Answering;
-use catalog::record::{CallEnd, CallFilter, Chain, MemoryRecords, Row, Usage, UsageOf};
+use catalog::record::{CallEnd, CallFilter, Chain, MemoryRecords, Row, Usage, UsageOf, UsagePage};
 use jiff::Timestamp;
 use model::{Agent, Claims, Primitive};
 use serde_json::Map;
@@ -39,8 +39,8 @@ impl Records for Moody {
         self.inner.usage(of, names)
     }
 
-    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
-        self.inner.most_used(limit)
+    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
+        self.inner.most_used(page)
     }
 
     fn chain(&self) -> Answering<'_, Chain> {

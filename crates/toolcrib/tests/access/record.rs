@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::journal::{Answering, JournalError};
-use catalog::record::{Chain, Records, Row, Usage, UsageOf};
+use catalog::record::{Chain, Records, Row, Usage, UsageOf, UsagePage};
 use jiff::Timestamp;
 use model::{ErrorCode, Primitive, ToolResult, TraceContext};
 use serde_json::{Map, Value, json};
@@ -299,8 +299,8 @@ impl Records for Full {
         self.0.usage(of, names)
     }
 
-    fn most_used(&self, limit: usize) -> Answering<'_, Vec<String>> {
-        self.0.most_used(limit)
+    fn most_used(&self, page: UsagePage) -> Answering<'_, Vec<(String, Usage)>> {
+        self.0.most_used(page)
     }
 
     fn chain(&self) -> Answering<'_, Chain> {

@@ -8,7 +8,6 @@ use tokio_postgres::NoTls;
 
 use self::support::database;
 use super::*;
-use crate::record::filter::Value;
 use crate::record::samples::{call, rare, time};
 
 #[path = "../../../tests/support/database.rs"]
