@@ -25,12 +25,15 @@ pub(crate) fn run(name: &str, arguments: &[String]) -> Result<ExitCode, Failure>
 
 /// A taste of what `cargo xtask crash` and `durability` do at length.
 pub(crate) fn short_crash_run() -> Result<(), Failure> {
-    program::run(as_tested()?.args(["crash", "--store", "sqlite", "--kills", "5"]))?;
-    program::run(as_tested()?.args(["crash", "--children", "--kills", "5"]))?;
+    for which in [["--store", "sqlite"].as_slice(), &["--children"], &["--record"]] {
+        program::run(as_tested()?.args(["crash", "--kills", "5"]).args(which))?;
+    }
     let postgres = ThrowAwayPostgres::start()?;
-    let mut crash = as_tested()?;
-    crash.args(["crash", "--store", "postgres", "--kills", "5"]).envs(postgres.environment());
-    program::run(&mut crash)?;
+    for which in [[].as_slice(), &["--record"]] {
+        let mut crash = as_tested()?;
+        crash.args(["crash", "--store", "postgres", "--kills", "5"]).args(which);
+        program::run(crash.envs(postgres.environment()))?;
+    }
     drop(postgres);
     program::run(as_tested()?.arg("durability"))
 }
