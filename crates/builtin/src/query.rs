@@ -1,6 +1,7 @@
 //! `json_query`
 
 use execution::Projection;
+use model::strict_json;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ fn query(arguments: &Arguments) -> Given {
     let read;
     let value = match &arguments.json {
         Value::String(text) => {
-            read = serde_json::from_str(text)
+            read = strict_json::tolerant(text.as_bytes())
                 .map_err(|error| format!("the text in `json` is no JSON: {error}"))?;
             &read
         }

@@ -177,6 +177,8 @@ async fn json_is_queried() {
     );
     assert!(call("json_query", json!({"json": {}, "query": "["})).await.is_err());
     assert!(call("json_query", json!({"json": "{", "query": "a"})).await.is_err());
+    let hides = r#"{"$serde_json::private::RawValue":"{\"a\":1}"}"#;
+    assert!(call("json_query", json!({"json": hides, "query": "a"})).await.is_err());
 }
 
 #[tokio::test]

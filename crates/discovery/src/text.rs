@@ -9,6 +9,7 @@ mod yaml;
 
 use std::fmt;
 
+use model::strict_json::RESERVED;
 use serde_json::Value;
 
 pub use self::node::{Node, Object};
@@ -44,6 +45,8 @@ pub enum TextError {
     SecondDocument { at: Place },
     #[error("the key `{key}` at {at} was there before: remove one of them")]
     DuplicateKey { key: String, at: Place },
+    #[error("no key is called `{RESERVED}`, as at {at}: give it another name")]
+    ReservedKey { at: Place },
     #[error("the key at {at} is a list or a mapping: write a text")]
     KeyIsNoText { at: Place },
     #[error("`<<` at {at} takes a mapping or a list of mappings")]
@@ -73,6 +76,7 @@ impl TextError {
             Self::NotYaml { at, .. }
             | Self::SecondDocument { at }
             | Self::DuplicateKey { at, .. }
+            | Self::ReservedKey { at }
             | Self::KeyIsNoText { at }
             | Self::NotMergeable { at }
             | Self::EndlessAlias { at }

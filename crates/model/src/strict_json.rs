@@ -2,6 +2,8 @@
 //!
 //! Of two members with one name, one reader takes the first and another the last; whoever signs and whoever checks must
 //! not see different tokens (RFC 7519, section 4), and whoever asks and whoever answers not different requests. Depth is bounded by the 128 levels of `serde_json`.
+//!
+//! Nor is there a member that `serde_json` takes for something else: what such a member hides would get around all of this.
 
 mod members;
 mod parts;
@@ -17,9 +19,18 @@ pub use self::parts::Parts;
 
 /// Reads a whole value. The error may repeat the name of a member.
 pub fn value(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
     let room = (bytes.len() / MEMBER).min(MEMBERS);
-    let value = Strict { room }.deserialize(&mut reader)?;
+    whole(bytes, Strict { room, last_counts: false })
+}
+
+/// Reads a whole value that was not written for us, as most readers do: of two members with one name the last counts.
+pub fn tolerant(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+    whole(bytes, Strict { room: 0, last_counts: true })
+}
+
+fn whole(bytes: &[u8], how: Strict) -> Result<Value, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let value = how.deserialize(&mut reader)?;
     reader.end()?;
     Ok(value)
 }
@@ -101,6 +112,14 @@ fn significant(number: &str) -> String {
 pub struct Strict {
     /// How many members an object is made for.
     room: usize,
+    /// Whether a member may stand there twice.
+    last_counts: bool,
+}
+
+impl Strict {
+    fn inside(&self) -> Self {
+        Self { room: 0, last_counts: self.last_counts }
+    }
 }
 
 /// The bytes a claim takes, roughly: an object with room for all of them does not grow again and again.
@@ -108,7 +127,9 @@ const MEMBER: usize = 32;
 /// The most members room is made for before they come.
 const MEMBERS: usize = 32;
 
-const INSIDE: Strict = Strict { room: 0 };
+/// What `serde_json` calls the only member of a raw value. Read again from a tree, the text behind it would become JSON that
+/// nobody has looked at: as deep as it likes, with members twice.
+pub const RESERVED: &str = "$serde_json::private::RawValue";
 
 impl<'de> DeserializeSeed<'de> for Strict {
     type Value = Value;
@@ -155,7 +176,7 @@ impl<'de> Visitor<'de> for Strict {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
         let mut array = Vec::new();
-        while let Some(element) = elements.next_element_seed(INSIDE)? {
+        while let Some(element) = elements.next_element_seed(self.inside())? {
             array.push(element);
         }
         Ok(Value::Array(array))
@@ -164,13 +185,23 @@ impl<'de> Visitor<'de> for Strict {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut object = Map::with_capacity(self.room);
         while let Some(name) = members.next_key::<String>()? {
-            let value = members.next_value_seed(INSIDE)?;
+            check_name(&name)?;
+            let value = members.next_value_seed(self.inside())?;
             match object.entry(name) {
                 Entry::Vacant(free) => drop(free.insert(value)),
+                Entry::Occupied(mut taken) if self.last_counts => drop(taken.insert(value)),
                 Entry::Occupied(taken) => return Err(twice(taken.key())),
             }
         }
         Ok(Value::Object(object))
+    }
+}
+
+/// Refuses the name that no member may have.
+pub fn check_name<E: de::Error>(name: &str) -> Result<(), E> {
+    match name == RESERVED {
+        true => Err(E::custom(format!("no member is called `{RESERVED}`: give it another name"))),
+        false => Ok(()),
     }
 }
 

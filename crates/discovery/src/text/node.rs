@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use model::strict_json;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
@@ -299,6 +300,7 @@ impl<'de> Visitor<'de> for NodeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node<'de>, A::Error> {
         let mut members = Vec::new();
         while let Some(Name(name)) = map.next_key()? {
+            strict_json::check_name(&name)?;
             members.push((name, map.next_value()?));
         }
         Ok(Node::Object(Object::new(members)))

@@ -28,6 +28,20 @@ fn members_keep_their_order() {
 }
 
 #[test]
+fn a_name_that_means_something_to_a_library_is_refused() {
+    let name = "$serde_json::private::RawValue";
+    for (text, at) in [
+        (format!(r#"{{"a": {{"{name}": "[1]"}}}}"#), "line 1 column 8"),
+        (format!("a:\n  - {name}: '[1]'\n"), "line 2 column 5"),
+    ] {
+        let told = format!("no key is called `{name}`, as at {at}: give it another name");
+        assert_eq!(refusal(&text), told);
+    }
+    let only_json = format!(r#"{{"a": "\ud83d\ude00", "{name}": "[1]"}}"#);
+    assert!(refusal(&only_json).contains("no member is called"), "{}", refusal(&only_json));
+}
+
+#[test]
 fn a_byte_order_mark_is_not_part_of_the_document() {
     assert_eq!(read_text("\u{feff}{\"a\": 1}"), Ok(json!({"a": 1})));
     assert_eq!(read_text("\u{feff}a: 1\n"), Ok(json!({"a": 1})));

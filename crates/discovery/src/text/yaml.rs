@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
 
+use model::strict_json::RESERVED;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError};
 
 use self::anchors::Anchors;
@@ -136,6 +137,9 @@ impl<'text> Reader<'text, '_> {
                 }
                 _ => !known.insert(key.clone()),
             };
+            if key == RESERVED {
+                return Err(TextError::ReservedKey { at });
+            }
             if is_known {
                 return Err(TextError::DuplicateKey { key: key.chars().take(SHOWN).collect(), at });
             }

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use model::{Blob, Content, Media};
+use model::{Blob, Content, Media, strict_json};
 use serde_json::Value;
 use url::Url;
 
@@ -43,7 +43,7 @@ impl Body {
         let essence = essence(content_type.unwrap_or_default());
         if (is_json(&essence) || essence.is_empty())
             && !has_too_many_values(body)
-            && let Ok(value) = serde_json::from_slice(body)
+            && let Ok(value) = strict_json::tolerant(body)
         {
             return Self::Json(value);
         }

@@ -126,6 +126,15 @@ mod from_an_api {
     }
 
     #[test]
+    fn no_json_is_hidden_in_a_text() {
+        let hides = r#"{"a":{"$serde_json::private::RawValue":"{\"b\":1}"}}"#;
+        let outcome = answered("application/json", hides.as_bytes());
+        assert_eq!((outcome.result.as_ref(), text(&outcome).as_str()), (None, hides));
+        let twice = answered("application/json", br#"{"a":1,"a":2}"#);
+        assert_eq!(twice.result, Some(json!({"a": 2})));
+    }
+
+    #[test]
     fn text_is_decoded_and_made_plain() {
         assert_eq!(text(&answered("text/plain", "naïve \u{1b}[0m".as_bytes())), r"naïve \u{1b}[0m");
         assert_eq!(text(&answered("text/csv; charset=ISO-8859-1", b"na\xefve")), "naïve");

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::twice;
+use super::{check_name, twice};
 
 /// What an object is read into.
 pub trait Members<'de>: Default {
@@ -88,6 +88,7 @@ impl<'de, T: Members<'de>> Visitor<'de> for Object<T> {
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Option<T>, A::Error> {
         let (mut read, mut names) = (T::default(), Names::new());
         while let Some(Name(name)) = object.next_key()? {
+            check_name(&name)?;
             if names.have(&name) {
                 return Err(twice(&name));
             }

@@ -96,9 +96,37 @@ fn what_is_too_deep_is_refused_without_a_crash() {
 }
 
 #[test]
-fn names_that_mean_something_to_a_library_mean_nothing_here() {
-    let text = r#"{"a":{"$serde_json::private::RawValue":"{}"}}"#;
-    assert_eq!(read(text).unwrap()["a"]["$serde_json::private::RawValue"], "{}");
+fn a_name_that_means_something_to_a_library_is_refused_at_any_depth() {
+    for text in [
+        r#"{"$serde_json::private::RawValue":"{}"}"#,
+        r#"{"a":[{"$serde_json::private::RawValue":"{}"}]}"#,
+        r#"{"a":{"b":1,"\u0024serde_json::private::RawValue":2}}"#,
+    ] {
+        let errors = [
+            value(text.as_bytes()).unwrap_err(),
+            tolerant(text.as_bytes()).unwrap_err(),
+            members::<()>(text.as_bytes()).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(error.to_string().contains("no member is called `$serde"), "{error}");
+        }
+    }
+    assert!(read(r#"{"serde_json::private::RawValue":"{}"}"#).is_some());
+}
+
+/// If it fails, `serde_json` has another name for it by now: refuse that one.
+#[test]
+fn the_name_that_is_refused_is_the_one_that_the_library_knows() {
+    let tree = json!({RESERVED: "[{\"a\":1,\"a\":2}]"});
+    assert_eq!(serde_json::from_value::<Value>(tree).unwrap(), json!([{"a": 2}]));
+}
+
+#[test]
+fn of_two_members_that_others_wrote_the_last_counts() {
+    let text = br#"{"a":[{"b":1,"c":2,"b":{"d":3,"d":4}}]}"#;
+    assert_eq!(tolerant(text).unwrap(), serde_json::from_slice::<Value>(text).unwrap());
+    assert_eq!(tolerant(text).unwrap(), json!({"a": [{"b": {"d": 4}, "c": 2}]}));
+    assert!(tolerant(b"{} x").is_err());
 }
 
 /// A number as JSON may write it, short or long.

@@ -279,6 +279,7 @@ fn what_cannot_be_meant_is_not_sent() {
         (r#"{"name":"Rex","weight":[[-99999999999999999999]]}"#, "422 validation_error"),
         (r#"{"name":"Rex","weight":1e400}"#, "400 malformed_json"),
         (r#"{"name":"Rex","name":"Rex"}"#, "400 malformed_json"),
+        (r#"{"name":{"$serde_json::private::RawValue":"\"Rex\""}}"#, "400 malformed_json"),
         (r#"{"name":"Rex","weight":{"a":[{"b":1,"b":1}]}}"#, "400 malformed_json"),
         (&deep, "400 malformed_json"),
         ("7", "422 validation_error"),

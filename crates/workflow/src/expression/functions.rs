@@ -4,7 +4,7 @@ use jaq_core::box_iter::BoxIter;
 use jaq_core::load::parse::Def;
 use jaq_core::native::{Fun, bome, run, unary, v};
 use jaq_core::{Error, ValR, ValT as _};
-use serde_json::Value;
+use model::strict_json;
 
 use super::Kind;
 use super::datum::{Datum, spend};
@@ -115,8 +115,8 @@ fn from_json(datum: &Datum) -> ValR<Datum> {
     };
     // A value takes more than its text.
     spend(text.len() as u64);
-    let value: Value =
-        serde_json::from_str(text).map_err(|_| Error::str("the text is not JSON"))?;
+    let value = strict_json::tolerant(text.as_bytes());
+    let value = value.map_err(|_| Error::str("the text is not JSON"))?;
     Ok(Datum::from_json(&value))
 }
 

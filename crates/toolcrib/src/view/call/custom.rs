@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Mask, plain_text};
-use model::{CommandOutput, Content, CustomCommand, ErrorCode, Failure, FixedAnswer, Outcome};
+use model::{
+    CommandOutput, Content, CustomCommand, ErrorCode, Failure, FixedAnswer, Outcome, strict_json,
+};
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
@@ -141,7 +143,7 @@ fn read(
             Ok((None, vec![Content::Text { text }]))
         }
         CommandOutput::Json => {
-            let mut value: Value = serde_json::from_slice(&ran.stdout).map_err(|error| {
+            let mut value = strict_json::tolerant(&ran.stdout).map_err(|error| {
                 failure_of_tool(format!("Error: the program did not say JSON: {error}"))
             })?;
             mask.json(&mut value);

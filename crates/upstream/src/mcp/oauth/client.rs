@@ -1,6 +1,7 @@
 //! Who we are to an authorization server: registered by hand, known by a document, or registered by ourselves (RFC 7591),
 //! in this order.
 
+use model::strict_json;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -149,7 +150,7 @@ async fn register(fetch: Fetch<'_>, server: &Server) -> Result<Client, OAuthErro
     if !matches!(answer.status, 200 | 201) {
         return Err(unusable(WHAT, &place, "it was refused"));
     }
-    let document = serde_json::from_slice(&answer.body);
+    let document = strict_json::tolerant(&answer.body);
     let document = document.map_err(|_| unusable(WHAT, &place, "it is no JSON"))?;
     client_of(parsed(WHAT, &place, document)?, wished, redirect)
         .ok_or_else(|| unusable(WHAT, &place, "there is no client in it"))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use model::strict_json;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -40,7 +41,7 @@ impl Way<'_> {
         url: &Url,
     ) -> Result<Option<Value>, OAuthError> {
         match self.client.get_document(url, self.limits()).await {
-            Ok(answer) if answer.status == 200 => Ok(serde_json::from_slice(&answer.body).ok()),
+            Ok(answer) if answer.status == 200 => Ok(strict_json::tolerant(&answer.body).ok()),
             // A server in trouble may have one all the same: another one in its place would be a guess.
             Ok(answer) if answer.status < 500 => Ok(None),
             Ok(_) => Err(unusable(what, url, "the server failed")),

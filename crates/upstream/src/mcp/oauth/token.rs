@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::strict_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::form_urlencoded::{Serializer, byte_serialize};
@@ -78,7 +79,7 @@ pub(super) async fn post(
 ) -> Result<Value, OAuthError> {
     let kind = "application/x-www-form-urlencoded";
     let answer = way.post(WHAT, place, headers, kind, form).await?;
-    let document: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    let document = strict_json::tolerant(&answer.body).ok();
     if answer.status != 200 {
         let code = document.as_ref().and_then(|it| it.get("error")?.as_str()).unwrap_or_default();
         return Err(refused(origin, code));
