@@ -45,11 +45,6 @@ pub fn object(bytes: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     }
 }
 
-/// Whether a JSON text may have more values than that: each takes many times its text when it is read.
-pub fn has_more_parts(bytes: &[u8], limit: usize) -> bool {
-    Parts::of(1).exceed(limit, bytes)
-}
-
 /// The first number in a JSON text that would not be kept as it stands there: a whole number beyond 64 bits, or more
 /// digits than a double has. Whoever passes numbers on must not change them on the way.
 pub fn rounded(bytes: &[u8]) -> Option<&str> {

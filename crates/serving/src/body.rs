@@ -1,10 +1,11 @@
-//! Bodies: JSON, within a limit, without a member that nobody knows.
+//! Bodies: JSON, within a limit, without a member that nobody knows. What is long is read aside.
 //!
 //! The model's types tolerate unknown members, because later versions may have stored them. A request must not: a
 //! misspelt part of a selector would select everything. So bodies are first held against the published schema. The
 //! arguments of a call are a tool's own: its schema judges them.
 
 pub(crate) mod check;
+pub(crate) mod long;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use serde_path_to_error::Segment;
 
+use self::long::{VALUES, VALUES_OF_ADMIN, unless_long};
 use crate::app::App;
 use crate::in_time::in_time;
 use crate::problem::{Code, Problem};
@@ -36,41 +38,59 @@ pub(crate) struct New<Id, T> {
     pub(crate) rest: T,
 }
 
-impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> FromRequest<App> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let value = json_of(request, app).await?.0;
-        check::against(Shape::of::<T>(), &value)?;
-        read(&value).map(Self)
+        let bytes = json_of(request, app).await?;
+        unless_long(bytes, |bytes| {
+            let value = value_of(bytes, VALUES_OF_ADMIN)?;
+            check::against(Shape::of::<T>(), &value)?;
+            read(&value).map(Self)
+        })
+        .await
     }
 }
 
-impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<App> for Exact<T> {
+impl<T: DeserializeOwned + JsonSchema + Send + 'static> FromRequest<App> for Exact<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let (value, bytes) = json_of(request, app).await?;
-        if let Some(number) = strict_json::rounded(&bytes) {
-            let number: String = number.chars().take(80).collect();
-            let message =
-                format!("the number `{number}` cannot be kept as it is: send it as a text");
-            return Err(Problem::field("", message));
-        }
-        check::against(Shape::of::<T>(), &value)?;
-        read(&value).map(Self)
+        unless_long(json_of(request, app).await?, exact).await.map(Self)
     }
+}
+
+fn exact<T: DeserializeOwned + JsonSchema + 'static>(bytes: &[u8]) -> Result<T, Problem> {
+    let value = value_of(bytes, VALUES)?;
+    if let Some(number) = strict_json::rounded(bytes) {
+        let number: String = number.chars().take(80).collect();
+        let message = format!("the number `{number}` cannot be kept as it is: send it as a text");
+        return Err(Problem::field("", message));
+    }
+    check::against(Shape::of::<T>(), &value)?;
+    // The arguments are moved and not copied. What is wrong is read once more: that says where.
+    serde_json::from_value(value).or_else(|_| read(&value_of(bytes, VALUES)?))
 }
 
 impl<Id, T> FromRequest<App> for New<Id, T>
 where
-    Id: DeserializeOwned + JsonSchema + 'static,
-    T: DeserializeOwned + JsonSchema + 'static,
+    Id: DeserializeOwned + JsonSchema + Send + 'static,
+    T: DeserializeOwned + JsonSchema + Send + 'static,
 {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let mut value = json_of(request, app).await?.0;
+        unless_long(json_of(request, app).await?, Self::of).await
+    }
+}
+
+impl<Id, T> New<Id, T>
+where
+    Id: DeserializeOwned + JsonSchema + 'static,
+    T: DeserializeOwned + JsonSchema + 'static,
+{
+    fn of(bytes: &[u8]) -> Result<Self, Problem> {
+        let mut value = value_of(bytes, VALUES_OF_ADMIN)?;
         check::against(Shape::of::<Self>(), &value)?;
         let id = value.as_object_mut().and_then(|members| members.shift_remove("id"));
         // One after the other, so that each says where it is wrong.
@@ -142,19 +162,23 @@ fn said_of_member<'a>(
     (place.is_object() && is_name).then_some((name, rest))
 }
 
-/// What was sent, read and as it came.
-async fn json_of(request: Request, app: &App) -> Result<(Value, Bytes), Problem> {
+/// What was sent, which says that it is JSON unless there is nothing.
+async fn json_of(request: Request, app: &App) -> Result<Bytes, Problem> {
     let is_json = is_json(request.headers());
     let bytes = bytes_of(request, app).await?;
+    if is_json || bytes.is_empty() { Ok(bytes) } else { Err(not_json()) }
+}
+
+/// An empty body counts as `{}`.
+fn value_of(bytes: &[u8], limit: usize) -> Result<Value, Problem> {
     if bytes.is_empty() {
-        return Ok((Value::Object(Map::new()), bytes));
+        return Ok(Value::Object(Map::new()));
     }
-    if !is_json {
-        return Err(not_json());
+    if long::outweighs(bytes, limit) {
+        let detail = format!("{}: send less at once, or a long list as a text", long::told(limit));
+        return Err(Problem::new(Code::TooLarge, detail));
     }
-    let value = strict_json::value(&bytes);
-    let value = value.map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))?;
-    Ok((value, bytes))
+    strict_json::value(bytes).map_err(|error| Problem::new(Code::MalformedJson, error.to_string()))
 }
 
 async fn bytes_of(request: Request, app: &App) -> Result<Bytes, Problem> {

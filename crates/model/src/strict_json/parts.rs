@@ -4,7 +4,6 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     count: usize,
-    of_object: usize,
     within: Within,
 }
 
@@ -16,14 +15,13 @@ enum Within {
     Escape,
 }
 
-impl Parts {
-    /// By what they take: an object takes as much memory as several other values.
-    pub fn weighed() -> Self {
-        Self::of(4)
-    }
+/// An object takes as much memory as several other values.
+const OBJECT: usize = 4;
 
-    pub(super) fn of(object: usize) -> Self {
-        Self { count: 1, of_object: object, within: Within::Structure }
+impl Parts {
+    /// By what they take.
+    pub fn weighed() -> Self {
+        Self { count: 1, within: Within::Structure }
     }
 
     /// Takes what has come. Whether there are more than that now; once there are, nothing more is counted.
@@ -47,7 +45,7 @@ impl Parts {
         let Some(at) = bytes.iter().position(is_mark) else { return &[] };
         match bytes.get(at) {
             Some(b'"') => self.within = Within::Text,
-            Some(b'{') => self.count += self.of_object,
+            Some(b'{') => self.count += OBJECT,
             _ => self.count += 1,
         }
         bytes.get(at + 1..).unwrap_or_default()

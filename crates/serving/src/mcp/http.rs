@@ -33,6 +33,7 @@ use toolcrib::CallDoor;
 
 use crate::app::App;
 use crate::body;
+use crate::body::long::unless_long;
 use crate::coming::Coming;
 use crate::problem::{Code, Problem};
 use crate::query::Asked;
@@ -139,7 +140,7 @@ async fn answer(
 ) -> Result<Response, Problem> {
     let accepted = Accepted::of(headers)?;
     let body = body::raw(headers, body, LIMIT).await?;
-    let message = match Message::read(&body) {
+    let message = match unless_long(body, Message::read).await {
         Ok(message) => message,
         Err(Unusable { id, error }) => return Ok(plain(Sent::error(id.as_ref(), &error))),
     };

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::error::RpcError;
 use super::meta::Meta;
+use crate::body::long;
 
 /// What a client sends.
 #[derive(Debug)]
@@ -35,10 +36,6 @@ pub(crate) struct Id(Box<str>);
 
 /// The longest id and the longest name of a method, in bytes.
 const LIMIT: usize = 1024;
-
-/// The most values in a message, and a message that cannot have more.
-const PARTS: usize = 100_000;
-const SMALL: usize = PARTS;
 
 /// A message that cannot be used, with its id if that can.
 #[derive(Debug)]
@@ -102,8 +99,9 @@ struct Params {
 impl Envelope {
     /// JSON, exactly as it was meant; none if it is no object.
     fn read(bytes: &[u8]) -> Result<Option<Self>, RpcError> {
-        if SMALL < bytes.len() && strict_json::has_more_parts(bytes, PARTS) {
-            return Err(RpcError::parse(format!("a message has at most {PARTS} values")));
+        if long::outweighs(bytes, long::VALUES) {
+            let why = format!("{}: send less at once", long::told(long::VALUES));
+            return Err(RpcError::parse(why));
         }
         let envelope = strict_json::members(bytes).map_err(|error| {
             RpcError::parse(format!("the body is not JSON as it must be: {error}"))

@@ -295,6 +295,42 @@ fn what_cannot_be_meant_is_not_sent() {
 }
 
 #[test]
+fn what_would_take_far_more_room_than_its_text_is_not_read() {
+    let shop = Shop::open();
+    let send = |path: &str, body: &str| {
+        let ask = Ask::new("POST", path).bearer(&shop.key);
+        shop.server.send(&ask.text("application/json", body))
+    };
+    let many = format!(r#"{{"name":"Rex","weight":[{}0]}}"#, r#"{"":0},"#.repeat(25_000));
+    for (path, body) in [
+        ("/api/agents/tools/call", format!(r#"{{"name":"add_pet","arguments":{many}}}"#)),
+        ("/api/tools/pets:add_pet/execute", format!(r#"{{"arguments":{many}}}"#)),
+        ("/tools/add_pet", many),
+    ] {
+        assert_eq!(
+            send(path, &body).problem(),
+            "413 too_large: there may be 100000 values, where an object counts for four: send less at once, or a long list as a text"
+        );
+    }
+    assert!(shop.upstream.requests().is_empty());
+    // A text is one value, however long.
+    let name = "{,".repeat(100_000);
+    shop.call(json!({"name": "add_pet", "arguments": {"name": name}})).ok();
+    assert!(shop.upstream.requests()[0].contains(&name));
+}
+
+#[test]
+fn a_long_specification_is_one_value() {
+    let shop = Shop::open();
+    let mut specification = specification(&shop.upstream.url(""));
+    specification["info"]["description"] = json!("{,".repeat(1 << 20));
+    let text = specification.to_string();
+    let settings = json!({"kind": "openapi", "specification": {"text": text}});
+    let source = json!({"name": "more pets", "settings": settings, "allow": ["127.0.0.1"]});
+    assert_eq!(shop.server.post("/api/sources", &source).status, 201);
+}
+
+#[test]
 fn every_name_that_a_format_shows_is_called() {
     let shop = Shop::open();
     let patch = shop.server.ask("PATCH", "/api/tools/pets:get_pet");

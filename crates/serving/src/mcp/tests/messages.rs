@@ -84,6 +84,20 @@ fn twice() -> impl Strategy<Value = String> {
     })
 }
 
+#[test]
+fn a_message_has_only_so_many_values_and_objects_count_more() {
+    let read = |elements: String| {
+        let text =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":[{elements}0]}}}}"#);
+        Message::read(text.as_bytes()).map_err(|unusable| unusable.error.message)
+    };
+    assert!(read("0,".repeat(99_000)).is_ok() && read("{},".repeat(19_000)).is_ok());
+    let told = "there may be 100000 values, where an object counts for four: send less at once";
+    for elements in ["0,".repeat(100_000), "{},".repeat(21_000)] {
+        assert_eq!(read(elements).unwrap_err(), told);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
