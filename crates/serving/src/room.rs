@@ -11,50 +11,66 @@ const OF_ALL: usize = 10_000;
 /// How many bytes of results: of one caller, and of all.
 pub(crate) const BYTES_OF_ONE: usize = 32 << 20;
 const BYTES_OF_ALL: usize = 256 << 20;
+/// How much is kept of what was last heard of one that goes on, in characters.
+const WORD: usize = 200;
 
 /// One that is kept.
 pub(crate) struct Kept {
     pub(crate) id: String,
     pub(crate) principal: Box<str>,
-    pub(crate) end: Option<Ended>,
+    /// How large it is: as text, which is how it is kept.
+    pub(crate) bytes: usize,
+    /// When it ended, if it has.
+    pub(crate) end: Option<Timestamp>,
 }
 
-/// When it ended, and how large it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ended {
-    pub(crate) at: Timestamp,
-    pub(crate) bytes: usize,
+/// What somebody has.
+#[derive(Default)]
+struct Has {
+    count: usize,
+    bytes: usize,
+}
+
+impl Has {
+    fn add(&mut self, bytes: usize) {
+        (self.count, self.bytes) = (self.count + 1, self.bytes + bytes);
+    }
 }
 
 /// Whether one more may go on: results make room, and what goes on does not.
 pub(crate) fn has_room_for_one_more(all: &[Kept], principal: &str) -> bool {
-    let running = all.iter().filter(|kept| kept.end.is_none());
-    let own = running.clone().filter(|kept| *kept.principal == *principal).count();
-    own < OF_ONE && running.count() < OF_ALL
+    let (mut of_all, mut own) = (Has::default(), Has::default());
+    for kept in all.iter().filter(|kept| kept.end.is_none()) {
+        of_all.add(kept.bytes);
+        if *kept.principal == *principal {
+            own.add(kept.bytes);
+        }
+    }
+    let has_room = |has: Has, count, bytes| has.count < count && has.bytes < bytes;
+    has_room(own, OF_ONE, BYTES_OF_ONE) && has_room(of_all, OF_ALL, BYTES_OF_ALL)
+}
+
+/// What is kept of a word for people: whoever says it may have no end.
+pub(crate) fn word(said: &str) -> Box<str> {
+    said.chars().take(WORD).collect()
 }
 
 /// Results that are too many or too large, the oldest first; what still goes on stays.
 pub(crate) fn surplus(all: Vec<Kept>) -> Vec<String> {
-    /// What somebody has.
-    #[derive(Default)]
-    struct Has {
-        count: usize,
-        bytes: usize,
-    }
     let (mut of_all, mut of_each) = (Has::default(), HashMap::<Box<str>, Has>::new());
     let (mut ended, mut surplus) = (Vec::new(), Vec::new());
-    for Kept { id, principal, end } in all {
+    for Kept { id, principal, bytes, end } in all {
         match end {
-            Some(end) => ended.push((end, id, principal)),
+            Some(at) => ended.push((at, bytes, id, principal)),
             None => {
-                of_all.count += 1;
-                of_each.entry(principal).or_default().count += 1;
+                of_all.add(bytes);
+                of_each.entry(principal).or_default().add(bytes);
             }
         }
     }
     // The newest first: what fits stays.
     ended.sort_unstable_by(|one, two| two.cmp(one));
-    for (Ended { bytes, .. }, id, principal) in ended {
+    for (_, bytes, id, principal) in ended {
         let own = of_each.entry(principal).or_default();
         let is_too_much = OF_ALL <= of_all.count
             || BYTES_OF_ALL < of_all.bytes + bytes
@@ -64,9 +80,8 @@ pub(crate) fn surplus(all: Vec<Kept>) -> Vec<String> {
             surplus.push(id);
             continue;
         }
-        for has in [&mut of_all, own] {
-            (has.count, has.bytes) = (has.count + 1, has.bytes + bytes);
-        }
+        of_all.add(bytes);
+        own.add(bytes);
     }
     surplus
 }
@@ -82,7 +97,8 @@ mod tests {
         let kept = |(number, (principal, end)): (usize, &One<'_>)| Kept {
             id: number.to_string(),
             principal: (*principal).into(),
-            end: end.map(|(at, bytes)| Ended { at: Timestamp::from_second(at).unwrap(), bytes }),
+            bytes: end.map_or(0, |(_, bytes)| bytes),
+            end: end.map(|(at, _)| Timestamp::from_second(at).unwrap()),
         };
         all.iter().enumerate().map(kept).collect()
     }
@@ -114,5 +130,22 @@ mod tests {
         all.push(("ada", None));
         assert!(!has_room_for_one_more(&kept(&all), "ada"));
         assert!(has_room_for_one_more(&kept(&all), "bob"));
+    }
+
+    #[test]
+    fn what_one_that_goes_on_holds_takes_the_room_of_results_too() {
+        let mut all = kept(&[("ada", None), ("ada", Some((0, 20 << 20)))]);
+        all[0].bytes = 20 << 20;
+        assert!(has_room_for_one_more(&all, "ada"));
+        assert_eq!(surplus(all), ["1"]);
+        let mut full = kept(&[("ada", None)]);
+        full[0].bytes = BYTES_OF_ONE;
+        assert!(!has_room_for_one_more(&full, "ada") && has_room_for_one_more(&full, "bob"));
+    }
+
+    #[test]
+    fn of_a_word_the_beginning_is_kept() {
+        assert_eq!(&*word("baking"), "baking");
+        assert_eq!(word(&"ü".repeat(8 << 20)).chars().count(), WORD);
     }
 }

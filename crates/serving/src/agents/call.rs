@@ -122,7 +122,7 @@ async fn carry_out(
         let outcome = view.outcome_of(&tool, arguments, &CallContext::silent()).await;
         return answer(outcome).map(IntoResponse::into_response);
     }
-    let begun = app.pending.begin(app, principal(identity), view, tool, arguments)?;
+    let mut begun = app.pending.begin(app, principal(identity), view, tool, arguments)?;
     match begun.ended_within(prefer.wait()).await {
         Some(outcome) => answer(outcome).map(IntoResponse::into_response),
         None => Ok(begun.goes_on()),

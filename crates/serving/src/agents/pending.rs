@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use axum::Json;
@@ -15,11 +15,11 @@ use axum::http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use model::{CallStatus, ErrorCode, Failure, Outcome, ToolId};
+use model::{CallStatus, ErrorCode, Failure, Outcome, RawJson, ToolId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tokio::sync::watch;
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use toolcrib::{AgentView, Clock as _, Identity, NewCall, Said, SystemClock, ViewedTool};
@@ -28,7 +28,7 @@ use crate::answer::Named;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::problem::{Code, Problem};
-use crate::room::{self, Ended, Kept};
+use crate::room::{self, Kept};
 use crate::route::Route;
 use crate::watching::principal;
 
@@ -36,8 +36,6 @@ use crate::watching::principal;
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 /// How long a call may take: a little longer than work that is followed.
 const RUNS_FOR: Duration = Duration::from_secs(61 * 60);
-/// How much is kept of what was last heard, in characters.
-const WORD: usize = 200;
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -65,7 +63,8 @@ pub(crate) struct PendingCall {
     message: Option<Box<str>>,
     /// What came of it, if it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<Arc<Outcome>>,
+    #[schemars(with = "Option<Outcome>")]
+    outcome: Option<RawJson>,
 }
 
 /// How a call is.
@@ -92,15 +91,15 @@ struct Call {
     tool: Option<ToolId>,
     began: Timestamp,
     word: Mutex<Option<Box<str>>>,
-    end: watch::Sender<Option<End>>,
+    end: OnceLock<End>,
     stop: Mutex<Option<AbortHandle>>,
 }
 
-#[derive(Clone)]
 struct End {
     at: Timestamp,
-    outcome: Arc<Outcome>,
-    bytes: usize,
+    status: CallStatus,
+    /// As text: a tree of small values takes forty times as much room.
+    outcome: RawJson,
 }
 
 /// A call whose caller has not been told of it yet. If that goes away, so does the call.
@@ -108,6 +107,8 @@ pub(super) struct Begun<'a> {
     calls: &'a PendingCalls,
     id: String,
     call: Arc<Call>,
+    /// What came of it, as long as it may be answered at once.
+    ended: oneshot::Receiver<Outcome>,
     is_told: bool,
 }
 
@@ -126,7 +127,7 @@ impl PendingCalls {
         arguments: Map<String, Value>,
     ) -> Result<Begun<'a>, Problem> {
         let began = SystemClock.now();
-        let (id, word, end) = (toolcrib::random(), Mutex::default(), watch::Sender::new(None));
+        let (id, word, end) = (toolcrib::random(), Mutex::default(), OnceLock::new());
         let principal = principal.into();
         let (called, stop) = (view.id_of_call(&tool, &arguments), Mutex::default());
         let call = Arc::new(Call { principal, tool: called, began, word, end, stop });
@@ -137,19 +138,23 @@ impl PendingCalls {
             all.insert(id.clone(), Arc::clone(&call));
         }
         let (working, calls) = (Arc::clone(&call), Self(Arc::clone(&self.0)));
+        let (tell, ended) = oneshot::channel();
         let stop = app.go_on(async move {
             let running = carried_out(&working, &view, &tool, arguments);
             let ended = timeout(RUNS_FOR, AssertUnwindSafe(running).catch_unwind()).await;
             // Whatever happens it has an end, or it would be kept for ever.
-            working.finish(match ended {
+            let outcome = match ended {
                 Ok(Ok(outcome)) => outcome,
                 Ok(Err(_)) => broken_off(tool.known_as(), "the tool failed inside"),
                 Err(_) => broken_off(tool.known_as(), "the call took too long"),
-            });
+            };
+            working.finish(&outcome);
+            // Whoever was told to come back finds the text.
+            drop(tell.send(outcome));
             make_room(&mut calls.all(), SystemClock.now());
         });
         *call.stop.lock().expect("no one panics while holding it") = Some(stop);
-        Ok(Begun { calls: self, id, call, is_told: false })
+        Ok(Begun { calls: self, id, call, ended, is_told: false })
     }
 
     /// A call of this caller, of a tool that it still has.
@@ -176,7 +181,7 @@ async fn carried_out(
             biased;
             outcome = &mut running => return outcome,
             Some(said) = heard.recv() => if let Said::Progress(progress) = said {
-                let word = progress.message.map(|word| word.chars().take(WORD).collect());
+                let word = progress.message.map(|said| room::word(&said));
                 *call.word.lock().expect("no one panics while holding it") = word;
             },
         }
@@ -197,14 +202,17 @@ fn broken_off(tool_id: ToolId, why: &str) -> Outcome {
 }
 
 impl Call {
-    fn finish(&self, outcome: Outcome) {
-        let bytes = serde_json::to_vec(&outcome).map_or(0, |text| text.len());
-        let end = End { at: SystemClock.now(), outcome: Arc::new(outcome), bytes };
-        self.end.send_replace(Some(end));
+    fn finish(&self, outcome: &Outcome) {
+        let text = RawJson::of(outcome).expect("an outcome is JSON");
+        self.end.get_or_init(|| End {
+            at: SystemClock.now(),
+            status: outcome.status,
+            outcome: text,
+        });
     }
 
     fn is_over(&self, now: Timestamp) -> bool {
-        self.end.borrow().as_ref().is_some_and(|end| end.at + KEPT_FOR < now)
+        self.end.get().is_some_and(|end| end.at + KEPT_FOR < now)
     }
 
     fn stop(&self) {
@@ -213,25 +221,22 @@ impl Call {
     }
 
     fn described(&self, id: &str) -> PendingCall {
-        let end = self.end.borrow().clone();
-        let state = match end.as_ref().map(|end| end.outcome.status) {
+        let end = self.end.get();
+        let state = match end.map(|end| end.status) {
             None => CallState::Working,
             Some(CallStatus::Completed) => CallState::Completed,
             Some(CallStatus::Failed) => CallState::Failed,
         };
         let message = self.word.lock().expect("no one panics while holding it").clone();
         let (id, began_at) = (id.to_owned(), self.began.to_string());
-        PendingCall { id, state, began_at, message, outcome: end.map(|end| end.outcome) }
+        PendingCall { id, state, began_at, message, outcome: end.map(|end| end.outcome.clone()) }
     }
 }
 
 impl Begun<'_> {
     /// What came of it, if that is there in time; it is not kept then.
-    pub(super) async fn ended_within(&self, wait: Duration) -> Option<Outcome> {
-        let mut end = self.call.end.subscribe();
-        let ended = timeout(wait, end.wait_for(Option::is_some)).await;
-        let ended = ended.ok()?.ok()?.clone()?;
-        Some(Outcome::clone(&ended.outcome))
+    pub(super) async fn ended_within(&mut self, wait: Duration) -> Option<Outcome> {
+        timeout(wait, &mut self.ended).await.ok()?.ok()
     }
 
     /// It goes on, and its caller comes back for it.
@@ -272,9 +277,10 @@ fn make_room(all: &mut HashMap<String, Arc<Call>>, now: Timestamp) {
 
 fn kept(all: &HashMap<String, Arc<Call>>) -> Vec<Kept> {
     let kept = all.iter().map(|(id, call)| {
-        let end = call.end.borrow();
-        let end = end.as_ref().map(|end| Ended { at: end.at, bytes: end.bytes });
-        Kept { id: id.clone(), principal: call.principal.clone(), end }
+        let end = call.end.get();
+        let bytes = end.map_or(0, |end| end.outcome.as_str().len());
+        let (id, principal) = (id.clone(), call.principal.clone());
+        Kept { id, principal, bytes, end: end.map(|end| end.at) }
     });
     kept.collect()
 }
@@ -309,11 +315,10 @@ mod tests {
     use super::*;
 
     fn ended(principal: &str, at: i64, bytes: usize) -> Arc<Call> {
-        let outcome = json!({"tool_id": "s:a", "status": "completed", "execution_time_ms": 1});
-        let outcome = Arc::new(serde_json::from_value(outcome).unwrap());
         let at = Timestamp::from_second(at).unwrap();
         let (word, stop) = (Mutex::default(), Mutex::default());
-        let end = watch::Sender::new(Some(End { at, outcome, bytes }));
+        let outcome = RawJson::of(&"x".repeat(bytes)).unwrap();
+        let end = OnceLock::from(End { at, status: CallStatus::Completed, outcome });
         Arc::new(Call { principal: principal.into(), tool: None, began: at, word, end, stop })
     }
 
@@ -333,5 +338,17 @@ mod tests {
         assert_eq!(left(&calls), [1]);
         let large = [ended("ada", 9_000, 20 << 20), ended("ada", 9_001, 20 << 20)];
         assert_eq!(left(&large), [1]);
+    }
+
+    #[test]
+    fn a_result_is_kept_as_the_text_that_is_counted() {
+        let call = Call { end: OnceLock::new(), ..Arc::into_inner(ended("ada", 0, 1)).unwrap() };
+        let outcome = json!({"tool_id": "s:a", "status": "completed", "result": vec![0; 100_000],
+            "execution_time_ms": 1});
+        call.finish(&serde_json::from_value(outcome.clone()).unwrap());
+        let described = json!(call.described("x"));
+        assert_eq!((&described["state"], &described["outcome"]), (&json!("completed"), &outcome));
+        let kept = kept(&HashMap::from([("x".to_owned(), Arc::new(call))]));
+        assert_eq!(kept[0].bytes, outcome.to_string().len());
     }
 }

@@ -14,7 +14,7 @@ use toolcrib::{Clock as _, SystemClock};
 
 use super::answer::Sent;
 use super::methods::Answer;
-use crate::room::{self, Ended, Kept};
+use crate::room::{self, Kept};
 use crate::work::Work;
 
 /// How long a stream is kept that nobody reads, and how long a call may take.
@@ -135,8 +135,10 @@ impl Stream {
 
     fn kept(&self) -> Kept {
         let said = self.said();
-        let end = said.is_over.then_some(Ended { at: said.read, bytes: said.bytes });
-        Kept { id: self.id.clone(), principal: self.principal.clone(), end }
+        // One that goes on has a limit of its own.
+        let bytes = if said.is_over { said.bytes } else { 0 };
+        let end = said.is_over.then_some(said.read);
+        Kept { id: self.id.clone(), principal: self.principal.clone(), bytes, end }
     }
 
     fn say(&self, message: Bytes) {

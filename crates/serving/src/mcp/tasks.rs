@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::ToolId;
+use model::{RawJson, ToolId};
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
@@ -16,13 +16,15 @@ use toolcrib::{Clock as _, NoAnswer, Question, Said, SystemClock};
 
 use super::error::RpcError;
 use super::talk::Running;
-use crate::room::{self, Ended, Kept};
+use crate::room::{self, Kept};
 use crate::work::Work;
 
 /// How long a task may run, and how long its result is kept.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 /// How often a client should look.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How much its open questions may be in all, in bytes: a hundred tasks leave room for results.
+const QUESTIONS: usize = 256 << 10;
 /// The tasks of this node.
 #[derive(Clone, Default)]
 pub(crate) struct Tasks(Arc<Mutex<HashMap<String, Arc<Task>>>>);
@@ -51,29 +53,35 @@ struct Now {
     open: Vec<Open>,
     /// None as long as it runs.
     end: Option<End>,
-    /// How large that is.
-    bytes: usize,
     stop: Option<AbortHandle>,
 }
 
 struct Open {
     key: Box<str>,
-    question: Question,
-    reply: oneshot::Sender<Result<Value, NoAnswer>>,
+    /// As text, like all that is kept.
+    asked: RawJson,
+    reply: Reply,
 }
+
+/// Where the answer goes.
+type Reply = oneshot::Sender<Result<Value, NoAnswer>>;
 
 enum End {
     /// As it was written: that takes the least room.
     Result(Box<str>),
-    Error(RpcError),
+    Error(RawJson),
     Cancelled,
 }
 
 impl End {
+    fn of(error: &RpcError) -> Self {
+        Self::Error(RawJson::from(&error.to_value()))
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Result(text) => text.len(),
-            Self::Error(error) => error.to_value().to_string().len(),
+            Self::Error(error) => error.as_str().len(),
             Self::Cancelled => 0,
         }
     }
@@ -94,8 +102,7 @@ impl Tasks {
     ) -> Result<Map<String, Value>, RpcError> {
         let begun = SystemClock.now();
         let id = toolcrib::random();
-        let now =
-            Now { changed: begun, word: None, open: Vec::new(), end: None, bytes: 0, stop: None };
+        let now = Now { changed: begun, word: None, open: Vec::new(), end: None, stop: None };
         let task =
             Arc::new(Task { principal: principal.into(), tool, begun, now: Mutex::new(now) });
         {
@@ -219,7 +226,7 @@ impl Task {
             None => {
                 let open = now.open.iter();
                 described["inputRequests"] =
-                    open.map(|one| (one.key.to_string(), asked(&one.question))).collect();
+                    open.map(|one| (one.key.to_string(), one.asked.to_value())).collect();
             }
             Some(End::Result(result)) => {
                 described["result"] = serde_json::from_str(result).unwrap_or_default();
@@ -236,10 +243,29 @@ impl Task {
 
 impl Now {
     fn finish(&mut self, end: End) {
-        self.bytes = end.bytes();
         self.end = Some(end);
         self.open.clear();
         self.changed = SystemClock.now();
+    }
+
+    /// A question waits for its answer, if there is room for it.
+    fn ask(&mut self, key: Box<str>, question: &Question, reply: Reply) {
+        let asked = RawJson::from(&asked(question));
+        if QUESTIONS < self.questions() + key.len() + asked.as_str().len() {
+            let why = format!("the open questions of a task have at most {QUESTIONS} bytes");
+            return drop(reply.send(Err(NoAnswer::Refused(why))));
+        }
+        self.open.push(Open { key, asked, reply });
+    }
+
+    fn questions(&self) -> usize {
+        self.open.iter().map(|one| one.key.len() + one.asked.as_str().len()).sum()
+    }
+
+    /// How large all of it is.
+    fn bytes(&self) -> usize {
+        let word = self.word.as_ref().map_or(0, |word| word.len());
+        word + self.questions() + self.end.as_ref().map_or(0, End::bytes)
     }
 }
 
@@ -254,8 +280,8 @@ fn make_room(all: &mut HashMap<String, Arc<Task>>, now: Timestamp) {
 fn kept(all: &HashMap<String, Arc<Task>>) -> Vec<Kept> {
     let kept = all.iter().map(|(id, task)| {
         let now = task.now();
-        let end = now.end.as_ref().map(|_| Ended { at: now.changed, bytes: now.bytes });
-        Kept { id: id.clone(), principal: task.principal.clone(), end }
+        let end = now.end.as_ref().map(|_| now.changed);
+        Kept { id: id.clone(), principal: task.principal.clone(), bytes: now.bytes(), end }
     });
     kept.collect()
 }
@@ -285,10 +311,10 @@ async fn work(task: Arc<Task>, mut running: Running, mut heard: mpsc::Receiver<S
     if now.end.is_none() {
         let end = match ended {
             Ok(result) if room::BYTES_OF_ONE < result.len() => {
-                End::Error(RpcError::internal("the result is too large to be kept"))
+                End::of(&RpcError::internal("the result is too large to be kept"))
             }
             Ok(result) => End::Result(result.into()),
-            Err(error) => End::Error(error),
+            Err(error) => End::of(&error),
         };
         now.finish(end);
     }
@@ -298,8 +324,11 @@ impl Task {
     fn hear(&self, said: Said) {
         let mut now = self.now();
         match said {
-            Said::Asks { key, question, reply } => now.open.push(Open { key, question, reply }),
-            Said::Progress(progress) => now.word = progress.message.or(now.word.take()),
+            Said::Asks { key, question, reply } => now.ask(key, &question, reply),
+            Said::Progress(progress) => {
+                let word = progress.message.map(|said| room::word(&said));
+                now.word = word.or(now.word.take());
+            }
             Said::Log { .. } | Said::GoesOn => return,
         }
         now.changed = SystemClock.now();
@@ -329,6 +358,39 @@ mod tests {
             tokio::task::yield_now().await;
         }
         params
+    }
+
+    #[tokio::test]
+    async fn what_a_call_says_and_asks_is_kept_within_bounds() {
+        let (tasks, work) = (Tasks::default(), Work::default());
+        let (say, heard) = mpsc::channel(100);
+        let begun = tasks.begin(&work, ("ada", None), Box::pin(std::future::pending()), heard);
+        let params = Map::from_iter([("taskId".to_owned(), begun.unwrap()["taskId"].clone())]);
+        let message = Some("x".repeat(8 << 20).into());
+        let progress = toolcrib::Progress { progress: 1.0, total: None, message };
+        say.send(Said::Progress(progress)).await.unwrap();
+        // As many values as bytes, almost: in a tree they take far more.
+        let large = Map::from_iter([("message".to_owned(), json!(vec![0; 50_000]))]);
+        let mut replies = Vec::new();
+        for number in 0..16 {
+            let (reply, replied) = oneshot::channel();
+            let (key, question) = (number.to_string().into(), Question::Elicit(large.clone()));
+            say.send(Said::Asks { key, question, reply }).await.unwrap();
+            replies.push(replied);
+        }
+        let last = replies.pop().unwrap();
+        let last = tokio::time::timeout(Duration::from_secs(10), last).await.unwrap().unwrap();
+        assert!(
+            matches!(&last, Err(NoAnswer::Refused(why)) if why.contains("262144 bytes")),
+            "{last:?}"
+        );
+        let got = tasks.get(owner("ada"), &params).unwrap();
+        assert_eq!(got["status"], "input_required");
+        assert_eq!(got["statusMessage"].as_str().map(str::len), Some(200));
+        assert_eq!(got["inputRequests"].as_object().map(Map::len), Some(2));
+        assert_eq!(got["inputRequests"]["0"]["params"], Value::Object(large));
+        let bytes = kept(&tasks.all())[0].bytes;
+        assert!((200_000..=QUESTIONS + 200).contains(&bytes), "{bytes}");
     }
 
     #[tokio::test]
