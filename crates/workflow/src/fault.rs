@@ -85,16 +85,19 @@ impl Fault {
         Value::Object(members)
     }
 
-    /// For whoever called the workflow.
+    /// For whoever called the workflow. Other steps may have been carried out: whoever asks for wider rights, waits or mends
+    /// its arguments, and calls again, does them twice. So nothing here says that nothing was done.
     pub fn into_failure(self) -> Failure {
         let detail = self.detail.map(|detail| format!(": {detail}")).unwrap_or_default();
         let message = format!("{}{detail} (at {})", self.title, self.instance);
-        match self.failure {
-            // Other steps may have been carried out: whoever asks for wider rights, or waits, and calls again does them twice.
-            Some(failure) => Failure::new(failure.code, message, failure.retryable),
-            None if self.status == 408 => Failure::new(ErrorCode::UpstreamTimeout, message, true),
-            None => Failure::new(ErrorCode::BuiltinError, message, false),
-        }
+        let code = match self.failure.map(|failure| failure.code) {
+            // Its caller's arguments are not what does not fit.
+            Some(ErrorCode::ValidationError) => ErrorCode::BuiltinError,
+            Some(code) => code,
+            None if self.status == 408 => ErrorCode::UpstreamTimeout,
+            None => ErrorCode::BuiltinError,
+        };
+        Failure::new(code, message, false)
     }
 }
 
@@ -133,5 +136,20 @@ mod tests {
         let message = "this takes `pets` (at /do/1/order)";
         let told = Failure::new(ErrorCode::InsufficientScope, message, false);
         assert_eq!(fault.into_failure(), told);
+    }
+
+    #[test]
+    fn nothing_says_that_no_step_was_carried_out() {
+        let told = |fault: Fault| {
+            let failure = fault.into_failure();
+            (failure.code, failure.retryable)
+        };
+        let of_call = |code| {
+            let failure = Failure::new(code, "no", true);
+            told(Fault::of_call(CallFailed { failure, status: None }, "/do/1/order"))
+        };
+        assert_eq!(of_call(ErrorCode::RateLimited), (ErrorCode::RateLimited, false));
+        assert_eq!(of_call(ErrorCode::ValidationError), (ErrorCode::BuiltinError, false));
+        assert_eq!(told(Fault::timeout("/do/1/order")), (ErrorCode::UpstreamTimeout, false));
     }
 }

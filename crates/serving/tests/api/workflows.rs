@@ -10,6 +10,17 @@ fn source(tasks: &Value) -> Value {
     json!({"name": "flows", "settings": {"kind": "workflow", "documents": [document]}})
 }
 
+/// Has the staff call it.
+fn grant(shop: &Shop, tasks: &Value) {
+    shop.server.post("/api/sources", &source(tasks)).ok();
+    shop.server.wait_for("/api/sources/flows", |source| !source["inventory"].is_null());
+    let group = json!({"name": "flows", "selectors": [{"source": "flows"}]});
+    shop.server.post("/api/groups", &group).ok();
+    let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
+    let policy = json!({"name": "flows", "matchers": matchers, "groups": ["flows"]});
+    shop.server.post("/api/policies", &policy).ok();
+}
+
 #[test]
 fn a_workflow_is_registered_granted_and_called() {
     let shop = Shop::open();
@@ -17,13 +28,7 @@ fn a_workflow_is_registered_granted_and_called() {
         {"get": {"call": "pets__get_pet", "with": {"id": "${ .id }"}}},
         {"tell": {"set": {"adopted": "${ .name }"}}},
     ]);
-    shop.server.post("/api/sources", &source(&tasks)).ok();
-    shop.server.wait_for("/api/sources/flows", |source| !source["inventory"].is_null());
-    let group = json!({"name": "flows", "selectors": [{"source": "flows"}]});
-    shop.server.post("/api/groups", &group).ok();
-    let matchers = json!([{"claim": "role", "operator": "equals", "value": "staff"}]);
-    let policy = json!({"name": "flows", "matchers": matchers, "groups": ["flows"]});
-    shop.server.post("/api/policies", &policy).ok();
+    grant(&shop, &tasks);
     let call = json!({"name": "adopt", "arguments": {"id": 7}});
     let outcome = shop.post("/api/agents/tools/call", &call).ok();
     assert_eq!(
@@ -32,6 +37,23 @@ fn a_workflow_is_registered_granted_and_called() {
     );
     let listed = shop.server.get("/api/sources?kind=workflow").ok();
     assert_eq!(listed["data"][0]["id"], "flows");
+}
+
+#[test]
+fn a_step_that_does_not_fit_does_not_say_that_nothing_was_sent() {
+    let shop = Shop::open();
+    let tasks = json!([
+        {"add": {"call": "pets__add_pet", "with": {"name": "Rex"}}},
+        {"get": {"call": "pets__get_pet", "with": {"id": "seven"}}},
+    ]);
+    grant(&shop, &tasks);
+    let answer = shop.post("/api/agents/tools/call", &json!({"name": "adopt", "arguments": {}}));
+    assert_eq!(shop.upstream.requests().len(), 1);
+    let outcome = answer.ok();
+    assert_eq!((answer.status, &outcome["status"]), (200, &json!("failed")));
+    let error = &outcome["error"];
+    assert_eq!((&error["code"], &error["retryable"]), (&json!("builtin_error"), &json!(false)));
+    assert!(error["message"].as_str().unwrap().ends_with("(at /do/1/get)"), "{error}");
 }
 
 #[test]
