@@ -105,6 +105,11 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
         part.remove(key).map(|gone| self.taken(gone))
     }
 
+    /// How much all of it weighs.
+    pub fn weight(&self) -> u64 {
+        self.weight.load(Relaxed)
+    }
+
     /// All that is kept.
     pub fn entries(&self) -> Vec<(K, V)>
     where

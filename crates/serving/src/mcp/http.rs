@@ -235,7 +235,7 @@ async fn get(
         return Ok(events(taken_up(stream, after, false)));
     }
     // Clients listen first, and say later what to.
-    let gathered = session.as_ref().map(|(id, _)| app.mcp.sessions.stream(id));
+    let gathered = session.as_ref().map(|(id, _)| app.mcp.sessions.stream(&principal, id));
     let mut listen = Listen::new(&peer, None, Wanted::lists(), gathered)
         .map_err(|error| nothing_there(&error))?;
     let missed = last.and_then(|last| last.strip_prefix("at-")?.parse::<u64>().ok());
@@ -253,9 +253,10 @@ async fn delete(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let peer = peer(&app, who, place, &wish)?;
-    match session(&app.mcp, &peer.principal(), &headers)? {
+    let principal = peer.principal();
+    match session(&app.mcp, &principal, &headers)? {
         Some((id, _)) => {
-            app.mcp.sessions.end(&id);
+            app.mcp.sessions.end(&principal, &id);
             Ok(StatusCode::NO_CONTENT.into_response())
         }
         None => Ok(not_in_this_era()),

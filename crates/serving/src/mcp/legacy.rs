@@ -42,7 +42,8 @@ fn begin(
     let progress_token = request.meta.as_mut().and_then(|meta| meta.progress_token.take());
     let (id, params) = (&request.id, &request.params);
     let done = |result: &str| Ok(Answer::Sent(Sent::result(id, result)));
-    let gathering = || session.map(|(name, _)| mcp.sessions.gather(name));
+    let principal: Arc<str> = peer.principal().into();
+    let gathering = || session.map(|(name, _)| mcp.sessions.gather(&principal, name));
     match request.method.as_str() {
         "ping" => return done("{}"),
         "logging/setLevel" => {
@@ -57,7 +58,7 @@ fn begin(
         "resources/unsubscribe" => {
             let uri = text(params, "uri")?;
             if let Some((name, _)) = session
-                && let Some(gathered) = mcp.sessions.gathered(name)
+                && let Some(gathered) = mcp.sessions.gathered(&principal, name)
             {
                 gathered.unsubscribe(&uri);
             }
@@ -69,8 +70,7 @@ fn begin(
     // Without a session there is no stream to be told on.
     let gathering = if subscribes { gathering() } else { None };
     let peer = peer.within(trace);
-    let principal: Arc<str> = peer.principal().into();
-    let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(name));
+    let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(&principal, name));
     let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);
     // Without a session nobody could say whose call it is; there it ends when the client hangs up.
     let stoppable_by = session.map(|(name, _)| format!("{principal}\0{name}").into());

@@ -14,9 +14,10 @@ use toolcrib::{Abilities, Following, Level, Seal};
 use super::era::LEGACY;
 
 const PURPOSE: &str = "session";
-/// How long what a session gathered is kept after its last use, and how many that are.
+/// How long what a session gathered is kept after its last use, and how many that are: of all, and of one principal.
 const KEPT_FOR: Duration = Duration::from_secs(60 * 60);
 const KEPT: u64 = 20_000;
+const KEPT_OF_ONE: u64 = 2_000;
 /// How many ended sessions are known as such.
 const ENDED: u64 = 200_000;
 const SUBSCRIPTIONS: usize = 100;
@@ -44,9 +45,13 @@ pub(crate) struct Gathered {
     following: Following,
 }
 
+/// What the sessions of one principal gathered, by their ids.
+type Own = Cache<String, Arc<Gathered>>;
+
 /// The sessions this node knows something of.
 pub(crate) struct Sessions {
-    gathered: Cache<String, Arc<Gathered>>,
+    /// By principal: whoever has many loses its own, and nobody else's.
+    gathered: Cache<Box<str>, Arc<Own>>,
     /// Of those with an open stream, however long nothing was asked.
     streaming: Mutex<HashMap<String, Weak<Gathered>>>,
     ended: Cache<String, ()>,
@@ -88,8 +93,10 @@ impl Session {
 
 impl Sessions {
     pub(crate) fn new() -> Self {
+        let gathered: Cache<_, Arc<Own>> =
+            Cache::weighing(KEPT, |_, own| u32::try_from(own.weight()).unwrap_or(u32::MAX));
         Self {
-            gathered: Cache::new(KEPT).lasting_unused(KEPT_FOR),
+            gathered: gathered.lasting_unused(KEPT_FOR),
             streaming: Mutex::default(),
             ended: Cache::new(ENDED),
         }
@@ -103,33 +110,45 @@ impl Sessions {
         serde_json::from_slice(&seal.open(PURPOSE, principal, id)?).ok()
     }
 
-    pub(crate) fn end(&self, id: &str) {
+    pub(crate) fn end(&self, principal: &str, id: &str) {
         self.ended.insert(id.to_owned(), ());
-        if let Some(gathered) = self.gathered(id) {
+        if let Some(gathered) = self.gathered(principal, id) {
             gathered.ended.send_replace(true);
             gathered.following.end_all();
         }
-        self.gathered.remove(id);
+        if let Some(own) = self.gathered.get(principal) {
+            own.remove(id);
+        }
         self.streaming().remove(id);
     }
 
     /// What it gathered; nothing if it never did.
-    pub(crate) fn gathered(&self, id: &str) -> Option<Arc<Gathered>> {
-        if let Some(gathered) = self.gathered.get(id) {
+    pub(crate) fn gathered(&self, principal: &str, id: &str) -> Option<Arc<Gathered>> {
+        if let Some(gathered) = self.gathered.get(principal).and_then(|own| own.get(id)) {
             return Some(gathered);
         }
         let held = self.streaming().get(id)?.upgrade()?;
-        self.gathered.insert(id.to_owned(), Arc::clone(&held));
-        Some(held)
+        Some(self.keep(principal, id, held))
     }
 
-    pub(crate) fn gather(&self, id: &str) -> Arc<Gathered> {
-        self.gathered(id).unwrap_or_else(|| self.gathered.get_with(id.to_owned(), Arc::default))
+    pub(crate) fn gather(&self, principal: &str, id: &str) -> Arc<Gathered> {
+        let gathered = self.gathered(principal, id);
+        gathered.unwrap_or_else(|| self.keep(principal, id, Arc::default()))
+    }
+
+    /// Keeps it, unless there is something already. Gives what is there then.
+    fn keep(&self, principal: &str, id: &str, gathered: Arc<Gathered>) -> Arc<Gathered> {
+        let none = || Arc::new(Cache::new(KEPT_OF_ONE).lasting_unused(KEPT_FOR));
+        let own = self.gathered.get_with(principal.into(), none);
+        let kept = own.get_with(id.to_owned(), || gathered);
+        // It weighs more now.
+        self.gathered.insert(principal.into(), own);
+        kept
     }
 
     /// The same for a stream: what it gathered is kept for as long as that holds it.
-    pub(crate) fn stream(&self, id: &str) -> Arc<Gathered> {
-        let gathered = self.gather(id);
+    pub(crate) fn stream(&self, principal: &str, id: &str) -> Arc<Gathered> {
+        let gathered = self.gather(principal, id);
         let mut streaming = self.streaming();
         if KEPT <= streaming.len() as u64 {
             streaming.retain(|_, held| 0 < held.strong_count());
@@ -198,21 +217,46 @@ mod tests {
     #[test]
     fn what_a_stream_holds_is_not_forgotten() {
         let sessions = Sessions::new();
-        let held = sessions.stream("a");
-        drop(sessions.gather("b"));
+        let held = sessions.stream("ada", "a");
+        drop(sessions.gather("ada", "b"));
         // As after an hour without a request.
-        for id in ["a", "b"] {
-            sessions.gathered.remove(id);
-        }
-        assert!(sessions.gather("a").subscribe("file:a"));
+        sessions.gathered.remove("ada");
+        assert!(sessions.gather("ada", "a").subscribe("file:a"));
         assert!(
-            held.wanted() == ["file:a"] && Arc::ptr_eq(&held, &sessions.gathered("a").unwrap())
+            held.wanted() == ["file:a"]
+                && Arc::ptr_eq(&held, &sessions.gathered("ada", "a").unwrap())
         );
-        assert!(sessions.gathered("b").is_none());
-        sessions.gathered.remove("a");
-        sessions.end("a");
+        assert!(sessions.gathered("ada", "b").is_none());
+        sessions.gathered.remove("ada");
+        sessions.end("ada", "a");
         assert!(*held.ended.borrow());
-        assert!(sessions.gathered("a").is_none());
+        assert!(sessions.gathered("ada", "a").is_none());
+    }
+
+    #[test]
+    fn whoever_has_many_sessions_loses_its_own_and_nobody_elses() {
+        let sessions = Sessions::new();
+        sessions.gather("ada", "a").subscribe("file:a");
+        for number in 0..KEPT + 1 {
+            sessions.gather("eve", &number.to_string());
+        }
+        assert_eq!(sessions.gathered("ada", "a").unwrap().wanted(), ["file:a"]);
+        assert!(sessions.gathered("eve", "0").is_none());
+        assert!(sessions.gathered("eve", &KEPT.to_string()).is_some());
+        assert_eq!(sessions.gathered.weight(), KEPT_OF_ONE + 1);
+    }
+
+    #[test]
+    fn of_all_together_there_are_only_so_many() {
+        let sessions = Sessions::new();
+        for principal in 0..12 {
+            for number in 0..KEPT_OF_ONE {
+                sessions.gather(&principal.to_string(), &format!("{principal}-{number}"));
+            }
+        }
+        assert!(sessions.gathered.weight() <= KEPT);
+        assert!(sessions.gathered("0", "0-0").is_none());
+        assert!(sessions.gathered("11", "11-0").is_some());
     }
 
     #[test]
@@ -225,7 +269,7 @@ mod tests {
         assert_eq!((opened.version.as_str(), opened.abilities()), ("2025-06-18", abilities));
         assert!(sessions.open(&seal, "eve", &id).is_none());
         assert!(sessions.open(&Seal::random(), "ada", &id).is_none());
-        sessions.end(&id);
+        sessions.end("ada", &id);
         assert!(sessions.open(&seal, "ada", &id).is_none());
     }
 }

@@ -169,7 +169,7 @@ impl Talking {
     /// In the older era a client hears of changes without asking.
     fn tell_changes(&mut self) {
         self.is_told = true;
-        let gathered = self.mcp.sessions.stream(SESSION);
+        let gathered = self.mcp.sessions.stream(&self.peer.principal(), SESSION);
         if let Ok(listen) = Listen::new(&self.peer, None, Wanted::lists(), Some(gathered)) {
             self.carry(Answer::Listen(listen));
         }
