@@ -323,7 +323,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Keeps a place until somebody is asked: then it is for others. What is waited for lies elsewhere: it is large.
+/// Keeps a place until it is for others: mostly because somebody is asked. What is waited for lies elsewhere: it is large.
 async fn keeping<A: Future>(
     place: SemaphorePermit<'_>,
     pauses: Option<&Pauses>,
@@ -336,7 +336,7 @@ async fn keeping<A: Future>(
     tokio::select! {
         biased;
         answer = answer.as_mut() => return answer,
-        () = pauses.begun() => drop(place),
+        () = pauses.given_way() => drop(place),
     }
     answer.await
 }

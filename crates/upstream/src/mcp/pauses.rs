@@ -21,8 +21,8 @@ pub struct Pauses {
 struct State {
     over: Duration,
     since: Option<Instant>,
-    /// Whether there was one at all.
-    ever: bool,
+    /// Whether its place is for others: from the first pause on, or sooner.
+    gives_way: bool,
 }
 
 impl Pauses {
@@ -35,8 +35,13 @@ impl Pauses {
     pub fn begin(&self) {
         self.state.send_modify(|state| {
             state.since.get_or_insert_with(Instant::now);
-            state.ever = true;
+            state.gives_way = true;
         });
+    }
+
+    /// Its place is for others, though its time goes on.
+    pub(super) fn give_way(&self) {
+        self.state.send_modify(|state| state.gives_way = true);
     }
 
     /// Nobody is asked any more.
@@ -46,10 +51,10 @@ impl Pauses {
         });
     }
 
-    /// Ends when somebody is asked for the first time.
-    pub(super) async fn begun(&self) {
+    /// Ends when its place is for others.
+    pub(super) async fn given_way(&self) {
         // Its sender is ours.
-        drop(self.state.subscribe().wait_for(|state| state.ever).await);
+        drop(self.state.subscribe().wait_for(|state| state.gives_way).await);
     }
 
     pub(super) fn most(&self) -> Duration {
@@ -85,7 +90,7 @@ pub(super) async fn in_time<W: Future>(
         }
         left = pauses.map_or(Duration::ZERO, |pauses| pauses.left(time, start, before));
         if left.is_zero() {
-            let most = pauses.map_or(time, Pauses::most);
+            let most = pauses.map_or(time, |pauses| pauses.most().max(time));
             return Err(if start.elapsed() < most { time } else { most });
         }
     }
@@ -137,5 +142,12 @@ mod tests {
             assert_eq!(in_time(10 * SECOND, pauses.as_ref(), pin!(hangs)).await, Err(10 * SECOND));
             assert_eq!(start.elapsed(), 10 * SECOND);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_more_time_than_people_says_so() {
+        let pauses = Pauses::up_to(60 * SECOND);
+        let hangs = sleep(6_000 * SECOND);
+        assert_eq!(in_time(600 * SECOND, Some(&pauses), pin!(hangs)).await, Err(600 * SECOND));
     }
 }

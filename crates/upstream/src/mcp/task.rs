@@ -6,15 +6,17 @@
 mod look;
 mod questions;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use self::look::{Status, Task};
 use super::connection::Connection;
 use super::hearing::{Heard, Whose, take_related};
 use super::message::{Answer, RpcError};
+use super::pauses::{Pauses, in_time};
 use super::settings::{Call, Era};
 use super::{About, McpError};
 
@@ -30,7 +32,7 @@ const MAX_MISSED: u32 = 5;
 pub struct AsTask {
     /// Its server wants it to be called as a task (`execution.taskSupport` is `required`).
     pub is_needed: bool,
-    /// How long a task may take; as long as the call if not said.
+    /// How long a task may take, without the time in which somebody is asked; as long as the call if not said.
     pub patience: Option<Duration>,
 }
 
@@ -58,7 +60,8 @@ impl Connection {
         match form {
             Form::Given => call.capabilities = Some(self.with_tasks(&call)),
             Form::Asked => {
-                let ttl = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+                let ttl = patience.max(call.longest()).as_millis();
+                let ttl = u64::try_from(ttl).unwrap_or(u64::MAX);
                 params.insert("task".to_owned(), json!({"ttl": ttl}));
             }
         }
@@ -75,10 +78,12 @@ impl Connection {
         if call.heard.as_ref().is_some_and(|heard| heard.try_send(Heard::GoesOn).is_err()) {
             patience = patience.min(call.time());
         }
+        let pauses = call.pauses.clone();
         let mut begun =
             Begun { connection: self, form, call, part, patience, task, is_over: false };
-        let late = |_| McpError::Timeout { method: "tools/call".into(), deadline: patience };
-        let answer = timeout(patience, begun.wait()).await.map_err(late)??;
+        let late = |deadline| McpError::Timeout { method: "tools/call".into(), deadline };
+        let done = in_time(patience, pauses.as_ref(), pin!(begun.wait())).await;
+        let answer = done.map_err(late)??;
         whole.is_over = true;
         Ok(answer)
     }
@@ -160,7 +165,7 @@ impl Begun<'_> {
     async fn look(&mut self) -> Result<Option<RpcError>, McpError> {
         let mut missed = 0;
         loop {
-            match self.ask("tasks/get", Map::new(), LOOK).await {
+            match self.ask("tasks/get", Map::new(), self.part_within(LOOK)).await {
                 Ok(Answer::Error(error)) => return Ok(Some(error)),
                 Ok(Answer::Result(result)) => {
                     let unreadable = || McpError::unreadable("tasks/get", "it is no task");
@@ -178,7 +183,12 @@ impl Begun<'_> {
 
     /// Its result, where that is asked for.
     async fn result(&mut self) -> Result<Answer, McpError> {
-        let mut answer = self.ask("tasks/result", Map::new(), self.patience).await?;
+        let pauses = self.call.pauses.clone();
+        let pauses = pauses.unwrap_or_else(|| Pauses::up_to(self.patience));
+        // It may wait for people, or for as long as the task takes, and the connection is for others too.
+        pauses.give_way();
+        let call = Call { pauses: Some(pauses), ..self.part_within(self.patience) };
+        let mut answer = self.ask("tasks/result", Map::new(), call).await?;
         self.is_over = true;
         if let Answer::Result(result) = &mut answer {
             take_related(result);
@@ -190,11 +200,14 @@ impl Begun<'_> {
         &self,
         method: &str,
         mut params: Map<String, Value>,
-        deadline: Duration,
+        call: Call,
     ) -> Result<Answer, McpError> {
         params.insert("taskId".to_owned(), json!(self.task.id));
-        let call = part_of(&self.call, deadline);
         self.connection.run(method, &mut params, &call, self.part).await
+    }
+
+    fn part_within(&self, deadline: Duration) -> Call {
+        part_of(&self.call, deadline)
     }
 }
 

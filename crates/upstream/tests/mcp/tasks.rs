@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use upstream::mcp::{Answer, AsTask, Call, Connection, Heard, McpError};
+use upstream::mcp::{Answer, AsTask, Call, Connection, Heard, McpError, McpLimits, Pauses};
 
 use crate::server::{Asked, Piece, Reply, Server};
 use crate::support::*;
@@ -18,6 +18,17 @@ async fn older(
     tasks: Value,
     then: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
 ) -> (Server, Connection) {
+    older_for(McpLimits::default().max_calls, tasks, then).await
+}
+
+/// The same, with so many places on the connection.
+async fn older_for(
+    max_calls: usize,
+    tasks: Value,
+    then: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+) -> (Server, Connection) {
+    let mut settings = settings();
+    settings.limits.max_calls = max_calls;
     let server = Server::start(move |asked| match asked.method() {
         "server/discover" => Reply::error(asked, 400, -32000),
         "initialize" => {
@@ -31,7 +42,7 @@ async fn older(
         _ => then(asked),
     })
     .await;
-    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
     (server, connection)
 }
 
@@ -167,6 +178,64 @@ async fn what_a_task_asks_and_says_on_the_way_to_its_result_reaches_its_caller()
         replies.iter().any(|reply| reply["id"] == "o" && reply["error"].is_object())
     })
     .await;
+}
+
+#[tokio::test]
+async fn tasks_that_wait_for_people_leave_the_places_of_the_connection_to_others() {
+    let (server, connection) = older_for(2, can_all(), |asked| match asked.method() {
+        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+        "tasks/get" => Reply::result(asked, task("input_required")),
+        "tasks/result" => Reply::Stream(vec![Piece::Hold]),
+        _ => Reply::result(asked, json!({})),
+    })
+    .await;
+    let waits = || async {
+        connection.call_tool(tool("x", json!({})), NEEDED, within(20.0)).await.unwrap();
+    };
+    let others = async {
+        let waiting = || methods(&server).iter().filter(|it| *it == "tasks/result").count();
+        eventually("three tasks wait", || waiting() == 3).await;
+        connection.request("ping", object(json!({})), within(5.0)).await.unwrap();
+    };
+    tokio::select! {
+        _ = futures_util::future::join3(waits(), waits(), waits()) => panic!("they do not end"),
+        () = others => {}
+    }
+}
+
+#[tokio::test]
+async fn the_time_of_a_task_stands_still_while_somebody_is_asked() {
+    let (server, connection) = older(can_all(), |asked| match asked.method() {
+        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+        "tasks/get" => Reply::result(asked, task("input_required")),
+        _ => {
+            let params = json!({"message": "name?", "_meta": {RELATED: {"taskId": "t1"}}});
+            let asks = json!({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create",
+                "params": params});
+            Reply::Stream(vec![Piece::Message(asks), Piece::Hold])
+        }
+    })
+    .await;
+    let (call, mut hears) = heard();
+    let pauses = Pauses::up_to(Duration::from_secs(20));
+    let call = Call { pauses: Some(pauses.clone()), ..call };
+    let second = AsTask { patience: Some(Duration::from_secs(1)), ..NEEDED };
+    let mut calling = Box::pin(connection.call_tool(tool("x", json!({})), second, call));
+    let asking = async {
+        while !matches!(hears.recv().await, Some(Heard::Asks { .. })) {}
+        pauses.begin();
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+    };
+    tokio::select! {
+        answer = &mut calling => panic!("it ended while somebody was asked: {answer:?}"),
+        () = asking => pauses.end(),
+    }
+    let answer = calling.await;
+    assert!(matches!(answer, Err(McpError::Timeout { .. })), "{answer:?}");
+    let asked = server.asked();
+    let called = asked.iter().find(|asked| asked.method() == "tools/call").unwrap();
+    let ttl = &called.body["params"]["task"]["ttl"];
+    assert_eq!(ttl, &json!(20_000), "the task is kept for as long as it may be waited for");
 }
 
 #[tokio::test]

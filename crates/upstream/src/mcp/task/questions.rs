@@ -51,7 +51,7 @@ impl Begun<'_> {
             return Ok(Some(RpcError::new(INTERNAL, "the task asks again and again")));
         }
         let params = Map::from_iter([("inputResponses".to_owned(), Value::Object(answers))]);
-        match self.ask("tasks/update", params, LOOK).await? {
+        match self.ask("tasks/update", params, self.part_within(LOOK)).await? {
             Answer::Result(_) => Ok(None),
             Answer::Error(error) => Ok(Some(error)),
         }
