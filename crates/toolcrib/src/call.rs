@@ -284,18 +284,14 @@ impl CallContext {
         &self,
         questions: Vec<(Box<str>, Question)>,
     ) -> Result<Vec<Value>, NoAnswer> {
-        for (_, question) in &questions {
-            let ability = question.needs();
-            if !self.0.begun_as.abilities.have(ability) {
-                return Err(NoAnswer::Unable(ability));
-            }
+        if let Some(why) = questions.iter().find_map(|(_, question)| self.cannot_ask(question)) {
+            return Err(why);
         }
         if !self.waits_for_answers() {
             return self.look_up(questions);
         }
-        let Some(hears) = &self.0.said else {
-            return Err(NoAnswer::Refused("nobody is there to answer".to_owned()));
-        };
+        // Without questions nobody needs to be there.
+        let Some(hears) = &self.0.said else { return Ok(Vec::new()) };
         let gone = |_| NoAnswer::Refused("the caller is gone".to_owned());
         let mut waiting = Vec::with_capacity(questions.len());
         for (key, question) in questions {
@@ -311,6 +307,17 @@ impl CallContext {
             answers.push(answer.map_err(late)?.map_err(gone)??);
         }
         Ok(answers)
+    }
+
+    /// Why a question does not reach the caller at all, if it does not.
+    pub(crate) fn cannot_ask(&self, question: &Question) -> Option<NoAnswer> {
+        let ability = question.needs();
+        if !self.abilities().have(ability) {
+            return Some(NoAnswer::Unable(ability));
+        }
+        let is_heard = self.0.said.as_ref().is_some_and(|hears| !hears.is_closed());
+        let nobody = || NoAnswer::Refused("nobody is there to answer".to_owned());
+        (self.waits_for_answers() && !is_heard).then(nobody)
     }
 
     /// Whether questions are answered while the tool waits.

@@ -240,7 +240,7 @@ async fn who_could_be_asked_waits_no_longer_for_a_server_that_hangs() {
     assert_eq!(running(&crib), 0);
 }
 
-/// A server of an older era, which asks while it is called.
+/// A server of an older era, which asks while it is called, unless it is to hang.
 const ASKS: &str = r#"
 import json, sys
 def say(**message):
@@ -254,14 +254,69 @@ for line in sys.stdin:
     elif method == "tools/list":
         say(id=id, result={"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]})
     elif method == "tools/call":
+        if "hang" in message["params"].get("arguments", {}):
+            continue
         call = id
         say(id="q", method="elicitation/create", params={"message": "name?",
             "requestedSchema": {"type": "object", "properties": {}}})
     elif id == "q":
-        say(id=call, result={"content": [], "structuredContent": message["result"]["content"]})
+        said = message.get("result", {"content": {"refused": True}})
+        say(id=call, result={"content": [], "structuredContent": said["content"]})
     elif id is not None:
         say(id=id, error={"code": -32601, "message": "there is no such method"})
 "#;
+
+/// What is started for a server of one file.
+fn started(script: &str) -> Value {
+    let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
+    let python = python.iter().find(|path| std::path::Path::new(path).exists()).unwrap();
+    json!({"program": python, "arguments": ["-S", "-E", "-c", script]})
+}
+
+/// Calls a tool that asks somebody who cannot be asked, while a call that hangs waits for the only place of the source.
+async fn asked_in_vain(crib: &Toolcrib, call: &CallContext) -> Called {
+    let view = crib.view(&ada());
+    let tool = view.find("clean").unwrap();
+    let (hang, silent) =
+        (Map::from_iter([("hang".to_owned(), json!(true))]), CallContext::silent());
+    let both = async {
+        tokio::select! {
+            biased;
+            called = view.call_with(&tool, Map::new(), call) => called,
+            called = view.call_with(&tool, hang, &silent) => panic!("it hangs: {called:?}"),
+        }
+    };
+    // Less than somebody waits for a place.
+    timeout(Duration::from_secs(5), both).await.unwrap()
+}
+
+#[tokio::test]
+async fn who_cannot_be_asked_keeps_the_place_and_the_server_is_told_at_once() {
+    let (_ends, end) = mpsc::channel::<()>();
+    let end = Mutex::new(end);
+    let server = serving(move |params| {
+        if params["arguments"].get("hang").is_some() {
+            end.lock().unwrap().recv().ok();
+        }
+        let asks = json!({"method": "elicitation/create", "params": {"message": "name?",
+            "requestedSchema": {"type": "object", "properties": {}}}});
+        json!({"resultType": "input_required", "inputRequests": {"name": asks}})
+    });
+    let limits = json!({"all": {"concurrent": 1}});
+    let asks = json!({"url": server.url("/mcp"), "limits": limits, "settings": {"kind": "mcp"}});
+    let waits = json!({"limits": limits, "settings": {"kind": "mcp", "command": started(ASKS)}});
+    let (asks, waits) = (crib_of(asks).await, crib_of(waits).await);
+    let (unable, _said) = NewCall::default().heard();
+    let unheard = NewCall::by(ABLE).unheard();
+    for call in [CallContext::silent(), unable, unheard] {
+        let called = asked_in_vain(&waits, &call).await;
+        let Called::Done(done) = called else { panic!("{called:?}") };
+        let told = done.into_answer().into_map();
+        assert_eq!(told["structuredContent"], json!({"refused": true}));
+        let called = asked_in_vain(&asks, &call).await;
+        assert!(matches!(called, Called::Unable(_) | Called::Done(_)), "{called:?}");
+    }
+}
 
 /// Calls a tool that asks, and answers later than its source may take.
 async fn asked_for_long(crib: &Toolcrib) -> Map<String, Value> {
@@ -297,11 +352,8 @@ async fn while_somebody_is_asked_a_call_has_neither_a_place_nor_its_time() {
     let answer = asked_for_long(&crib_of(profile.clone()).await).await;
     assert_eq!(answer["structuredContent"]["name"]["content"], json!({"name": "Ada"}));
     // The same where the server waits on the way.
-    let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
-    let python = python.iter().find(|path| std::path::Path::new(path).exists()).unwrap();
-    let command = json!({"program": python, "arguments": ["-S", "-E", "-c", ASKS]});
     profile.as_object_mut().unwrap().remove("url");
-    profile["settings"]["command"] = command;
+    profile["settings"]["command"] = started(ASKS);
     let answer = asked_for_long(&crib_of(profile).await).await;
     assert_eq!(answer["structuredContent"], json!({"name": "Ada"}));
 }

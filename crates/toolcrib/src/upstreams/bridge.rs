@@ -296,15 +296,18 @@ pub(crate) async fn bridge(
         let keys: Vec<Box<str>> = questions.iter().map(|(key, _)| key.clone()).collect();
         let questions = questions.into_iter();
         let questions = questions.map(|(key, question)| (asked_as(&key, round), question));
-        if call.waits_for_answers()
+        let questions: Vec<_> = questions.collect();
+        let reaches = |(_, question): &(_, Question)| call.cannot_ask(question).is_none();
+        let is_waited_for = call.waits_for_answers() && !questions.is_empty();
+        if is_waited_for
+            && questions.iter().all(reaches)
             && let Err(failure) = stay.step_aside()
         {
             return Bridged::Failed(of_upstream(failure.message, false));
         }
-        let answers = call.ask_all(questions.collect()).await;
-        stay.come_back().await;
-        match answers {
+        match call.ask_all(questions).await {
             Ok(answers) => {
+                stay.come_back().await;
                 let answers = keys.iter().map(ToString::to_string).zip(answers).collect();
                 running = begin(Some(again(answers, state)));
             }
@@ -450,9 +453,12 @@ impl Running {
                         Some(question) => {
                             *asked += 1;
                             let key = format!("question-{asked}").into();
+                            let cannot = call.cannot_ask(&question);
                             let asked = Asked { key, question, reply };
                             // Whoever answers by coming again is gone in a moment.
-                            if call.waits_for_answers() && let Err(failure) = stay.step_aside() {
+                            if let Some(why) = cannot {
+                                asked.told(Err(why));
+                            } else if call.waits_for_answers() && let Err(failure) = stay.step_aside() {
                                 asked.refuse(-32000, &failure.message);
                             } else {
                                 pauses.begin();
@@ -462,8 +468,8 @@ impl Running {
                         None => drop(reply.send(Err(RpcError::new(-32601, "there is no such method")))),
                     },
                 },
-                Some((asked, answer)) = asking.next() => {
-                    if let Err(NoAnswer::Later) = answer {
+                Some((asked, given)) = asking.next() => {
+                    if let Err(NoAnswer::Later) = given {
                         waiting.push(asked);
                         // All of them are answered in the same way, and none waits.
                         while let Some((asked, _)) = asking.next().await {
@@ -473,11 +479,15 @@ impl Running {
                     }
                     if asking.is_empty() {
                         if !*is_task {
-                            stay.come_back().await;
+                            // The server may not wait for as long as that takes.
+                            tokio::select! {
+                                () = stay.come_back() => {}
+                                answer = answer.next() => return Next::Answered(answer),
+                            }
                         }
                         pauses.end();
                     }
-                    asked.told(answer);
+                    asked.told(given);
                 }
                 answer = answer.next() => return Next::Answered(answer),
             }
