@@ -266,11 +266,49 @@ for line in sys.stdin:
         say(id=id, error={"code": -32601, "message": "there is no such method"})
 "#;
 
+/// A server whose only tool is a task that goes on and on.
+const WORKS: &str = r#"
+import json, sys
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+TASK = {"taskId": "t", "status": "working", "ttl": 60000, "pollInterval": 100}
+for line in sys.stdin:
+    message = json.loads(line)
+    id, method = message.get("id"), message.get("method")
+    if method == "initialize":
+        tasks = {"cancel": {}, "requests": {"tools": {"call": {}}}}
+        say(id=id, result={"protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}, "tasks": tasks},
+            "serverInfo": {"name": "a", "version": "1"}})
+    elif method == "tools/list":
+        say(id=id, result={"tools": [{"name": "clean", "inputSchema": {"type": "object"},
+            "execution": {"taskSupport": "required"}}]})
+    elif method == "tools/call":
+        say(id=id, result={"task": TASK})
+    elif method == "tasks/get":
+        say(id=id, result=TASK)
+    elif id is not None:
+        say(id=id, error={"code": -32601, "message": "there is no such method"})
+"#;
+
 /// What is started for a server of one file.
 fn started(script: &str) -> Value {
     let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
     let python = python.iter().find(|path| std::path::Path::new(path).exists()).unwrap();
     json!({"program": python, "arguments": ["-S", "-E", "-c", script]})
+}
+
+#[tokio::test]
+async fn who_could_be_asked_waits_no_longer_for_a_task_either() {
+    let settings = json!({"kind": "mcp", "command": started(WORKS)});
+    let crib = crib_of(json!({"limits": {"timeout": 1}, "settings": settings})).await;
+    let (call, _said) = NewCall::by(Abilities { tasks: false, ..ABLE }).heard();
+    let view = crib.view(&ada());
+    let tool = view.find("clean").unwrap();
+    let called = view.call_with(&tool, Map::new(), &call);
+    let called = timeout(Duration::from_secs(30), called).await.unwrap();
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    assert_eq!(done.into_outcome().error.unwrap().code, model::ErrorCode::UpstreamTimeout);
 }
 
 /// Calls a tool that asks somebody who cannot be asked, while a call that hangs waits for the only place of the source.

@@ -382,8 +382,8 @@ impl Running {
             || abilities.roots;
         let deadline = upstream.timeout().unwrap_or(DEADLINE);
         let most = if can_be_asked { deadline.max(WITH_QUESTIONS) } else { deadline };
-        // Who comes back for the result has more time than who waits for it.
-        let as_task = if call.abilities().tasks { AS_TASK } else { most };
+        // Who comes back for the result has more time than who waits for it; who could be asked has not.
+        let as_task = if call.abilities().tasks { AS_TASK } else { deadline };
         let left = wanted.until.map(|until| until.saturating_duration_since(Instant::now()));
         let within = |time: Duration| left.map_or(time, |left| left.min(time));
         let (deadline, patience) = (within(deadline), Some(within(as_task)));
