@@ -311,6 +311,49 @@ async fn who_could_be_asked_waits_no_longer_for_a_task_either() {
     assert_eq!(done.into_outcome().error.unwrap().code, model::ErrorCode::UpstreamTimeout);
 }
 
+#[tokio::test]
+async fn a_task_of_a_tool_that_is_taken_away_is_given_up_and_its_server_told() {
+    let server = Upstream::replying(|request| {
+        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let Ok(asked) = serde_json::from_str::<Value>(body) else {
+            return upstream::answer("405 Method Not Allowed", "", b"");
+        };
+        let tasks = json!({"io.modelcontextprotocol/tasks": {}});
+        let result = match asked["method"].as_str().unwrap() {
+            "server/discover" => json!({"supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "extensions": tasks}}),
+            "tools/list" => {
+                json!({"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]})
+            }
+            _ => json!({"resultType": "task", "taskId": "t", "status": "working"}),
+        };
+        let result = json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
+        upstream::answer("200 OK", "Content-Type: application/json\r\n", result.as_bytes())
+    });
+    let crib = crib(&server).await;
+    let (call, mut said) = NewCall::by(ABLE).heard();
+    let view = crib.view(&ada());
+    let tool = view.find("clean").unwrap();
+    let taking = async {
+        while !matches!(said.recv().await, Some(Said::GoesOn)) {}
+        let command = Command::Policy("all".parse().unwrap(), PolicyCommand::Deactivate);
+        crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+        // All that goes on here waits for the time to pass.
+        tokio::time::pause();
+    };
+    let (called, ()) = tokio::join!(view.call_with(&tool, Map::new(), &call), taking);
+    tokio::time::resume();
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    assert_eq!(done.into_outcome().error.unwrap().code, model::ErrorCode::NotGranted);
+    let is_told = || server.requests().iter().any(|request| request.contains("tasks/cancel"));
+    let told = async {
+        while !is_told() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), told).await.unwrap();
+}
+
 /// Calls a tool that asks somebody who cannot be asked, while a call that hangs waits for the only place of the source.
 async fn asked_in_vain(crib: &Toolcrib, call: &CallContext) -> Called {
     let view = crib.view(&ada());

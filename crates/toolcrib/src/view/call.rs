@@ -319,8 +319,9 @@ impl AgentView {
                 self.run_workflow(&source.source, &entry.tool.id, it, arguments, call).await?
             }
             Ready::Mcp(it) => {
-                let id = Some(&entry.tool.id);
-                let bridged = self.ask_server(&source.source, id, it.wanted(arguments), call).await;
+                let (id, wanted) = (&entry.tool.id, it.wanted(arguments));
+                let asked = self.ask_server(&source.source, Some(id), wanted, call);
+                let bridged = self.while_it_has(id, asked).await?;
                 let result = result_of_server(bridged, call)?;
                 let result = shaped::of_server(result, ready.projection()).await?;
                 let (result, is_cut) = self.result_within_budget(&entry.tool, result).await;

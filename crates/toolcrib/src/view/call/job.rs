@@ -3,12 +3,13 @@
 //! Every look is a request like any other: through the gate, with credentials, within limits. Between two looks nothing is
 //! held but the job's own place. Whoever drops the call stops all of it at once.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use catalog::CataloguedSource;
 use execution::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply, Request};
-use model::{Failure, Outcome};
+use model::{ErrorCode, Failure, Outcome, ToolId};
 use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout};
 
@@ -17,6 +18,9 @@ use crate::call::{CallContext, Progress};
 use crate::upstreams::number;
 use crate::view::AgentView;
 use crate::view::ready::HttpReady;
+
+/// How often it is looked whether an agent still has the tool that works for it.
+const LOOK: Duration = Duration::from_secs(5);
 
 impl AgentView {
     pub(super) async fn do_job(
@@ -46,17 +50,35 @@ impl AgentView {
                 unwanted.0 = None;
                 Ok(outcome)
             }
-            Ok(None) if !self.still_has(http) => Ok(job.taken_away()),
+            Ok(None) if !self.still_has(http.tool.id()) => Ok(job.taken_away()),
             Ok(None) | Err(_) => Ok(job.out_of_time()),
         }
     }
 
     /// Whether the agent has the tool now, and its key if it came with one. A token that has ended since was good when the
     /// work began, and its agent comes back with another.
-    fn still_has(&self, http: &HttpReady) -> bool {
+    fn still_has(&self, tool: &ToolId) -> bool {
         let now = self.crib.view(&self.agent);
-        self.came_with.has_good_key(&now.snapshot, self.crib.now())
-            && now.find_id(http.tool.id()).is_ok()
+        self.came_with.has_good_key(&now.snapshot, self.crib.now()) && now.find_id(tool).is_ok()
+    }
+
+    /// What comes of work that nobody looks at on the way, unless the tool is taken away: then it is dropped.
+    pub(super) async fn while_it_has<T>(
+        &self,
+        tool: &ToolId,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        let mut work = pin!(work);
+        loop {
+            match timeout(LOOK, work.as_mut()).await {
+                Ok(done) => return Ok(done),
+                Err(_) if self.still_has(tool) => {}
+                Err(_) => {
+                    let message = "the tool was taken away while it worked: it is not waited for";
+                    return Err(Failure::new(ErrorCode::NotGranted, message, false));
+                }
+            }
+        }
     }
 
     /// None if there were enough looks, or the agent does not have the tool any more.
@@ -71,7 +93,8 @@ impl AgentView {
             sleep(wait).await;
             // An hour is long: what counts is what the catalog says now.
             let snapshot = self.crib.catalog().snapshot();
-            let source = snapshot.source(&source.source.id).filter(|_| self.still_has(http))?;
+            let source =
+                snapshot.source(&source.source.id).filter(|_| self.still_has(http.tool.id()))?;
             let reply = self.send(&source.source, http, job.status(), call.trace()).await;
             let reply =
                 reply.unwrap_or_else(|failure| Reply::unsent(http.tool.id().clone(), failure));
