@@ -164,7 +164,7 @@ async fn compare(
         let agent = Agent::connect(&served.url, key, era).await?;
         lossless::compare_tools(&tools, &agent.tools().await?)?;
         if server == Server::Everything {
-            calls += lossless::compare_calls(&mut direct, &agent).await?;
+            calls += lossless::compare_calls(&mut direct, &agent, server.id()).await?;
         }
     }
     Ok(calls)

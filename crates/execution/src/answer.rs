@@ -22,7 +22,7 @@ pub use of_server::outcome_of_server;
 pub use plain::tame;
 pub use plain::text as plain_text;
 pub use plain::{is_hidden, plain_json};
-pub use tool_result::tool_result;
+pub use tool_result::{tool_result, whose_words};
 
 /// How much of a failed answer's body is told, in characters.
 const EXCERPT: usize = 2_000;

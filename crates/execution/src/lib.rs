@@ -26,7 +26,7 @@ mod template;
 
 pub use answer::{
     Answer, Asked, is_hidden, outcome, outcome_of_document, outcome_of_server,
-    outcome_of_tool_result, plain_json, plain_text, tame, tool_result,
+    outcome_of_tool_result, plain_json, plain_text, tame, tool_result, whose_words,
 };
 pub use arguments::{Arguments, Others, Problem, distance, misfits, schema_problem};
 pub use async_poll::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply};

@@ -67,31 +67,39 @@ pub(super) fn take_named(tools: &mut Vec<Value>, prefix: &str) -> Vec<Value> {
 }
 
 /// What comes of calls. Says how many there were.
-pub(super) async fn compare_calls(direct: &mut Direct, agent: &Agent) -> anyhow::Result<usize> {
+pub(super) async fn compare_calls(
+    direct: &mut Direct,
+    agent: &Agent,
+    source: &str,
+) -> anyhow::Result<usize> {
     let calls = calls();
     for (name, arguments) in &calls {
         let wanted = direct.call(name, arguments.clone()).await?;
         let mut seen = agent.call(name, arguments.clone()).await?.result;
-        if agent.era == Era::Modern {
-            remove_what_is_ours(&mut seen)?;
-        }
+        remove_what_is_ours(&mut seen, agent.era, source)?;
         equal(&format!("what comes of {name} {arguments}"), &seen, &wanted)?;
     }
     Ok(calls.len())
 }
 
-/// What the newer era has on every result, and the server, which is of the older one, cannot say.
-fn remove_what_is_ours(result: &mut Value) -> anyhow::Result<()> {
+/// Whose word every result is; and what the newer era has on each, which the server, of the older one, cannot say.
+fn remove_what_is_ours(result: &mut Value, era: Era, source: &str) -> anyhow::Result<()> {
     let result = result.as_object_mut().context("a result is an object")?;
-    ensure!(
-        result.shift_remove("resultType") == Some(json!("complete")),
-        "`resultType` is missing"
-    );
-    if let Some(Value::Object(meta)) = result.get_mut("_meta") {
+    let meta = result.get_mut("_meta").and_then(Value::as_object_mut);
+    let meta = meta.context("nothing says whose word it is")?;
+    for (name, ours) in [("toolcrib/source", json!(source)), ("toolcrib/untrusted", json!(true))] {
+        let said = meta.shift_remove(name);
+        ensure!(said.as_ref() == Some(&ours), "`{name}` is {said:?}, and not {ours}");
+    }
+    if era == Era::Modern {
         meta.shift_remove("io.modelcontextprotocol/serverInfo");
-        if meta.is_empty() {
-            result.shift_remove("_meta");
-        }
+    }
+    if meta.is_empty() {
+        result.shift_remove("_meta");
+    }
+    if era == Era::Modern {
+        let kind = result.shift_remove("resultType");
+        ensure!(kind == Some(json!("complete")), "`resultType` is missing");
     }
     Ok(())
 }
@@ -144,10 +152,18 @@ mod tests {
 
     #[test]
     fn only_what_is_ours_is_taken_away() {
-        let meta = json!({"io.modelcontextprotocol/serverInfo": {}, "vendor": 1});
+        let server = "io.modelcontextprotocol/serverInfo";
+        let whose = json!({"toolcrib/source": "disk", "toolcrib/untrusted": true});
+        let mut meta = json!({server: {}, "vendor": 1});
+        meta.as_object_mut().unwrap().extend(whose.as_object().unwrap().clone());
         let mut result = json!({"resultType": "complete", "content": [], "_meta": meta});
-        remove_what_is_ours(&mut result).unwrap();
-        assert_eq!(result, json!({"content": [], "_meta": {"vendor": 1}}));
-        assert!(remove_what_is_ours(&mut json!({"content": []})).is_err());
+        let mut modern = result.clone();
+        remove_what_is_ours(&mut modern, Era::Modern, "disk").unwrap();
+        assert_eq!(modern, json!({"content": [], "_meta": {"vendor": 1}}));
+        let mut legacy = json!({"content": [], "_meta": whose});
+        remove_what_is_ours(&mut legacy, Era::Legacy, "disk").unwrap();
+        assert_eq!(legacy, json!({"content": []}));
+        assert!(remove_what_is_ours(&mut result, Era::Modern, "other").is_err());
+        assert!(remove_what_is_ours(&mut json!({"content": []}), Era::Legacy, "disk").is_err());
     }
 }

@@ -6,14 +6,19 @@ use serde_json::{Map, Value};
 use super::{Asked, Read, beginning, plain};
 use crate::Arguments;
 
+/// What the `_meta` of a result says of whose words it has: those of a source, which nobody should take for instructions.
+pub fn whose_words(source: &str) -> Map<String, Value> {
+    Map::from_iter([
+        ("toolcrib/source".to_owned(), Value::from(source)),
+        ("toolcrib/untrusted".to_owned(), Value::Bool(true)),
+    ])
+}
+
 /// What an MCP client is told of an outcome. A result that does not fit what the tool promised (`output`, its output
 /// schema) is text only: clients refuse structured content that breaks the promise. All of it are the words of a source,
-/// and says so: nobody should take them for instructions. A failure says its code, as it does to programs.
+/// and says so. A failure says its code, as it does to programs.
 pub fn tool_result(outcome: Outcome, output: Option<&Arguments>) -> ToolResult {
-    let mut meta = Map::from_iter([
-        ("toolcrib/source".to_owned(), Value::from(outcome.tool_id.source())),
-        ("toolcrib/untrusted".to_owned(), Value::Bool(true)),
-    ]);
+    let mut meta = whose_words(outcome.tool_id.source());
     if let Some(failure) = outcome.error {
         let failed = ToolResult::failed(failure);
         meta.extend(failed.meta);

@@ -37,6 +37,7 @@ use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError, number};
 use crate::{ready, telemetry};
 
+pub(super) use self::shaped::without_our_words;
 pub(super) use self::workflow::Nested;
 
 /// What came of a call.
@@ -84,7 +85,7 @@ enum DoneBy {
 pub enum ToolAnswer {
     /// Written by us.
     Ours(ToolResult),
-    /// The result of an MCP server, as it came.
+    /// The result of an MCP server, as it came, and whose it is.
     Theirs(Map<String, Value>),
 }
 
@@ -323,7 +324,8 @@ impl AgentView {
                 let asked = self.ask_server(&source.source, Some(id), wanted, call);
                 let bridged = self.while_it_has(id, asked).await?;
                 let result = result_of_server(bridged, call)?;
-                let result = shaped::of_server(result, ready.projection()).await?;
+                let result =
+                    shaped::of_server(&entry.tool.source, result, ready.projection()).await?;
                 let (result, is_cut) = self.result_within_budget(&entry.tool, result).await;
                 return Ok(DoneBy::Mcp { result, is_cut });
             }

@@ -9,7 +9,7 @@ use model::{CustomWork, ErrorCode, Failure, Primitive};
 use serde_json::{Map, Value};
 
 use super::AgentView;
-use super::call::failure_of_tool;
+use super::call::{failure_of_tool, without_our_words};
 use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
@@ -285,6 +285,7 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
             for member in ["resultType", "ttlMs", "cacheScope"] {
                 result.shift_remove(member);
             }
+            without_our_words(&mut result);
             Got::Result(result)
         }
         Bridged::Asks => Got::Asks(call.take_open()),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use execution::Projection;
-use model::{Content, ErrorCode, Failure, Outcome};
+use model::{Content, ErrorCode, Failure, Outcome, SourceId};
 use serde_json::{Map, Value, json};
 use upstream::aside;
 
@@ -23,12 +23,15 @@ pub(super) async fn outcome(
     Ok(outcome)
 }
 
-/// What an MCP server said, projected if it is structured and there is a projection. Only objects are structured content.
+/// What the MCP server of a source said, and that it did; projected if it is structured and there is a projection. Only
+/// objects are structured content.
 pub(super) async fn of_server(
+    source: &SourceId,
     mut result: Map<String, Value>,
     projection: Option<&Arc<Projection>>,
 ) -> Result<Map<String, Value>, Failure> {
     without_our_words(&mut result);
+    say_whose(source, &mut result);
     tame_texts(&mut result);
     let has_failed = result.get("isError") == Some(&Value::Bool(true));
     let Some(projection) = projection.filter(|_| !has_failed) else { return Ok(result) };
@@ -46,10 +49,20 @@ pub(super) async fn of_server(
 }
 
 /// What only we say: a server must not speak for us.
-pub(super) fn without_our_words(said: &mut Map<String, Value>) {
+pub(in crate::view) fn without_our_words(said: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = said.get_mut("_meta") {
         meta.retain(|name, _| !name.starts_with("toolcrib/"));
     }
+}
+
+/// As results of APIs say it (EXE-13). What is no object says nothing, and is in the way.
+fn say_whose(source: &SourceId, result: &mut Map<String, Value>) {
+    let mut meta = match result.shift_remove("_meta") {
+        Some(Value::Object(meta)) => meta,
+        _ => Map::new(),
+    };
+    meta.extend(execution::whose_words(source.as_str()));
+    result.insert("_meta".to_owned(), Value::Object(meta));
 }
 
 /// Whoever reads a text may be a terminal (EXE-13). All else is as it came: structure is for programs.
