@@ -39,6 +39,8 @@ pub struct Shared {
     /// Which of their tools are in lists that would be too long.
     pub(crate) chosen: Chosen,
     pub(crate) mcp: Arc<Mcp>,
+    /// Whether there is the API for agents, and not MCP alone.
+    pub(crate) has_rest: bool,
     /// Calls over REST that go on.
     pub(crate) pending: PendingCalls,
     background: Work,
@@ -93,7 +95,7 @@ impl App {
         drop(self.followed.set(state));
     }
 
-    pub(crate) fn new(crib: Toolcrib, options: Options, doors: Doors) -> Self {
+    pub(crate) fn new(crib: Toolcrib, options: Options, doors: Doors, has_rest: bool) -> Self {
         let seal = options.seal.clone().unwrap_or_else(Seal::random);
         Self(Arc::new(Shared {
             crib,
@@ -101,6 +103,7 @@ impl App {
             prepared: PreparedLists::default(),
             chosen: Chosen::default(),
             mcp: Arc::new(Mcp::new(seal)),
+            has_rest,
             pending: PendingCalls::default(),
             background: Work::default(),
             draining: watch::Sender::new(false),

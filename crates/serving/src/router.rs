@@ -108,7 +108,8 @@ fn assemble(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Doors, App
 
 fn routed(routes: Vec<Route>, crib: Toolcrib, options: Options) -> (Router<App>, App) {
     let doors = metrics::doors::Doors::new(routes.iter().map(|route| route.path));
-    let app = App::new(crib, options, doors);
+    let has_rest = routes.iter().any(|route| route.path == agents::results::PATH);
+    let app = App::new(crib, options, doors, has_rest);
     let mut router = Router::new();
     for route in routes {
         router = router.route(route.path, route.into_handler());

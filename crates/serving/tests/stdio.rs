@@ -144,3 +144,37 @@ fn it_ends_when_nobody_hears_it_any_more() {
     });
     assert!(ended, "it still waits for somebody");
 }
+
+/// Has much to say.
+const LONG: &str = r#"import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    results = {
+        "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+        "tools/list": {"tools": [{"name": "tell", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "x" * 300000}]},
+    }
+    if "id" in asked:
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": results.get(asked["method"], {})}), flush=True)
+"#;
+
+#[test]
+fn the_rest_of_a_long_answer_is_a_resource_and_at_no_address_that_is_not_there() {
+    let folder = Folder::empty();
+    folder.write("long.py", LONG);
+    let python = ["/usr/bin/python3", "/usr/local/bin/python3"];
+    let python = python.iter().find(|path| std::path::Path::new(path).exists()).unwrap();
+    let mut spoken = Spoken::start(&folder, &format!("stdio -- {python} -S -E long.py"));
+    let discovered = spoken.ask(&modern(1, "server/discover", json!({})));
+    assert!(discovered["result"]["capabilities"]["resources"].is_object(), "{discovered}");
+    let told = spoken.ask(&modern(2, "tools/call", json!({"name": "tell", "arguments": {}})));
+    let content = &told["result"]["content"];
+    let link = &content[2];
+    let (note, uri) = (content[1]["text"].as_str().unwrap(), link["uri"].as_str().unwrap());
+    assert_eq!(link["type"], "resource_link");
+    assert!(note.ends_with(&format!("read the resource {uri}]")), "{note}");
+    let rest = spoken.ask(&modern(3, "resources/read", json!({"uri": uri})));
+    let rest = rest["result"]["contents"][0]["text"].as_str().unwrap();
+    assert_eq!(content[0]["text"].as_str().unwrap().len() + rest.len(), 300_000);
+    spoken.end();
+}

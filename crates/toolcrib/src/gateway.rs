@@ -28,8 +28,8 @@ pub use crate::toolset::Toolset;
 pub use crate::upstreams::followers::{Following, NotFollowed};
 pub use crate::upstreams::{ProgramHost, UpstreamError};
 pub use crate::view::{
-    AgentView, Beside, Called, Changed, Done, Got, Hit, MetaTool, NotFound, OfferHit, Stamp,
-    ToolAnswer, ViewedTool,
+    AgentView, Beside, Called, Changed, Done, Got, Hit, MetaTool, NotFound, OfferHit, ReadsOn,
+    Stamp, ToolAnswer, ViewedTool,
 };
 pub use crate::what_if::{Effect, Extent, Renamed, effects};
 pub use crate::workflows::{InvalidDocument, read_workflow, read_workflows};

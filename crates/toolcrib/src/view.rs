@@ -34,7 +34,7 @@ use crate::toolset::Toolset;
 
 pub use beside::Beside;
 use call::Nested;
-pub use call::{Called, Done, ToolAnswer};
+pub use call::{Called, Done, ReadsOn, ToolAnswer};
 pub use meta::MetaTool;
 pub use primitives::Got;
 pub(crate) use ready::{Ready, origin};
@@ -68,6 +68,8 @@ pub struct AgentView {
     came_with: CameWith,
     /// How long the agent waits for what it calls.
     patience: Option<Duration>,
+    /// How it gets to the rest of what is too long.
+    reads_on: ReadsOn,
     /// The workflow whose step it calls for, if it is one.
     within: Option<Arc<Nested>>,
 }
@@ -119,6 +121,7 @@ impl AgentView {
             via: Via::default(),
             came_with: CameWith::default(),
             patience: None,
+            reads_on: ReadsOn::default(),
             within: None,
         }
     }
@@ -126,6 +129,16 @@ impl AgentView {
     /// For an agent that waits so long for what it calls. Sources may have less time, and never more.
     pub fn within(self, patience: Option<Duration>) -> Self {
         Self { patience, ..self }
+    }
+
+    /// For an agent that reads the rest of answers that are too long in these ways.
+    pub fn reading_on(self, reads_on: ReadsOn) -> Self {
+        Self { reads_on, ..self }
+    }
+
+    /// Whether answers may be cut, so that the rest of them is a resource: those of sources are.
+    pub fn may_be_cut(&self) -> bool {
+        !self.toolset.tools().is_empty()
     }
 
     /// Says by which way the agent comes, for the record of its calls.

@@ -12,9 +12,11 @@ use crate::problem::Problem;
 use crate::query::Asked;
 use crate::route::Route;
 
+pub(crate) const PATH: &str = "/api/agents/results/{id}";
+
 pub(crate) fn routes() -> Vec<Route> {
     vec![
-        Route::get("get_agent_result", "/api/agents/results/{id}", get)
+        Route::get("get_agent_result", PATH, get)
             .agent("agents", "Read on in an answer that was too long")
             .asks::<From>()
             .answers_plain::<ResultPart>(),

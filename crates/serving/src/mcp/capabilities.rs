@@ -8,15 +8,18 @@ use toolcrib::{AgentView, Listed, TASKS};
 use super::era::Era;
 use super::pages::ListOf;
 
-/// Whether there is such a list for this agent.
+/// Whether there is such a list for this agent. The rest of an answer that was cut is a resource, so whoever has answers
+/// that may be cut has that list too, though it may be empty: nobody reads from a server that announces none.
 pub(crate) fn has(view: &AgentView, list: ListOf) -> bool {
     match list {
         ListOf::Tools => true,
         ListOf::Prompts => !view.prompts().is_empty(),
-        ListOf::Resources | ListOf::Templates => {
-            !view.resource_templates().is_empty() || !view.resources().is_empty()
-        }
+        ListOf::Resources | ListOf::Templates => view.may_be_cut() || lists_resources(view),
     }
+}
+
+fn lists_resources(view: &AgentView) -> bool {
+    !view.resource_templates().is_empty() || !view.resources().is_empty()
 }
 
 pub(crate) fn of(view: &AgentView, era: Era) -> Value {
@@ -29,7 +32,12 @@ pub(crate) fn of(view: &AgentView, era: Era) -> Value {
         all.insert("prompts".to_owned(), json!({"listChanged": true}));
     }
     if has_resources {
-        all.insert("resources".to_owned(), json!({"listChanged": true, "subscribe": true}));
+        let mut resources = json!({"listChanged": true});
+        // The rest of an answer does not change.
+        if lists_resources(view) {
+            resources["subscribe"] = json!(true);
+        }
+        all.insert("resources".to_owned(), resources);
     }
     // Only what is filled in can be proposed.
     let is_filled_in = |prompt: &Arc<Listed>| {

@@ -13,6 +13,11 @@ pub(crate) const LEGACY: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", 
 /// All of them.
 pub(crate) const ALL: [&str; 5] = [MODERN, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
+/// Whether a version has links to resources in the results of tools: they came in 2025-06-18.
+pub(crate) fn knows_links(version: &str) -> bool {
+    "2025-06-18" <= version
+}
+
 /// How a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Era {

@@ -69,7 +69,8 @@ fn begin(
     let subscribes = request.method == "resources/subscribe";
     // Without a session there is no stream to be told on.
     let gathering = if subscribes { gathering() } else { None };
-    let peer = peer.within(trace);
+    let version = session.map(|(_, session)| session.version.as_str());
+    let peer = peer.within(trace).speaking(version);
     let gathered = session.and_then(|(name, _)| mcp.sessions.gathered(&principal, name));
     let log_from = gathered.and_then(|gathered| gathered.log_from()).unwrap_or(USUAL_LEVEL);
     // Without a session nobody could say whose call it is; there it ends when the client hangs up.

@@ -1,8 +1,9 @@
 //! Who speaks to us over MCP: the identity, and what of its tools it wants to see.
 
 use model::{GroupId, TraceContext};
-use toolcrib::{AgentView, CallDoor, Means, Via};
+use toolcrib::{AgentView, CallDoor, Means, ReadsOn, Via};
 
+use super::era;
 use super::error::RpcError;
 use crate::app::App;
 use crate::coming::Coming;
@@ -17,17 +18,22 @@ pub(crate) struct Peer {
     pub(crate) sight: Sight,
     /// By which way it comes, if calls are recorded or part of a trace.
     via: Option<Via>,
+    /// How it gets to the rest of answers that are too long.
+    reads_on: ReadsOn,
 }
 
 impl Peer {
     pub(crate) fn new(app: App, who: Standing, group: Option<GroupId>, mode: Mode) -> Self {
-        Self { app, who, sight: Sight::of_mcp(group, mode), via: None }
+        let reads_on = ReadsOn { links: true, over_rest: app.has_rest };
+        Self { app, who, sight: Sight::of_mcp(group, mode), via: None, reads_on }
     }
 
     /// Says by which way it comes, for the record of its calls and for upstreams.
     pub(crate) fn coming(mut self, door: CallDoor, coming: &Coming) -> Self {
         let is_told = self.app.crib.recorder().is_some() || coming.has_trace();
         self.via = is_told.then(|| coming.via(door, &self.who.identity));
+        // Nobody listens there for anything else.
+        self.reads_on.over_rest &= door != CallDoor::Stdio;
         self
     }
 
@@ -36,6 +42,12 @@ impl Peer {
         if trace.is_some() {
             self.via.get_or_insert_default().trace = trace;
         }
+        self
+    }
+
+    /// It speaks this version, if that is known.
+    pub(crate) fn speaking(mut self, version: Option<&str>) -> Self {
+        self.reads_on.links = version.is_some_and(era::knows_links);
         self
     }
 
@@ -53,7 +65,7 @@ impl Peer {
     pub(crate) fn view(&self) -> Result<AgentView, RpcError> {
         let identity = &self.who.identity;
         let view = self.sight.of(&self.app, identity);
-        let view = view.map(|view| view.came_with(&identity.came_with));
+        let view = view.map(|view| view.came_with(&identity.came_with).reading_on(self.reads_on));
         let view = view.ok_or_else(|| RpcError::invalid_params("there is no such group"))?;
         Ok(match &self.via {
             Some(via) => view.via(via.clone()),

@@ -249,3 +249,42 @@ fn an_answer_that_keeps_the_promise_is_no_error() {
     let result = shop.call_over_mcp("orders", &json!({}));
     assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(false), None));
 }
+
+/// What a client of this older version gets of the tool.
+fn called_by(shop: &Shop, version: &str) -> Value {
+    let post = || {
+        let ask = Ask::new("POST", "/mcp").bearer(&shop.key);
+        ask.header("Accept", "application/json, text/event-stream")
+    };
+    let client = json!({"name": "t", "version": "1"});
+    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let hello = shop.server.send(&post().json(&hello));
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": {"name": "orders"}});
+    let call = post().header("Mcp-Session-Id", hello.header("mcp-session-id")).json(&call);
+    shop.server.send(&call).ok()["result"].clone()
+}
+
+#[test]
+fn the_rest_of_an_answer_is_linked_to_for_clients_that_know_links() {
+    let shop = Shop::answering(&many_orders());
+    shop.patch(&json!({"max_result_bytes": 1024})).ok();
+    for (result, is_linked) in [
+        (shop.call_over_mcp("orders", &json!({})), true),
+        (called_by(&shop, "2025-11-25"), true),
+        (called_by(&shop, "2025-06-18"), true),
+        (called_by(&shop, "2025-03-26"), false),
+        (called_by(&shop, "2024-11-05"), false),
+        (shop.call_for_model(), false),
+        (shop.call(), false),
+    ] {
+        let (id, offset) = told(&result["content"][1]["text"]);
+        let links = result["content"].as_array().unwrap().iter();
+        let links: Vec<_> = links.filter(|part| part["type"] == "resource_link").collect();
+        let uri = format!("toolcrib://results/{id}?offset={offset}");
+        let expected = json!({"type": "resource_link", "uri": uri, "name": "the rest of the answer",
+            "mimeType": "text/plain"});
+        assert_eq!(links, if is_linked { vec![&expected] } else { vec![] }, "{result}");
+    }
+}

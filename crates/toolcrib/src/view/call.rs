@@ -37,6 +37,7 @@ use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError, number};
 use crate::{ready, telemetry};
 
+pub use self::budget::ReadsOn;
 pub(super) use self::shaped::without_our_words;
 pub(super) use self::workflow::Nested;
 

@@ -223,7 +223,7 @@ fn what_a_server_says_it_can_follows_the_settings_and_whoever_listens_is_told() 
         let about = own.client().result(Modern, "server/discover", json!({}));
         about["capabilities"].as_object().unwrap().keys().cloned().collect::<Vec<_>>()
     };
-    assert_eq!(can(&own), ["tools", "logging"]);
+    assert_eq!(can(&own), ["tools", "logging", "resources"]);
     let client = own.client().introduced();
     let mut events = client.server.open(&client.bare("GET").header("Accept", "text/event-stream"));
     let changed = registered(json!({"settings": settings()}));
@@ -256,5 +256,5 @@ fn what_a_server_says_it_can_follows_the_settings_and_whoever_listens_is_told() 
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!((list().as_str(), own.text("motto", json!({})).as_str()), ("motto", "Less"));
-    assert_eq!(can(&own), ["tools", "logging"]);
+    assert_eq!(can(&own), ["tools", "logging", "resources"]);
 }

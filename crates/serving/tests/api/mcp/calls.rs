@@ -164,13 +164,22 @@ fn a_server_says_what_it_can_do_and_no_more() {
     let shop = Shop::open();
     let client = Client::new(&shop.server, &shop.key);
     let discovered = client.result(Modern, "server/discover", json!({}));
-    let capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+    // The rest of an answer that is cut is a resource.
+    let resources = json!({"listChanged": true});
+    let capabilities =
+        json!({"tools": {"listChanged": true}, "logging": {}, "resources": resources});
     assert_eq!(discovered["capabilities"], capabilities);
     assert_eq!(discovered["supportedVersions"][0], "2026-07-28");
     assert_eq!((&discovered["cacheScope"], &discovered["ttlMs"]), (&json!("private"), &json!(0)));
     let introduced = client.result(Legacy, "initialize", super::introduction());
     assert_eq!(introduced["capabilities"], capabilities);
     assert_eq!(introduced["serverInfo"]["name"], "toolcrib");
+    assert_eq!(client.result(Modern, "resources/list", json!({}))["resources"], json!([]));
+    // Who has no tools has nothing that could be cut.
+    let nobody = Client::new(&shop.server, &shop.server.key);
+    let discovered = nobody.result(Modern, "server/discover", json!({}));
+    let capabilities = json!({"tools": {"listChanged": true}, "logging": {}});
+    assert_eq!(discovered["capabilities"], capabilities);
 }
 
 #[test]

@@ -33,8 +33,9 @@ impl AgentView {
         let (whole, result) = long.written(outcome.result.take(), budget(tool)).await;
         outcome.result = result;
         outcome.content.retain(|content| !is_text(content));
-        let parts = self.cut(tool, whole).map(|text| Content::Text { text });
-        outcome.content.splice(0..0, parts);
+        let Cut { texts, link } = self.cut(tool, whole);
+        let texts = texts.map(|text| Content::Text { text }).into_iter();
+        outcome.content.splice(0..0, texts.chain(link.map(Content::Other)));
         outcome
     }
 
@@ -53,8 +54,9 @@ impl AgentView {
             return (result, false);
         };
         let (whole, structured) = long.written(result.shift_remove(STRUCTURED), budget(tool)).await;
-        let parts = self.cut(tool, whole).map(|text| json!({"type": "text", "text": text}));
-        let mut content = Vec::from(parts);
+        let Cut { texts, link } = self.cut(tool, whole);
+        let mut content = Vec::from(texts.map(|text| json!({"type": "text", "text": text})));
+        content.extend(link);
         if let Some(Value::Array(others)) = result.shift_remove("content") {
             content.extend(others.into_iter().filter(|part| text_of_part(part).is_none()));
         }
@@ -63,26 +65,30 @@ impl AgentView {
         (result, true)
     }
 
-    /// The beginning, and a note about the rest.
-    fn cut(&self, tool: &Tool, whole: String) -> [String; 2] {
+    /// The beginning, and where the rest is, in the ways that its reader has.
+    fn cut(&self, tool: &Tool, whole: String) -> Cut {
         let bytes = budget(tool);
         let ResultPart { text, next_offset, total_bytes, .. } = ResultPart::of(&whole, 0, bytes);
         let next = next_offset.unwrap_or(total_bytes);
         let (owner, now) = (whose(&self.agent), self.crib.now());
         let kept = self.crib.results().keep(owner, tool.id.clone(), whole, bytes, now);
-        let rest = match kept {
-            Some(id) => {
-                let uri = kept_results::address(&id, next);
-                format!(
-                    "For the rest, within ten minutes, read the resource {uri} or GET /api/agents/results/{id}?offset={next}"
-                )
+        let uri = kept.as_ref().map(|id| kept_results::address(id, next));
+        let rest = match (&kept, &uri) {
+            (Some(id), Some(uri)) => {
+                let over_rest = format!(" or GET /api/agents/results/{id}?offset={next}");
+                let over_rest = if self.reads_on.over_rest { &*over_rest } else { "" };
+                format!("For the rest, within ten minutes, read the resource {uri}{over_rest}")
             }
-            None => "The rest is too long to be kept: call again and ask for less".to_owned(),
+            _ => "The rest is too long to be kept: call again and ask for less".to_owned(),
         };
-        [
-            text,
-            format!("[toolcrib: the answer was cut after {next} of {total_bytes} bytes. {rest}]"),
-        ]
+        let note =
+            format!("[toolcrib: the answer was cut after {next} of {total_bytes} bytes. {rest}]");
+        let link = uri.filter(|_| self.reads_on.links);
+        let link = link.map(|uri| {
+            json!({"type": "resource_link", "uri": uri, "name": "the rest of the answer",
+                "mimeType": "text/plain"})
+        });
+        Cut { texts: [text, note], link }
     }
 
     /// A part of an answer that was too long, for whoever called and still has the tool.
@@ -104,6 +110,27 @@ impl AgentView {
         }
         Some(Map::from_iter([("contents".to_owned(), Value::Array(contents))]))
     }
+}
+
+/// How whoever calls can read the rest of an answer that is too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadsOn {
+    /// It knows links to resources in results (MCP since 2025-06-18).
+    pub links: bool,
+    /// There is an API for agents where it is.
+    pub over_rest: bool,
+}
+
+impl Default for ReadsOn {
+    fn default() -> Self {
+        Self { links: false, over_rest: true }
+    }
+}
+
+/// What is handed out of an answer that is too long: its beginning and a note, and a link to the rest.
+struct Cut {
+    texts: [String; 2],
+    link: Option<Value>,
 }
 
 /// What is too long.
