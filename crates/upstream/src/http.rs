@@ -12,7 +12,7 @@ use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
 
 use crate::egress::{Allowed, Egress, EgressError, InvalidAllowed};
-use crate::resolver;
+use crate::resolver::Lookups;
 use connections::Connections;
 pub use error::{Cause, HttpError};
 use identity::Identified;
@@ -101,7 +101,7 @@ impl HttpClient {
     /// Loads the machine's root certificates: make one, and the others [from it](Self::with_egress).
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
-        let connections = Connections::new(egress.clone(), resolver::ask_the_system);
+        let connections = Connections::new(egress.clone(), Lookups::of_the_system());
         Self { egress, connections, shown: None, identified: None }
     }
 
@@ -135,6 +135,11 @@ impl HttpClient {
     /// The same through a proxy, which may be anywhere. Proxies in the environment are never used.
     pub fn with_proxy(&self, proxy: &Url) -> Result<Self, HttpError> {
         Ok(self.over(self.egress.clone(), self.connections.with_proxy(proxy)?))
+    }
+
+    /// The same for agents that may name any host: all of theirs are looked up a few at a time, and leave places to others.
+    pub fn for_names_of_agents(&self) -> Self {
+        self.over(self.egress.clone(), self.connections.for_names_of_agents())
     }
 
     /// The same, with a credential for [documents](Self::get_document) of one origin. What is [sent](Self::send) says for

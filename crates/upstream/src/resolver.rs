@@ -3,27 +3,25 @@
 //! So a name that changes its answer between the check and the connection gains nothing.
 
 use std::error::Error;
-use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::egress::Egress;
 
-/// Asks for the addresses of a name, and may block. It is a value so that tests can answer themselves.
-pub(crate) type Lookup = fn(&str) -> io::Result<Vec<IpAddr>>;
+mod lookups;
 
-/// What the system says: its hosts file, then DNS.
-pub(crate) fn ask_the_system(name: &str) -> io::Result<Vec<IpAddr>> {
-    Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
-}
+#[cfg(test)]
+pub(crate) use lookups::Lookup;
+pub(crate) use lookups::{Lookups, TooManyLookups, Whose};
 
 /// Resolves names for connections to one port; `reqwest` does not say which one a connection is for.
 #[derive(Clone)]
 pub(crate) struct Resolver {
     pub(crate) egress: Arc<Egress>,
-    pub(crate) lookup: Lookup,
+    pub(crate) lookups: Arc<Lookups>,
+    pub(crate) whose: Whose,
     pub(crate) port: u16,
 }
 
@@ -32,10 +30,8 @@ impl Resolver {
     pub(crate) async fn addresses(
         self,
         name: String,
-    ) -> Result<Vec<IpAddr>, Box<dyn Error + Send + Sync>> {
-        let lookup = self.lookup;
-        let asked = name.clone();
-        let addresses = tokio::task::spawn_blocking(move || lookup(&asked)).await??;
+    ) -> Result<Arc<[IpAddr]>, Box<dyn Error + Send + Sync>> {
+        let addresses = self.lookups.addresses(&name, self.whose).await?;
         self.egress.check_addresses(&name, self.port, &addresses)?;
         Ok(addresses)
     }
@@ -46,8 +42,9 @@ impl Resolve for Resolver {
         let resolver = self.clone();
         Box::pin(async move {
             let addresses = resolver.addresses(name.as_str().to_owned()).await?;
-            let addresses = addresses.into_iter().map(|address| SocketAddr::new(address, 0));
-            Ok(Box::new(addresses) as Addrs)
+            let addresses: Vec<_> =
+                addresses.iter().map(|address| SocketAddr::new(*address, 0)).collect();
+            Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }
 }

@@ -159,7 +159,8 @@ impl Ready {
             };
             let arguments = Arguments::compile(&schema.to_value(), Others::Refused);
             // What was opened for other sources is not for whoever may name any address.
-            let client = allowing(&client.with_egress(Egress::default()))?;
+            let client = client.with_egress(Egress::default()).for_names_of_agents();
+            let client = allowing(&client)?;
             let ready = BuiltinReady { builtin, arguments, projection, client };
             return Ok(Self::Builtin(Box::new(ready)));
         }

@@ -14,7 +14,7 @@ use url::{Host, Url};
 use super::error;
 use super::{HttpError, Identity};
 use crate::egress::Egress;
-use crate::resolver::{Lookup, Resolver};
+use crate::resolver::{Lookups, Resolver, Whose};
 
 /// One policy's connections. Certificates are loaded once and shared by all policies.
 #[derive(Clone)]
@@ -37,15 +37,17 @@ const SESSIONS: usize = 256;
 const UNNAMED: u16 = 0;
 
 impl Connections {
-    pub(super) fn new(egress: Arc<Egress>, lookup: Lookup) -> Self {
+    pub(super) fn new(egress: Arc<Egress>, lookups: Arc<Lookups>) -> Self {
         let tls = trust(the_roots_of_the_system());
-        Self::build(Arc::new(tls), None, Resolver { egress, lookup, port: UNNAMED })
+        let resolver = Resolver { egress, lookups, whose: Whose::Sources, port: UNNAMED };
+        Self::build(Arc::new(tls), None, resolver)
     }
 
     /// For servers of tests.
     #[cfg(test)]
     pub(super) fn trusting(egress: Arc<Egress>, roots: Arc<RootCertStore>) -> Self {
-        let resolver = Resolver { egress, lookup: crate::resolver::ask_the_system, port: UNNAMED };
+        let lookups = Lookups::of_the_system();
+        let resolver = Resolver { egress, lookups, whose: Whose::Sources, port: UNNAMED };
         Self::build(Arc::new(trust(roots)), None, resolver)
     }
 
@@ -60,6 +62,11 @@ impl Connections {
 
     pub(super) fn with_egress(&self, egress: Arc<Egress>) -> Self {
         let resolver = Resolver { egress, ..self.resolver.clone() };
+        Self::build(self.tls.clone(), self.proxy.clone(), resolver)
+    }
+
+    pub(super) fn for_names_of_agents(&self) -> Self {
+        let resolver = Resolver { whose: Whose::Agents, ..self.resolver.clone() };
         Self::build(self.tls.clone(), self.proxy.clone(), resolver)
     }
 

@@ -10,6 +10,7 @@ use reqwest::Method;
 use url::Url;
 
 use crate::egress::EgressError;
+use crate::resolver::TooManyLookups;
 
 /// What went wrong below.
 pub type Cause = Box<dyn Error + Send + Sync>;
@@ -21,7 +22,7 @@ pub enum HttpError {
     #[error(transparent)]
     Refused(#[from] EgressError),
     /// There is no connection; nothing was sent.
-    #[error("cannot connect to `{origin}`: check the address, its certificate, and that it is up")]
+    #[error("cannot connect to `{origin}`: {}", advice(&**source))]
     Connect {
         /// Scheme, host and port.
         origin: String,
@@ -98,8 +99,20 @@ impl HttpError {
 }
 
 pub(super) fn refusal(error: &(dyn Error + 'static)) -> Option<EgressError> {
+    cause(error)
+}
+
+fn cause<E: Error + Clone + 'static>(error: &(dyn Error + 'static)) -> Option<E> {
     let mut causes = iter::successors(Some(error), |&error| error.source());
-    causes.find_map(|cause| cause.downcast_ref::<EgressError>().cloned())
+    causes.find_map(|cause| cause.downcast_ref::<E>().cloned())
+}
+
+/// What to do where there is no connection.
+fn advice(error: &(dyn Error + 'static)) -> String {
+    match cause::<TooManyLookups>(error) {
+        Some(busy) => busy.to_string(),
+        None => "check the address, its certificate, and that it is up".to_owned(),
+    }
 }
 
 fn after(sent: bool, repeatable: bool) -> &'static str {

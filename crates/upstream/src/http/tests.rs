@@ -21,7 +21,7 @@ fn client() -> HttpClient {
 fn client_with(allowed: &str, lookup: Lookup) -> HttpClient {
     let allowed: Allowed = allowed.parse().unwrap();
     let egress = Arc::new(Egress { allow_private: false, allowed: vec![allowed] });
-    let connections = Connections::new(egress.clone(), lookup);
+    let connections = Connections::new(egress.clone(), Lookups::new(lookup));
     HttpClient { connections, egress, shown: None, identified: None }
 }
 

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
@@ -154,6 +155,42 @@ async fn where_nobody_listens_nothing_was_sent() {
     let unknown: Lookup = |_| Err(io::ErrorKind::NotFound.into());
     let answer = get(&client_with("10.0.0.0/8", unknown), url("https://api.test/")).await;
     assert!(matches!(answer, Err(HttpError::Connect { .. })));
+}
+
+#[tokio::test]
+async fn who_finds_no_place_to_look_a_name_up_is_told_to_try_again() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    static OVER: AtomicBool = AtomicBool::new(false);
+    let silent: Lookup = |_| {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        while !OVER.load(Ordering::Relaxed) {
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        Err(io::ErrorKind::NotFound.into())
+    };
+    let client = client_with("10.0.0.0/8", silent).for_names_of_agents();
+    let ask = |n: usize| {
+        let client = client.clone();
+        let url = url(&format!("https://a.silent{n}.test/"));
+        tokio::spawn(async move { client.send(post(url), Limits::default()).await })
+    };
+    let all: Vec<_> = (0..16).map(ask).collect();
+    while ASKED.load(Ordering::Relaxed) < all.len() {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::pause();
+    let more = ask(16);
+    while !more.is_finished() {
+        tokio::time::advance(Duration::from_secs(1)).await;
+    }
+    let answer = more.await.unwrap();
+    assert!(matches!(answer, Err(HttpError::Connect { .. })));
+    assert_eq!(
+        body(answer).unwrap_err(),
+        "cannot connect to `https://a.silent16.test`: too many names are being looked up, \
+         so try again in a moment"
+    );
+    OVER.store(true, Ordering::Relaxed);
 }
 
 #[tokio::test]

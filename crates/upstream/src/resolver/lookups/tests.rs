@@ -1,0 +1,189 @@
+//! Lookups of our own, some of which are answered when a test says so.
+
+use std::sync::Condvar;
+use std::time::Instant;
+
+use futures_util::future::{join, join_all};
+
+use super::*;
+
+/// Where lookups wait, and how many do.
+struct Silence {
+    state: Mutex<(usize, bool)>,
+    changed: Condvar,
+}
+
+impl Silence {
+    const fn new() -> Self {
+        Self { state: Mutex::new((0, false)), changed: Condvar::new() }
+    }
+
+    fn keep(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.0 += 1;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |(_, over)| !*over).unwrap());
+    }
+
+    /// When this many have come. What is asked of it stops a thread.
+    fn wait_for(&self, number: usize) {
+        let state = self.state.lock().unwrap();
+        let long = Duration::from_secs(30);
+        let waited = self.changed.wait_timeout_while(state, long, |(kept, _)| *kept < number);
+        assert!(!waited.unwrap().1.timed_out(), "{number} are not being looked up");
+    }
+
+    fn kept(&self) -> usize {
+        self.state.lock().unwrap().0
+    }
+
+    fn end(&self) {
+        self.state.lock().unwrap().1 = true;
+        self.changed.notify_all();
+    }
+}
+
+fn here() -> io::Result<Vec<IpAddr>> {
+    Ok(vec![IpAddr::from([127, 0, 0, 1])])
+}
+
+/// Asks, and does not wait any more after a moment.
+fn given_up(lookups: &Arc<Lookups>, name: String, whose: Whose) -> tokio::task::JoinHandle<()> {
+    let lookups = Arc::clone(lookups);
+    tokio::spawn(async move {
+        let moment = Duration::from_millis(50);
+        drop(tokio::time::timeout(moment, lookups.addresses(&name, whose)).await);
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_nobody_answers_for_take_a_share_of_the_places() {
+    static SILENCE: Silence = Silence::new();
+    let lookups = Lookups::new(|name| {
+        if name.ends_with("silent.test") {
+            SILENCE.keep();
+        }
+        here()
+    });
+    let asked = (0..100).map(|n| given_up(&lookups, format!("n{n}.silent.test"), Whose::Sources));
+    for one in asked.collect::<Vec<_>>() {
+        one.await.unwrap();
+    }
+    tokio::task::block_in_place(|| SILENCE.wait_for(SHARE));
+    assert_eq!(SILENCE.kept(), SHARE);
+    assert_eq!(lookups.addresses("api.test", Whose::Sources).await.unwrap().len(), 1);
+    SILENCE.end();
+    let silent = lookups.addresses("silent.test", Whose::Sources).await;
+    assert_eq!(silent.unwrap().len(), 1, "places are given back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_have_one_share_whatever_they_name() {
+    static SILENCE: Silence = Silence::new();
+    let lookups = Lookups::new(|name| {
+        if name.starts_with("silent") {
+            SILENCE.keep();
+        }
+        here()
+    });
+    let asked = (0..100).map(|n| given_up(&lookups, format!("silent{n}.test{n}"), Whose::Agents));
+    for one in asked.collect::<Vec<_>>() {
+        one.await.unwrap();
+    }
+    tokio::task::block_in_place(|| SILENCE.wait_for(SHARE));
+    assert_eq!(SILENCE.kept(), SHARE);
+    assert!(lookups.addresses("api.test", Whose::Sources).await.is_ok());
+    SILENCE.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_shares_together_leave_threads_to_others() {
+    static SILENCE: Silence = Silence::new();
+    let lookups = Lookups::new(|_| {
+        SILENCE.keep();
+        here()
+    });
+    let asked = (0..600).map(|n| given_up(&lookups, format!("a.silent{n}.test"), Whose::Sources));
+    for one in asked.collect::<Vec<_>>() {
+        one.await.unwrap();
+    }
+    tokio::task::block_in_place(|| SILENCE.wait_for(PLACES));
+    assert_eq!(SILENCE.kept(), PLACES);
+    // Who gave up before there was a place has left nothing.
+    assert_eq!(locked(&lookups.asked).len(), PLACES);
+    assert_eq!(tokio::task::spawn_blocking(|| 1).await.unwrap(), 1);
+    SILENCE.end();
+}
+
+#[tokio::test]
+async fn who_finds_no_place_is_told_so() {
+    static SILENCE: Silence = Silence::new();
+    let lookups = Lookups::new(|_| {
+        SILENCE.keep();
+        here()
+    });
+    for n in 0..SHARE {
+        given_up(&lookups, format!("n{n}.silent.test"), Whose::Sources);
+    }
+    while SILENCE.kept() < SHARE {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::pause();
+    let more = tokio::spawn({
+        let lookups = Arc::clone(&lookups);
+        async move { lookups.addresses("more.silent.test", Whose::Sources).await }
+    });
+    while !more.is_finished() {
+        tokio::time::advance(PATIENCE).await;
+    }
+    let error = more.await.unwrap().unwrap_err();
+    assert_eq!(error.downcast_ref::<TooManyLookups>(), Some(&TooManyLookups));
+    SILENCE.end();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_is_asked_for_once_however_many_want_it() {
+    static SILENCE: Silence = Silence::new();
+    let lookups = Lookups::new(|_| {
+        SILENCE.keep();
+        here()
+    });
+    given_up(&lookups, "api.test".to_owned(), Whose::Sources).await.unwrap();
+    tokio::task::block_in_place(|| SILENCE.wait_for(1));
+    let all = join_all((0..20).map(|_| lookups.addresses("api.test", Whose::Agents)));
+    let (all, ()) = join(all, async { SILENCE.end() }).await;
+    assert!(all.iter().all(Result::is_ok));
+    assert_eq!(SILENCE.kept(), 1);
+    assert!(locked(&lookups.asked).is_empty());
+    assert!(lookups.addresses("api.test", Whose::Agents).await.is_ok());
+    assert_eq!(SILENCE.kept(), 2, "what was said is not kept");
+}
+
+#[tokio::test]
+async fn a_lookup_that_fails_or_panics_is_forgotten() {
+    let lookups = Lookups::new(|name| match name {
+        "panics.test" => std::panic::resume_unwind(Box::new("it does")),
+        _ => Err(io::Error::other("there is no such name")),
+    });
+    let began = Instant::now();
+    for _ in 0..=PLACES {
+        let error = lookups.addresses("none.test", Whose::Sources).await.unwrap_err();
+        assert_eq!(error.to_string(), "there is no such name");
+        let error = lookups.addresses("panics.test", Whose::Sources).await.unwrap_err();
+        assert_eq!(error.to_string(), "the lookup was given up");
+    }
+    assert!(began.elapsed() < PATIENCE);
+    assert!(locked(&lookups.asked).is_empty());
+}
+
+#[test]
+fn a_share_is_for_the_last_two_labels() {
+    for (name, expected) in [
+        ("a.b.example.com", "example.com"),
+        ("example.com.", "example.com"),
+        ("localhost", "localhost"),
+        ("", ""),
+    ] {
+        assert_eq!(domain(name), expected);
+    }
+}
