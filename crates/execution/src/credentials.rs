@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use model::header::is_token;
 use model::{ApiKeyLocation, RawJson};
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use upstream::http::Shown;
@@ -318,25 +319,25 @@ fn set_header(
 
 /// Behind what is there, but for a pair of the same name: an agent does not choose the credential.
 fn add_to_query(name: &str, secret: &str, request: &mut Request) {
-    let name = percent_encoded(name);
     let pairs = request.url.query().unwrap_or_default().split('&');
     let mut kept: Vec<String> =
-        pairs.filter(|pair| is_other(pair, &name)).map(str::to_owned).collect();
-    kept.push(format!("{name}={}", percent_encoded(secret)));
+        pairs.filter(|pair| is_other(pair, name)).map(str::to_owned).collect();
+    kept.push(format!("{}={}", percent_encoded(name), percent_encoded(secret)));
     request.url.set_query(Some(&kept.join("&")));
 }
 
 fn add_cookie(name: &str, secret: &str, request: &mut Request) {
-    let name = percent_encoded(name);
     let cookies = request.header("cookie").unwrap_or_default().split("; ");
     let mut kept: Vec<String> =
-        cookies.filter(|cookie| is_other(cookie, &name)).map(str::to_owned).collect();
-    kept.push(format!("{name}={}", cookie_encoded(secret)));
+        cookies.filter(|cookie| is_other(cookie, name)).map(str::to_owned).collect();
+    kept.push(format!("{}={}", percent_encoded(name), cookie_encoded(secret)));
     request.set_header("Cookie", kept.join("; "));
 }
 
+/// Names are held against each other as an upstream reads them: `%61` is `a`.
 fn is_other(pair: &str, name: &str) -> bool {
-    !pair.is_empty() && pair.split_once('=').map_or(pair, |(name, _)| name) != name
+    let written = pair.split_once('=').map_or(pair, |(name, _)| name).replace('+', " ");
+    !pair.is_empty() && percent_decode_str(&written).decode_utf8_lossy() != name
 }
 
 #[cfg(test)]

@@ -6,13 +6,14 @@
 //! | place | functions |
 //! |---|---|
 //! | path | `simple(value, explode=false)`, `label(…)`, `matrix(name, …)` |
-//! | query, form body | `form(name, value, explode=true, reserved=false)`, `space_delimited(…)`, `pipe_delimited(…)`, `deep_object(name, value)`, `json_pair(name, value)`, joined by `query(…)` or `pairs(…)` |
-//! | header | `header(value, explode=false)`, `header_json(value)`, `cookies(cookie(name, value, explode=true), …)` |
+//! | query, form body | `form(name, value, explode=true, reserved=false, whole=false)`, `space_delimited(…)`, `pipe_delimited(…)`, `deep_object(name, value)`, `json_pair(name, value)`, joined by `query(…)` or `pairs(…)` |
+//! | header | `header(value, explode=false)`, `header_json(value)`, `cookies(cookie(name, value, explode=true, whole=false), …)` |
 //! | body | `json(value)`, `rest("not", "these", required=false)`, `text(value)`, `bytes(value)`, `multipart(part(name, value, type=none), file(…), …)` |
 //! | any | `join(value, …)`, a plain text; `object(name, value, …)`, an object without what has no value |
 //!
 //! A plain value is encoded for the place it stands in; a value encoded for another place is refused. What has no value
 //! is left out: a pair of a query, a whole header, a whole body with its `Content-Type`. A path needs all of its values.
+//! With `whole`, an object is one value, as JSON: exploded, its members are pairs, and an agent chooses their names.
 //!
 //! The address of a request that follows another one's answer also sees `answer`, its JSON, and `location`, its header.
 

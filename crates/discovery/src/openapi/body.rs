@@ -9,7 +9,7 @@ use model::BodyEncoding;
 
 use super::documents::{Dangling, Documents, Place, reference};
 use super::parameter::{Location, Style, Writing, pair, writing};
-use super::schema::Schemas;
+use super::schema::{Schemas, takes_objects_unsaid};
 use super::template::{argument, quoted};
 use crate::text::{Node, Object};
 
@@ -212,6 +212,9 @@ fn shape<'a>(
     let additional = additional.filter(|_| !is_merged);
     for field in &mut fields {
         field.required |= required.contains(field.name);
+        let unsaid = |schema: &Place<'_>| takes_objects_unsaid(schemas.documents(), *schema);
+        let whole = field.schemas.iter().all(unsaid);
+        field.writing.whole = whole;
         let Some(encoding) = encodings.and_then(|encodings| encodings.get(field.name)) else {
             // A form has no usual way to write an object; JSON is what most servers read.
             if is_object(schemas.documents(), &field.schemas) {
@@ -220,7 +223,7 @@ fn shape<'a>(
             continue;
         };
         field.content_type = encoding.text("contentType");
-        field.writing = writing(encoding, Location::Query);
+        field.writing = Writing { whole, ..writing(encoding, Location::Query) };
         let says_style =
             ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(key).is_some());
         if !says_style && field.content_type.is_some_and(|media_type| media_type.contains("json")) {
@@ -304,7 +307,8 @@ impl<'a> Members<'a> {
             return;
         }
         let required = schema.is_true("required");
-        let writing = Writing { style: Style::Form, explode: true, reserved: false };
+        let (style, explode) = (Style::Form, true);
+        let writing = Writing { style, explode, reserved: false, whole: false };
         let schemas = vec![schema];
         self.fields.push(Field { name, schemas, required, writing, content_type: None });
     }

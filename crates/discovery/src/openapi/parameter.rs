@@ -5,6 +5,7 @@ use model::header::{is_ours, is_token};
 
 use super::body::encoding;
 use super::documents::{Dangling, Documents, Place};
+use super::schema::takes_objects_unsaid;
 use super::template::{argument, quoted};
 use crate::text::Node;
 
@@ -63,6 +64,8 @@ pub(super) struct Writing {
     pub style: Style,
     pub explode: bool,
     pub reserved: bool,
+    /// An object is one value: nobody said that its members may be parameters.
+    pub whole: bool,
 }
 
 /// One parameter.
@@ -137,11 +140,11 @@ pub(super) fn read<'a>(
     let required = location == Location::Path || place.is_true("required");
     let mut writing = writing(place, location);
     // `in: querystring` is the whole query: an object written as pairs.
-    if let Some((media_type, _)) = content
-        && place.text("in") != Some("querystring")
-        && encoding(media_type) == BodyEncoding::Json
-    {
-        writing.style = Style::Json;
+    if place.text("in") != Some("querystring") {
+        if content.is_some_and(|(media_type, _)| encoding(media_type) == BodyEncoding::Json) {
+            writing.style = Style::Json;
+        }
+        writing.whole = schema.is_none_or(|schema| takes_objects_unsaid(documents, schema));
     }
     Ok(Read::Parameter(Parameter { name, location, required, place: Some(place), schema, writing }))
 }
@@ -165,19 +168,20 @@ pub(super) fn writing(place: Place<'_>, location: Location) -> Writing {
             "pipes" => (Style::PipeDelimited, false),
             _ => (usual, false),
         };
-        return Writing { style, explode, reserved };
+        return Writing { style, explode, reserved, whole: false };
     }
     let style = place.text("style").and_then(Style::read).unwrap_or(usual);
     // Swagger 2.0 joins lists with commas unless it says otherwise.
     let joined = place.text("type") == Some("array") && place.value.get("schema").is_none();
     let explode = flag("explode").unwrap_or(style == Style::Form && !joined);
-    Writing { style, explode, reserved }
+    Writing { style, explode, reserved, whole: false }
 }
 
 impl<'a> Parameter<'a> {
     /// A name in the path that is nowhere declared.
     pub(super) fn undeclared(name: &'a str) -> Self {
-        let writing = Writing { style: Style::Simple, explode: false, reserved: false };
+        let (style, explode) = (Style::Simple, false);
+        let writing = Writing { style, explode, reserved: false, whole: false };
         Self { name, location: Location::Path, required: true, place: None, schema: None, writing }
     }
 
@@ -193,7 +197,11 @@ impl<'a> Parameter<'a> {
                 _ => format!("header({value})"),
             },
             Location::Cookie => {
-                let explode = if self.writing.explode { "" } else { ", explode=false" };
+                let explode = match self.writing {
+                    Writing { explode: false, .. } => ", explode=false",
+                    Writing { whole: true, .. } => ", whole=true",
+                    Writing { .. } => "",
+                };
                 match self.writing.style {
                     Style::Json => format!("cookie({}, json({value}))", quoted(self.name)),
                     _ => format!("cookie({}, {value}{explode})", quoted(self.name)),
@@ -229,5 +237,9 @@ pub(super) fn pair(name: &str, value: &str, writing: Writing) -> String {
         }
         Style::Form | Style::Simple | Style::Label | Style::Matrix => ("form", ", explode=false"),
     };
-    format!("{function}({name}, {value}{explode}{reserved})")
+    // Without `explode` its members stand in one value already.
+    let is_whole =
+        writing.whole && writing.explode && !matches!(function, "deep_object" | "json_pair");
+    let whole = if is_whole { ", whole=true" } else { "" };
+    format!("{function}({name}, {value}{explode}{reserved}{whole})")
 }

@@ -6,6 +6,7 @@
 mod convert;
 mod definition_name;
 mod keyword;
+mod objects;
 mod pattern;
 
 use std::cell::{OnceCell, RefCell};
@@ -15,6 +16,7 @@ use model::{Definition, Schema};
 use serde_json::{Map, Value};
 
 pub(super) use self::definition_name::DefinitionNames;
+pub(super) use self::objects::takes_objects_unsaid;
 use super::documents::{Dangling, Documents, Place, reference};
 use crate::text::{Node, Object};
 

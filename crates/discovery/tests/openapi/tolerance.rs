@@ -30,6 +30,49 @@ fn a_keyword_with_a_value_it_cannot_have_is_left_out() {
     assert_eq!(parameter(json!(7)), json!({}));
 }
 
+/// Where a request goes with this query parameter.
+fn address(parameter: Value) -> String {
+    let specification = json!({"openapi": "3.1.1", "paths": {"/menu": {"get": {"operationId": "menu",
+        "parameters": [parameter]}}}, "components": {"schemas": {"size": {"properties": {"cm": {}}}}}});
+    let found = discovered(&specification.to_string());
+    let tool = found.inventory.tools.values().next().unwrap();
+    let manifest = serde_json::to_value(&tool.manifest).unwrap();
+    manifest["execution"]["url_template"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn members_of_an_object_are_parameters_only_where_the_schema_speaks_of_one() {
+    let of = |schema: Value| address(json!({"in": "query", "name": "q", "schema": schema}));
+    for unsaid in [
+        json!({}),
+        json!(true),
+        json!({"type": "strnig"}),
+        json!({"enum": []}),
+        json!({"properties": [1]}),
+        json!({"anyOf": [{"type": "string"}, {}]}),
+        json!({"allOf": [{"description": "anything"}]}),
+    ] {
+        let address = of(unsaid.clone());
+        assert!(address.ends_with(r#"{{ query(form("q", args["q"], whole=true)) }}"#), "{address}");
+    }
+    for said in [
+        json!({"type": "string"}),
+        json!({"type": ["object", "null"]}),
+        json!({"$ref": "#/components/schemas/size"}),
+        json!({"additionalProperties": {"type": "string"}}),
+        json!({"enum": ["a", 1]}),
+        json!({"oneOf": [{"type": "string"}, {"$ref": "#/components/schemas/size"}]}),
+        json!({"anyOf": [{"type": "string"}, {"type": "array"}]}),
+    ] {
+        let address = of(said.clone());
+        assert!(address.ends_with(r#"{{ query(form("q", args["q"])) }}"#), "{said}: {address}");
+    }
+    let without_schema = address(json!({"in": "query", "name": "q"}));
+    assert!(without_schema.contains("whole=true"), "{without_schema}");
+    let joined = address(json!({"in": "query", "name": "q", "explode": false, "schema": {}}));
+    assert!(joined.ends_with(r#"form("q", args["q"], explode=false)) }}"#), "{joined}");
+}
+
 #[test]
 fn a_mistake_costs_only_the_operation_it_is_in() {
     let found = discovered(

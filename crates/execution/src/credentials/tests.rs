@@ -126,6 +126,16 @@ fn an_agent_cannot_choose_the_credential() {
 }
 
 #[test]
+fn an_agent_cannot_choose_the_credential_in_another_spelling() {
+    let mut sent = request();
+    sent.url.set_query(Some("%61pi+key=mine&x=%61pi%20key&ap%69%20key&api-key=1"));
+    sent.headers = vec![("Cookie".to_owned(), "s%69d=mine; sid2=b".to_owned())];
+    security(&[&["qk", "ck"]]).apply(&credentials(), &mut sent).unwrap();
+    assert_eq!(sent.url.query(), Some("x=%61pi%20key&api-key=1&api%20key=Q%26K"));
+    assert_eq!(sent.header("Cookie"), Some("sid2=b; sid=C%3BK%3D="));
+}
+
+#[test]
 fn a_credential_that_would_break_the_request_is_refused_and_not_repeated() {
     for scheme in ["hk", "be"] {
         let bad = [(scheme.to_owned(), "hunter2\r\nX-Evil: 1".into())].into();

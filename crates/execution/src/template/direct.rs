@@ -14,7 +14,7 @@ use super::style::{Encoding, Shape};
 pub(super) enum Direct {
     /// `args.a` or `simple(args.a)` in an address.
     Segment(Box<str>),
-    /// `query(form("a", args.a, explode=true, reserved=false), …)`
+    /// `query(form("a", args.a, explode=true, reserved=false, whole=false), …)`
     Query(Vec<Form>),
     /// `header(args.a)`
     Header(Box<str>),
@@ -24,13 +24,14 @@ pub(super) enum Direct {
     Rest { named: Vec<Box<str>>, required: bool },
 }
 
-/// `form("a", args.b, explode=true, reserved=false)`
+/// `form("a", args.b, explode=true, reserved=false, whole=false)`
 #[derive(Debug, PartialEq)]
 pub(super) struct Form {
     name: Box<str>,
     argument: Box<str>,
     explode: bool,
     reserved: bool,
+    whole: bool,
 }
 
 impl Direct {
@@ -69,7 +70,11 @@ impl Direct {
 impl Form {
     fn pairs(&self, seen: &Seen<'_>) -> Result<Vec<String>, &'static str> {
         let encoding = Encoding::of_query(self.reserved);
-        let shape = Shape::of(seen.take(&self.argument)?, encoding);
+        let value = seen.take(&self.argument)?;
+        let shape = match self.whole {
+            true => Shape::whole(value, encoding),
+            false => Shape::of(value, encoding),
+        };
         Ok(shape.pairs(&encoding.name(&self.name), ",", self.explode))
     }
 }
@@ -119,16 +124,18 @@ impl<'a> Reader<'a> {
         self.call("form", |reader| {
             let name = reader.text()?;
             let argument = reader.then_comma()?.argument()?;
-            let (mut explode, mut reserved) = (None, None);
+            let [mut explode, mut reserved, mut whole] = [None; 3];
             while reader.comma() {
-                match reader.0.starts_with("explode") {
-                    true if explode.is_none() => explode = Some(reader.flag("explode")?),
-                    false if reserved.is_none() => reserved = Some(reader.flag("reserved")?),
-                    true | false => return None,
+                let flags =
+                    [("explode", &mut explode), ("reserved", &mut reserved), ("whole", &mut whole)];
+                let said = flags.into_iter().find(|(name, _)| reader.0.starts_with(name))?;
+                match said {
+                    (name, flag @ None) => *flag = Some(reader.flag(name)?),
+                    (_, Some(_)) => return None,
                 }
             }
             let (explode, reserved) = (explode.unwrap_or(true), reserved.unwrap_or(false));
-            Some(Form { name, argument, explode, reserved })
+            Some(Form { name, argument, explode, reserved, whole: whole.unwrap_or(false) })
         })
     }
 

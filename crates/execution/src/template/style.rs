@@ -117,6 +117,16 @@ impl Shape {
         }
     }
 
+    /// The same, but an object stays whole, as JSON: whoever gives one does not name parameters.
+    pub(super) fn whole(value: Option<&Json>, encoding: Encoding) -> Self {
+        match value {
+            Some(object @ Json::Object(members)) if !members.is_empty() => {
+                Self::One(encoding.value(&text(object)))
+            }
+            value => Self::of(value, encoding),
+        }
+    }
+
     fn or_nothing(self) -> Self {
         match &self {
             Self::List(items) if items.is_empty() => Self::Nothing,

@@ -4,11 +4,17 @@ use serde_json::{Value, json};
 
 use super::{api, call, discovered, sent, tool};
 
+/// Any of the three that the table has.
+const ANY: &str = "schema: {anyOf: [{type: string}, {type: array}, {type: object}]}";
+
 /// A parameter `bake` of one operation, and the request line of a call with this value.
 fn line(location: &str, style: &str, value: &Value) -> String {
+    line_of(location, &format!("{ANY}, {style}"), value)
+}
+
+fn line_of(location: &str, more: &str, value: &Value) -> String {
     let path = if location == "path" { "/oven/{bake}" } else { "/oven" };
-    let parameter =
-        format!("{{in: {location}, name: bake, required: true, schema: {{}}, {style}}}");
+    let parameter = format!("{{in: {location}, name: bake, required: true, {more}}}");
     let paths = format!("  {path}: {{get: {{operationId: heat, parameters: [{parameter}]}}}}");
     let sent = call(&api(&paths), json!({"bake": value}));
     sent.replace("GET https://pizza.example/oven", "")
@@ -62,6 +68,17 @@ fn query() {
         assert_eq!(written("query", style), expected, "{style}");
     }
     assert_eq!(written("query", "x-usual: yes"), written("query", "style: form, explode: true"));
+}
+
+#[test]
+fn an_agent_names_no_parameters_where_nobody_spoke_of_an_object() {
+    let value = json!({"admin": true});
+    for more in ["schema: {}", "style: spaceDelimited, explode: true", "schema: {type: anything}"] {
+        assert_eq!(line_of("query", more, &value), "?bake=%7B%22admin%22%3Atrue%7D", "{more}");
+    }
+    assert_eq!(line_of("cookie", "schema: {}", &value), "\nCookie: bake={%22admin%22:true}");
+    let list = json!(["thin", "crisp"]);
+    assert_eq!(line_of("query", "schema: {}", &list), "?bake=thin&bake=crisp");
 }
 
 #[test]

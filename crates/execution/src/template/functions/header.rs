@@ -61,8 +61,13 @@ fn cookie(
     options: Kwargs,
 ) -> Result<Piece, Error> {
     let explode = flag(&options, "explode", true)?;
+    let whole = flag(&options, "whole", false)?;
     options.assert_all_used()?;
-    let shape = Shape::of(given(state, &value)?.as_ref(), Encoding::Cookie);
+    let value = given(state, &value)?;
+    let shape = match whole {
+        true => Shape::whole(value.as_ref(), Encoding::Cookie),
+        false => Shape::of(value.as_ref(), Encoding::Cookie),
+    };
     let pairs = shape.pairs(&Encoding::Cookie.name(name), ",", explode);
     Ok(if pairs.is_empty() { Piece::Nothing } else { Piece::Cookie(pairs.join("; ")) })
 }

@@ -42,10 +42,14 @@ fn delimited(
     options: &Kwargs,
 ) -> Result<Piece, Error> {
     let encoding = encoding(options)?;
+    let whole = flag(options, "whole", false)?;
     options.assert_all_used()?;
     let value = given(state, &parameter.value)?;
     let name = encoding.name(parameter.name);
-    let shape = Shape::of(value.as_ref(), encoding);
+    let shape = match whole {
+        true => Shape::whole(value.as_ref(), encoding),
+        false => Shape::of(value.as_ref(), encoding),
+    };
     Ok(pair(&shape.pairs(&name, parameter.separator, parameter.explode)))
 }
 

@@ -45,6 +45,11 @@ fn expressions() -> Vec<[HttpRequest; 2]> {
             r#"query(form("a&=", args.a, explode=false), form("b", args["a b"], reserved=true), form("c", args._c, explode=true, reserved=false))"#,
             in_path,
         ),
+        both(
+            Place::Address,
+            r#"query(form("a", args.a, whole=true), form("b", args["a b"], reserved=true, whole=true), form("c", args._c, explode=false, whole=false))"#,
+            in_path,
+        ),
         both(Place::Header, "header(args.a)", in_header),
         both(json, "json(args.a)", in_body),
         both(json, r#"json(args["a b"])"#, in_body),

@@ -52,6 +52,14 @@ fn styles_of_queries_follow_the_table() {
             ["color=blue", "color=blue,black,brown", "color=R,100,G,200,B,150"],
         ),
         (
+            r#"form("color", args.color, whole=true)"#,
+            [
+                "color=blue",
+                "color=blue&color=black&color=brown",
+                "color=%7B%22R%22%3A100%2C%22G%22%3A200%2C%22B%22%3A150%7D",
+            ],
+        ),
+        (
             r#"space_delimited("color", args.color)"#,
             ["color=blue", "color=blue%20black%20brown", "color=R%20100%20G%20200%20B%20150"],
         ),
@@ -106,6 +114,14 @@ fn styles_of_headers_and_cookies_follow_the_table() {
         (
             r#"cookies(cookie("color", args.color))"#,
             ["color=blue", "color=blue; color=black; color=brown", "R=100; G=200; B=150"],
+        ),
+        (
+            r#"cookies(cookie("color", args.color, whole=true))"#,
+            [
+                "color=blue",
+                "color=blue; color=black; color=brown",
+                "color={%22R%22:100%2C%22G%22:200%2C%22B%22:150}",
+            ],
         ),
         (
             r#"cookies(cookie("color", args.color, explode=false))"#,
