@@ -5,6 +5,7 @@ use std::ffi::OsString;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use model::secret::is_for_secret;
 use model::{ApiKeyLocation, Auth, SecretRef, Settings, SourceProfile, StdioCommand};
 use secrecy::{ExposeSecret as _, SecretString};
 use upstream::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -48,7 +49,8 @@ impl Shown {
         profile: &SourceProfile,
         secrets: Option<&Secrets>,
     ) -> Result<Self, UpstreamError> {
-        let environment = match command(profile) {
+        let command = command(profile);
+        let environment = match command {
             Some(command) => environment(command, secrets).await?,
             None => Environment::new(),
         };
@@ -56,7 +58,10 @@ impl Shown {
             Some(it) => Some((read(&it.chain, secrets).await?, read(&it.key, secrets).await?)),
             None => None,
         };
-        let (headers, hidden) = headers(&profile.auth, secrets).await?;
+        let (headers, mut hidden) = headers(&profile.auth, secrets).await?;
+        let variables = command.into_iter().flat_map(|command| &command.environment);
+        let secret = variables.filter(|(name, from)| is_secret(name, from));
+        hidden.extend(secret.filter_map(|(name, _)| environment.get(name).cloned()));
         Ok(Self { headers, hidden, environment, certificate })
     }
 
@@ -66,6 +71,15 @@ impl Shown {
 
     pub(super) fn is_nothing(&self) -> bool {
         self.headers.is_empty() && self.environment.is_empty() && self.certificate.is_none()
+    }
+}
+
+/// Whether a variable is a secret as a whole. Programs get all of their environment by reference, also where their home is
+/// and that this is `production`: such words stay in what they say.
+fn is_secret(name: &str, from: &SecretRef) -> bool {
+    match from {
+        SecretRef::Env(variable) => is_for_secret(name) || is_for_secret(variable),
+        SecretRef::File(_) | SecretRef::Sealed(_) => true,
     }
 }
 
@@ -203,10 +217,14 @@ pub(super) async fn environment(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use catalog::clock::SystemClock;
     use serde_json::json;
     use upstream::egress::Egress;
 
     use super::*;
+    use crate::JournalPlace;
 
     #[tokio::test]
     async fn a_program_is_started_only_where_programs_are() {
@@ -249,6 +267,25 @@ mod tests {
         assert_eq!(program.hidden, host.hidden);
         let sandbox = Sandbox { read: vec!["/srv".into()], write: vec!["/data".into()] };
         assert_eq!(program.sandbox, Some(sandbox));
+    }
+
+    #[tokio::test]
+    async fn a_program_must_not_repeat_what_is_secret_in_its_environment() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(b"of-a-file").unwrap();
+        let file = format!("file:{}", file.path().display());
+        let environment = json!({"GITHUB_TOKEN": "env:A", "DATABASE": "env:DB_PASSWORD",
+            "CONFIG": file, "HOME": "env:HOME", "NODE_ENV": "env:B"});
+        let command = json!({"program": "files", "environment": environment});
+        let profile = json!({"name": "Files", "settings": {"kind": "mcp", "command": command}});
+        let profile: SourceProfile = serde_json::from_value(profile).unwrap();
+        let journal = JournalPlace::Memory.open(SystemClock).await.unwrap();
+        let secrets =
+            Secrets::new(journal, None, SystemClock, |name| Some(format!("value of {name}")));
+        let shown = Shown::of(&profile, Some(&secrets)).await.unwrap();
+        let hidden: Vec<_> = shown.hidden().iter().map(SecretString::expose_secret).collect();
+        assert_eq!(hidden, ["of-a-file", "value of DB_PASSWORD", "value of A"]);
+        assert_eq!(shown.environment.len(), 5);
     }
 
     #[test]
