@@ -1,7 +1,8 @@
 //! Streamable HTTP: every message is a request of its own, and what belongs to it comes in its answer.
 //!
 //! In the modern era nothing else is needed. Before, there may be a session, which the server may end at any time with
-//! 404: then it is begun anew, once for each call, as what got 404 was not done.
+//! 404: then it is begun anew, once for each call, as what got 404 was not done. Where a server says in other words that a
+//! session is gone, a tool is called again only if the call was not looked at.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -91,11 +92,20 @@ impl HttpLink {
         let generation = session.generation;
         match self.exchange(session, method, params, call, whose).await {
             Err(Failure::SessionEnded) => self.renew(generation).await?,
+            Err(Failure::SessionMissed(answer)) => {
+                let renewed = self.renew(generation).await;
+                if !is_repeatable(method) {
+                    return Ok(answer);
+                }
+                renewed?;
+            }
             Err(Failure::Final(error)) => return Err(error),
             Ok((answer, _)) => return Ok(answer),
         }
-        let again = self.exchange(self.session(), method, params, call, whose).await;
-        Ok(again.map_err(|failure| failure.at(&self.url))?.0)
+        match self.exchange(self.session(), method, params, call, whose).await {
+            Ok((answer, _)) | Err(Failure::SessionMissed(answer)) => Ok(answer),
+            Err(failure) => Err(failure.at(&self.url)),
+        }
     }
 
     async fn exchange(
@@ -125,10 +135,13 @@ impl HttpLink {
         // What is refused for want of a token was not begun.
         running.tells &= !matches!(opened.status, 401 | 403);
         let (status, begun) = (opened.status, opened.headers.get(SESSION).cloned());
-        let answer = answer::read(self, opened, &session, id, method, call).await?;
+        let said = answer::read(self, opened, &session, id, method, call).await?;
         running.tells = false;
+        let (answer, is_numbered) = (said.answer, said.is_numbered);
         match session.id.is_some() && status == 400 && misses_the_session(&answer) {
-            true => Err(Failure::SessionEnded),
+            // It would have the number of the request if that had been looked at.
+            true if !is_numbered => Err(Failure::SessionEnded),
+            true => Err(Failure::SessionMissed(answer)),
             false => Ok((answer, begun)),
         }
     }
@@ -224,6 +237,8 @@ impl HttpLink {
 enum Failure {
     /// It was not looked at, as the session is gone.
     SessionEnded,
+    /// This was said of it: the session seems to be gone, and something may have been done all the same.
+    SessionMissed(Answer),
     Final(McpError),
 }
 
@@ -231,6 +246,7 @@ impl Failure {
     fn at(self, url: &Url) -> McpError {
         match self {
             Self::SessionEnded => McpError::Status { origin: origin(url), status: 404 },
+            Self::SessionMissed(_) => McpError::Status { origin: origin(url), status: 400 },
             Self::Final(error) => error,
         }
     }
@@ -248,6 +264,11 @@ fn misses_the_session(answer: &Answer) -> bool {
         Answer::Result(_) => false,
         Answer::Error(error) => error.message().to_ascii_lowercase().contains("session"),
     }
+}
+
+/// Whether asking twice has the effect of asking once.
+fn is_repeatable(method: &str) -> bool {
+    method != "tools/call"
 }
 
 /// An answer that is no answer, by its status.

@@ -116,6 +116,37 @@ async fn a_session_that_is_missed_in_other_words_is_begun_anew_too() {
 }
 
 #[tokio::test]
+async fn a_tool_whose_own_refusal_speaks_of_a_session_is_not_called_twice() {
+    let times = AtomicU32::new(0);
+    let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => {
+            initialized(asked, &format!("s{}", times.fetch_add(1, Ordering::Relaxed)))
+        }
+        ("POST", "notifications/initialized") => Reply::status(202),
+        ("POST", _) if asked.header("mcp-session-id") == Some("s2") => {
+            Reply::result(asked, json!({"ok": 1}))
+        }
+        ("POST", _) => {
+            let mut refused = asked.error(-32000);
+            refused["error"]["message"] = json!("the checkout session has expired");
+            Reply::Json(400, vec![], Some(refused))
+        }
+        _ => Reply::status(405),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    let answer = connection.request("tools/call", tool("x", json!({})), within(5.0)).await;
+    assert!(matches!(answer, Ok(Answer::Error(error)) if error.message().contains("checkout")));
+    let times = |what: &str| server.story().iter().filter(|it| **it == what).count();
+    assert_eq!((times("POST tools/call"), times("POST initialize")), (1, 2));
+    // What only reads is asked again.
+    let answer = connection.request("prompts/get", object(json!({})), within(5.0)).await.unwrap();
+    assert_eq!(result(answer), json!({"ok": 1}));
+    assert_eq!((times("POST prompts/get"), times("POST initialize")), (2, 3));
+}
+
+#[tokio::test]
 async fn the_stream_of_the_server_is_open_before_the_first_call_and_follows_the_session() {
     let times = AtomicU32::new(0);
     let server = Server::start(move |asked| match (asked.verb.as_str(), asked.method()) {

@@ -28,6 +28,13 @@ const MAX_LAST_WORDS: u64 = 64 * 1024;
 
 pub(super) const LAST_EVENT: &str = "last-event-id";
 
+/// What was said to a request.
+pub(super) struct Said {
+    pub(super) answer: Answer,
+    /// Whether it has the number of the request.
+    pub(super) is_numbered: bool,
+}
+
 pub(super) async fn read(
     link: &Arc<HttpLink>,
     mut opened: Opened,
@@ -35,10 +42,11 @@ pub(super) async fn read(
     id: u64,
     method: &str,
     call: &Call,
-) -> Result<Answer, McpError> {
+) -> Result<Said, McpError> {
     let is_fine = (200..300).contains(&opened.status);
     if is_stream(&opened) && is_fine {
-        return read_stream(link, opened, session, id, method, call).await;
+        let answer = read_stream(link, opened, session, id, method, call).await?;
+        return Ok(Said { answer, is_numbered: true });
     }
     if matches!(opened.status, 401 | 403) || !is_json(&opened) {
         return Err(match is_fine {
@@ -54,9 +62,9 @@ pub(super) async fn read(
     };
     match message::read(body.into(), bounds).await {
         Ok(Incoming::Answer { id: theirs, answer }) => match answer {
-            _ if theirs.as_u64() == Some(id) => Ok(answer),
+            _ if theirs.as_u64() == Some(id) => Ok(Said { answer, is_numbered: true }),
             // What could not be read is refused without its number.
-            Answer::Error(_) if theirs.is_null() => Ok(answer),
+            Answer::Error(_) if theirs.is_null() => Ok(Said { answer, is_numbered: false }),
             _ => Err(McpError::unreadable(method, "it answers another request")),
         },
         Err(NoMessage { too_much: Some(too_much), .. }) if is_fine => {
