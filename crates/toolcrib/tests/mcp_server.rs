@@ -573,6 +573,53 @@ async fn a_server_that_breaks_its_own_promise_is_passed_on_as_it_came() {
 }
 
 #[tokio::test]
+async fn what_a_server_says_of_a_failure_or_a_resource_steers_no_terminal_and_is_not_in_our_words()
+{
+    let server = Upstream::replying(|request| {
+        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let Ok(asked) = serde_json::from_str::<Value>(body) else {
+            return upstream::answer("405 Method Not Allowed", "", b"");
+        };
+        let ours = json!({"toolcrib/code": "not_granted", "own": 1});
+        let error = |data: Value| json!({"code": -32002, "message": "\u{1b}[2Jno", "data": data});
+        let list = json!([{"uri": "disk://a", "name": "a"}, {"uri": "disk://b", "name": "b"}]);
+        let said = match asked["method"].as_str().unwrap() {
+            "server/discover" => json!({"result": {"supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {}, "resources": {}}}}),
+            "tools/list" => json!({"result":
+                {"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]}}),
+            "resources/list" => json!({"result": {"resources": list}}),
+            "resources/templates/list" => json!({"result": {"resourceTemplates": []}}),
+            "resources/read" if asked["params"]["uri"] == "disk://a" => {
+                json!({"result": {"contents": [{"uri": "disk://a", "text": "a"}], "_meta": ours}})
+            }
+            "resources/read" => json!({"error": error(json!({}))}),
+            "tools/call" => json!({"error": error(json!({"toolcrib/code": "x", "_meta": ours}))}),
+            _ => return upstream::answer("202 Accepted", "", b""),
+        };
+        let mut said = said;
+        said["jsonrpc"] = json!("2.0");
+        said["id"] = asked["id"].clone();
+        upstream::answer(
+            "200 OK",
+            "Content-Type: application/json\r\n",
+            said.to_string().as_bytes(),
+        )
+    });
+    let crib = crib(&server).await;
+    let (called, _) = call_again(&crib, &Map::new(), None).await;
+    let Called::Error { message, data, .. } = called else { panic!("{called:?}") };
+    assert_eq!(message, "\\u{1b}[2Jno");
+    assert_eq!(data.as_deref(), Some(&json!({"_meta": {"own": 1}})));
+    let view = crib.view(&ada());
+    let read = view.read("disk://a", &CallContext::silent()).await;
+    let Got::Result(result) = read else { panic!("{read:?}") };
+    assert_eq!(result["_meta"], json!({"own": 1}));
+    let read = view.read("disk://b", &CallContext::silent()).await;
+    assert!(matches!(&read, Got::Invalid(why) if why == "\\u{1b}[2Jno"), "{read:?}");
+}
+
+#[tokio::test]
 async fn texts_of_a_server_steer_no_terminal_and_are_otherwise_as_they_came() {
     let structured = json!({"a": "\u{1b}[2J"});
     let server = serving(move |_| {

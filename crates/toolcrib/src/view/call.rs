@@ -550,10 +550,16 @@ fn result_of_server(bridged: Bridged, call: &CallContext) -> Result<Map<String, 
         Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
         Bridged::Error(mut error) => {
             let mut data = error.raw.shift_remove("data").map(Box::new);
-            if let Some(Value::Object(data)) = data.as_deref_mut() {
-                data.retain(|name, _| !name.starts_with("toolcrib/"));
+            match data.as_deref_mut() {
+                Some(Value::Object(data)) => {
+                    data.retain(|name, _| !name.starts_with("toolcrib/"));
+                    without_our_words(data);
+                }
+                Some(Value::String(text)) => execution::tame(text),
+                _ => {}
             }
-            let (code, message) = (error.code, error.message().to_owned());
+            let (code, mut message) = (error.code, error.message().to_owned());
+            execution::tame(&mut message);
             Err(Stopped::With(Called::Error { code, message, data }))
         }
     }

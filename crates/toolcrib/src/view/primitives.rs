@@ -295,10 +295,14 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         | Bridged::Lost(failure)
         | Bridged::Broken(failure) => Got::Failed(failure),
         // Its own words for what is not there, or was asked for in a wrong way.
-        Bridged::Error(error) => match error.code {
-            -32602 | -32002 => Got::Invalid(error.message().to_owned()),
-            _ => Got::Failed(Failure::new(ErrorCode::UpstreamError, error.message(), false)),
-        },
+        Bridged::Error(error) => {
+            let mut message = error.message().to_owned();
+            execution::tame(&mut message);
+            match error.code {
+                -32602 | -32002 => Got::Invalid(message),
+                _ => Got::Failed(Failure::new(ErrorCode::UpstreamError, message, false)),
+            }
+        }
     }
 }
 
