@@ -32,7 +32,11 @@ impl Asking<'_> {
             }
             Giver::OfServer { url, client, vouching } => {
                 let granted = self.of_server(url, client, vouching).await;
-                granted.inspect_err(|_| self.tokens.look_at_server_again(url))
+                granted.inspect_err(|error| {
+                    if may_have_moved(error) {
+                        self.tokens.look_at_server_again(url);
+                    }
+                })
             }
         }
     }
@@ -52,7 +56,7 @@ impl Asking<'_> {
             None => self.tokens.place(issuer, &grants).await?,
         };
         let granted = grants.ask(&place, grant).await;
-        granted.inspect_err(|_| self.tokens.look_again(issuer))
+        granted.inspect_err(|error| self.may_be_elsewhere(issuer, error))
     }
 
     /// From one of those that the MCP server names. The agent's token goes to whoever vouches for the agent and nowhere
@@ -101,7 +105,13 @@ impl Asking<'_> {
             scopes,
         };
         let granted = grants.ask(&place, grant).await;
-        granted.inspect_err(|_| self.tokens.look_again(issuer))
+        granted.inspect_err(|error| self.may_be_elsewhere(issuer, error))
+    }
+
+    fn may_be_elsewhere(&self, issuer: &str, error: &OAuthError) {
+        if may_have_moved(error) {
+            self.tokens.look_again(issuer);
+        }
     }
 
     /// To a host that is allowed by name, the way is the admin's own.
@@ -113,6 +123,23 @@ impl Asking<'_> {
             limits: OAuthLimits::default(),
         }
     }
+}
+
+/// What is said of the token of one agent, or of what is asked for it: whoever says so is where it was thought to be. What
+/// is known of it is for all agents, and none of them can have it forgotten.
+const OF_ONE_AGENT: [&str; 8] = [
+    "access_denied",
+    "consent_required",
+    "interaction_required",
+    "invalid_grant",
+    "invalid_request",
+    "invalid_scope",
+    "invalid_target",
+    "login_required",
+];
+
+fn may_have_moved(error: &OAuthError) -> bool {
+    !matches!(error, OAuthError::Refused { code, .. } if OF_ONE_AGENT.contains(&&**code))
 }
 
 /// By this client, without its secret.

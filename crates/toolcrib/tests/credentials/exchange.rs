@@ -318,6 +318,34 @@ async fn an_issuer_says_where_and_how() {
 }
 
 #[tokio::test]
+async fn an_agent_that_is_refused_has_nobody_look_again_where_tokens_are() {
+    let world = World::new().await;
+    let issuer = world.authority.server.url("");
+    let exchange = world.exchange(&json!({"token_url": null, "issuer": issuer}));
+    world.register(&json!({"auth": exchange})).await;
+    assert_eq!(code(&world.call("ada", "look").await), None);
+    let looked = || {
+        let asked = world.authority.server.asked();
+        asked.iter().filter(|asked| asked.method == "GET").count()
+    };
+    let before = looked();
+    let stranger = CameWith::token_of("canary-of-a-stranger");
+    for _ in 0..5 {
+        let outcome = world.call_with(&agent("ada"), &stranger, "look").await;
+        assert_eq!(code(&outcome), Some(ErrorCode::TokenExchangeFailed));
+        world.pass(2);
+    }
+    assert_eq!(looked(), before);
+    // One that has trouble may be somewhere else by now.
+    world.authority.know(|known| known.refuses = Some((503, json!({}))));
+    assert!(world.call("bob", "look").await.error.is_some());
+    world.authority.know(|known| known.refuses = None);
+    world.pass(2);
+    assert_eq!(code(&world.call("bob", "look").await), None);
+    assert!(before < looked());
+}
+
+#[tokio::test]
 async fn a_place_that_may_not_be_reached_is_not_asked() {
     let world = World::new().await;
     for url in ["http://id.example/token", "http://169.254.169.254/token"] {
