@@ -1,31 +1,64 @@
 //! What upstreams are told after a call is gone: that its work is not wanted any more. Nobody waits for that but whoever
 //! is about to stop.
+//!
+//! No gate counts it, so it has bounds of its own: whoever begins and gives up work without end leaves no more than these.
 
-use std::sync::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use execution::CANCEL_DEADLINE;
+use model::SourceId;
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+/// How many a source is told at once.
+const AT_ONCE: usize = 32;
+/// How many there are for one source, as many as jobs are followed of it, and for all together. What finds no room is not
+/// said.
+const OF_SOURCE: usize = 1_000;
+const IN_ALL: usize = 4_000;
 
 #[derive(Default)]
-pub(crate) struct LastWords(Mutex<JoinSet<()>>);
+pub(crate) struct LastWords(Mutex<Words>);
+
+#[derive(Default)]
+struct Words {
+    all: JoinSet<()>,
+    /// Each word holds those of its source.
+    turns: HashMap<SourceId, Arc<Semaphore>>,
+}
 
 impl LastWords {
-    fn all(&self) -> MutexGuard<'_, JoinSet<()>> {
+    fn words(&self) -> MutexGuard<'_, Words> {
         self.0.lock().expect("no one panics while holding it")
     }
 
-    /// Begins to say it. Whoever has no runtime left says nothing.
-    pub(crate) fn say(&self, word: impl Future<Output = ()> + Send + 'static) {
+    /// Begins to say it, as soon as it is its turn. Whoever has no runtime left says nothing.
+    pub(crate) fn say(&self, to: &SourceId, word: impl Future<Output = ()> + Send + 'static) {
         let Ok(runtime) = Handle::try_current() else { return };
-        let mut all = self.all();
-        while all.try_join_next().is_some() {}
-        all.spawn_on(word, &runtime);
+        let mut words = self.words();
+        while words.all.try_join_next().is_some() {}
+        words.turns.retain(|_, turns| 1 < Arc::strong_count(turns));
+        let turns = words.turns.entry(to.clone());
+        let turns = Arc::clone(turns.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))));
+        // One is that of the map, and one is ours.
+        if OF_SOURCE + 2 <= Arc::strong_count(&turns) || IN_ALL <= words.all.len() {
+            tracing::debug!(source = %to, "`{to}` is not told what is not wanted any more");
+            return;
+        }
+        let word = async move {
+            let _turn = turns.acquire().await;
+            word.await;
+        };
+        words.all.spawn_on(async move { drop(timeout(CANCEL_DEADLINE, word).await) }, &runtime);
     }
 
     /// Waits until all is said. Each word has a deadline of its own.
     pub(crate) async fn said(&self) {
         loop {
-            let mut all = std::mem::take(&mut *self.all());
+            let mut all = std::mem::take(&mut self.words().all);
             if all.is_empty() {
                 return;
             }
@@ -40,16 +73,22 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
+    use tokio::time::{Instant, sleep};
+
     use super::*;
+
+    fn source(id: &str) -> SourceId {
+        id.parse().unwrap()
+    }
 
     #[tokio::test(start_paused = true)]
     async fn all_of_them_are_waited_for_and_those_that_come_of_them() {
         let (words, said) = (Arc::new(LastWords::default()), Arc::new(AtomicUsize::new(0)));
         let (more, count) = (Arc::clone(&words), Arc::clone(&said));
-        words.say(async move {
-            tokio::time::sleep(Duration::from_secs(5)).await;
+        words.say(&source("pets"), async move {
+            sleep(Duration::from_secs(5)).await;
             let again = Arc::clone(&count);
-            more.say(async move {
+            more.say(&source("pets"), async move {
                 tokio::task::yield_now().await;
                 again.fetch_add(1, Ordering::Relaxed);
             });
@@ -58,5 +97,51 @@ mod tests {
         words.said().await;
         assert_eq!(said.load(Ordering::Relaxed), 2);
         words.said().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_source_hears_a_few_at_once_and_whoever_gives_up_without_end_leaves_a_bounded_number()
+    {
+        let words = LastWords::default();
+        let [now, most, said] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+        for _ in 0..2 * OF_SOURCE {
+            let (now, most, said) = (Arc::clone(&now), Arc::clone(&most), Arc::clone(&said));
+            words.say(&source("pets"), async move {
+                most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                sleep(Duration::from_millis(10)).await;
+                now.fetch_sub(1, Ordering::Relaxed);
+                said.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let (began, heard) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+        let other = Arc::clone(&heard);
+        words.say(&source("shops"), async move {
+            other.fetch_add(1, Ordering::Relaxed);
+        });
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(heard.load(Ordering::Relaxed), 1, "another source is told at once");
+        words.said().await;
+        let told = (most.load(Ordering::Relaxed), said.load(Ordering::Relaxed));
+        assert_eq!(told, (AT_ONCE, OF_SOURCE));
+        assert!(began.elapsed() < CANCEL_DEADLINE);
+        words.say(&source("pets"), async move {
+            heard.fetch_add(1, Ordering::Relaxed);
+        });
+        words.said().await;
+        assert_eq!(words.words().turns.len(), 1, "a source that heard all is forgotten");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_sources_together_are_bounded_and_one_that_hangs_is_given_up() {
+        let words = LastWords::default();
+        for number in 0..10 {
+            for _ in 0..OF_SOURCE {
+                words.say(&source(&format!("s{number}")), std::future::pending());
+            }
+        }
+        assert_eq!(words.words().all.len(), IN_ALL);
+        let began = Instant::now();
+        words.said().await;
+        assert_eq!(began.elapsed(), CANCEL_DEADLINE);
     }
 }

@@ -31,6 +31,8 @@ use session::Session;
 
 /// Replies that are on their way at the same time. A server that asks for more does not get them.
 const MAX_REPLIES: usize = 16;
+/// Calls that the server is told at the same time not to go on with. It is not told of more.
+const MAX_CANCELLED: usize = 64;
 /// For what nobody waits for.
 const ASIDE: Duration = Duration::from_secs(10);
 
@@ -45,6 +47,7 @@ pub(crate) struct HttpLink {
     /// There is another session: its stream is another one too.
     renewed: Notify,
     replies: Semaphore,
+    cancelled: Semaphore,
     large: Semaphore,
     pace: Mutex<Pace>,
 }
@@ -67,6 +70,7 @@ impl HttpLink {
             renewing: tokio::sync::Mutex::default(),
             renewed: Notify::new(),
             replies: Semaphore::new(MAX_REPLIES),
+            cancelled: Semaphore::new(MAX_CANCELLED),
             large: Semaphore::new(large::AT_ONCE),
             pace,
         })
@@ -303,6 +307,7 @@ impl Drop for Running<'_> {
         {
             let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
+                let Ok(_place) = link.cancelled.try_acquire() else { return };
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
                 drop(link.notify("notifications/cancelled", &params, &headers).await);
             });

@@ -203,6 +203,32 @@ async fn a_call_that_is_dropped_is_cancelled_by_a_message() {
 }
 
 #[tokio::test]
+async fn a_server_that_does_not_listen_is_not_told_of_calls_without_end() {
+    let server = Server::start(|asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => initialized(asked, "s1"),
+        (_, "notifications/initialized") => Reply::status(202),
+        (_, "notifications/cancelled") => Reply::Silence,
+        (_, "tools/call") => Reply::Stream(vec![Piece::Hold]),
+        ("POST", _) => Reply::result(asked, json!({})),
+        _ => Reply::status(405),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let connection = Connection::open(&server.target(), &settings).await.unwrap();
+    let cancelled =
+        || server.story().iter().filter(|it| *it == "POST notifications/cancelled").count();
+    for _ in 0..4 {
+        let call = || connection.request("tools/call", tool("x", json!({})), within(0.5));
+        for answer in futures_util::future::join_all((0..25).map(|_| call())).await {
+            assert!(matches!(answer, Err(McpError::Timeout { .. })));
+        }
+    }
+    eventually("it is told of some", || cancelled() == 64).await;
+    connection.request("ping", object(json!({})), within(5.0)).await.unwrap();
+    assert_eq!(cancelled(), 64);
+}
+
+#[tokio::test]
 async fn a_question_on_the_stream_of_a_call_is_answered_by_that_call() {
     let (answered, was_answered) = watch::channel(false);
     let (server, connection) = older(move |asked| match (asked.verb.as_str(), asked.method()) {

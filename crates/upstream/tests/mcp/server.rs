@@ -30,6 +30,8 @@ pub(crate) enum Reply {
     Stream(Vec<Piece>),
     /// Any bytes, then the end.
     Raw(Vec<u8>),
+    /// Nothing at all.
+    Silence,
 }
 
 pub(crate) enum Piece {
@@ -165,6 +167,7 @@ async fn read(connection: &mut BufReader<TcpStream>) -> Option<Asked> {
 async fn answer(to: &mut TcpStream, reply: Reply) -> Option<()> {
     match reply {
         Reply::Raw(bytes) => to.write_all(&bytes).await.ok(),
+        Reply::Silence => send(to, Piece::Hold).await,
         Reply::Json(status, headers, body) => {
             let body = body.map(|body| body.to_string()).unwrap_or_default();
             let mut head = format!("HTTP/1.1 {status} X\r\nconnection: close\r\n");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use catalog::CataloguedSource;
-use execution::{Begun, CANCEL_DEADLINE, JOB_DEADLINE, Job, Looked, Reply, Request};
+use execution::{Begun, JOB_DEADLINE, Job, Looked, Reply, Request};
 use model::{ErrorCode, Failure, Outcome, ToolId};
 use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout};
@@ -125,11 +125,11 @@ impl Drop for Unwanted {
     fn drop(&mut self) {
         let Some(notice) = self.0.take() else { return };
         let crib = notice.view.crib.clone();
-        crib.last_words().say(async move {
+        let to = notice.source.source.id.clone();
+        crib.last_words().say(&to, async move {
             let Notice { view, source, http, request } = *notice;
-            let said =
-                timeout(CANCEL_DEADLINE, view.send_now(&source.source, &http, request)).await;
-            let is_heard = said.is_ok_and(|said| said.is_ok_and(|it| it.outcome.error.is_none()));
+            let said = view.send_now(&source.source, &http, request).await;
+            let is_heard = said.is_ok_and(|it| it.outcome.error.is_none());
             let tool = http.tool.id();
             tracing::debug!(%tool, is_heard, "work of `{tool}` is not wanted any more");
         });
