@@ -38,8 +38,19 @@ impl Silence {
     }
 
     fn end(&self) {
-        self.state.lock().unwrap().1 = true;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
         self.changed.notify_all();
+    }
+
+    /// It ends with the test, however that goes: a runtime waits for its threads.
+    fn ends(&'static self) -> impl Drop {
+        struct Ends(&'static Silence);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                self.0.end();
+            }
+        }
+        Ends(self)
     }
 }
 
@@ -59,6 +70,7 @@ fn given_up(lookups: &Arc<Lookups>, name: String, whose: Whose) -> tokio::task::
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_nobody_answers_for_take_a_share_of_the_places() {
     static SILENCE: Silence = Silence::new();
+    let _ends = SILENCE.ends();
     let lookups = Lookups::new(|name| {
         if name.ends_with("silent.test") {
             SILENCE.keep();
@@ -80,6 +92,7 @@ async fn names_that_nobody_answers_for_take_a_share_of_the_places() {
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_have_one_share_whatever_they_name() {
     static SILENCE: Silence = Silence::new();
+    let _ends = SILENCE.ends();
     let lookups = Lookups::new(|name| {
         if name.starts_with("silent") {
             SILENCE.keep();
@@ -93,12 +106,12 @@ async fn agents_have_one_share_whatever_they_name() {
     tokio::task::block_in_place(|| SILENCE.wait_for(SHARE));
     assert_eq!(SILENCE.kept(), SHARE);
     assert!(lookups.addresses("api.test", Whose::Sources).await.is_ok());
-    SILENCE.end();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_shares_together_leave_threads_to_others() {
     static SILENCE: Silence = Silence::new();
+    let _ends = SILENCE.ends();
     let lookups = Lookups::new(|_| {
         SILENCE.keep();
         here()
@@ -112,12 +125,12 @@ async fn all_shares_together_leave_threads_to_others() {
     // Who gave up before there was a place has left nothing.
     assert_eq!(locked(&lookups.asked).len(), PLACES);
     assert_eq!(tokio::task::spawn_blocking(|| 1).await.unwrap(), 1);
-    SILENCE.end();
 }
 
 #[tokio::test]
 async fn who_finds_no_place_is_told_so() {
     static SILENCE: Silence = Silence::new();
+    let _ends = SILENCE.ends();
     let lookups = Lookups::new(|_| {
         SILENCE.keep();
         here()
@@ -133,17 +146,18 @@ async fn who_finds_no_place_is_told_so() {
         let lookups = Arc::clone(&lookups);
         async move { lookups.addresses("more.silent.test", Whose::Sources).await }
     });
-    while !more.is_finished() {
+    for _ in 0..100 {
         tokio::time::advance(PATIENCE).await;
     }
+    assert!(more.is_finished());
     let error = more.await.unwrap().unwrap_err();
     assert_eq!(error.downcast_ref::<TooManyLookups>(), Some(&TooManyLookups));
-    SILENCE.end();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_is_asked_for_once_however_many_want_it() {
     static SILENCE: Silence = Silence::new();
+    let _ends = SILENCE.ends();
     let lookups = Lookups::new(|_| {
         SILENCE.keep();
         here()
