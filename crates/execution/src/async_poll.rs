@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use model::{CallStatus, ErrorCode, Failure, Outcome, Polling, ToolId};
 use serde_json::{Map, Value};
+use upstream::Large;
 use upstream::http::Method;
 use url::Url;
 
@@ -60,6 +61,8 @@ pub struct Reply {
     pub again: Again,
     /// What must not be in a failure.
     pub(crate) hidden: Credentials,
+    /// Its places among the long answers of its upstream: to be held as long as the outcome is as long as it came.
+    pub large: Option<Large>,
 }
 
 impl Reply {
@@ -76,7 +79,7 @@ impl Reply {
             upstream_status: None,
         };
         let (again, hidden) = (Again::InVain, Credentials::new());
-        Self { outcome, url: None, location: None, retry_after, again, hidden }
+        Self { outcome, url: None, location: None, retry_after, again, hidden, large: None }
     }
 }
 

@@ -9,12 +9,12 @@ mod failure;
 pub use again::Again;
 pub use failure::{code_of, wrong_arguments};
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::{ErrorCode, Execution, Failure, HttpRequest, Manifest, SchemaRef, ToolId};
 use serde_json::{Map, Value};
+use upstream::LONG;
 use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
-use upstream::{LONG, aside};
 
 use crate::async_poll::{Follow, retry_after};
 use crate::template::is_header_text;
@@ -166,24 +166,30 @@ impl HttpTool {
             Err(error) => {
                 let mut reply = Reply::unsent(self.id.clone(), failure::of(&error));
                 reply.again = Again::after(&error);
-                let took = u64::try_from(start.elapsed().as_millis());
-                reply.outcome.execution_time_ms = took.unwrap_or(u64::MAX);
+                reply.outcome.execution_time_ms = millis(start.elapsed());
                 return reply;
             }
         };
-        let is_long = LONG < answer.body.len();
         let (tool_id, answers, execution_time) = (self.id.clone(), self.answers, start.elapsed());
-        let read = move |credentials: &Credentials| {
+        if answer.body.len() <= LONG {
             let url = answer.url.clone();
             let asked = Asked { tool_id, method: &method, url, credentials, execution_time };
-            reply(asked, answers, answer)
-        };
-        if is_long {
-            // Whoever serves calls would serve nobody else meanwhile.
-            let credentials = credentials.clone();
-            return aside(move || read(&credentials)).await;
+            return reply(asked, answers, answer);
         }
-        read(credentials)
+        // Whoever serves calls would serve nobody else meanwhile.
+        let (credentials, url) = (credentials.clone(), answer.url.clone());
+        let late = failure::unread(&url, limits.deadline);
+        let left = limits.deadline.saturating_sub(start.elapsed());
+        let read = answer.read_aside(left, move |answer| {
+            let credentials = &credentials;
+            let asked = Asked { tool_id, method: &method, url, credentials, execution_time };
+            reply(asked, answers, answer)
+        });
+        read.await.unwrap_or_else(|| {
+            let mut reply = Reply::unsent(self.id.clone(), late);
+            reply.outcome.execution_time_ms = millis(start.elapsed());
+            reply
+        })
     }
 
     /// The arguments as they are sent, or all that is wrong with them.
@@ -279,7 +285,12 @@ fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
         again: Again::after_status(answer.status, wished),
         url: Some(answer.url),
         hidden: Credentials::new(),
+        large: Some(answer.large),
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
 /// In the types of the one who sends it. Templates and credentials were checked, so nothing should be left to refuse.

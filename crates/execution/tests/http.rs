@@ -124,6 +124,40 @@ async fn an_upstream_that_is_too_slow_may_have_carried_out_the_call() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_not_read_in_time_is_too_late_though_it_came() {
+    let body = format!("[\"{}\"]", "x".repeat(upstream::LONG));
+    let server = Upstream::replying(move |_| answer("200 OK", "", body.as_bytes()));
+    let tool = tool("GET", &server.url(""), Answers::Api);
+    let once = |deadline| {
+        let limits = Limits { deadline: Duration::from_millis(deadline), ..Limits::default() };
+        let request = tool.request(&Map::new()).unwrap();
+        let tool = &tool;
+        async move { tool.call(&client(), limits, request, &Given::default(), None).await.outcome }
+    };
+    assert_eq!(once(30_000).await.status, CallStatus::Completed);
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
+    let busy: Vec<_> = (0..256)
+        .map(|_| {
+            let wait = std::sync::Arc::clone(&wait);
+            tokio::spawn(upstream::aside(move || drop(wait.lock().map(|wait| wait.recv()))))
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let failure = once(300).await.error.unwrap();
+    assert_eq!((failure.code, failure.retryable), (ErrorCode::UpstreamTimeout, false));
+    let told = failure.message.replace(&server.url(""), "SERVER");
+    assert_eq!(
+        told,
+        "the answer of `SERVER` is so long that it was not read within 300ms: ask for less"
+    );
+    drop(go);
+    for one in busy {
+        one.await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn failures_have_codes_and_say_whether_to_try_again() {
     let busy = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n";
     let large = b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n";

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use catalog::{CataloguedSource, CataloguedTool};
 use execution::{Arguments, Others};
-use model::{Cache, Failure};
+use model::{Cache, Failure, SourceId};
 use serde_json::Value;
+use upstream::Room;
 use upstream::http::HttpClient;
 
 use crate::provider::ProvidedTool;
@@ -16,6 +17,10 @@ use crate::view::Ready;
 
 /// How many tools stay compiled, if they are small.
 const KEPT: u64 = 2_000;
+/// Of how many sources it is known which of their long answers are read.
+const SOURCES: u64 = 10_000;
+/// How many long answers of a source are read at the same time.
+pub(crate) const LONG_ANSWERS: usize = 8;
 
 type Catalogued = (Arc<CataloguedTool>, Arc<CataloguedSource>, Arc<Ready>);
 type Provided = (Arc<ProvidedTool>, Arc<Arguments>);
@@ -23,13 +28,15 @@ type Provided = (Arc<ProvidedTool>, Arc<Arguments>);
 pub(crate) struct ReadyTools {
     catalogued: Cache<(usize, usize), Arc<Catalogued>>,
     provided: Cache<usize, Provided>,
+    /// For the long answers of each source, whichever tool they are of.
+    rooms: Cache<SourceId, Room>,
 }
 
 impl ReadyTools {
     pub(crate) fn new() -> Self {
         let catalogued = Cache::weighing(KEPT, |_, kept: &Arc<Catalogued>| kept.2.weight());
         let provided = Cache::weighing(KEPT, |_, kept: &Provided| kept.1.weight());
-        Self { catalogued, provided }
+        Self { catalogued, provided, rooms: Cache::new(SOURCES) }
     }
 
     pub(crate) fn catalogued(
@@ -42,7 +49,8 @@ impl ReadyTools {
         if let Some(kept) = self.catalogued.get(&key) {
             return Ok(Arc::clone(&kept.2));
         }
-        let ready = Arc::new(Ready::new(entry, source, client)?);
+        let room = self.rooms.get_with(source.source.id.clone(), || Room::of(LONG_ANSWERS));
+        let ready = Arc::new(Ready::new(entry, source, (client, room))?);
         let kept = (Arc::clone(entry), Arc::clone(source), Arc::clone(&ready));
         self.catalogued.insert(key, Arc::new(kept));
         Ok(ready)

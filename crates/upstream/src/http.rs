@@ -11,7 +11,9 @@ pub use reqwest::{Method, header};
 use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
 
+use crate::aside::aside;
 use crate::egress::{Allowed, Egress, EgressError, InvalidAllowed};
+use crate::large::{Large, Room};
 use crate::resolver::Lookups;
 use connections::Connections;
 pub use error::{Cause, HttpError};
@@ -34,6 +36,7 @@ pub struct HttpClient {
     connections: Connections,
     shown: Option<Arc<Shown>>,
     identified: Option<Arc<Identified>>,
+    room: Option<Room>,
 }
 
 /// A credential for the documents of one origin. It cannot be printed.
@@ -69,7 +72,6 @@ pub struct Limits {
 }
 
 /// What came back, whatever its status. It cannot be printed either.
-#[derive(Clone)]
 pub struct Answer {
     /// The status code.
     pub status: u16,
@@ -79,6 +81,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Where it came from, after redirects.
     pub url: Url,
+    /// Its places among the long answers of its upstream.
+    pub large: Large,
 }
 
 /// Where redirects may lead.
@@ -102,7 +106,7 @@ impl HttpClient {
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), Lookups::of_the_system());
-        Self { egress, connections, shown: None, identified: None }
+        Self { egress, connections, shown: None, identified: None, room: None }
     }
 
     /// The same for another policy.
@@ -113,7 +117,8 @@ impl HttpClient {
 
     fn over(&self, egress: Arc<Egress>, connections: Connections) -> Self {
         let identified = self.identified.as_ref().map(|it| Arc::new(it.over(&connections)));
-        Self { egress, connections, shown: self.shown.clone(), identified }
+        let (shown, room) = (self.shown.clone(), self.room.clone());
+        Self { egress, connections, shown, identified, room }
     }
 
     /// The same, with what a source says it may reach: addresses, networks, host names.
@@ -146,6 +151,11 @@ impl HttpClient {
     /// itself what it shows.
     pub fn showing(&self, shown: Shown) -> Self {
         Self { shown: Some(Arc::new(shown)), ..self.clone() }
+    }
+
+    /// The same for one upstream: how many of its long answers are read at once.
+    pub fn within(&self, room: Room) -> Self {
+        Self { room: Some(room), ..self.clone() }
     }
 
     /// Whether a url may be asked, as far as that can be said without asking for the addresses of its name.
@@ -243,9 +253,10 @@ impl HttpClient {
         let response = client.execute(request.prepare(sent.clone())).await;
         let mut response =
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;
-        let body = read(&mut response, &method, max_bytes).await?;
+        let mut large = Large::not_yet(self.room.as_ref());
+        let body = read(&mut response, &method, max_bytes, &mut large).await?;
         let status = response.status().as_u16();
-        Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url })
+        Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url, large })
     }
 }
 
@@ -290,6 +301,25 @@ impl Answer {
         self.headers.get(header::CONTENT_TYPE)?.to_str().ok()
     }
 
+    /// Has it read aside, when it is the turn of its upstream; none if that took longer than so. What has begun then
+    /// goes on, and the answer keeps its places until it has ended.
+    pub async fn read_aside<T: Send + 'static>(
+        self,
+        within: Duration,
+        read: impl FnOnce(Self) -> T + Send + 'static,
+    ) -> Option<T> {
+        let reading = async {
+            let turn = self.large.turn().await;
+            aside(move || {
+                let done = read(self);
+                drop(turn);
+                done
+            })
+            .await
+        };
+        tokio::time::timeout(within, reading).await.ok()
+    }
+
     /// Where to look instead. A redirect that leads nowhere is an ordinary answer.
     fn redirect(&self) -> Option<Url> {
         if !matches!(self.status, 301 | 302 | 303 | 307 | 308) {
@@ -300,7 +330,12 @@ impl Answer {
 }
 
 /// Counts while reading: the announced length is a claim, and none is left of it after decoding.
-async fn read(response: &mut Response, method: &Method, limit: u64) -> Result<Vec<u8>, HttpError> {
+async fn read(
+    response: &mut Response,
+    method: &Method,
+    limit: u64,
+    large: &mut Large,
+) -> Result<Vec<u8>, HttpError> {
     check_encoding(response)?;
     let announced = response.content_length();
     if announced.is_some_and(|bytes| limit < bytes) {
@@ -316,6 +351,7 @@ async fn read(response: &mut Response, method: &Method, limit: u64) -> Result<Ve
             return Err(HttpError::TooLarge { limit, announced });
         }
         body.extend_from_slice(&chunk);
+        large.holds(body.len()).await;
     }
 }
 

@@ -4,6 +4,7 @@ mod aside;
 pub mod egress;
 pub mod files;
 pub mod http;
+mod large;
 pub mod limits;
 pub mod mcp;
 mod pieces;
@@ -11,3 +12,4 @@ mod resolver;
 pub mod stdio;
 
 pub use aside::{LONG, aside, aside_under_way};
+pub use large::{Large, Room};

@@ -2,14 +2,15 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use model::strict_json::Parts;
 use model::{Blob, Content, Media, strict_json};
 use serde_json::Value;
 use url::Url;
 
 use super::plain;
 
-/// JSON with more values than this stays text.
-const MAX_VALUES: usize = 500_000;
+/// JSON with more values than this stays text; an object counts for four, by what it takes.
+const MAX_VALUES: usize = 300_000;
 const BYTES: &str = "application/octet-stream";
 /// Types outside of `text/` that people read.
 const TEXTS: [&str; 9] = [
@@ -112,5 +113,5 @@ pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
 
 /// Whether JSON has so many values that a tree of them would take many times the memory of the text.
 fn has_too_many_values(body: &[u8]) -> bool {
-    MAX_VALUES < body.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count()
+    Parts::weighed().exceed(MAX_VALUES, body)
 }

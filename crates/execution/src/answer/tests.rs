@@ -369,3 +369,14 @@ fn a_result_that_breaks_the_promise_of_the_tool_is_text_only() {
     assert_eq!((broken.structured_content, broken.content.len()), (None, 1));
     assert!(tool_result(outcome, Some(&promise("string"))).structured_content.is_some());
 }
+
+#[test]
+fn json_that_would_take_many_times_its_text_stays_text() {
+    let objects = |count: usize| format!("[{}0]", r#"{"a":1},"#.repeat(count));
+    let many = answered("application/json", objects(70_000).as_bytes());
+    assert_eq!((many.result, many.content.len()), (None, 1));
+    let fewer = answered("application/json", objects(50_000).as_bytes());
+    assert_eq!(fewer.result.unwrap().as_array().unwrap().len(), 50_001);
+    let commas = format!("[\"{}\"]", ",[{".repeat(500_000));
+    assert!(answered("application/json", commas.as_bytes()).result.is_some());
+}

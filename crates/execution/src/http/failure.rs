@@ -3,9 +3,10 @@
 //! A request that may have arrived and is not safe to repeat is never called retryable: its outcome is unknown.
 
 use std::error::Error;
+use std::time::Duration;
 
 use model::{ErrorCode, Failure, WrongArgument};
-use upstream::http::HttpError;
+use upstream::http::{HttpError, Url};
 
 use crate::Problem;
 
@@ -36,6 +37,15 @@ pub fn wrong_arguments(problems: Vec<Problem>) -> Failure {
     let one = |Problem { path, message }| WrongArgument { path, message };
     let arguments = problems.into_iter().map(one).collect();
     Failure { arguments, ..Failure::new(ErrorCode::ValidationError, lines.join("\n"), false) }
+}
+
+/// An answer that came, and took longer to be read than there was time.
+pub(super) fn unread(url: &Url, deadline: Duration) -> Failure {
+    let origin = url.origin().ascii_serialization();
+    let message = format!(
+        "the answer of `{origin}` is so long that it was not read within {deadline:?}: ask for less"
+    );
+    Failure::new(ErrorCode::UpstreamTimeout, message, false)
 }
 
 pub(super) fn unsendable() -> Failure {

@@ -14,11 +14,13 @@ use model::{
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
+use upstream::Room;
 use upstream::http::{HttpClient, Limits, Origin};
 
 use super::OpenApiOptions;
 use crate::call::{CallContext, Progress};
 use crate::provider::ProvidedTool;
+use crate::ready::LONG_ANSWERS;
 use crate::upstreams::bridge::trace_headers;
 
 /// An operation, and the tool that agents see of it.
@@ -48,7 +50,8 @@ impl Wire {
     pub(super) fn new(options: OpenApiOptions, origin: Option<Origin>) -> Self {
         let OpenApiOptions { credentials, own, egress, limits, .. } = options;
         let given = Given { credentials, own, ..Given::default() };
-        Self { client: HttpClient::new(egress), limits, given, origin }
+        let client = HttpClient::new(egress).within(Room::of(LONG_ANSWERS));
+        Self { client, limits, given, origin }
     }
 }
 

@@ -304,6 +304,8 @@ impl AgentView {
             }
             None => arguments,
         };
+        // Other long answers of the source wait until this one is as short as it is handed out.
+        let mut large = None;
         let outcome = match &*ready {
             Ready::Http(http) => {
                 let arguments = http.tool.checked(arguments)?;
@@ -312,7 +314,9 @@ impl AgentView {
                     self.do_job(source, http, &arguments, call).await?
                 } else {
                     let request = request(http, &arguments)?;
-                    self.send(&source.source, http, request, call.trace()).await?.outcome
+                    let reply = self.send(&source.source, http, request, call.trace()).await?;
+                    large = reply.large;
+                    reply.outcome
                 }
             }
             Ready::Builtin(it) => self.do_builtin(source, entry, it, arguments).await?,
@@ -333,6 +337,7 @@ impl AgentView {
         };
         let outcome = shaped::outcome(outcome, ready.projection()).await?;
         let outcome = self.within_budget(&entry.tool, outcome).await;
+        drop(large);
         let promised = ready.output().is_some().then(|| Arc::clone(&ready));
         Ok(DoneBy::Upstream(outcome, promised))
     }

@@ -11,6 +11,7 @@ use model::{
     Settings, SourceProfile, SpecificationPlace,
 };
 use serde_json::{Map, Value};
+use upstream::Room;
 use upstream::egress::Egress;
 use upstream::http::{self, HttpClient};
 use workflow::Workflow;
@@ -92,7 +93,7 @@ impl Ready {
     pub(crate) fn new(
         entry: &CataloguedTool,
         source: &CataloguedSource,
-        client: &HttpClient,
+        (client, room): (&HttpClient, Room),
     ) -> Result<Self, Failure> {
         let (id, source) = (&entry.tool.id, &source.source);
         let (Some(manifest), Some(schema)) = (entry.tool.served_manifest(), &entry.input_schema)
@@ -164,7 +165,7 @@ impl Ready {
             let ready = BuiltinReady { builtin, arguments, projection, client };
             return Ok(Self::Builtin(Box::new(ready)));
         }
-        let client = allowing(client)?;
+        let client = allowing(client)?.within(room);
         let answers = match source.profile.settings.kind() {
             Kind::HttpManifest => Answers::ToolResult,
             Kind::Openapi | Kind::Mcp | Kind::Workflow | Kind::Builtin | Kind::Custom => {

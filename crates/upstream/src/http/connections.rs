@@ -30,6 +30,11 @@ pub(super) struct Connections {
 /// For all addresses of a name together, so that one that is silent leaves time for the next.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
+/// What comes over HTTP/2 before it is read. Of all answers on a connection that wait for [a place](crate::large) there must
+/// be room for so much, or the one that has it would get nothing more.
+const STREAM_WINDOW: u32 = 128 * 1024;
+const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
+
 /// How many TLS sessions may be taken up again.
 const SESSIONS: usize = 256;
 
@@ -109,6 +114,8 @@ fn client(tls: &ClientConfig, proxy: Option<Proxy>, resolver: Resolver) -> Clien
         .tls_backend_preconfigured(tls.clone())
         .user_agent(concat!("toolcrib/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_DEADLINE)
+        .http2_initial_stream_window_size(STREAM_WINDOW)
+        .http2_initial_connection_window_size(CONNECTION_WINDOW)
         .redirect(redirect::Policy::none())
         .retry(retry::never())
         .referer(false);

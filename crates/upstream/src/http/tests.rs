@@ -7,6 +7,7 @@ use server::{Server, ok, reply};
 #[path = "../../../serving/tests/api/tls/certificate.rs"]
 mod certificate;
 mod identity;
+mod long;
 mod lost;
 mod redirects;
 mod refusal;
@@ -22,7 +23,7 @@ fn client_with(allowed: &str, lookup: Lookup) -> HttpClient {
     let allowed: Allowed = allowed.parse().unwrap();
     let egress = Arc::new(Egress { allow_private: false, allowed: vec![allowed] });
     let connections = Connections::new(egress.clone(), Lookups::new(lookup));
-    HttpClient { connections, egress, shown: None, identified: None }
+    HttpClient { connections, egress, shown: None, identified: None, room: None }
 }
 
 fn url(text: &str) -> Url {

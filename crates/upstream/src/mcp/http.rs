@@ -20,9 +20,9 @@ use super::pace::Pace;
 use super::settings::{Call, Settings};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
+use crate::large::Room;
 
 mod answer;
-mod large;
 mod listen;
 mod session;
 
@@ -33,6 +33,8 @@ use session::Session;
 const MAX_REPLIES: usize = 16;
 /// Calls that the server is told at the same time not to go on with. It is not told of more.
 const MAX_CANCELLED: usize = 64;
+/// Long answers that are read at the same time.
+const LONG_ANSWERS: usize = 1;
 /// For what nobody waits for.
 const ASIDE: Duration = Duration::from_secs(10);
 
@@ -48,7 +50,7 @@ pub(crate) struct HttpLink {
     renewed: Notify,
     replies: Semaphore,
     cancelled: Semaphore,
-    large: Semaphore,
+    room: Room,
     pace: Mutex<Pace>,
 }
 
@@ -71,7 +73,7 @@ impl HttpLink {
             renewed: Notify::new(),
             replies: Semaphore::new(MAX_REPLIES),
             cancelled: Semaphore::new(MAX_CANCELLED),
-            large: Semaphore::new(large::AT_ONCE),
+            room: Room::of(LONG_ANSWERS),
             pace,
         })
     }

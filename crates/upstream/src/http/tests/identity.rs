@@ -17,22 +17,35 @@ fn roots(certificate: &Certificate) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
-/// A server with this certificate, for clients with that one. It says whose came.
-async fn server(own: &Certificate, clients: &Certificate) -> Url {
+/// TLS with this certificate, perhaps only for clients with that one.
+pub(super) fn acceptor(
+    own: &Certificate,
+    clients: Option<&Certificate>,
+    protocols: &[&[u8]],
+) -> TlsAcceptor {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(roots(clients), provider.clone()).build();
+    let config = ServerConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = match clients {
+        Some(clients) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots(clients), provider);
+            config.with_client_cert_verifier(verifier.build().unwrap())
+        }
+        None => config.with_no_client_auth(),
+    };
     let chain = vec![CertificateDer::from(own.der.clone())];
     let key = PrivateKeyDer::from_pem_slice(own.key.as_bytes()).unwrap();
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_client_cert_verifier(verifier.unwrap())
-        .with_single_cert(chain, key)
-        .unwrap();
+    let mut config = config.with_single_cert(chain, key).unwrap();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// A server with this certificate, for clients with that one. It says whose came.
+async fn server(own: &Certificate, clients: &Certificate) -> Url {
+    let acceptor = acceptor(own, Some(clients), &[]);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(mut stream) = acceptor.accept(stream).await else { continue };
@@ -49,10 +62,10 @@ async fn server(own: &Certificate, clients: &Certificate) -> Url {
 }
 
 /// A client that trusts a server of a test.
-fn trusting(certificate: &Certificate) -> HttpClient {
+pub(super) fn trusting(certificate: &Certificate) -> HttpClient {
     let egress = Arc::new(Egress { allow_private: true, allowed: vec![] });
     let connections = Connections::trusting(egress.clone(), roots(certificate));
-    HttpClient { connections, egress, shown: None, identified: None }
+    HttpClient { connections, egress, shown: None, identified: None, room: None }
 }
 
 #[tokio::test]

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::large::Large;
 use super::{HttpLink, Session, refused};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpError, Limits, Opened, Request, origin};
+use crate::large::Large;
 use crate::mcp::McpError;
 use crate::mcp::hearing::{Next, Stream};
 use crate::mcp::message::{self, Answer, Answers, Incoming, NoMessage};
@@ -55,7 +55,7 @@ pub(super) async fn read(
         });
     }
     let bounds = link.settings.limits.message();
-    let mut large = Large::not_yet(link);
+    let mut large = Large::not_yet(Some(&link.room));
     let body = match whole(&mut opened, bounds, method, &mut large).await {
         Err(McpError::TooMuch { .. }) if !is_fine => return Err(refused(&opened, &link.url)),
         body => body?,
@@ -79,7 +79,7 @@ async fn whole(
     opened: &mut Opened,
     bounds: Bounds,
     method: &str,
-    large: &mut Large<'_>,
+    large: &mut Large,
 ) -> Result<Pieces, McpError> {
     let too_much = |too_much| McpError::too_much(method, too_much);
     let announced = opened.announced().unwrap_or_default();
@@ -116,7 +116,7 @@ async fn read_stream(
 ) -> Result<Answer, McpError> {
     let mut sse = Sse::new(link.settings.limits.message());
     let (mut resumed, mut left) = (0, link.settings.limits.max_stream);
-    let mut large = Large::not_yet(link);
+    let mut large = Large::not_yet(Some(&link.room));
     loop {
         match opened.chunk().await {
             Ok(Some(chunk)) => {

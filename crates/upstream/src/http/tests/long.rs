@@ -1,0 +1,110 @@
+//! Long answers: how many of one upstream are read at once, and what others notice of it.
+
+use std::sync::Mutex;
+use std::sync::mpsc;
+
+use axum::Router;
+use axum::routing;
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+
+use super::certificate::Certificate;
+use super::identity::{acceptor, trusting};
+use super::*;
+
+const LARGE: usize = 2 * 1024 * 1024;
+
+fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send + use<> {
+    let wait = Arc::clone(wait);
+    move |_| drop(wait.lock().map(|wait| wait.recv()))
+}
+
+#[tokio::test]
+async fn a_large_answer_waits_until_the_one_before_is_gone() {
+    let server = Server::replying([ok(&"x".repeat(LARGE))]).await;
+    let (one, other) = (client().within(Room::of(8)), client().within(Room::of(8)));
+    let ask = |client: &HttpClient| {
+        let client = client.clone();
+        let request = Request::get(server.url("/"));
+        async move { client.send(request, soon()).await }
+    };
+    let first = get(&one, server.url("/")).await.ok().unwrap();
+    assert_eq!(first.body.len(), LARGE);
+    assert!(matches!(ask(&one).await, Err(HttpError::Timeout { .. })));
+    assert!(get(&other, server.url("/")).await.is_ok(), "others have a room of their own");
+    assert!(get(&client(), server.url("/")).await.is_ok());
+    drop(first);
+    assert!(get(&one, server.url("/")).await.is_ok());
+}
+
+#[tokio::test]
+async fn one_upstream_does_not_hold_up_what_others_have_read_aside() {
+    let server = Server::replying([ok("x")]).await;
+    let (one, other) = (client().within(Room::of(8)), client().within(Room::of(8)));
+    let (go, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(Mutex::new(wait));
+    let mut works = Vec::new();
+    for _ in 0..64 {
+        let answer = get(&one, server.url("/")).await.ok().unwrap();
+        let mut work = Box::pin(answer.read_aside(Duration::from_secs(60), blocked(&wait)));
+        assert!((&mut work).now_or_never().is_none());
+        works.push(work);
+    }
+    let answer = get(&other, server.url("/")).await.ok().unwrap();
+    let read = answer.read_aside(Duration::from_secs(60), |answer| answer.body).await;
+    assert_eq!(read, Some(b"x".to_vec()));
+    drop(go);
+    assert!(join_all(works).await.iter().all(Option::is_some));
+}
+
+#[tokio::test]
+async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
+    let server = Server::replying([ok(&"x".repeat(LARGE))]).await;
+    let client = client().within(Room::of(8));
+    let (go, wait) = mpsc::channel::<()>();
+    let answer = get(&client, server.url("/")).await.ok().unwrap();
+    let read = answer.read_aside(soon().deadline, blocked(&Arc::new(Mutex::new(wait)))).await;
+    assert_eq!(read, None);
+    let next = client.send(Request::get(server.url("/")), soon()).await;
+    assert!(matches!(next, Err(HttpError::Timeout { .. })), "the first is still there");
+    drop(go);
+    let next = get(&client, server.url("/")).await.ok().unwrap();
+    assert_eq!(next.read_aside(Duration::from_secs(60), |it| it.body.len()).await, Some(LARGE));
+}
+
+/// A server that speaks HTTP/2, and its address.
+async fn server_of_streams(own: &Certificate, answer: String) -> Url {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let asked = url(&format!("https://localhost:{}/", listener.local_addr().unwrap().port()));
+    let acceptor = acceptor(own, None, &[b"h2"]);
+    let router = Router::new().route("/", routing::get(|| async move { answer }));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let stream = acceptor.accept(stream).await.unwrap();
+            let service = TowerToHyperService::new(router.clone());
+            tokio::spawn(async move {
+                let server = auto::Builder::new(TokioExecutor::new()).http2_only();
+                drop(server.serve_connection(TokioIo::new(stream), service).await);
+            });
+        }
+    });
+    asked
+}
+
+#[tokio::test]
+async fn those_that_wait_on_a_connection_leave_room_for_the_one_that_is_read() {
+    let own = Certificate::new();
+    let asked = server_of_streams(&own, "x".repeat(2 * LARGE)).await;
+    let client = trusting(&own).within(Room::of(8));
+    let limits = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
+    let ask = || async {
+        let answer = client.send(Request::get(asked.clone()), limits).await;
+        answer.map(|answer| answer.body.len()).map_err(|error| error.to_string())
+    };
+    let answers = join_all((0..12).map(|_| ask())).await;
+    assert_eq!(answers, vec![Ok(2 * LARGE); 12]);
+}
