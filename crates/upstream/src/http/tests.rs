@@ -13,6 +13,7 @@ mod redirects;
 mod refusal;
 mod server;
 mod size;
+mod trust;
 
 /// Servers of tests are on the loopback.
 fn client() -> HttpClient {
@@ -23,7 +24,7 @@ fn client_with(allowed: &str, lookup: Lookup) -> HttpClient {
     let allowed: Allowed = allowed.parse().unwrap();
     let egress = Arc::new(Egress { allow_private: false, allowed: vec![allowed] });
     let connections = Connections::new(egress.clone(), Lookups::new(lookup));
-    HttpClient { connections, egress, shown: None, identified: None, room: None }
+    HttpClient { connections, egress, ..client() }
 }
 
 fn url(text: &str) -> Url {

@@ -23,16 +23,21 @@ const OBJECT_ID: u8 = 6;
 const BITS: u8 = 3;
 
 impl Certificate {
-    /// As RFC 5280 writes it.
+    /// One that is good for long.
     pub(crate) fn new() -> Self {
+        Self::of("localhost", ["250101000000Z", "490101000000Z"])
+    }
+
+    /// For this name, from then until then, as RFC 5280 writes it.
+    pub(crate) fn of(host: &str, [from, until]: [&str; 2]) -> Self {
         let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
         let algorithm = der(SEQUENCE, &[&der(OBJECT_ID, &[ECDSA_WITH_SHA256])]);
-        let common_name = [der(OBJECT_ID, &[COMMON_NAME]), der(0x0c, &[b"localhost"])].concat();
+        let common_name = [der(OBJECT_ID, &[COMMON_NAME]), der(0x0c, &[host.as_bytes()])].concat();
         let name = der(SEQUENCE, &[&der(0x31, &[&der(SEQUENCE, &[&common_name])])]);
-        let times = [der(0x17, &[b"250101000000Z"]), der(0x17, &[b"490101000000Z"])].concat();
+        let times = [from, until].map(|time| der(0x17, &[time.as_bytes()])).concat();
         let kind = [der(OBJECT_ID, &[EC_PUBLIC_KEY]), der(OBJECT_ID, &[P256])].concat();
         let public = der(BITS, &[&[0], key.public_key().as_ref()]);
-        let names = der(4, &[&der(SEQUENCE, &[&der(0x82, &[b"localhost"])])]);
+        let names = der(4, &[&der(SEQUENCE, &[&der(0x82, &[host.as_bytes()])])]);
         let extension = der(SEQUENCE, &[&der(OBJECT_ID, &[SUBJECT_ALT_NAME]), &names]);
         let content = der(
             SEQUENCE,

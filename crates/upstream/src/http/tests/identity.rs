@@ -65,7 +65,7 @@ async fn server(own: &Certificate, clients: &Certificate) -> Url {
 pub(super) fn trusting(certificate: &Certificate) -> HttpClient {
     let egress = Arc::new(Egress { allow_private: true, allowed: vec![] });
     let connections = Connections::trusting(egress.clone(), roots(certificate));
-    HttpClient { connections, egress, shown: None, identified: None, room: None }
+    HttpClient { connections, egress, ..client() }
 }
 
 #[tokio::test]
