@@ -37,6 +37,7 @@ pub struct HttpClient {
     shown: Option<Arc<Shown>>,
     identified: Option<Arc<Identified>>,
     room: Option<Room>,
+    silence: Duration,
 }
 
 /// A credential for the documents of one origin. It cannot be printed.
@@ -95,6 +96,9 @@ enum Redirects {
 
 const MAX_REDIRECTS: usize = 3;
 
+/// The longest silence in an answer, unless a third of all its time is longer: who has minutes may think for one.
+const SILENCE: Duration = Duration::from_secs(10);
+
 impl Default for Limits {
     fn default() -> Self {
         Self { deadline: Duration::from_secs(30), max_bytes: 10 * 1024 * 1024 }
@@ -106,7 +110,8 @@ impl HttpClient {
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), Lookups::of_the_system());
-        Self { egress, connections, shown: None, identified: None, room: None }
+        let (shown, identified, room, silence) = (None, None, None, SILENCE);
+        Self { egress, connections, shown, identified, room, silence }
     }
 
     /// The same for another policy.
@@ -118,7 +123,7 @@ impl HttpClient {
     fn over(&self, egress: Arc<Egress>, connections: Connections) -> Self {
         let identified = self.identified.as_ref().map(|it| Arc::new(it.over(&connections)));
         let (shown, room) = (self.shown.clone(), self.room.clone());
-        Self { egress, connections, shown, identified, room }
+        Self { egress, connections, shown, identified, room, silence: self.silence }
     }
 
     /// The same, with what a source says it may reach: addresses, networks, host names.
@@ -170,8 +175,8 @@ impl HttpClient {
         // Only the sending of a body can be watched. Without one, it may always have been sent.
         let empty = request.body.as_ref().is_none_or(Vec::is_empty);
         let sent = Arc::new(AtomicBool::new(empty));
-        let Limits { deadline, max_bytes } = limits;
-        let exchange = self.exchange(request, max_bytes, &sent);
+        let deadline = limits.deadline;
+        let exchange = self.exchange(request, limits, &sent);
         tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| {
             let origin = origin(&url);
             let sent = sent.load(Ordering::Relaxed);
@@ -182,27 +187,25 @@ impl HttpClient {
     /// Reads a document, such as a specification. Redirects are followed a few times within the same origin; all of
     /// it before one deadline.
     pub async fn get_document(&self, url: &Url, limits: Limits) -> Result<Answer, HttpError> {
-        let Limits { deadline, max_bytes } = limits;
-        in_time(url, deadline, self.follow(url, max_bytes, Redirects::Within)).await
+        in_time(url, limits.deadline, self.follow(url, limits, Redirects::Within)).await
     }
 
     /// Reads a page that anybody may read. Redirects are followed a few times to wherever may be reached; this must not be
     /// asked of a client that [shows](Self::showing) something.
     pub async fn get_page(&self, url: &Url, limits: Limits) -> Result<Answer, HttpError> {
-        let Limits { deadline, max_bytes } = limits;
-        in_time(url, deadline, self.follow(url, max_bytes, Redirects::Anywhere)).await
+        in_time(url, limits.deadline, self.follow(url, limits, Redirects::Anywhere)).await
     }
 
     async fn follow(
         &self,
         url: &Url,
-        max_bytes: u64,
+        limits: Limits,
         redirects: Redirects,
     ) -> Result<Answer, HttpError> {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let request = self.document(&url);
-            let mut answer = self.exchange(request, max_bytes, &Arc::default()).await?;
+            let mut answer = self.exchange(request, limits, &Arc::default()).await?;
             // Without the credential that was added: addresses are kept and shown.
             answer.url = url.clone();
             let Some(next) = answer.redirect() else { return Ok(answer) };
@@ -243,7 +246,7 @@ impl HttpClient {
     async fn exchange(
         &self,
         request: Request,
-        max_bytes: u64,
+        limits: Limits,
         sent: &Arc<AtomicBool>,
     ) -> Result<Answer, HttpError> {
         self.egress.check_url(&request.url)?;
@@ -254,7 +257,9 @@ impl HttpClient {
         let mut response =
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;
         let mut large = Large::not_yet(self.room.as_ref());
-        let body = read(&mut response, &method, max_bytes, &mut large).await?;
+        let silence = self.silence.max(limits.deadline / 3);
+        let within = (limits.max_bytes, silence);
+        let body = read(&mut response, &method, within, &mut large).await?;
         let status = response.status().as_u16();
         Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url, large })
     }
@@ -333,7 +338,7 @@ impl Answer {
 async fn read(
     response: &mut Response,
     method: &Method,
-    limit: u64,
+    (limit, silence): (u64, Duration),
     large: &mut Large,
 ) -> Result<Vec<u8>, HttpError> {
     check_encoding(response)?;
@@ -343,7 +348,11 @@ async fn read(
     }
     let mut body = Vec::new();
     loop {
-        let chunk = response.chunk().await;
+        let chunk = tokio::time::timeout(silence, response.chunk()).await;
+        let chunk = chunk.map_err(|_| {
+            let (origin, repeatable) = (origin(response.url()), method.is_idempotent());
+            HttpError::Stalled { origin, silence, repeatable }
+        })?;
         let chunk =
             chunk.map_err(|error| HttpError::from_reqwest(error, response.url(), method))?;
         let Some(chunk) = chunk else { return Ok(body) };

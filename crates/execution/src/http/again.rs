@@ -26,7 +26,7 @@ impl Again {
     pub(super) fn after(error: &HttpError) -> Self {
         match error {
             HttpError::Connect { .. } => Self::Once,
-            HttpError::Broken { .. } => Self::Twice,
+            HttpError::Broken { .. } | HttpError::Stalled { .. } => Self::Twice,
             // There is no time left after a timeout.
             HttpError::Timeout { .. }
             | HttpError::Refused(_)

@@ -22,6 +22,7 @@ pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
         HttpError::Timeout { sent, repeatable, .. } => {
             (ErrorCode::UpstreamTimeout, *repeatable || !sent)
         }
+        HttpError::Stalled { repeatable, .. } => (ErrorCode::UpstreamTimeout, *repeatable),
         HttpError::Broken { repeatable, .. } => (ErrorCode::UpstreamConnectionError, *repeatable),
         HttpError::Refused(_) | HttpError::Proxy => (ErrorCode::UpstreamConnectionError, false),
         HttpError::TooLarge { .. }

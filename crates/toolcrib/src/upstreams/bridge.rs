@@ -599,9 +599,10 @@ fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
 pub(crate) fn verdict(error: &McpError) -> Verdict {
     match error {
         McpError::Http(error) => match **error {
-            HttpError::Connect { .. } | HttpError::Timeout { .. } | HttpError::Broken { .. } => {
-                Verdict::Fails
-            }
+            HttpError::Connect { .. }
+            | HttpError::Timeout { .. }
+            | HttpError::Stalled { .. }
+            | HttpError::Broken { .. } => Verdict::Fails,
             _ => Verdict::Nothing,
         },
         McpError::Status { status: 400..500, .. } => Verdict::Nothing,

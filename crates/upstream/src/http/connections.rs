@@ -28,7 +28,7 @@ pub(super) struct Connections {
 }
 
 /// For all addresses of a name together, so that one that is silent leaves time for the next.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What comes over HTTP/2 before it is read. Of all answers on a connection that wait for [a place](crate::large) there must
 /// be room for so much, or the one that has it would get nothing more.

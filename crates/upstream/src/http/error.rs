@@ -42,6 +42,19 @@ pub enum HttpError {
         /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
         repeatable: bool,
     },
+    /// The answer began, and nothing more of it came for too long.
+    #[error(
+        "`{origin}` began to answer and then said nothing for {silence:?}{}",
+        after(true, *repeatable)
+    )]
+    Stalled {
+        /// Scheme, host and port.
+        origin: String,
+        /// How long nothing came.
+        silence: Duration,
+        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        repeatable: bool,
+    },
     /// The request left and the answer was lost, or cannot be read.
     #[error("the answer of `{origin}` was lost{}", after(true, *repeatable))]
     Broken {

@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::server::{AND_CLOSE, HANG_UP, Server, ok, read_request, reply};
-use super::{HeaderValue, HttpError, Limits, Lookup, Request};
+use super::{HeaderValue, HttpClient, HttpError, Limits, Lookup, Request};
 use super::{body, client, client_with, get, post, soon, url};
 
 #[tokio::test]
@@ -34,6 +34,30 @@ async fn a_byte_now_and_then_does_not_extend_the_deadline() {
              check there before you repeat the request"
         )
     );
+}
+
+#[tokio::test]
+async fn an_answer_that_stops_coming_is_given_up_before_its_time_is_over() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let mut connections = Vec::new();
+        while let Ok((mut connection, _)) = listener.accept().await {
+            read_request(&mut connection).await.unwrap();
+            let half = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n123";
+            connection.write_all(half).await.unwrap();
+            connections.push(connection);
+        }
+    });
+    let hasty = HttpClient { silence: Duration::from_millis(20), ..client() };
+    let asked = async |client: &HttpClient, millis| {
+        let limits = Limits { deadline: Duration::from_millis(millis), ..Limits::default() };
+        body(client.send(Request::get(url(&origin)), limits).await).unwrap_err()
+    };
+    let silent = format!("`{origin}` began to answer and then said nothing for");
+    assert_eq!(asked(&hasty, 600).await, format!("{silent} 200ms"), "a third of its time");
+    let late = format!("`{origin}` did not answer within 200ms");
+    assert_eq!(asked(&client(), 200).await, late, "ten seconds at least");
 }
 
 #[tokio::test]
