@@ -26,11 +26,17 @@ pub struct SourceLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 5))]
     pub retries: Option<u8>,
+    /// MiB of an answer over HTTP that are read, 1 to 64; 10 if not said. An answer that has more is a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 64))]
+    pub max_answer_mb: Option<u8>,
 }
 
 /// How often a call is tried again if nothing is said, and at most.
 const RETRIES: u8 = 2;
 const MOST_RETRIES: u8 = 5;
+/// The most MiB of an answer that may be read.
+const LARGEST_ANSWER: u8 = 64;
 
 impl SourceLimits {
     /// How often a call that may be repeated is tried again.
@@ -41,6 +47,11 @@ impl SourceLimits {
     /// How long a call may take, if that is said.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout.map(|seconds| Duration::from_secs(seconds.get().into()))
+    }
+
+    /// How many bytes of an answer are read, if that is said.
+    pub fn max_answer(&self) -> Option<u64> {
+        self.max_answer_mb.map(|mebibytes| u64::from(mebibytes.clamp(1, LARGEST_ANSWER)) << 20)
     }
 
     /// Whether nothing is said.
@@ -68,5 +79,21 @@ impl Limit {
     /// Whether there is none.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_may_be_larger_within_reason() {
+        let of = |limits| serde_json::from_value::<SourceLimits>(limits).unwrap().max_answer();
+        assert_eq!(of(json!({})), None);
+        assert_eq!(of(json!({"max_answer_mb": 64})), Some(64 * 1024 * 1024));
+        assert_eq!(of(json!({"max_answer_mb": 0})), Some(1024 * 1024));
+        assert_eq!(of(json!({"max_answer_mb": 255})), Some(64 * 1024 * 1024));
     }
 }

@@ -9,8 +9,10 @@ use url::Url;
 
 use super::plain;
 
-/// JSON with more values than this stays text; an object counts for four, by what it takes.
+/// JSON with more values than this stays text, unless it is so long that more are usual; an object counts for four, by what
+/// it takes.
 const MAX_VALUES: usize = 300_000;
+const BYTES_OF_VALUE: usize = 35;
 const BYTES: &str = "application/octet-stream";
 /// Types outside of `text/` that people read.
 const TEXTS: [&str; 9] = [
@@ -113,5 +115,5 @@ pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
 
 /// Whether JSON has so many values that a tree of them would take many times the memory of the text.
 fn has_too_many_values(body: &[u8]) -> bool {
-    Parts::weighed().exceed(MAX_VALUES, body)
+    Parts::weighed().exceed(MAX_VALUES.max(body.len() / BYTES_OF_VALUE), body)
 }

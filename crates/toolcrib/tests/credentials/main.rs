@@ -5,6 +5,7 @@ mod authority;
 mod certificate;
 mod exchange;
 mod fixed;
+mod large;
 mod leaks;
 #[expect(dead_code, reason = "only its texts are needed here")]
 #[path = "../../../serving/tests/api/tls/certificate.rs"]

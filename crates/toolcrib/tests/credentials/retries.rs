@@ -36,12 +36,12 @@ async fn failing(times: usize, reply: impl Fn() -> Reply + Send + Sync + 'static
     world
 }
 
-async fn register(world: &World, limits: Value) {
+pub(crate) async fn register(world: &World, limits: Value) {
     let settings = json!({"kind": "openapi", "specification": {"text": specification()}});
     assert!(world.register(&json!({"settings": settings, "limits": limits})).await.success);
 }
 
-async fn call(world: &World, tool: &str, arguments: Value) -> Outcome {
+pub(crate) async fn call(world: &World, tool: &str, arguments: Value) -> Outcome {
     let Value::Object(arguments) = arguments else { panic!("no arguments") };
     world.crib.view(&agent("ada")).call(tool, arguments).await.unwrap()
 }

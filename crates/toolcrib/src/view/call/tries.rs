@@ -147,7 +147,9 @@ impl AgentView {
             let given = keyring.given(&wanted, whose, secrets);
             let (given, held) = timeout_at(tries.until, given).await.map_err(|_| late())??;
             let given = traced(given, trace);
-            let limits = Limits { deadline: tries.left(), ..Limits::default() };
+            let max_bytes = source.profile.limits.max_answer();
+            let max_bytes = max_bytes.unwrap_or(Limits::default().max_bytes);
+            let limits = Limits { deadline: tries.left(), max_bytes };
             let reply =
                 http.tool.call(&client, limits, request, &given, http.origin.as_ref()).await;
             let refused = held.filter(|_| reply.outcome.upstream_status == Some(401));
