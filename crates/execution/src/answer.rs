@@ -9,6 +9,7 @@ mod of_server;
 mod plain;
 mod tool_result;
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId};
@@ -16,7 +17,8 @@ use serde_json::Value;
 use upstream::http::Method;
 use url::Url;
 
-use crate::{Credentials, Mask, without_credentials};
+use crate::credentials::masked;
+use crate::{Credentials, Mask};
 use body::Body;
 pub use of_server::outcome_of_server;
 pub use plain::tame;
@@ -170,18 +172,18 @@ fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
 
 /// The beginning of an answer, for a failure.
 pub(crate) fn beginning_of(answer: &Value, hidden: &Credentials) -> String {
-    cut(without_credentials(&plain::json(answer), hidden))
+    cut(masked(&plain::json(answer), hidden))
 }
 
 /// The beginning of what an upstream said, without the credentials it repeats: they are hidden before it is cut.
 fn beginning(asked: &Asked<'_>, text: &str) -> String {
-    cut(without_credentials(text, asked.credentials))
+    cut(masked(text, asked.credentials))
 }
 
-fn cut(text: String) -> String {
+fn cut(text: Cow<'_, str>) -> String {
     match text.char_indices().nth(EXCERPT) {
         Some((end, _)) => format!("{} …", text.split_at(end).0),
-        None => text,
+        None => text.into_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ pub use url::{Host, Origin, Url};
 
 use crate::aside::aside;
 use crate::egress::{Allowed, Egress, EgressError, InvalidAllowed};
-use crate::large::{Large, Room};
+use crate::large::{LARGE, Large, Room};
 use crate::resolver::Lookups;
 use connections::Connections;
 pub use error::{Cause, HttpError};
@@ -359,8 +359,19 @@ async fn read(
         if limit < (body.len() + chunk.len()) as u64 {
             return Err(HttpError::TooLarge { limit, announced });
         }
+        make_room(&mut body, chunk.len(), announced.unwrap_or(limit));
         body.extend_from_slice(&chunk);
         large.holds(body.len()).await;
+    }
+}
+
+/// What is large has room for all of it at once: to grow again and again would take twice the memory while it is moved.
+/// Room that is not used takes none.
+fn make_room(body: &mut Vec<u8>, more: usize, expected: u64) {
+    let length = body.len() + more;
+    if LARGE < length && body.capacity() < length {
+        let expected = usize::try_from(expected).unwrap_or(usize::MAX).max(length);
+        body.reserve_exact(expected - body.len());
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::aside::LONG;
 
 /// More than this is large. Up to here it is read as fast as it comes, then with a rest after each piece.
-const LARGE: usize = 1024 * 1024;
+pub(crate) const LARGE: usize = 1024 * 1024;
 const REST: Duration = Duration::from_millis(1);
 
 /// The places for long answers of one upstream. A copy is the same room.

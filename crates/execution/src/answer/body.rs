@@ -1,5 +1,7 @@
 //! What a body is, by its type: JSON, text, nothing, or bytes.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use model::strict_json::Parts;
@@ -85,8 +87,8 @@ fn essence(content_type: &str) -> String {
     }
 }
 
-/// UTF-8, or Latin-1 if it says so.
-fn decoded(content_type: &str, body: &[u8]) -> String {
+/// UTF-8, or Latin-1 if it says so. It may be long, so it is not copied.
+fn decoded<'a>(content_type: &str, body: &'a [u8]) -> Cow<'a, str> {
     let stated = content_type.to_ascii_lowercase();
     let charset = stated.split("charset=").nth(1).unwrap_or_default().trim_matches('"');
     match ["iso-8859-1", "latin1", "windows-1252"].iter().any(|known| charset.starts_with(known)) {
@@ -94,7 +96,7 @@ fn decoded(content_type: &str, body: &[u8]) -> String {
         false => {
             // The mark says that it is UTF-8, and is no part of the text.
             let text = body.strip_prefix("\u{feff}".as_bytes()).unwrap_or(body);
-            String::from_utf8_lossy(text).into_owned()
+            String::from_utf8_lossy(text)
         }
     }
 }

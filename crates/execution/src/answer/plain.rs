@@ -7,10 +7,15 @@ use serde_json::Value;
 /// Text in which nothing is invisible or obeyed.
 pub fn text(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    for character in text.replace("\r\n", "\n").chars() {
-        match is_hidden(character) {
-            true => plain.extend(character.escape_unicode()),
-            false => plain.push(character),
+    for (number, line) in text.split("\r\n").enumerate() {
+        if 0 < number {
+            plain.push('\n');
+        }
+        for character in line.chars() {
+            match is_hidden(character) {
+                true => plain.extend(character.escape_unicode()),
+                false => plain.push(character),
+            }
         }
     }
     plain

@@ -108,8 +108,16 @@ fn replaced(bytes: &[u8], form: &[u8]) -> Vec<u8> {
 /// A text of an upstream without the credentials it repeats: as they were sent, or as JSON writes them. It must be the
 /// whole text: of a secret that is cut off, the beginning would stay.
 pub fn without_credentials(text: &str, credentials: &Credentials) -> String {
+    masked(text, credentials).into_owned()
+}
+
+/// The same, copied only if there are any: it may be long.
+pub(crate) fn masked<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
     let forms = forms(credentials.values().map(SecretString::expose_secret));
-    forms.iter().fold(text.to_owned(), |text, form| text.replace(form, MASKED))
+    forms.iter().fold(Cow::Borrowed(text), |text, form| match text.contains(form) {
+        true => Cow::Owned(text.replace(form, MASKED)),
+        false => text,
+    })
 }
 
 /// Each once, the longest first. Where there is nothing to write differently, most of them are the same.

@@ -16,7 +16,7 @@ use super::certificate::Certificate;
 use super::identity::{acceptor, trusting};
 use super::*;
 
-const LARGE: usize = 2 * 1024 * 1024;
+const MUCH: usize = 2 * LARGE;
 
 fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send + use<> {
     let wait = Arc::clone(wait);
@@ -25,7 +25,7 @@ fn blocked(wait: &Arc<Mutex<mpsc::Receiver<()>>>) -> impl FnOnce(Answer) + Send 
 
 #[tokio::test]
 async fn a_large_answer_waits_until_the_one_before_is_gone() {
-    let server = Server::replying([ok(&"x".repeat(LARGE))]).await;
+    let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
     let (one, other) = (client().within(Room::of(8)), client().within(Room::of(8)));
     let ask = |client: &HttpClient| {
         let client = client.clone();
@@ -33,7 +33,7 @@ async fn a_large_answer_waits_until_the_one_before_is_gone() {
         async move { client.send(request, soon()).await }
     };
     let first = get(&one, server.url("/")).await.ok().unwrap();
-    assert_eq!(first.body.len(), LARGE);
+    assert_eq!(first.body.len(), MUCH);
     assert!(matches!(ask(&one).await, Err(HttpError::Timeout { .. })));
     assert!(get(&other, server.url("/")).await.is_ok(), "others have a room of their own");
     assert!(get(&client(), server.url("/")).await.is_ok());
@@ -63,7 +63,7 @@ async fn one_upstream_does_not_hold_up_what_others_have_read_aside() {
 
 #[tokio::test]
 async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
-    let server = Server::replying([ok(&"x".repeat(LARGE))]).await;
+    let server = Server::replying([ok(&"x".repeat(MUCH))]).await;
     let client = client().within(Room::of(8));
     let (go, wait) = mpsc::channel::<()>();
     let answer = get(&client, server.url("/")).await.ok().unwrap();
@@ -73,7 +73,7 @@ async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
     assert!(matches!(next, Err(HttpError::Timeout { .. })), "the first is still there");
     drop(go);
     let next = get(&client, server.url("/")).await.ok().unwrap();
-    assert_eq!(next.read_aside(Duration::from_secs(60), |it| it.body.len()).await, Some(LARGE));
+    assert_eq!(next.read_aside(Duration::from_secs(60), |it| it.body.len()).await, Some(MUCH));
 }
 
 /// A server that speaks HTTP/2, and its address.
@@ -98,7 +98,7 @@ async fn server_of_streams(own: &Certificate, answer: String) -> Url {
 #[tokio::test]
 async fn those_that_wait_on_a_connection_leave_room_for_the_one_that_is_read() {
     let own = Certificate::new();
-    let asked = server_of_streams(&own, "x".repeat(2 * LARGE)).await;
+    let asked = server_of_streams(&own, "x".repeat(2 * MUCH)).await;
     let client = trusting(&own).within(Room::of(8));
     let limits = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
     let ask = || async {
@@ -106,5 +106,5 @@ async fn those_that_wait_on_a_connection_leave_room_for_the_one_that_is_read() {
         answer.map(|answer| answer.body.len()).map_err(|error| error.to_string())
     };
     let answers = join_all((0..12).map(|_| ask())).await;
-    assert_eq!(answers, vec![Ok(2 * LARGE); 12]);
+    assert_eq!(answers, vec![Ok(2 * MUCH); 12]);
 }

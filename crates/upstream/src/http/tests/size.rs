@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
 use super::server::{Server, read_request};
-use super::{HttpError, Limits, Method, Request, body, client, get, url};
+use super::{HttpError, LARGE, Limits, Method, Request, body, client, get, make_room, url};
 
 fn at_most(max_bytes: u64) -> Limits {
     Limits { max_bytes, ..Limits::default() }
@@ -103,4 +103,16 @@ async fn without_an_announced_length_bytes_are_counted() {
     assert_eq!(body(answer), Ok("12345".to_owned()));
     let answer = client().send(request, at_most(4)).await;
     assert_eq!(body(answer).unwrap_err(), "the answer is too large: at most 4 bytes are read");
+}
+
+#[test]
+fn what_is_large_is_not_moved_again_and_again() {
+    let mut body = vec![0; LARGE];
+    make_room(&mut body, 1, 8 * LARGE as u64);
+    assert_eq!(body.capacity(), 8 * LARGE);
+    make_room(&mut body, 8 * LARGE, 8 * LARGE as u64);
+    assert_eq!(body.capacity(), 9 * LARGE, "whatever was announced");
+    let mut short = Vec::new();
+    make_room(&mut short, LARGE, 8 * LARGE as u64);
+    assert_eq!(short.capacity(), 0);
 }
