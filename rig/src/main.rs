@@ -79,12 +79,15 @@ enum Order {
     /// Serves until its standard input ends; started by `bench`.
     #[command(hide = true)]
     Server(bench::doors::server::Orders),
-    /// A crib over MCP servers, until its standard input ends; started by `bench`, `crash` and `hostile`.
+    /// A crib over MCP servers and APIs, until its standard input ends; started by `bench`, `crash` and `hostile`.
     #[command(hide = true)]
     Crib(upstreams::crib::Orders),
     /// An MCP server, until its standard input ends; started by the same.
     #[command(hide = true)]
     Mcp(upstreams::server::Orders),
+    /// An HTTP API, likewise.
+    #[command(hide = true)]
+    Api(upstreams::api::Orders),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -112,6 +115,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Order::Server(orders) => bench::doors::server::run(orders).await,
             Order::Crib(orders) => upstreams::crib::run(orders).await,
             Order::Mcp(orders) => upstreams::server::run(&orders),
+            Order::Api(orders) => upstreams::api::run(&orders),
         }
     })?;
     Ok(ExitCode::SUCCESS)

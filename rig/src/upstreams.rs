@@ -1,5 +1,6 @@
-//! MCP servers of our own as the sources of a crib: good ones, and ones that mean harm.
+//! MCP servers and APIs of our own as the sources of a crib: good ones, and ones that mean harm.
 
+pub(crate) mod api;
 pub(crate) mod caller;
 pub(crate) mod crib;
 pub(crate) mod hostile;

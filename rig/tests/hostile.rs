@@ -6,24 +6,27 @@
 
 use std::process::Command;
 
-const WAYS: usize = 9;
-
-fn no_harm_is_done_over(transport: &str) {
+fn no_harm_is_done_over(transport: &str, ways: usize) {
     let rig = env!("CARGO_BIN_EXE_rig");
     let output = Command::new(rig).args(["hostile", "--over", transport]).output();
     let output = output.expect("the rig can be started");
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}{errors}");
-    assert_eq!(said.lines().filter(|line| line.contains(" errors 0 ")).count(), WAYS, "{said}");
+    assert_eq!(said.lines().filter(|line| line.contains(" errors 0 ")).count(), ways, "{said}");
 }
 
 #[test]
 fn a_program_that_does_harm_harms_nobody_else() {
-    no_harm_is_done_over("stdio");
+    no_harm_is_done_over("stdio", 9);
 }
 
 #[test]
 fn a_server_over_http_that_does_harm_harms_nobody_else() {
-    no_harm_is_done_over("http");
+    no_harm_is_done_over("http", 9);
+}
+
+#[test]
+fn an_api_that_does_harm_harms_nobody_else() {
+    no_harm_is_done_over("api", 7);
 }

@@ -1,4 +1,4 @@
-//! A crib over MCP servers, and two agents that have all their tools. Behind its doors it is a process of its own.
+//! A crib over MCP servers and APIs, and two agents that have all their tools. Behind its doors it is a process of its own.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -44,6 +44,15 @@ pub(crate) fn stdio_source(id: &str, arguments: &[&str]) -> anyhow::Result<Strin
 pub(crate) fn http_source(id: &str, address: SocketAddr) -> String {
     let (url, allow) = (format!("http://{address}/mcp"), [address.to_string()]);
     let profile = json!({"name": id, "url": url, "allow": allow, "settings": {"kind": "mcp"}});
+    format!("{id}={profile}")
+}
+
+/// An API of ours that is there already.
+pub(crate) fn api_source(id: &str, address: SocketAddr) -> String {
+    let (url, allow) = (format!("http://{address}"), [address.to_string()]);
+    let specification = json!({"url": format!("{url}/openapi.json")});
+    let settings = json!({"kind": "openapi", "specification": specification});
+    let profile = json!({"name": id, "url": url, "allow": allow, "settings": settings});
     format!("{id}={profile}")
 }
 

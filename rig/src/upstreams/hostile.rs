@@ -18,9 +18,9 @@ use crate::bench::doors::process::Server;
 use crate::bench::doors::wire::{self, Connection};
 use crate::random::Random;
 
-/// Those that are good; the first ones are programs, the others speak HTTP.
+/// Those that are good; the first ones are programs, or APIs if the tenth is one. The others speak MCP over HTTP.
 const GOOD: usize = 9;
-const GOOD_PROGRAMS: usize = 5;
+const GOOD_FIRST: usize = 5;
 /// Of the tenth source, all at once.
 const CALLERS: usize = 4;
 /// A good one is called so often on average, whatever it does.
@@ -32,7 +32,7 @@ const MEMORY: f64 = 64.0;
 
 #[derive(clap::Args)]
 pub(crate) struct Orders {
-    /// How the tenth is spoken to; both, one after the other, unless given.
+    /// How the tenth is spoken to; all, one after the other, unless given.
     #[arg(long)]
     over: Option<Over>,
     /// Only this harm.
@@ -43,11 +43,13 @@ pub(crate) struct Orders {
     milliseconds: u64,
 }
 
-/// How a server is spoken to.
+/// How a source is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Over {
     Stdio,
     Http,
+    /// No MCP at all.
+    Api,
 }
 
 /// What was seen of one way to do harm.
@@ -91,7 +93,8 @@ pub(crate) async fn run(orders: &Orders) -> anyhow::Result<()> {
 pub(crate) fn all() -> impl Iterator<Item = (Over, Manner)> {
     let over = |over: &Over| {
         let over = *over;
-        Manner::value_variants().iter().map(move |manner| (over, *manner))
+        let known = Manner::value_variants().iter().filter(move |it| it.is_known_to(over));
+        known.map(move |manner| (over, *manner))
     };
     Over::value_variants().iter().flat_map(over)
 }
@@ -100,6 +103,7 @@ pub(crate) fn name(over: Over, manner: Manner) -> String {
     let over = match over {
         Over::Stdio => "stdio",
         Over::Http => "http",
+        Over::Api => "api",
     };
     format!("{over} {}", manner.word())
 }
@@ -111,11 +115,12 @@ pub(crate) async fn look(over: Over, manner: Manner, time: Duration) -> anyhow::
     let mut sources = Vec::new();
     let mut servers = Vec::new();
     for number in 0..GOOD {
-        let (id, over) = match number < GOOD_PROGRAMS {
-            true => (format!("good{number}"), Over::Stdio),
-            false => (format!("good{number}"), Over::Http),
+        let good = match over {
+            _ if GOOD_FIRST <= number => Over::Http,
+            Over::Api => Over::Api,
+            Over::Stdio | Over::Http => Over::Stdio,
         };
-        sources.push(source(&id, over, &[], &mut servers)?);
+        sources.push(source(&format!("good{number}"), good, &[], &mut servers)?);
     }
     let word = manner.word();
     let from_text = from.to_str().context("the folder has a name that is no text")?;
@@ -126,7 +131,8 @@ pub(crate) async fn look(over: Over, manner: Manner, time: Duration) -> anyhow::
     let before = crib.resident_bytes()?;
     reset_peak(&crib)?;
     std::fs::write(&from, "")?;
-    let (noticed, tenth) = load(&crib, time, manner.lets_refreshes_end()).await?;
+    let is_refreshed = over == Over::Api || manner.lets_refreshes_end();
+    let (noticed, tenth) = load(&crib, time, is_refreshed).await?;
     let harmed = tenth.failed.load(Ordering::Relaxed);
     let answered = |tenth: &Tenth| tenth.answered.load(Ordering::Relaxed);
     let is_slower = answered(&tenth) * 2 < answered(&before_harm);
@@ -154,12 +160,17 @@ fn source(
     arguments: &[&str],
     servers: &mut Vec<Server>,
 ) -> anyhow::Result<String> {
-    if over == Over::Stdio {
-        return crib::stdio_source(id, arguments);
-    }
-    let all: Vec<&str> = ["--name", id, "--http"].iter().chain(arguments).copied().collect();
-    let server = Server::start_as("mcp", &all)?;
-    let source = crib::http_source(id, server.address);
+    let (order, first) = match over {
+        Over::Stdio => return crib::stdio_source(id, arguments),
+        Over::Http => ("mcp", &["--name", id, "--http"][..]),
+        Over::Api => ("api", &["--name", id][..]),
+    };
+    let all: Vec<&str> = first.iter().chain(arguments).copied().collect();
+    let server = Server::start_as(order, &all)?;
+    let source = match over {
+        Over::Api => crib::api_source(id, server.address),
+        _ => crib::http_source(id, server.address),
+    };
     servers.push(server);
     Ok(source)
 }

@@ -10,6 +10,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
+pub(crate) use over_http::read;
+pub(crate) use over_stdio::{large, slowly};
+
+use super::hostile::Over;
+
 #[derive(clap::Args)]
 pub(crate) struct Orders {
     /// What its tools are named after.
@@ -32,7 +37,7 @@ pub(crate) struct Orders {
     http: bool,
 }
 
-/// How a server can do harm.
+/// How a server or an API can do harm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Manner {
     /// Does not answer `initialize`; whoever is connected has to begin anew.
@@ -53,6 +58,14 @@ pub(crate) enum Manner {
     InvalidUtf8,
     /// Answers one byte in a second.
     SlowLoris,
+    /// Takes requests and says nothing.
+    Hangs,
+    /// Answers 5 MiB, half of what is read, to say what is wrong.
+    LongAnswer,
+    /// Answers that it is broken.
+    Fails,
+    /// Answers half of what it promises.
+    MalformedJson,
 }
 
 pub(crate) fn run(orders: &Orders) -> anyhow::Result<()> {
@@ -84,12 +97,35 @@ impl Manner {
             | Self::RepeatsNames
             | Self::EndlessCursor
             | Self::ManyTools
-            | Self::InvalidUtf8 => true,
+            | Self::InvalidUtf8
+            | Self::LongAnswer
+            | Self::Fails
+            | Self::MalformedJson => true,
             Self::HangsOnInitialize
             | Self::FloodsNotifications
             | Self::LargeAnswer
-            | Self::SlowLoris => false,
+            | Self::SlowLoris
+            | Self::Hangs => false,
         }
+    }
+
+    /// Whether there is such a thing there.
+    pub(crate) fn is_known_to(self, over: Over) -> bool {
+        match self {
+            Self::HangsOnInitialize
+            | Self::FloodsNotifications
+            | Self::RepeatsNames
+            | Self::EndlessCursor
+            | Self::ManyTools
+            | Self::InvalidUtf8 => over != Over::Api,
+            Self::DiesInMidCall | Self::LargeAnswer | Self::SlowLoris => true,
+            Self::Hangs | Self::LongAnswer | Self::Fails | Self::MalformedJson => over == Over::Api,
+        }
+    }
+
+    /// Whether what it costs the others is measured. Of what is short and at once, it is known.
+    pub(crate) fn is_measured(self) -> bool {
+        !matches!(self, Self::Fails | Self::MalformedJson)
     }
 
     /// The word on the command line.

@@ -117,7 +117,7 @@ fn event(out: &mut impl Write, message: &[u8]) -> io::Result<()> {
 }
 
 /// The verb and the body of the next request.
-fn read(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
+pub(crate) fn read(reader: &mut impl BufRead) -> io::Result<Option<(String, Vec<u8>)>> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if reader.read_line(&mut head)? == 0 {

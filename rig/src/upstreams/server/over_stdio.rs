@@ -72,7 +72,7 @@ fn line(out: &mut impl Write, mut bytes: Vec<u8>) -> io::Result<()> {
 }
 
 /// What begins so, and goes on.
-pub(super) fn large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
+pub(crate) fn large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
     out.write_all(begin)?;
     let piece = vec![b'x'; PIECE];
     for _ in 0..PIECES {
@@ -82,7 +82,7 @@ pub(super) fn large(out: &mut impl Write, begin: &[u8]) -> io::Result<()> {
 }
 
 /// A byte in a second.
-pub(super) fn slowly(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn slowly(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     for byte in bytes {
         out.write_all(&[*byte])?;
         out.flush()?;
