@@ -115,6 +115,11 @@ pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
     }
 }
 
+/// Whether a text is JSON that was not read because of all that is in it.
+pub fn is_unread_json(text: &str) -> bool {
+    text.trim_start().starts_with(['{', '[']) && has_too_many_values(text.as_bytes())
+}
+
 /// Whether JSON has so many values that a tree of them would take many times the memory of the text.
 fn has_too_many_values(body: &[u8]) -> bool {
     Parts::weighed().exceed(MAX_VALUES.max(body.len() / BYTES_OF_VALUE), body)

@@ -13,7 +13,16 @@ pub(super) async fn outcome(
     projection: Option<&Arc<Projection>>,
 ) -> Result<Outcome, Failure> {
     let Some(projection) = projection else { return Ok(outcome) };
-    let Some(result) = outcome.result.take() else { return Ok(outcome) };
+    let Some(result) = outcome.result.take() else {
+        let is_unread = |content: &Content| match content {
+            Content::Text { text } => execution::is_unread_json(text),
+            _ => false,
+        };
+        return match outcome.content.iter().any(is_unread) {
+            true => Err(unshapable("it has too many values")),
+            false => Ok(outcome),
+        };
+    };
     let result = projected(projection, result).await?;
     outcome.content.retain(|content| !is_text(content));
     if !outcome.content.is_empty() {
@@ -78,12 +87,15 @@ fn tame_texts(result: &mut Map<String, Value>) {
 async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value, Failure> {
     let projection = Arc::clone(projection);
     let projected = aside(move || projection.apply(&answer)).await;
-    projected.map_err(|error| {
-        let message = format!(
-            "the tool was called, and its projection cannot be applied to the answer: {error}; an admin can change it"
-        );
-        Failure::new(ErrorCode::TemplateError, message, false)
-    })
+    projected.map_err(|error| unshapable(&error.to_string()))
+}
+
+/// The rest of an answer is not for agents: an admin said so.
+fn unshapable(why: &str) -> Failure {
+    let message = format!(
+        "the tool was called, and its projection cannot be applied to the answer: {why}; an admin can change it"
+    );
+    Failure::new(ErrorCode::TemplateError, message, false)
 }
 
 /// The text would tell what was left out.
