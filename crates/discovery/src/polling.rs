@@ -10,14 +10,38 @@ use serde_json::Value;
 
 use crate::openapi::template::{argument, push_expression, push_literal, quoted};
 
+/// What may be said.
+const MEMBERS: [&str; 9] = [
+    "status_url",
+    "status_path",
+    "completed",
+    "failed",
+    "result_path",
+    "interval_ms",
+    "max_interval_ms",
+    "attempts",
+    "cancel",
+];
+const OF_CANCEL: [&str; 2] = ["method", "url"];
+
 /// The most words, and the longest text.
 const WORDS: usize = 50;
 const TEXT: usize = 1_000;
 
 /// Reads it, for a tool that is called below this base; or says what is wrong with it.
 pub(crate) fn read(base: &str, said: &Value) -> Result<Polling, String> {
+    let unknown = unknown(said, &MEMBERS).or_else(|| unknown(said.get("cancel")?, &OF_CANCEL));
+    if let Some(name) = unknown {
+        let name: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+        return Err(format!("`{name}` is not known here"));
+    }
     let written = PollingSettings::deserialize(said).map_err(|error| error.to_string())?;
     templates(base, &written)
+}
+
+/// A member that nobody knows. What an admin writes is held against its schema before; what is stored may be of a later version.
+fn unknown<'a>(said: &'a Value, known: &[&str]) -> Option<&'a String> {
+    said.as_object()?.keys().find(|name| !known.contains(&name.as_str()))
 }
 
 /// The same of what an admin wrote down.

@@ -20,7 +20,6 @@ use url::Url;
 use crate::credentials::masked;
 use crate::{Credentials, Mask};
 use body::Body;
-pub use body::is_unread_json;
 pub use of_server::outcome_of_server;
 pub use plain::tame;
 pub use plain::text as plain_text;

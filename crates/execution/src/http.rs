@@ -274,6 +274,7 @@ fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
         Answers::ToolResult => outcome_of_tool_result(asked, &read),
         Answers::Document => outcome_of_document(asked, &read),
     };
+    let is_good = outcome.error.is_none();
     let wished = again::retry_after(&answer);
     if let Some(failure) = &mut outcome.error {
         failure.retry_after = wished;
@@ -285,7 +286,8 @@ fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
         again: Again::after_status(answer.status, wished),
         url: Some(answer.url),
         hidden: Credentials::new(),
-        large: Some(answer.large),
+        // Of a failure only the beginning is told: nothing that is large is left of it.
+        large: is_good.then_some(answer.large),
     }
 }
 

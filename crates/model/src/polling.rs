@@ -7,7 +7,7 @@ use serde_json::Number;
 
 /// How work is followed. In an address, `{answer.…}` stands for a place in the first answer and `{args.…}` for an argument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct PollingSettings {
     /// Where to ask: a path such as `/jobs/{answer.id}`, or a place that holds a whole address: `{answer.links.status}`,
     /// or `{location}`, the header of the first answer, unless it is said.
@@ -39,7 +39,7 @@ pub struct PollingSettings {
 
 /// A request that ends work which was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[schemars(deny_unknown_fields)]
 pub struct CancelSettings {
     /// `DELETE`, `POST`, `PUT` or `PATCH`.
     #[serde(default = "delete", skip_serializing_if = "is_delete")]

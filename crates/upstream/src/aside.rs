@@ -1,8 +1,8 @@
-//! What an upstream sends is read here if it is long, where it keeps nobody waiting.
+//! What others send is read here if it is long, where it keeps nobody waiting.
 //!
 //! A few threads of low priority: whoever sends much is read when there is time, and calls go first. Threads for blocking
-//! work would not do, as they are as many as are wanted and get as much of the processor as everybody else. It is for
-//! what takes milliseconds: all upstreams share it.
+//! work would not do, as they are as many as are wanted and get as much of the processor as everybody else. All share it: whoever
+//! has much to read has it read one after the other ([`crate::large`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

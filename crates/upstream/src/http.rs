@@ -249,6 +249,8 @@ impl HttpClient {
         limits: Limits,
         sent: &Arc<AtomicBool>,
     ) -> Result<Answer, HttpError> {
+        // A little before all of its time is over, so that what is said is why.
+        let until = tokio::time::Instant::now() + limits.deadline.mul_f64(0.99);
         self.egress.check_url(&request.url)?;
         let url = request.url.clone();
         let method = request.method.clone();
@@ -258,7 +260,7 @@ impl HttpClient {
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;
         let mut large = Large::not_yet(self.room.as_ref());
         let silence = self.silence.max(limits.deadline / 3);
-        let within = (limits.max_bytes, silence);
+        let within = Within { bytes: limits.max_bytes, silence, until };
         let body = read(&mut response, &method, within, &mut large).await?;
         let status = response.status().as_u16();
         Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url, large })
@@ -334,11 +336,20 @@ impl Answer {
     }
 }
 
+/// What an answer may be.
+struct Within {
+    bytes: u64,
+    /// How long nothing may come of it.
+    silence: Duration,
+    /// How long to wait for [a place](crate::large).
+    until: tokio::time::Instant,
+}
+
 /// Counts while reading: the announced length is a claim, and none is left of it after decoding.
 async fn read(
     response: &mut Response,
     method: &Method,
-    (limit, silence): (u64, Duration),
+    Within { bytes: limit, silence, until }: Within,
     large: &mut Large,
 ) -> Result<Vec<u8>, HttpError> {
     check_encoding(response)?;
@@ -361,7 +372,10 @@ async fn read(
         }
         make_room(&mut body, chunk.len(), announced.unwrap_or(limit));
         body.extend_from_slice(&chunk);
-        large.holds(body.len()).await;
+        if tokio::time::timeout_at(until, large.holds(body.len())).await.is_err() {
+            let (origin, repeatable) = (origin(response.url()), method.is_idempotent());
+            return Err(HttpError::Crowded { origin, repeatable });
+        }
     }
 }
 

@@ -49,6 +49,7 @@ fn members_of_an_object_are_parameters_only_where_the_schema_speaks_of_one() {
         json!({"type": "strnig"}),
         json!({"enum": []}),
         json!({"properties": [1]}),
+        json!({"additionalProperties": false}),
         json!({"anyOf": [{"type": "string"}, {}]}),
         json!({"allOf": [{"description": "anything"}]}),
     ] {
@@ -60,6 +61,8 @@ fn members_of_an_object_are_parameters_only_where_the_schema_speaks_of_one() {
         json!({"type": ["object", "null"]}),
         json!({"$ref": "#/components/schemas/size"}),
         json!({"additionalProperties": {"type": "string"}}),
+        json!({"additionalProperties": true}),
+        json!({"required": ["a"]}),
         json!({"enum": ["a", 1]}),
         json!({"oneOf": [{"type": "string"}, {"$ref": "#/components/schemas/size"}]}),
         json!({"anyOf": [{"type": "string"}, {"type": "array"}]}),

@@ -13,7 +13,7 @@ use super::plain;
 
 /// JSON with more values than this stays text, unless it is so long that more are usual; an object counts for four, by what
 /// it takes.
-const MAX_VALUES: usize = 300_000;
+const MAX_VALUES: usize = 500_000;
 const BYTES_OF_VALUE: usize = 35;
 const BYTES: &str = "application/octet-stream";
 /// Types outside of `text/` that people read.
@@ -113,11 +113,6 @@ pub(super) fn bytes(url: &Url, content_type: &str, body: &[u8]) -> Content {
             Content::Resource { resource: Blob { uri, mime_type, blob: data } }
         }
     }
-}
-
-/// Whether a text is JSON that was not read because of all that is in it.
-pub fn is_unread_json(text: &str) -> bool {
-    text.trim_start().starts_with(['{', '[']) && has_too_many_values(text.as_bytes())
 }
 
 /// Whether JSON has so many values that a tree of them would take many times the memory of the text.

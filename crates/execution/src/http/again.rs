@@ -27,8 +27,9 @@ impl Again {
         match error {
             HttpError::Connect { .. } => Self::Once,
             HttpError::Broken { .. } | HttpError::Stalled { .. } => Self::Twice,
-            // There is no time left after a timeout.
+            // There is no time left after these.
             HttpError::Timeout { .. }
+            | HttpError::Crowded { .. }
             | HttpError::Refused(_)
             | HttpError::Proxy
             | HttpError::TooLarge { .. }

@@ -22,6 +22,8 @@ pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
         HttpError::Timeout { sent, repeatable, .. } => {
             (ErrorCode::UpstreamTimeout, *repeatable || !sent)
         }
+        // It works: others are not to be kept from it for that.
+        HttpError::Crowded { repeatable, .. } => (ErrorCode::UpstreamError, *repeatable),
         HttpError::Stalled { repeatable, .. } => (ErrorCode::UpstreamTimeout, *repeatable),
         HttpError::Broken { repeatable, .. } => (ErrorCode::UpstreamConnectionError, *repeatable),
         HttpError::Refused(_) | HttpError::Proxy => (ErrorCode::UpstreamConnectionError, false),
@@ -44,9 +46,9 @@ pub fn wrong_arguments(problems: Vec<Problem>) -> Failure {
 pub(super) fn unread(url: &Url, deadline: Duration) -> Failure {
     let origin = url.origin().ascii_serialization();
     let message = format!(
-        "the answer of `{origin}` is so long that it was not read within {deadline:?}: ask for less"
+        "the answer of `{origin}` came, and is so long that it was not read within {deadline:?}: ask for less"
     );
-    Failure::new(ErrorCode::UpstreamTimeout, message, false)
+    Failure::new(ErrorCode::UpstreamError, message, false)
 }
 
 pub(super) fn unsendable() -> Failure {

@@ -2,12 +2,15 @@
 
 use axum::body::Bytes;
 use model::strict_json::Parts;
+use tokio::sync::Semaphore;
 use upstream::LONG;
 
 /// The most values in what an agent sends, at any door: each takes many times its text when it is read.
 pub(crate) const VALUES: usize = 100_000;
 /// The same for admins, whose configurations may name every tool of a catalog.
 pub(super) const VALUES_OF_ADMIN: usize = 1_000_000;
+
+static TURN: Semaphore = Semaphore::const_new(1);
 
 /// Whether a JSON text has more values than that.
 pub(crate) fn outweighs(bytes: &[u8], limit: usize) -> bool {
@@ -27,7 +30,11 @@ pub(crate) async fn unless_long<T: Send + 'static>(
 ) -> T {
     match bytes.len() <= LONG {
         true => read(&bytes),
-        false => upstream::aside(move || read(&bytes)).await,
+        false => {
+            // Of all bodies no more than one stands before what upstreams have sent.
+            let _turn = TURN.acquire().await;
+            upstream::aside(move || read(&bytes)).await
+        }
     }
 }
 

@@ -602,6 +602,7 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
             HttpError::Connect { .. }
             | HttpError::Timeout { .. }
             | HttpError::Stalled { .. }
+            | HttpError::Crowded { .. }
             | HttpError::Broken { .. } => Verdict::Fails,
             _ => Verdict::Nothing,
         },

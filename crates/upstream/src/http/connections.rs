@@ -32,7 +32,7 @@ const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What comes over HTTP/2 before it is read. Of all answers on a connection that wait for [a place](crate::large) there must
 /// be room for so much, or the one that has it would get nothing more.
-const STREAM_WINDOW: u32 = 128 * 1024;
+const STREAM_WINDOW: u32 = 512 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * STREAM_WINDOW;
 
 /// How many TLS sessions may be taken up again.

@@ -55,6 +55,17 @@ pub enum HttpError {
         /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
         repeatable: bool,
     },
+    /// The answer is long, and others of the same upstream were read until there was no time left for it.
+    #[error(
+        "`{origin}` answered at length, and other long answers of it were read first until there was no time left{}",
+        after(true, *repeatable)
+    )]
+    Crowded {
+        /// Scheme, host and port.
+        origin: String,
+        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        repeatable: bool,
+    },
     /// The request left and the answer was lost, or cannot be read.
     #[error("the answer of `{origin}` was lost{}", after(true, *repeatable))]
     Broken {

@@ -21,7 +21,7 @@ const PLACES: usize = 64;
 /// How many of them one share takes at most.
 const SHARE: usize = PLACES / 4;
 /// How long to wait for a place: less than there is time to connect, so that what is said is why.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who says which name it is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -115,6 +115,8 @@ impl Lookups {
         }
         let (tell, answer) = watch::channel(None);
         asked.insert(name.into(), answer.clone());
+        // A runtime that stops drops what it is given at once, and that takes this lock.
+        drop(asked);
         let under_way = UnderWay { lookups: Arc::clone(self), name: name.into(), _place: place };
         tokio::task::spawn_blocking(move || {
             let found = (under_way.lookups.lookup)(&under_way.name);

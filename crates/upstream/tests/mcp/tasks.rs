@@ -219,12 +219,12 @@ async fn the_time_of_a_task_stands_still_while_somebody_is_asked() {
     let (call, mut hears) = heard();
     let pauses = Pauses::up_to(Duration::from_secs(20));
     let call = Call { pauses: Some(pauses.clone()), ..call };
-    let second = AsTask { patience: Some(Duration::from_secs(1)), ..NEEDED };
+    let second = AsTask { patience: Some(Duration::from_secs(5)), ..NEEDED };
     let mut calling = Box::pin(connection.call_tool(tool("x", json!({})), second, call));
     let asking = async {
         while !matches!(hears.recv().await, Some(Heard::Asks { .. })) {}
         pauses.begin();
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        tokio::time::sleep(Duration::from_millis(5_500)).await;
     };
     tokio::select! {
         answer = &mut calling => panic!("it ended while somebody was asked: {answer:?}"),

@@ -37,9 +37,11 @@ fn objects<'a>(
     if !types.is_empty() {
         return if types.contains(&"object") { Objects::Named } else { Objects::RuledOut };
     }
-    let members = ["properties", "additionalProperties", "patternProperties"];
+    let members = ["properties", "additionalProperties", "patternProperties", "propertyNames"];
     let has_members = |key: &&str| schema.value.get(key).and_then(Node::as_object).is_some();
-    if members.iter().any(has_members) {
+    let takes_any = matches!(schema.value.get("additionalProperties"), Some(Node::Bool(true)));
+    let wants_some = matches!(schema.value.get("required"), Some(Node::List(_)));
+    if takes_any || wants_some || members.iter().any(has_members) {
         return Objects::Named;
     }
     if let Some(Node::List(values)) = schema.value.get("enum")

@@ -14,12 +14,13 @@ pub(super) async fn outcome(
 ) -> Result<Outcome, Failure> {
     let Some(projection) = projection else { return Ok(outcome) };
     let Some(result) = outcome.result.take() else {
-        let is_unread = |content: &Content| match content {
-            Content::Text { text } => execution::is_unread_json(text),
+        // JSON that has too many values, or is too deep, is text too.
+        let looks_like_json = |content: &Content| match content {
+            Content::Text { text } => text.trim_start().starts_with(['{', '[']),
             _ => false,
         };
-        return match outcome.content.iter().any(is_unread) {
-            true => Err(unshapable("it has too many values")),
+        return match outcome.error.is_none() && outcome.content.iter().any(looks_like_json) {
+            true => Err(unshapable("it was not read as JSON")),
             false => Ok(outcome),
         };
     };
