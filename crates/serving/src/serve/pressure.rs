@@ -43,6 +43,9 @@ const WELL: usize = 50;
 const FEW: usize = 16;
 const SOME: usize = 64;
 const SOON: Duration = Duration::from_millis(10);
+/// By so much more are let in at a look that finds nothing to do, while others wait. An upstream that pauses for some looks is
+/// no reason to let in more than its gate takes: those would have waited for nothing.
+const MORE: f64 = 0.25;
 /// For how long one may expect to wait; and for how long at most, if it was expected wrongly.
 const PATIENCE: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(5);
@@ -117,7 +120,7 @@ impl Pressure {
             self.limit(match waiting {
                 _ if BUSY <= busy => (wanted.min(under_way) / 4 * 3).max(soon.clamp(few, some)),
                 0 => (2 * under_way).max(some),
-                _ => (wanted as f64 * (2.0 - busy)) as usize,
+                _ => (wanted as f64 * (1.0 + (1.0 - busy) * MORE)).ceil() as usize,
             });
         }
     }
