@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId};
 use serde_json::Value;
+use upstream::LONG;
 use upstream::http::Method;
 use url::Url;
 
@@ -161,13 +162,16 @@ fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     }
 }
 
+/// How an answer begins. Of one that repeats credentials until it is cut off, even the beginning of one could be left.
 fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     let text = match Body::read(answer.content_type, answer.body) {
         Body::Json(value) => plain::json(&value),
         Body::Text(text) => text,
         Body::Empty | Body::Bytes(_) => String::new(),
     };
-    beginning(asked, &text)
+    let told = beginning(asked, &text);
+    let is_safe = answer.body.len() < LONG || EXCERPT < told.chars().count();
+    if is_safe { told } else { String::new() }
 }
 
 /// The beginning of an answer, for a failure.

@@ -15,8 +15,8 @@ const KEPT_FOR: Duration = Duration::from_secs(10 * 60);
 const OF_ONE: usize = 20;
 const OF_ALL: usize = 1_000;
 /// How many bytes they have: those of one caller, and all.
-const BYTES_OF_ONE: usize = 32 << 20;
-const BYTES_OF_ALL: usize = 128 << 20;
+const BYTES_OF_ONE: usize = 8 << 20;
+const BYTES_OF_ALL: usize = 64 << 20;
 
 /// What all addresses of kept results begin with, as resources of MCP.
 const ADDRESS: &str = "toolcrib://results/";
@@ -191,14 +191,14 @@ mod tests {
         assert!(!has(&kept, "ada", &first, 30));
         assert!(all.iter().all(|id| has(&kept, "ada", id, 30)));
         assert!(has(&kept, "bob", &of_bob, 30));
-        let large = "a".repeat(20 << 20);
+        let large = "a".repeat(5 << 20);
         let one = keep(&kept, "cem", &large, 40);
         let two = keep(&kept, "cem", &large, 41);
         assert!(!has(&kept, "cem", &one, 42) && has(&kept, "cem", &two, 42));
         let too_large = "a".repeat(BYTES_OF_ONE + 1);
         let tool = "s:a".parse().unwrap();
         assert_eq!(kept.keep("cem".into(), tool, too_large, 4, at(43)), None);
-        for number in 0..10 {
+        for number in 0..20 {
             keep(&kept, &number.to_string(), &large, 50 + number);
         }
         let bytes: usize = kept.all().iter().map(|kept| kept.text.len()).sum();

@@ -1,8 +1,10 @@
 //! What others send is read here if it is long, where it keeps nobody waiting.
 //!
-//! A few threads of low priority: whoever sends much is read when there is time, and calls go first. Threads for blocking
-//! work would not do, as they are as many as are wanted and get as much of the processor as everybody else. All share it: whoever
-//! has much to read has it read one after the other ([`crate::large`]).
+//! A few threads of the lowest priority: whoever sends much is read when there is time, and calls go first. Threads for
+//! blocking work would not do, as they are as many as are wanted and get as much of the processor as everybody else. To be nice is not
+//! enough either: whoever wakes up meanwhile waits for milliseconds until Linux takes the processor away from one that is
+//! nice, and not at all if it is idle. All share the threads: whoever has much to read has it read one after the other
+//! ([`crate::large`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,9 +17,6 @@ use tokio::sync::oneshot;
 /// To read more bytes than this takes long.
 pub const LONG: usize = 64 * 1024;
 
-/// How much the others go first, programs of sources too. Not all the way: one of those that spins would leave it nothing.
-#[cfg(target_os = "linux")]
-const NICE: i32 = 15;
 /// One that is at something long does not stop all others.
 const FEWEST: usize = 2;
 
@@ -65,6 +64,14 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     }
 }
 
+/// Does the work here if it is about no more bytes than can be read at once, and aside otherwise.
+pub async fn aside_if_long<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes <= LONG { work() } else { aside(work).await }
+}
+
 fn threads() -> Sender<Turn> {
     let (sender, receiver) = channel();
     let receiver = Arc::new(Mutex::new(receiver));
@@ -78,11 +85,8 @@ fn threads() -> Sender<Turn> {
 }
 
 fn serve(turns: &Mutex<Receiver<Turn>>) {
-    // On Linux a thread has a priority of its own. Elsewhere the whole process would be slower.
     #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "a thread keeps its priority");
-    }
+    go_last();
     loop {
         let next = turns.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(next) = next else { return };
@@ -93,21 +97,40 @@ fn serve(turns: &Mutex<Receiver<Turn>>) {
     }
 }
 
+/// On Linux a thread has a priority of its own. Elsewhere the whole process would be slower.
+#[cfg(target_os = "linux")]
+fn go_last() {
+    use thread_priority::{
+        NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+        set_thread_priority_and_policy, thread_native_id,
+    };
+    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+    let gone = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
+    if let Err(error) = gone {
+        tracing::debug!(?error, "a thread keeps its priority");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_is_done_on_a_thread_of_low_priority() {
+    async fn work_is_done_on_another_thread() {
         let here = thread::current().id();
-        let (there, nice) =
-            aside(|| (thread::current().id(), rustix::process::getpriority_process(None).unwrap()))
-                .await;
-        assert_ne!(here, there);
-        if cfg!(target_os = "linux") {
-            let own = rustix::process::getpriority_process(None).unwrap();
-            assert!(own < nice, "{own} {nice}");
-        }
+        assert_ne!(here, aside(|| thread::current().id()).await);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn whoever_else_has_something_to_do_goes_first() {
+        use thread_priority::{
+            NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy,
+        };
+        let normal = ThreadSchedulePolicy::Normal;
+        let there = aside(|| thread_schedule_policy().unwrap()).await;
+        assert_eq!(there, normal(NormalThreadSchedulePolicy::Idle));
+        assert_eq!(thread_schedule_policy().unwrap(), normal(NormalThreadSchedulePolicy::Other));
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ pub use reqwest::{Method, header};
 use reqwest::{Response, header::HeaderMap, header::HeaderValue};
 pub use url::{Host, Origin, Url};
 
-use crate::aside::aside;
+use crate::aside::{LONG, aside};
 use crate::egress::{Allowed, Egress, EgressError, InvalidAllowed};
 use crate::large::{LARGE, Large, Room};
 use crate::resolver::Lookups;
@@ -78,7 +78,7 @@ pub struct Answer {
     pub status: u16,
     /// All headers.
     pub headers: HeaderMap,
-    /// Decoded.
+    /// Decoded. If it says what went wrong, there is no more than [`LONG`](crate::LONG) of it.
     pub body: Vec<u8>,
     /// Where it came from, after redirects.
     pub url: Url,
@@ -161,6 +161,11 @@ impl HttpClient {
     /// The same for one upstream: how many of its long answers are read at once.
     pub fn within(&self, room: Room) -> Self {
         Self { room: Some(room), ..self.clone() }
+    }
+
+    /// The same for the upstream of another client.
+    pub fn in_room_of(&self, other: &Self) -> Self {
+        Self { room: other.room.clone(), ..self.clone() }
     }
 
     /// Whether a url may be asked, as far as that can be said without asking for the addresses of its name.
@@ -260,9 +265,10 @@ impl HttpClient {
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;
         let mut large = Large::not_yet(self.room.as_ref());
         let silence = self.silence.max(limits.deadline / 3);
-        let within = Within { bytes: limits.max_bytes, silence, until };
-        let body = read(&mut response, &method, within, &mut large).await?;
         let status = response.status().as_u16();
+        let enough = if response.status().is_success() { usize::MAX } else { LONG };
+        let within = Within { bytes: limits.max_bytes, enough, silence, until };
+        let body = read(&mut response, &method, within, &mut large).await?;
         Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url, large })
     }
 }
@@ -339,6 +345,8 @@ impl Answer {
 /// What an answer may be.
 struct Within {
     bytes: u64,
+    /// So much of it will do: how it begins says what went wrong.
+    enough: usize,
     /// How long nothing may come of it.
     silence: Duration,
     /// How long to wait for [a place](crate::large).
@@ -349,12 +357,12 @@ struct Within {
 async fn read(
     response: &mut Response,
     method: &Method,
-    Within { bytes: limit, silence, until }: Within,
+    Within { bytes: limit, enough, silence, until }: Within,
     large: &mut Large,
 ) -> Result<Vec<u8>, HttpError> {
     check_encoding(response)?;
     let announced = response.content_length();
-    if announced.is_some_and(|bytes| limit < bytes) {
+    if announced.is_some_and(|bytes| limit < bytes) && enough == usize::MAX {
         return Err(HttpError::TooLarge { limit, announced });
     }
     let mut body = Vec::new();
@@ -367,6 +375,10 @@ async fn read(
         let chunk =
             chunk.map_err(|error| HttpError::from_reqwest(error, response.url(), method))?;
         let Some(chunk) = chunk else { return Ok(body) };
+        if enough <= body.len() + chunk.len() {
+            body.extend(chunk.iter().take(enough - body.len()));
+            return Ok(body);
+        }
         if limit < (body.len() + chunk.len()) as u64 {
             return Err(HttpError::TooLarge { limit, announced });
         }

@@ -1,18 +1,20 @@
 //! Long answers of one upstream are read a few at a time, and large ones one after another: many at once would take more
-//! memory than one upstream may. Whoever has to wait for that waits for the same upstream. What is large is read slowly,
-//! too: it takes up the machine otherwise, and most likely it is of no use.
+//! memory than one upstream may. Whoever has to wait for that waits for the same upstream. All that is long is read at a
+//! pace, too: it takes up the machine otherwise, and most likely it is of no use.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 use crate::aside::LONG;
 
-/// More than this is large. Up to here it is read as fast as it comes, then with a rest after each piece.
+/// More than this is large.
 pub(crate) const LARGE: usize = 1024 * 1024;
-const REST: Duration = Duration::from_millis(1);
+/// What is long is read at 8 MiB in a second, after so much that is read as fast as it comes.
+const SECONDS_OF_BYTE: f64 = 1.0 / (8 * 1024 * 1024) as f64;
+const AT_ONCE: usize = 2 * LARGE;
 
 /// The places for long answers of one upstream. A copy is the same room.
 #[derive(Clone)]
@@ -23,13 +25,27 @@ struct Places {
     large: Arc<Semaphore>,
     /// To be read aside: of one upstream, no more than one stands before those of all others.
     turn: Arc<Semaphore>,
+    /// When all that was read would have been, at its pace.
+    paid: Mutex<Instant>,
 }
 
 impl Room {
     /// For so many that are long, of which one may be large.
     pub fn of(long: usize) -> Self {
         let places = |number| Arc::new(Semaphore::new(number));
-        Self(Arc::new(Places { long: places(long), large: places(1), turn: places(1) }))
+        let paid = Mutex::new(Instant::now());
+        Self(Arc::new(Places { long: places(long), large: places(1), turn: places(1), paid }))
+    }
+}
+
+impl Places {
+    /// Takes so much more; from when on there may be more.
+    fn pay(&self, bytes: usize) -> Instant {
+        let time = |bytes: usize| Duration::from_secs_f64(bytes as f64 * SECONDS_OF_BYTE);
+        let earliest = Instant::now().checked_sub(time(AT_ONCE)).unwrap_or_else(Instant::now);
+        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
+        *paid = (*paid).max(earliest) + time(bytes);
+        *paid
     }
 }
 
@@ -39,19 +55,20 @@ pub struct Large {
     room: Option<Room>,
     long: Option<OwnedSemaphorePermit>,
     large: Option<OwnedSemaphorePermit>,
-    next_rest: usize,
+    /// So much of it is paid for.
+    paid: usize,
 }
 
 impl Large {
     /// Without a room, nobody waits for anything.
     pub(crate) fn not_yet(room: Option<&Room>) -> Self {
-        Self { room: room.cloned(), long: None, large: None, next_rest: LARGE }
+        Self { room: room.cloned(), long: None, large: None, paid: LONG }
     }
 
     /// So much of it is held now.
     pub(crate) async fn holds(&mut self, bytes: usize) {
         if bytes <= LONG {
-            (self.long, self.large, self.next_rest) = (None, None, LARGE);
+            (self.long, self.large, self.paid) = (None, None, LONG);
             return;
         }
         let Some(Room(places)) = &self.room else { return };
@@ -61,9 +78,10 @@ impl Large {
         if LARGE < bytes && self.large.is_none() {
             self.large = place(&places.large).await;
         }
-        if self.next_rest <= bytes {
-            self.next_rest = bytes + LONG;
-            sleep(REST).await;
+        let until = places.pay(bytes.saturating_sub(self.paid));
+        self.paid = bytes;
+        if Instant::now() < until {
+            sleep_until(until).await;
         }
     }
 
@@ -88,7 +106,7 @@ mod tests {
     async fn read_on<const N: usize>(room: &Room, lengths: [usize; N]) -> [bool; N] {
         let mut answers = lengths.map(|length| (Large::not_yet(Some(room)), length, false));
         for (answer, length, goes_on) in &mut answers {
-            *goes_on = timeout(10 * REST, answer.holds(*length)).await.is_ok();
+            *goes_on = timeout(Duration::from_secs(1), answer.holds(*length)).await.is_ok();
         }
         answers.map(|(_, _, goes_on)| goes_on)
     }
@@ -113,5 +131,30 @@ mod tests {
         Large::not_yet(None).holds(2 * LARGE).await;
         large.holds(0).await;
         assert_eq!(read_on(&one, [2 * LARGE]).await, [true], "what follows is another answer");
+    }
+
+    /// How many milliseconds it takes to read so many answers in pieces.
+    async fn read(room: &Room, answers: usize, length: usize, piece: usize) -> u128 {
+        let start = Instant::now();
+        for _ in 0..answers {
+            let mut answer = Large::not_yet(Some(room));
+            for held in (piece..=length).step_by(piece) {
+                answer.holds(held).await;
+            }
+        }
+        start.elapsed().as_millis()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_long_is_read_at_a_pace_and_what_is_short_or_seldom_as_it_comes() {
+        let (one, other) = (Room::of(8), Room::of(8));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(read(&one, 10_000, LONG, LONG / 4).await, 0);
+        assert_eq!(read(&one, 1, AT_ONCE, LONG).await, 0);
+        let millis = read(&one, 8, LARGE, LONG).await;
+        assert!((900..1_000).contains(&millis), "{millis}");
+        assert_eq!(read(&other, 1, AT_ONCE, LONG).await, 0, "others have a pace of their own");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(read(&one, 1, AT_ONCE, LONG).await, 0);
     }
 }

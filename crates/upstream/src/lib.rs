@@ -11,5 +11,5 @@ mod pieces;
 mod resolver;
 pub mod stdio;
 
-pub use aside::{LONG, aside, aside_under_way};
+pub use aside::{LONG, aside, aside_if_long, aside_under_way};
 pub use large::{Large, Room};

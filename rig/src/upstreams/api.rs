@@ -77,8 +77,7 @@ fn harm(out: &mut TcpStream, manner: Manner, good: &str, long: &str) -> io::Resu
             out.write_all(head("200 OK", TEXT, good.len()).as_bytes())?;
             slowly(out, good.as_bytes())
         }
-        // What is kept of answers for agents has a bound of its own; of a failure nothing is.
-        Manner::LongAnswer => answer(out, "400 Bad Request", JSON, long),
+        Manner::LongAnswer => answer(out, "200 OK", JSON, long),
         Manner::LargeAnswer => {
             out.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n")?;
             large(out, b"[\"")?;

@@ -60,7 +60,7 @@ pub(crate) enum Manner {
     SlowLoris,
     /// Takes requests and says nothing.
     Hangs,
-    /// Answers 5 MiB, half of what is read, to say what is wrong.
+    /// Answers 5 MiB, half of what is read.
     LongAnswer,
     /// Answers that it is broken.
     Fails,

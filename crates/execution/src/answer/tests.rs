@@ -231,6 +231,20 @@ mod from_an_api {
     }
 
     #[test]
+    fn of_an_answer_that_was_cut_off_within_a_secret_nothing_is_told() {
+        let secret = "s".repeat(4_000);
+        let credentials = [("token".to_owned(), secret.as_str().into())].into();
+        let message = |body: &[u8]| {
+            let answer = answer(400, "text/plain", body);
+            outcome(asked_by("GET", &credentials), &answer).error.unwrap().message
+        };
+        let body = secret.repeat(20);
+        let (cut, _) = body.as_bytes().split_at(LONG);
+        assert_eq!(message(cut), "the upstream answered with status 400");
+        assert!(message(&[b"x".repeat(EXCERPT + 1), cut.to_vec()].concat()).ends_with("xx …"));
+    }
+
+    #[test]
     fn a_failure_is_an_error_result() {
         let outcome = outcome(asked(), &answer(503, "text/plain", b"busy"));
         let text = "the upstream answered with status 503: busy";

@@ -61,7 +61,8 @@ impl Pauses {
         self.most
     }
 
-    fn taken(&self) -> Duration {
+    /// How long somebody was asked so far.
+    pub fn taken(&self) -> Duration {
         let state = self.state.borrow();
         state.over + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }

@@ -30,12 +30,14 @@ impl AgentView {
         let Some(long) = too_long(budget(tool), texts, outcome.result.as_ref()) else {
             return outcome;
         };
-        let (whole, result) = long.written(outcome.result.take(), budget(tool)).await;
+        let (texts, others): (Vec<_>, Vec<_>) = outcome.content.into_iter().partition(is_text);
+        let texts = texts.into_iter().filter_map(own_text).collect();
+        let json = outcome.result.take();
+        let (whole, result) = long.written((texts, json), budget(tool)).await;
         outcome.result = result;
-        outcome.content.retain(|content| !is_text(content));
         let Cut { texts, link } = self.cut(tool, whole);
         let texts = texts.map(|text| Content::Text { text }).into_iter();
-        outcome.content.splice(0..0, texts.chain(link.map(Content::Other)));
+        outcome.content = texts.chain(link.map(Content::Other)).chain(others).collect();
         outcome
     }
 
@@ -53,13 +55,18 @@ impl AgentView {
         let Some(long) = too_long(budget(tool), texts, result.get(STRUCTURED)) else {
             return (result, false);
         };
-        let (whole, structured) = long.written(result.shift_remove(STRUCTURED), budget(tool)).await;
+        let (json, content) = (result.shift_remove(STRUCTURED), result.shift_remove("content"));
+        let content = match content {
+            Some(Value::Array(content)) => content,
+            _ => Vec::new(),
+        };
+        let (texts, others): (Vec<_>, Vec<_>) =
+            content.into_iter().partition(|part| text_of_part(part).is_some());
+        let texts = texts.into_iter().filter_map(own_text_of_part).collect();
+        let (whole, structured) = long.written((texts, json), budget(tool)).await;
         let Cut { texts, link } = self.cut(tool, whole);
         let mut content = Vec::from(texts.map(|text| json!({"type": "text", "text": text})));
-        content.extend(link);
-        if let Some(Value::Array(others)) = result.shift_remove("content") {
-            content.extend(others.into_iter().filter(|part| text_of_part(part).is_none()));
-        }
+        content.extend(link.into_iter().chain(others));
         result.insert("content".to_owned(), Value::Array(content));
         result.extend(structured.map(|structured| (STRUCTURED.to_owned(), structured)));
         (result, true)
@@ -135,8 +142,8 @@ struct Cut {
 
 /// What is too long.
 enum Long {
-    /// The text, which is this.
-    Text(String),
+    /// The text.
+    Text,
     /// The JSON.
     Json,
 }
@@ -144,22 +151,26 @@ enum Long {
 /// The text if it is too long, or else the JSON if that is: mostly they say the same.
 fn too_long(budget: usize, texts: Vec<&str>, json: Option<&Value>) -> Option<Long> {
     if budget < texts.iter().map(|text| text.len()).sum() {
-        return Some(Long::Text(texts.join("\n")));
+        return Some(Long::Text);
     }
     json.filter(|json| is_longer(json, budget)).map(|_| Long::Json)
 }
 
 impl Long {
     /// All of it, and the JSON if that is short enough. What is long is written aside, and goes there too.
-    async fn written(self, json: Option<Value>, budget: usize) -> (String, Option<Value>) {
-        match (self, json) {
-            (Self::Text(text), Some(json)) if !is_longer(&json, budget) => (text, Some(json)),
-            (Self::Text(text), None) => (text, None),
-            (Self::Text(text), Some(json)) => {
-                aside(move || drop(json)).await;
-                (text, None)
+    async fn written(
+        self,
+        (mut texts, json): (Vec<String>, Option<Value>),
+        budget: usize,
+    ) -> (String, Option<Value>) {
+        let is_short = json.as_ref().is_none_or(|json| !is_longer(json, budget));
+        match self {
+            Self::Text if is_short && texts.len() < 2 => (texts.pop().unwrap_or_default(), json),
+            Self::Text => {
+                let joined = aside(move || (texts.join("\n"), json.filter(|_| is_short)));
+                joined.await
             }
-            (Self::Json, json) => {
+            Self::Json => {
                 (aside(move || json.as_ref().map(text_of)).await.unwrap_or_default(), None)
             }
         }
@@ -174,6 +185,21 @@ fn text_in(content: &Content) -> Option<&str> {
     }
 }
 
+fn own_text(content: Content) -> Option<String> {
+    match content {
+        Content::Text { text } => Some(text),
+        Content::Other(part) => own_text_of_part(part),
+        Content::Image(_) | Content::Audio(_) | Content::Resource { .. } => None,
+    }
+}
+
+fn own_text_of_part(mut part: Value) -> Option<String> {
+    match part.get_mut("text").map(Value::take) {
+        Some(Value::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
 fn text_of_part(part: &Value) -> Option<&str> {
     part["text"].as_str().filter(|_| part["type"] == "text")
 }
@@ -184,9 +210,14 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_short_enough_stays_beside_a_long_text() {
-        let long = || Long::Text("abc".into());
-        assert_eq!(long().written(Some(json!(1)), 1).await, ("abc".into(), Some(json!(1))));
-        assert_eq!(long().written(Some(json!(12)), 1).await, ("abc".into(), None));
-        assert_eq!(Long::Json.written(Some(json!([1])), 1).await, ("[1]".into(), None));
+        let written = async |long: Long, texts: &[&str], json: Value| {
+            let texts = texts.iter().copied().map(str::to_owned).collect();
+            long.written((texts, Some(json)), 1).await
+        };
+        assert_eq!(written(Long::Text, &["abc"], json!(1)).await, ("abc".into(), Some(json!(1))));
+        let both = written(Long::Text, &["ab", "c"], json!(1)).await;
+        assert_eq!(both, ("ab\nc".into(), Some(json!(1))));
+        assert_eq!(written(Long::Text, &["abc"], json!(12)).await, ("abc".into(), None));
+        assert_eq!(written(Long::Json, &["a"], json!([1])).await, ("[1]".into(), None));
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use execution::Projection;
 use model::{Content, ErrorCode, Failure, Outcome, SourceId};
 use serde_json::{Map, Value, json};
-use upstream::aside;
+use upstream::{LONG, aside_if_long};
+
+use crate::json_size::is_longer;
 
 /// What came of a request, projected if it is JSON and there is a projection.
 pub(super) async fn outcome(
@@ -87,7 +89,8 @@ fn tame_texts(result: &mut Map<String, Value>) {
 
 async fn projected(projection: &Arc<Projection>, answer: Value) -> Result<Value, Failure> {
     let projection = Arc::clone(projection);
-    let projected = aside(move || projection.apply(&answer)).await;
+    let bytes = if is_longer(&answer, LONG) { usize::MAX } else { 0 };
+    let projected = aside_if_long(bytes, move || projection.apply(&answer)).await;
     projected.map_err(|error| unshapable(&error.to_string()))
 }
 

@@ -7,8 +7,8 @@ use flate2::{Compress, Compression, FlushCompress};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 
-use super::server::{Server, read_request};
-use super::{HttpError, LARGE, Limits, Method, Request, body, client, get, make_room, url};
+use super::server::{Server, ok, read_request, reply};
+use super::{HttpError, LARGE, LONG, Limits, Method, Request, body, client, get, make_room, url};
 
 fn at_most(max_bytes: u64) -> Limits {
     Limits { max_bytes, ..Limits::default() }
@@ -79,6 +79,18 @@ async fn a_gzip_bomb_is_left_at_the_limit() {
     let answer = get(&client(), url(&format!("http://127.0.0.1:{port}/"))).await;
     assert!(matches!(answer, Err(HttpError::TooLarge { limit: 10_485_760, announced: None })));
     endless.await.expect("it ends only because the client hung up");
+}
+
+#[tokio::test]
+async fn of_what_went_wrong_the_beginning_is_read_however_much_there_is() {
+    let much = "x".repeat(10 * LONG);
+    let failed = reply("400 Bad Request", "", &much);
+    let more = "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 10000000000\r\n\r\n";
+    let server = Server::replying([failed, format!("{more}{much}"), ok(&much)]).await;
+    for (status, read) in [(400, LONG), (500, LONG), (200, much.len())] {
+        let answer = get(&client(), server.url("/")).await.ok().unwrap();
+        assert_eq!((answer.status, answer.body.len()), (status, read));
+    }
 }
 
 #[tokio::test]
