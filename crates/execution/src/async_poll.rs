@@ -86,7 +86,7 @@ impl Reply {
 /// What the first answer leads to.
 pub enum Begun<'a> {
     /// Nothing is left to ask for.
-    Over(Box<Outcome>),
+    Over(Box<Outcome>, Option<Large>),
     /// It goes on.
     Goes(Box<Job<'a>>),
 }
@@ -94,7 +94,9 @@ pub enum Begun<'a> {
 /// What a look at a job says.
 pub enum Looked {
     /// It has come to its end.
-    Over(Box<Outcome>),
+    Over(Box<Outcome>, Option<Large>),
+    /// Nobody can say how it goes: it is not looked at any more.
+    GivenUp(Box<Outcome>),
     /// It goes on; so the upstream says, in a word.
     Goes(String),
 }
@@ -156,7 +158,7 @@ impl Follow {
         reply: Reply,
     ) -> Begun<'_> {
         if reply.outcome.status == CallStatus::Failed {
-            return Begun::Over(Box::new(reply.outcome));
+            return Begun::Over(Box::new(reply.outcome), reply.large);
         }
         let answer = reply.outcome.result.as_ref().unwrap_or(&Value::Null);
         let before = Before { answer, location: reply.location.as_deref() };
@@ -172,14 +174,15 @@ impl Follow {
             upstream_status: reply.outcome.upstream_status,
         };
         if let Some(end) = self.end(&known, answer, &reply.hidden) {
-            return Begun::Over(Box::new(end));
+            return Begun::Over(Box::new(end), reply.large);
         }
         let status = match address(&self.status) {
             Ok(status) => status,
             Err(error) => {
                 let message =
                     format!("the work was begun, and nobody can ask how it goes: {error}");
-                return Begun::Over(Box::new(known.failed(ErrorCode::PollFailed, message, false)));
+                let failed = known.failed(ErrorCode::PollFailed, message, false);
+                return Begun::Over(Box::new(failed), None);
             }
         };
         // Without an address, it cannot be said; that is no reason not to follow it.
@@ -282,7 +285,7 @@ impl Job<'_> {
         let answer = reply.outcome.result.unwrap_or_default();
         self.known.word = self.follow.word(&answer);
         match self.follow.end(&self.known, &answer, &reply.hidden) {
-            Some(end) => Looked::Over(Box::new(end)),
+            Some(end) => Looked::Over(Box::new(end), reply.large),
             None => Looked::Goes(self.known.word.clone()),
         }
     }
@@ -311,7 +314,7 @@ impl Job<'_> {
         }
         let message = format!("nobody can say how the work goes: {}", failure.message);
         let can_repeat = is_passing && self.follow.is_repeatable;
-        Looked::Over(Box::new(self.known.failed(ErrorCode::PollFailed, message, can_repeat)))
+        Looked::GivenUp(Box::new(self.known.failed(ErrorCode::PollFailed, message, can_repeat)))
     }
 
     /// Nobody may look at it any more.

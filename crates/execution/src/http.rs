@@ -212,7 +212,7 @@ impl HttpTool {
     pub fn begun(&self, start: Instant, arguments: &Map<String, Value>, reply: Reply) -> Begun<'_> {
         match &self.follow {
             Some(follow) => follow.begun(start, arguments, reply),
-            None => Begun::Over(Box::new(reply.outcome)),
+            None => Begun::Over(Box::new(reply.outcome), reply.large),
         }
     }
 

@@ -86,7 +86,7 @@ impl Sending<'_> {
         let start = Instant::now();
         let reply = self.once(request).await;
         let mut job = match self.tool.begun(start, arguments, reply) {
-            Begun::Over(outcome) => return Ok(*outcome),
+            Begun::Over(outcome, _) => return Ok(*outcome),
             Begun::Goes(job) => job,
         };
         while let Some(wait) = job.wait().filter(|_| start.elapsed() < JOB_DEADLINE) {
@@ -95,8 +95,9 @@ impl Sending<'_> {
             self.tool
                 .authorise(&mut request, &self.credentials, self.origin.as_ref())
                 .map_err(Failure::Credential)?;
-            if let Looked::Over(outcome) = job.heard(self.once(request).await) {
-                return Ok(*outcome);
+            match job.heard(self.once(request).await) {
+                Looked::Over(outcome, _) | Looked::GivenUp(outcome) => return Ok(*outcome),
+                Looked::Goes(_) => {}
             }
         }
         Ok(job.out_of_time())

@@ -85,15 +85,15 @@ async fn call(
             }
             _ => done.into_answer(),
         },
-        Called::Error { message, .. } => failed(message),
+        Called::Error { message, as_ours, .. } => failed(as_ours, &message),
         Called::Asks(_) | Called::Unable(_) => {
-            failed("the tool asks its caller, and nobody can be asked here".to_owned())
+            let why = "the tool asks its caller, and nobody can be asked here";
+            failed(ErrorCode::BuiltinError, why)
         }
     };
     Ok(Json(answer.into_map()))
 }
 
-fn failed(message: String) -> ToolAnswer {
-    let (code, message) = (ErrorCode::BuiltinError, format!("Error: {message}"));
-    ToolAnswer::Ours(ToolResult::failed(Failure::new(code, message, false)))
+fn failed(code: ErrorCode, why: &str) -> ToolAnswer {
+    ToolAnswer::Ours(ToolResult::failed(Failure::new(code, format!("Error: {why}"), false)))
 }

@@ -118,7 +118,7 @@ impl Keyring {
         let at = origin.as_ref().map(Origin::ascii_serialization);
         let made_of = Digest::of(json!([source, profile.allow, at, chain, key]).to_string());
         if let Some(known) = self.identified.get(&made_of) {
-            return Ok(known);
+            return Ok(known.in_room_of(client));
         }
         let identity = Identity::from_pem(chain, key).map_err(|why| {
             let message = format!("the client certificate of the source cannot be used: {why}");

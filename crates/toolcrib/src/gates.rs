@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use model::{Cache, ErrorCode, Failure, Limit, SourceId, SourceLimits, ToolId};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub(crate) use self::breaker::Verdict;
 use self::breaker::{Breaker, Call, Standing};
 use self::jobs::{Followed, Jobs};
-use self::places::{Asked, Places};
+use self::places::{Asked, Place, Places};
 pub(crate) use self::quota::Counted;
 use self::quota::{Exceeded, Quota};
 use self::retries::Retries;
@@ -113,7 +113,7 @@ pub(crate) struct Pass {
 struct Taken {
     counted: [Option<Counted>; 3],
     /// One of the agent's own, and one of all.
-    _places: [OwnedSemaphorePermit; 2],
+    _places: [Place; 2],
 }
 
 impl Gates {

@@ -2,13 +2,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::group::GroupCommand;
 use catalog::policy::PolicyCommand;
 use catalog::source::SourceCommand;
 use catalog::tool::{Amendment, ToolCommand};
-use model::Agent;
+use model::{Agent, ErrorCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -442,6 +442,22 @@ async fn while_somebody_is_asked_a_call_has_neither_a_place_nor_its_time() {
 }
 
 #[tokio::test]
+async fn a_server_that_only_wants_to_be_asked_again_has_one_time_for_all_of_it() {
+    let server = serving(|_| {
+        std::thread::sleep(Duration::from_millis(300));
+        json!({"resultType": "input_required", "requestState": "again"})
+    });
+    let crib = crib_of(json!({"url": server.url("/mcp"), "limits": {"timeout": 1, "retries": 0},
+        "settings": {"kind": "mcp"}}))
+    .await;
+    let start = Instant::now();
+    let outcome = crib.view(&ada()).call("clean", Map::new()).await.unwrap();
+    let failure = outcome.error.unwrap();
+    assert_eq!(failure.code, ErrorCode::UpstreamTimeout, "{failure:?}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
 async fn what_a_server_says_in_structure_is_projected_and_the_text_says_the_same() {
     let server = serving(|params| match params["arguments"]["how"].as_str() {
         Some("badly") => json!({"content": [{"type": "text", "text": "no"}], "isError": true,
@@ -608,8 +624,8 @@ async fn what_a_server_says_of_a_failure_or_a_resource_steers_no_terminal_and_is
     });
     let crib = crib(&server).await;
     let (called, _) = call_again(&crib, &Map::new(), None).await;
-    let Called::Error { message, data, .. } = called else { panic!("{called:?}") };
-    assert_eq!(message, "\\u{1b}[2Jno");
+    let Called::Error { message, data, as_ours, .. } = called else { panic!("{called:?}") };
+    assert_eq!((message.as_str(), as_ours), ("\\u{1b}[2Jno", ErrorCode::UpstreamError));
     assert_eq!(data.as_deref(), Some(&json!({"_meta": {"own": 1}})));
     let view = crib.view(&ada());
     let read = view.read("disk://a", &CallContext::silent()).await;

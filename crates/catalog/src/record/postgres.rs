@@ -73,8 +73,15 @@ const PATIENCE: &str = "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout 
 pub struct PostgresRecords {
     link: Arc<PostgresLink>,
     readers: Readers,
-    /// Kept between groups.
-    writing: Mutex<Option<Client>>,
+    writing: Mutex<Writing>,
+}
+
+/// What is kept between groups.
+#[derive(Default)]
+struct Writing {
+    client: Option<Client>,
+    /// A group that may have been stored, and its last row then. Whoever is not told comes again with the same one.
+    sent: Option<(Arc<[CallRecord]>, Link)>,
 }
 
 impl PostgresRecords {
@@ -116,33 +123,32 @@ impl PostgresRecords {
         Ok(Self { link, readers, writing: Mutex::default() })
     }
 
-    /// Stores a group once. `sent` is the last row of an attempt that may have been stored.
-    async fn try_store(
-        &self,
-        calls: &[CallRecord],
-        sent: &mut Option<Link>,
-    ) -> Result<(), JournalError> {
+    /// Stores a group once.
+    async fn try_store(&self, calls: &Arc<[CallRecord]>) -> Result<(), JournalError> {
         let sql = |error: tokio_postgres::Error| self.link.failure(&error, true);
         let mut writing = self.writing.lock().await;
-        let mut client = match writing.take().filter(|client| !client.is_closed()) {
+        let mut client = match writing.client.take().filter(|client| !client.is_closed()) {
             Some(client) => client,
             None => self.link.fresh().await?,
         };
         let step = client.transaction().await.map_err(sql)?;
         step.batch_execute(LOCK).await.map_err(sql)?;
-        if let Some(sent) = sent {
+        if let Some((group, sent)) = &writing.sent
+            && Arc::ptr_eq(group, calls)
+        {
             let look = "SELECT 1 FROM toolcrib_calls WHERE id = $1 AND hash = $2";
             let values: [&(dyn ToSql + Sync); 2] = [&signed(sent.id), &&sent.hash.as_bytes()[..]];
             if step.query_opt(look, &values).await.map_err(sql)?.is_some() {
+                writing.sent = None;
                 return Ok(());
             }
         }
         let rows = chained(head(&step).await.map_err(sql)?, calls);
         insert(&step, &rows).await.map_err(sql)?;
         count(&step, calls).await.map_err(sql)?;
-        *sent = rows.last().map(Row::link);
+        writing.sent = rows.last().map(|row| (Arc::clone(calls), row.link()));
         step.commit().await.map_err(sql)?;
-        *writing = Some(client);
+        *writing = Writing { client: Some(client), sent: None };
         Ok(())
     }
 
@@ -181,16 +187,15 @@ impl PostgresRecords {
 impl Records for PostgresRecords {
     fn store(&self, calls: Arc<[CallRecord]>) -> Answering<'_, ()> {
         Box::pin(async move {
-            let mut sent = None;
             for _ in 1..ATTEMPTS {
-                match self.try_store(&calls, &mut sent).await {
+                match self.try_store(&calls).await {
                     Err(JournalError::Unavailable { cause, .. }) => {
                         tracing::debug!("calls could not be recorded ({cause}): trying again");
                     }
                     other => return other,
                 }
             }
-            self.try_store(&calls, &mut sent).await
+            self.try_store(&calls).await
         })
     }
 

@@ -38,7 +38,7 @@ fn begin<'a>(follow: &'a Follow, answer: &Value) -> Begun<'a> {
 fn going(follow: &Follow) -> Box<Job<'_>> {
     match begin(follow, &json!({"id": 7})) {
         Begun::Goes(job) => job,
-        Begun::Over(outcome) => panic!("{outcome:?}"),
+        Begun::Over(outcome, _) => panic!("{outcome:?}"),
     }
 }
 
@@ -48,7 +48,7 @@ fn state(word: impl Into<Value>) -> Reply {
 
 fn over(looked: Looked) -> Outcome {
     match looked {
-        Looked::Over(outcome) => *outcome,
+        Looked::Over(outcome, _) | Looked::GivenUp(outcome) => *outcome,
         Looked::Goes(word) => panic!("it goes on: {word}"),
     }
 }
@@ -61,7 +61,7 @@ fn failure(looked: Looked) -> (ErrorCode, bool, String) {
 fn goes_on(looked: Looked) -> String {
     match looked {
         Looked::Goes(word) => word,
-        Looked::Over(outcome) => panic!("{outcome:?}"),
+        Looked::Over(outcome, _) | Looked::GivenUp(outcome) => panic!("{outcome:?}"),
     }
 }
 
@@ -82,17 +82,17 @@ fn it_is_asked_for_until_it_is_done() {
 fn what_is_done_at_once_is_not_asked_for() {
     let follow = follow("POST", &polling());
     let done = json!({"job": {"state": "done", "result": 5}});
-    let Begun::Over(outcome) = begin(&follow, &done) else { panic!("it goes on") };
+    let Begun::Over(outcome, _) = begin(&follow, &done) else { panic!("it goes on") };
     assert_eq!(outcome.result, Some(json!(5)));
     let refused = follow.begun(Instant::now(), &Map::new(), reply(400, Value::Null));
-    assert!(matches!(refused, Begun::Over(outcome) if outcome.upstream_status == Some(400)));
+    assert!(matches!(refused, Begun::Over(outcome, _) if outcome.upstream_status == Some(400)));
 }
 
 #[test]
 fn what_cannot_be_followed_says_that_it_was_begun() {
     let follow = follow("POST", &polling());
     for answer in [json!({}), json!({"id": ".."}), json!("x"), Value::Null] {
-        let Begun::Over(outcome) = begin(&follow, &answer) else { panic!("it goes on") };
+        let Begun::Over(outcome, _) = begin(&follow, &answer) else { panic!("it goes on") };
         let failure = outcome.error.unwrap();
         assert_eq!((failure.code, failure.retryable), (ErrorCode::PollFailed, false));
         assert!(failure.message.starts_with("the work was begun"), "{}", failure.message);

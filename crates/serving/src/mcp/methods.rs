@@ -142,7 +142,7 @@ impl Asking {
                     Called::Done(done) => waiting.ended(*done, is_promised),
                     Called::Asks(questions) => waiting.asks(questions, context.take_memory()),
                     Called::Unable(ability) => Err(RpcError::unable(ability)),
-                    Called::Error { code, message, data } => {
+                    Called::Error { code, message, data, .. } => {
                         Err(RpcError { data, ..RpcError::of_tool(code, message) })
                     }
                 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::metrics::scrape;
 use super::server::{Answer, Ask, Server};
 use crate::support::{Folder, ok};
 use crate::upstream::{Upstream, answer};
@@ -221,6 +222,18 @@ fn an_agent_has_a_limit_over_all_that_it_calls_and_what_is_beyond_it_leaves_no_r
     let all = |rows: &Value| rows["data"].as_array().is_some_and(|rows| 5 <= rows.len());
     let rows = shop.server.wait_for("/api/executions", all);
     assert_eq!(rows["data"].as_array().unwrap().len(), 5, "{rows}");
+    for (method, params) in
+        [("prompts/get", json!({"name": "greet"})), ("resources/read", json!({"uri": "a://b"}))]
+    {
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let refused = shop.post("/mcp", &message).body;
+        assert!(refused.contains("too many of this agent's calls"), "{refused}");
+    }
+    let metrics = scrape(&shop.server);
+    for (kind, times) in [("tool", 3), ("prompt", 1), ("resource", 1)] {
+        let line = format!(r#"kind="{kind}",outcome="rate_limited"}} {times}"#);
+        assert!(metrics.contains(&line), "{line}\n{metrics}");
+    }
 }
 
 #[test]

@@ -399,6 +399,11 @@ fn work_that_never_ends_or_fails_is_told_so() {
     assert!(message.ends_with("after 3 looks: its status is `baking`"), "{message}");
     endless.wait_for_asked("DELETE /jobs/7 ");
     assert_eq!(endless.asked("GET"), 3);
+    let lost = Bakery::new(&json!({}), |_| state("queued"), |_| answer("403 No", "", b"no"));
+    let (code, message) = lost.failure();
+    assert_eq!(code, "poll_failed");
+    assert!(message.starts_with("nobody can say how the work goes: "), "{message}");
+    lost.wait_for_asked("DELETE /jobs/7 ");
     let burnt = Bakery::new(
         &json!({}),
         |_| state("queued"),

@@ -31,7 +31,7 @@ fn samples(text: &str) -> Vec<Sample> {
     read.samples
 }
 
-fn scrape(server: &Server) -> String {
+pub(super) fn scrape(server: &Server) -> String {
     let answer = server.get("/metrics");
     assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
     assert_eq!((answer.status, answer.header("cache-control")), (200, "no-store"));
@@ -168,6 +168,10 @@ fn everything_else_that_a_server_does_is_counted_too() {
         r#"toolcrib_breaker_state{source="pets"} 2"#,
         r#"toolcrib_gate_calls{source="pets"} 0"#,
         "toolcrib_sources 1",
+        r#"toolcrib_gate_waiting{source="pets"} 0"#,
+        "toolcrib_calls_waiting 0",
+        "toolcrib_calls_refused_total 0",
+        "toolcrib_record_waiting 0",
         "toolcrib_tools 4",
         r#"toolcrib_journal_appends_total{outcome="failed"} 0"#,
         r#"toolcrib_record_rows_total{outcome="stored"} 8"#,

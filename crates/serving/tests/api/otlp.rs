@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::calls::Shop;
 use super::server::{Ask, Server};
+use super::workflows::grant;
 use crate::upstream::{Upstream, answer};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -187,11 +188,49 @@ fn pushing(endpoint: &str) -> Server {
 }
 
 fn call(shop: &Shop) {
+    call_with(shop, &json!({"name": "add_pet", "arguments": {"name": CANARY}}));
+}
+
+fn call_with(shop: &Shop, body: &Value) {
     let parent = format!("00-{TRACE}-{CALLER}-01");
-    let body = json!({"name": "add_pet", "arguments": {"name": CANARY}});
-    let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&shop.key).json(&body);
+    let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&shop.key).json(body);
     let ask = ask.header("traceparent", &parent).header("tracestate", "rojo=1");
     shop.server.send(&ask.header("baggage", CANARY)).ok();
+}
+
+fn spans(collector: &Upstream) -> Vec<Span> {
+    pushed::<Traces>(collector, "/v1/traces")
+        .into_iter()
+        .flat_map(|Traces { resource_spans: [one] }| {
+            assert!(one.resource.attributes.iter().any(|it| it.key == "service.name"));
+            let [ScopeSpans { scope, spans }] = one.scope_spans;
+            assert_eq!((scope.name.as_str(), scope.version.is_empty()), ("toolcrib", false));
+            spans
+        })
+        .collect()
+}
+
+#[test]
+fn the_steps_of_a_workflow_are_spans_within_its_own() {
+    let collector = Upstream::replying(|_| answer("200 OK", "", b"{}"));
+    let mut shop = Shop::at(pushing(&collector.url("/")));
+    grant(&shop, &json!([{"get": {"call": "pets__get_pet", "with": {"id": 7}}}]));
+    call_with(&shop, &json!({"name": "adopt"}));
+    let asked = shop.upstream.requests().pop().unwrap();
+    assert_eq!(shop.server.stop().0, Some(0));
+    let spans = spans(&collector);
+    let of_source = |source: &str| {
+        let is_of = |span: &&Span| {
+            span.kind == 3 && span.attributes.iter().any(|it| it.value.string_value == source)
+        };
+        let found: Vec<_> = spans.iter().filter(is_of).collect();
+        let [span] = found[..] else { unreachable!("{source}: {found:?}") };
+        span
+    };
+    let (workflow, step) = (of_source("flows"), of_source("pets"));
+    assert_eq!(step.parent_span_id.as_ref(), Some(&workflow.span_id));
+    assert_eq!((step.trace_id.as_str(), workflow.trace_id.as_str()), (TRACE, TRACE));
+    assert!(asked.contains(&format!("traceparent: 00-{TRACE}-{}-01", step.span_id)), "{asked}");
 }
 
 #[test]
@@ -202,15 +241,7 @@ fn a_collector_is_told_of_metrics_and_of_spans_that_lead_to_the_upstream() {
     let asked = shop.upstream.requests().pop().unwrap();
     let (code, said) = shop.server.stop();
     assert_eq!(code, Some(0), "{said}");
-    let spans: Vec<Span> = pushed::<Traces>(&collector, "/v1/traces")
-        .into_iter()
-        .flat_map(|Traces { resource_spans: [one] }| {
-            assert!(one.resource.attributes.iter().any(|it| it.key == "service.name"));
-            let [ScopeSpans { scope, spans }] = one.scope_spans;
-            assert_eq!((scope.name.as_str(), scope.version.is_empty()), ("toolcrib", false));
-            spans
-        })
-        .collect();
+    let spans = spans(&collector);
     let of_trace = |kind: u8| {
         let mut found = spans.iter().filter(|span| span.trace_id == TRACE && span.kind == kind);
         found.next().unwrap()

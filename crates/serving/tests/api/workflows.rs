@@ -11,7 +11,7 @@ fn source(tasks: &Value) -> Value {
 }
 
 /// Has the staff call it.
-fn grant(shop: &Shop, tasks: &Value) {
+pub(super) fn grant(shop: &Shop, tasks: &Value) {
     shop.server.post("/api/sources", &source(tasks)).ok();
     shop.server.wait_for("/api/sources/flows", |source| !source["inventory"].is_null());
     let group = json!({"name": "flows", "selectors": [{"source": "flows"}]});

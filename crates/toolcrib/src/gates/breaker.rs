@@ -115,10 +115,6 @@ impl State {
         matches!(self, Self::HalfOpen { since, .. } if since <= call.since)
     }
 
-    fn is_half_open(self) -> bool {
-        matches!(self, Self::HalfOpen { .. })
-    }
-
     /// How long it is left alone yet, if it is.
     fn left(self, now: Instant) -> Option<Duration> {
         if let Self::Open { .. } = self { self.wait(false, now) } else { None }
@@ -292,20 +288,25 @@ impl Breaker {
                 false
             }
             Verdict::Works => {
-                self.works(call.whose, now);
+                self.works(call, now);
                 false
             }
             Verdict::Fails => self.fails(call, now),
         }
     }
 
-    fn works(&mut self, whose: u64, now: Instant) {
-        self.row = Row::default();
-        self.seen.works(whose, now);
-        if self.alone.get(&whose).is_some_and(|own| own.is_half_open()) {
-            self.alone.remove(&whose);
+    fn works(&mut self, call: Call, now: Instant) {
+        let finds_out = self.all.is_found_out_by(call);
+        // Nor do they end it.
+        if self.all != State::Closed && !finds_out {
+            return;
         }
-        if self.all.is_half_open() {
+        self.row = Row::default();
+        self.seen.works(call.whose, now);
+        if self.alone.get(&call.whose).is_some_and(|own| own.is_found_out_by(call)) {
+            self.alone.remove(&call.whose);
+        }
+        if finds_out {
             (self.all, self.last, self.seen) = (State::Closed, None, Seen::new(now));
         }
     }

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(super) struct Places {
-    free: Mutex<Free>,
+    free: Arc<Mutex<Free>>,
     waiting: AtomicUsize,
 }
 
@@ -50,6 +50,30 @@ impl Free {
     }
 }
 
+/// One that is taken. If there are fewer by now, it is gone when it is given back, even if somebody waits for it.
+pub(super) struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    of: Arc<Mutex<Free>>,
+}
+
+impl Place {
+    fn new(permit: OwnedSemaphorePermit, of: &Arc<Mutex<Free>>) -> Self {
+        Self { permit: Some(permit), of: Arc::clone(of) }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut free = self.of.lock().expect("no one panics while holding it");
+        if let Some(owed) = free.owed.checked_sub(1)
+            && let Some(permit) = self.permit.take()
+        {
+            free.owed = owed;
+            permit.forget();
+        }
+    }
+}
+
 /// A place of these, of which there are so many, and so many may wait.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
@@ -59,15 +83,12 @@ pub(super) struct Asked<'a> {
 }
 
 /// A place of each; none if too many wait, or it takes too long. Who waits for the first has none of the second.
-pub(super) async fn of_both(
-    asked: [Asked<'_>; 2],
-    until: Option<Instant>,
-) -> Option<[OwnedSemaphorePermit; 2]> {
+pub(super) async fn of_both(asked: [Asked<'_>; 2], until: Option<Instant>) -> Option<[Place; 2]> {
     let [one, two] = asked.map(Asked::free);
     if let Ok(first) = Arc::clone(&one).try_acquire_owned()
         && let Ok(second) = Arc::clone(&two).try_acquire_owned()
     {
-        return Some([first, second]);
+        return Some([Place::new(first, &asked[0].of.free), Place::new(second, &asked[1].of.free)]);
     }
     let waits = asked.map(|asked| Waits::new(&asked.of.waiting));
     if asked.iter().zip(&waits).any(|(asked, waits)| asked.waiting < waits.number) {
@@ -75,7 +96,10 @@ pub(super) async fn of_both(
     }
     let patience = Instant::now() + PATIENCE;
     let patience = until.map_or(patience, |until| until.min(patience));
-    let both = async { Some([one.acquire_owned().await.ok()?, two.acquire_owned().await.ok()?]) };
+    let both = async {
+        let first = Place::new(one.acquire_owned().await.ok()?, &asked[0].of.free);
+        Some([first, Place::new(two.acquire_owned().await.ok()?, &asked[1].of.free)])
+    };
     timeout_at(patience, both).await.ok().flatten()
 }
 
@@ -137,5 +161,28 @@ mod tests {
         free.limit(1);
         assert!(free.places.try_acquire().is_ok());
         assert_eq!((free.taken(), free.owed), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_gets_no_place_that_is_there_no_more() {
+        let (all, own) = (Places::default(), Places::default());
+        let ask = |most| {
+            let asked = |of| Asked { of, most, waiting: 8 };
+            of_both([asked(&all), asked(&own)], None)
+        };
+        let mut through = Vec::new();
+        for _ in 0..4 {
+            through.push(ask(4).await.unwrap());
+        }
+        let mut waiting = std::pin::pin!(ask(1));
+        let soon = Duration::from_secs(1);
+        for left in (1..4).rev() {
+            through.truncate(left);
+            assert!(tokio::time::timeout(soon, waiting.as_mut()).await.is_err());
+            assert_eq!((all.taken(), own.taken()), ((left, 1), (left, 1)));
+        }
+        through.clear();
+        assert!(waiting.await.is_some());
+        assert_eq!((all.taken(), own.taken()), ((0, 0), (0, 0)));
     }
 }

@@ -129,7 +129,7 @@ impl Compiled {
         let start = Instant::now();
         let reply = self.send(wire, request, call).await;
         let mut job = match self.http.begun(start, &arguments, reply) {
-            Begun::Over(outcome) => return Ok(*outcome),
+            Begun::Over(outcome, _) => return Ok(*outcome),
             Begun::Goes(job) => job,
         };
         let (compiled, wire_of_notice) = (Arc::clone(self), Arc::clone(wire));
@@ -141,11 +141,12 @@ impl Compiled {
         call.go_on();
         let left = JOB_DEADLINE.saturating_sub(start.elapsed());
         match timeout(left, self.look_until_it_ends(wire, &mut job, call)).await {
-            Ok(Some(outcome)) => {
+            Ok(Some(Looked::Over(outcome, _))) => {
                 unwanted.0 = None;
-                Ok(outcome)
+                Ok(*outcome)
             }
-            Ok(None) | Err(_) => Ok(job.out_of_time()),
+            Ok(Some(Looked::GivenUp(outcome))) => Ok(*outcome),
+            Ok(_) | Err(_) => Ok(job.out_of_time()),
         }
     }
 
@@ -155,11 +156,11 @@ impl Compiled {
         wire: &Wire,
         job: &mut Job<'_>,
         call: &CallContext,
-    ) -> Option<Outcome> {
+    ) -> Option<Looked> {
         while let Some(wait) = job.wait() {
             sleep(wait).await;
             match job.heard(self.send(wire, job.status(), call).await) {
-                Looked::Over(outcome) => return Some(*outcome),
+                looked @ (Looked::Over(..) | Looked::GivenUp(_)) => return Some(looked),
                 Looked::Goes(word) => call.progress(Progress {
                     progress: job.looks().into(),
                     total: None,

@@ -99,13 +99,15 @@ pub(crate) struct Wanted {
     pub(crate) audience: Option<Name>,
     /// When nobody waits for it any more, if that is sooner than usual.
     pub(crate) until: Option<Instant>,
+    /// When its own time is over. What people take to answer comes on top.
+    pub(crate) due: Option<Instant>,
 }
 
 impl Wanted {
     /// Something else than a tool.
     pub(crate) fn other(params: Map<String, Value>, method: &'static str) -> Self {
         let what = Asking::Other(method);
-        Self { params, what, is_repeatable: false, audience: None, until: None }
+        Self { params, what, is_repeatable: false, audience: None, until: None, due: None }
     }
 }
 
@@ -238,17 +240,18 @@ pub(crate) async fn bridge(
         Begun::With(upstream) => (Arc::from(upstream), None),
         Begun::Before(parked) => (Arc::clone(&parked.running.upstream), Some(parked.running)),
     };
-    let begin = |again| Running::begin(&upstream, &wanted, again, call, number(agent));
+    let mut due = wanted.due;
+    let begin = |again, due| Running::begin(&upstream, (&wanted, due), again, call, number(agent));
     let (mut rounds, is_parked) = (0, waited.is_some());
     let mut running = match (waited, memory) {
         (Some(running), _) => running,
-        (None, None) => begin(None),
+        (None, None) => begin(None, due),
         (None, Some(Memory::Asked { round, keys, state })) => {
             rounds = round;
             let answers = keys.iter().filter_map(|key| {
                 Some((key.to_string(), call.answer(&asked_as(key, round))?.clone()))
             });
-            begin(Some(again(answers.collect(), state)))
+            begin(Some(again(answers.collect(), state)), due)
         }
         (None, Some(Memory::Parked(_))) => return Bridged::Failed(gone()),
     };
@@ -305,11 +308,14 @@ pub(crate) async fn bridge(
         {
             return Bridged::Failed(of_upstream(failure.message, false));
         }
+        let (asked_at, is_anybody_asked) = (Instant::now(), !questions.is_empty());
         match call.ask_all(questions).await {
             Ok(answers) => {
+                let by_people = if is_anybody_asked { asked_at.elapsed() } else { Duration::ZERO };
+                due = due.map(|due| due + by_people + running.pauses.taken());
                 stay.come_back().await;
                 let answers = keys.iter().map(ToString::to_string).zip(answers).collect();
-                running = begin(Some(again(answers, state)));
+                running = begin(Some(again(answers, state)), due);
             }
             Err(NoAnswer::Later) => return asks(call, &Memory::Asked { round, keys, state }),
             Err(NoAnswer::Unable(ability)) => return Bridged::Unable(ability),
@@ -317,6 +323,13 @@ pub(crate) async fn bridge(
         }
     }
     Bridged::Broken(unreadable("it asks again and again"))
+}
+
+/// The time that is left, in tenths of a second: it is told to people, and a little more is better than 29.999987 s.
+pub(crate) fn left_until(until: Instant) -> Duration {
+    let left = until.saturating_duration_since(Instant::now());
+    let tenths = left.as_millis().div_ceil(100).max(1);
+    Duration::from_millis(u64::try_from(tenths * 100).unwrap_or(u64::MAX))
 }
 
 /// How upstreams over HTTP are told of a trace. What else came along with it (`baggage`) is not for them.
@@ -368,7 +381,7 @@ fn question(method: &str, params: Map<String, Value>, roots: bool) -> Option<Que
 impl Running {
     fn begin(
         upstream: &Arc<Upstream>,
-        wanted: &Wanted,
+        (wanted, due): (&Wanted, Option<Instant>),
         again: Option<Map<String, Value>>,
         call: &CallContext,
         owner: u64,
@@ -380,7 +393,8 @@ impl Running {
             || abilities.elicitation_by_url
             || abilities.sampling
             || abilities.roots;
-        let deadline = upstream.timeout().unwrap_or(DEADLINE);
+        let time = upstream.timeout().unwrap_or(DEADLINE);
+        let deadline = due.map_or(time, |due| time.min(left_until(due)));
         let most = if can_be_asked { deadline.max(WITH_QUESTIONS) } else { deadline };
         // Who comes back for the result has more time than who waits for it; who could be asked has not.
         let as_task = if call.abilities().tasks { AS_TASK } else { deadline };

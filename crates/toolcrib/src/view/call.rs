@@ -32,10 +32,10 @@ use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::credentials::{Carried, For, Whose};
 use crate::gates::{Counted, Stay};
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
+use crate::telemetry;
 use crate::telemetry::CallOutcome;
 use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError, number};
-use crate::{ready, telemetry};
 
 pub use self::budget::ReadsOn;
 pub(super) use self::shaped::without_our_words;
@@ -58,6 +58,8 @@ pub enum Called {
         message: String,
         /// Whatever else there is to say.
         data: Option<Box<Value>>,
+        /// What that is among our own codes.
+        as_ours: ErrorCode,
     },
 }
 
@@ -141,13 +143,13 @@ impl AgentView {
         call: &CallContext,
     ) -> Outcome {
         let start = Instant::now();
-        let why = match self.execute(tool, arguments, call).await {
+        let failure = match self.execute(tool, arguments, call).await {
             Called::Done(done) => return done.into_outcome(),
-            Called::Unable(ability) => NoAnswer::Unable(ability).to_string(),
-            Called::Asks(_) => NoAnswer::Later.to_string(),
-            Called::Error { message, .. } => message,
+            Called::Unable(ability) => failure_of_tool(NoAnswer::Unable(ability).to_string()),
+            Called::Asks(_) => failure_of_tool(NoAnswer::Later.to_string()),
+            Called::Error { message, as_ours, .. } => Failure::new(as_ours, message, false),
         };
-        failed(tool.known_as(), start, failure_of_tool(why))
+        failed(tool.known_as(), start, failure)
     }
 
     /// The request that a call of a tool would send first, without credentials; none if it sends no such request. Nothing
@@ -233,7 +235,7 @@ impl AgentView {
     /// The tool that `execute_tool` is to call, if that can be said.
     fn meant(&self, tool: &ViewedTool, arguments: &Map<String, Value>) -> Option<ViewedTool> {
         let Origin::Meta(MetaTool::Execute) = tool.origin() else { return None };
-        check(&ready::arguments(&MetaTool::Execute.input_schema()), arguments).ok()?;
+        check(MetaTool::Execute.arguments(), arguments).ok()?;
         let name = arguments.get("name").and_then(Value::as_str)?;
         self.find(name).ok().filter(|tool| !matches!(tool.origin(), Origin::Meta(_)))
     }
@@ -261,7 +263,7 @@ impl AgentView {
                 }
             }
             Origin::Meta(tool) => {
-                if let Err(failure) = check(&ready::arguments(&tool.input_schema()), &arguments) {
+                if let Err(failure) = check(tool.arguments(), &arguments) {
                     DoneBy::Nobody(failure)
                 } else if *tool == MetaTool::Search {
                     DoneBy::Here(meta::search(self, &arguments).await)
@@ -311,7 +313,9 @@ impl AgentView {
                 let arguments = http.tool.checked(arguments)?;
                 may()?;
                 if http.tool.is_job() {
-                    self.do_job(source, http, &arguments, call).await?
+                    let (outcome, places) = self.do_job(source, http, &arguments, call).await?;
+                    large = places;
+                    outcome
                 } else {
                     let request = request(http, &arguments)?;
                     let reply = self.send(&source.source, http, request, call.trace()).await?;
@@ -460,7 +464,8 @@ impl AgentView {
             ProviderError::NoAnswer(NoAnswer::Later) => Err(Called::Asks(call.take_open())),
             ProviderError::NoAnswer(NoAnswer::Unable(ability)) => Err(Called::Unable(ability)),
             ProviderError::Protocol { code, message } => {
-                Err(Called::Error { code, message, data: None })
+                let as_ours = ErrorCode::BuiltinError;
+                Err(Called::Error { code, message, data: None, as_ours })
             }
             error @ (ProviderError::NoAnswer(NoAnswer::Refused(_))
             | ProviderError::Failed(_)
@@ -565,16 +570,17 @@ fn result_of_server(bridged: Bridged, call: &CallContext) -> Result<Map<String, 
             }
             let (code, mut message) = (error.code, error.message().to_owned());
             execution::tame(&mut message);
-            Err(Stopped::With(Called::Error { code, message, data }))
+            let as_ours = ErrorCode::UpstreamError;
+            Err(Stopped::With(Called::Error { code, message, data, as_ours }))
         }
     }
 }
 
 fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {
-    checked(schema, arguments.clone()).map(drop)
+    schema.check(arguments).map_err(execution::wrong_arguments)
 }
 
-/// The same without a copy.
+/// The same, as they are sent.
 fn checked(
     schema: &Arguments,
     arguments: Map<String, Value>,

@@ -11,7 +11,7 @@ use super::offers::{Offer, OfferKind};
 use super::primitives::{Got, got_of_server};
 use crate::call::CallContext;
 use crate::provider::{Listed, Lists as _, ToolProvider, Unfinished, UnfinishedOf};
-use crate::upstreams::bridge::{Bridged, Wanted};
+use crate::upstreams::bridge::{self, Bridged, Wanted};
 
 /// The most proposals in one answer, as the protocol says.
 const MOST: usize = 100;
@@ -66,7 +66,7 @@ impl AgentView {
         if let Err(failure) = self.check_scopes(&source.source, None) {
             return Got::Failed(failure);
         }
-        let mut stay = match self.enter(&source.source, None).await {
+        let mut stay = match self.enter(&source.source, None, bridge::DEADLINE).await {
             Ok(stay) => stay,
             Err(failure) => return Got::Failed(failure),
         };

@@ -14,8 +14,8 @@ use model::{
     RawJson, SchemaRef,
 };
 use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use upstream::aside;
 use upstream::files::FileError;
 
 use super::AgentView;
@@ -121,7 +121,7 @@ impl AgentView {
         entry: &CataloguedTool,
     ) -> Result<(), Failure> {
         self.check_scopes(&source.source, Some(&entry.tool))?;
-        self.enter(&source.source, Some(&entry.tool.id)).await?.end(Verdict::Works);
+        self.enter(&source.source, Some(&entry.tool.id), TIME).await?.end(Verdict::Works);
         Ok(())
     }
 
@@ -139,21 +139,24 @@ impl AgentView {
             return Err(Got::Missing);
         }
         let folders = self.crib.resource_folders().clone();
-        let reading = aside(move || folders.read(Path::new(&path), FILE));
+        let reading = spawn_blocking(move || folders.read(Path::new(&path), FILE));
         let failed = |message: String, retryable| {
             Got::Failed(Failure::new(ErrorCode::UpstreamError, message, retryable))
         };
         match timeout(TIME, reading).await {
-            Ok(Ok(bytes)) => Ok(match String::from_utf8(bytes) {
+            Ok(Ok(Ok(bytes))) => Ok(match String::from_utf8(bytes) {
                 Ok(text) => ("text", text),
                 Err(error) => ("blob", STANDARD.encode(error.into_bytes())),
             }),
-            Ok(Err(error @ FileError::TooLarge { .. })) => Err(failed(error.to_string(), false)),
-            Ok(Err(error)) => {
+            Ok(Ok(Err(error @ FileError::TooLarge { .. }))) => {
+                Err(failed(error.to_string(), false))
+            }
+            Ok(Ok(Err(error))) => {
                 // Why is for our log: an agent is not told what else there is.
                 tracing::warn!(%error, "the file of a resource is not read: {error}");
                 Err(Got::Missing)
             }
+            Ok(Err(_)) => Err(failed("the file could not be read".to_owned(), false)),
             Err(_) => Err(failed("the file could not be read in time".to_owned(), true)),
         }
     }

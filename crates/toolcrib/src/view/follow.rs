@@ -7,6 +7,7 @@ use super::AgentView;
 use super::custom::work_of;
 use crate::gates::Verdict;
 use crate::provider::Lists as _;
+use crate::upstreams::bridge;
 use crate::upstreams::followers::{Following, NotFollowed};
 use crate::uri_template::is_like;
 
@@ -28,7 +29,7 @@ impl AgentView {
         if following.has(uri) {
             return Ok(());
         }
-        let stay = self.enter(&source.source, None).await;
+        let stay = self.enter(&source.source, None, bridge::DEADLINE).await;
         let stay = stay.map_err(|failure| NotFollowed::Failed(failure.message))?;
         let until = self.until_of_server(&source.source);
         let upstream = match self.upstream(&source.source, None, until).await {

@@ -4,6 +4,9 @@
 
 mod found;
 
+use std::sync::LazyLock;
+
+use execution::{Arguments, Others};
 use serde_json::{Map, Value, json};
 
 pub(super) use found::search;
@@ -45,6 +48,20 @@ impl MetaTool {
             }
             Self::Execute => "Call a tool by the name that tool_search found, with its arguments.",
         }
+    }
+
+    /// What it takes, compiled once.
+    pub(super) fn arguments(self) -> &'static Arguments {
+        static SEARCH: LazyLock<Arguments> = LazyLock::new(|| MetaTool::Search.compiled());
+        static EXECUTE: LazyLock<Arguments> = LazyLock::new(|| MetaTool::Execute.compiled());
+        match self {
+            Self::Search => &SEARCH,
+            Self::Execute => &EXECUTE,
+        }
+    }
+
+    fn compiled(self) -> Arguments {
+        Arguments::compile(&self.input_schema(), Others::Sent)
     }
 
     pub(super) fn input_schema(self) -> Value {

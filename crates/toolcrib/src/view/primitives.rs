@@ -13,6 +13,7 @@ use super::call::{failure_of_tool, without_our_words};
 use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
+use crate::gates::Counted;
 use crate::json_size::size;
 use crate::kept_results;
 use crate::provider::{Listed, Lists as _, ProviderError, ToolProvider, caught};
@@ -36,6 +37,13 @@ pub enum Got {
     Invalid(String),
     /// It failed.
     Failed(Failure),
+}
+
+/// A prompt or a resource that is asked for.
+struct BegunOffer<'a> {
+    measured: MeasuredCall<'a>,
+    recording: Option<Recording>,
+    _counted: Option<Counted>,
 }
 
 impl AgentView {
@@ -80,19 +88,15 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Got {
-        if self.crib.refuses_calls() {
-            return Got::Failed(unrecordable());
-        }
-        let _counted = match self.counted() {
-            Ok(counted) => counted,
-            Err(failure) => return Got::Failed(failure),
-        };
         let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
-        self.made_again(call);
-        let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments));
-        call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
-        let got = self.get_prompt(name, offer, arguments, call).await;
-        self.end_offer(begun, got, call).await
+        let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments), call);
+        match begun {
+            Ok(begun) => {
+                let got = self.get_prompt(name, offer, arguments, call).await;
+                self.end_offer(begun, got, call).await
+            }
+            Err(failure) => Got::Failed(failure),
+        }
     }
 
     async fn get_prompt(
@@ -127,42 +131,54 @@ impl AgentView {
 
     /// What a resource holds.
     pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
-        if self.crib.refuses_calls() {
-            return Got::Failed(unrecordable());
-        }
-        let _counted = match self.counted() {
-            Ok(counted) => counted,
-            Err(failure) => return Got::Failed(failure),
-        };
         // Nobody else is asked for what is kept here, whatever they offer.
         let is_kept = kept_results::addressed(uri).is_some();
         let found = if is_kept { None } else { self.resource_of_source(uri) };
         let offer = found.as_ref().map(|(offer, _)| offer);
-        self.made_again(call);
-        let begun = self.begin_offer(Primitive::Resource, offer, None);
-        call.within(begun.0.trace().or_else(|| self.via.trace.clone()));
-        let got = self.read_resource(uri, found, call).await;
-        self.end_offer(begun, got, call).await
+        match self.begin_offer(Primitive::Resource, offer, None, call) {
+            Ok(begun) => {
+                let got = self.read_resource(uri, found, call).await;
+                self.end_offer(begun, got, call).await
+            }
+            Err(failure) => Got::Failed(failure),
+        }
     }
 
-    /// Begins to measure and to record that a prompt or a resource is asked for.
+    /// Begins to measure and to record that a prompt or a resource is asked for. What is refused at once is measured alone,
+    /// as of tools.
     fn begin_offer(
         &self,
         kind: Primitive,
         offer: Option<&Offer>,
         arguments: Option<&Map<String, Value>>,
-    ) -> (MeasuredCall<'_>, Option<Recording>) {
+        call: &CallContext,
+    ) -> Result<BegunOffer<'_>, Failure> {
         let tool = offer.map(|offer| &offer.entry.tool);
         let tool_id = tool.map(|tool| tool.id.as_str());
         let source_id = tool.map(|tool| tool.source.as_str());
         let (source, trace) = (source_id.unwrap_or(PROVIDER), self.via.trace.as_ref());
         let measured = self.crib.telemetry().call(source, kind, trace);
-        (measured, self.begin(&Subject { kind, tool_id, source_id }, arguments))
+        let counted = match self.counted() {
+            Ok(_) if self.crib.refuses_calls() => Err(unrecordable()),
+            counted => counted,
+        };
+        match counted {
+            Ok(counted) => {
+                self.made_again(call);
+                call.within(measured.trace().or_else(|| self.via.trace.clone()));
+                let recording = self.begin(&Subject { kind, tool_id, source_id }, arguments);
+                Ok(BegunOffer { measured, recording, _counted: counted })
+            }
+            Err(failure) => {
+                measured.end(CallOutcome::Failed(failure.code));
+                Err(failure)
+            }
+        }
     }
 
     async fn end_offer(
         &self,
-        (measured, recording): (MeasuredCall<'_>, Option<Recording>),
+        BegunOffer { measured, recording, _counted }: BegunOffer<'_>,
         got: Got,
         call: &CallContext,
     ) -> Got {

@@ -253,7 +253,7 @@ impl McpReady {
         let (schema, must_be_a_task) = (Arc::clone(&self.schema), self.must_be_a_task);
         let what = Asking::Tool { schema, must_be_a_task };
         let (is_repeatable, audience) = (self.is_repeatable, self.audience.clone());
-        Wanted { params, what, is_repeatable, audience, until: None }
+        Wanted { params, what, is_repeatable, audience, until: None, due: None }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use catalog::{CataloguedSource, CataloguedTool};
 use model::{ErrorCode, Failure, Outcome};
 use serde_json::{Map, Value};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
 use super::{failure_of_tool, told};
 use crate::gates::Verdict;
@@ -26,14 +26,14 @@ impl AgentView {
     ) -> Result<Outcome, Failure> {
         let source = &source.source;
         let start = Instant::now();
-        let pass = self.enter(source, Some(&entry.tool.id)).await?;
+        let time = source.profile.limits.timeout().unwrap_or(TIME);
+        let until = self.until(time);
+        let pass = self.enter(source, Some(&entry.tool.id), TIME).await?;
         // Of what may take long, each agent does one thing after the other, so that others have their turn.
         let turn = match ready.builtin.is_long() {
             true => Some(self.crib.gates().turn_of(number(&self.agent))),
             false => None,
         };
-        let time = source.profile.limits.timeout().unwrap_or(TIME);
-        let time = self.patience.map_or(time, |patience| patience.min(time));
         let given = async {
             let _turn = match &turn {
                 Some(turn) => turn.acquire().await.ok(),
@@ -41,7 +41,7 @@ impl AgentView {
             };
             ready.builtin.call(arguments, self.crib.now(), &ready.client).await
         };
-        let given = timeout(time, given).await;
+        let given = timeout_at(until, given).await;
         // That one page cannot be fetched says nothing of the others.
         pass.end(Verdict::Works);
         match given {
@@ -49,7 +49,7 @@ impl AgentView {
             Ok(Err(why)) => Err(failure_of_tool(format!("Error: {why}"))),
             Err(_) => Err(Failure::new(
                 ErrorCode::UpstreamTimeout,
-                format!("the tool took longer than {} s", time.as_secs_f32()),
+                format!("the tool took longer than {} s", (until - start).as_secs_f32()),
                 true,
             )),
         }

@@ -11,7 +11,7 @@ use model::{
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
-use upstream::aside;
+use upstream::aside_if_long;
 use upstream::stdio::{ProgramLimits, Ran, RunError, run};
 
 use super::{failure_of_tool, told, unusable};
@@ -40,7 +40,7 @@ impl AgentView {
         let start = Instant::now();
         let (result, content) = match &ready.work {
             ToolWork::Answer(answer) => {
-                self.enter(source, Some(&entry.tool.id)).await?.end(Verdict::Works);
+                self.enter(source, Some(&entry.tool.id), TIME).await?.end(Verdict::Works);
                 fixed(answer)
             }
             ToolWork::Command(command, line) => {
@@ -48,7 +48,7 @@ impl AgentView {
                 let patience = self.patience.filter(|patience| *patience < time);
                 let until = start + patience.unwrap_or(time);
                 let line = line.render(&arguments)?;
-                let pass = self.enter(source, Some(&entry.tool.id)).await?;
+                let pass = self.enter(source, Some(&entry.tool.id), TIME).await?;
                 let said = self.run_program(command, line, &arguments, until).await;
                 let is_late = |failure: &Failure| failure.code == ErrorCode::UpstreamTimeout;
                 pass.end(match &said {
@@ -97,7 +97,7 @@ impl AgentView {
             }
         };
         let (mask, output) = (Mask::of(&hidden), command.output);
-        aside(move || read(&ran, &mask, output)).await
+        aside_if_long(ran.stdout.len(), move || read(&ran, &mask, output)).await
     }
 }
 

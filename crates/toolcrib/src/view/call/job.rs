@@ -11,7 +11,8 @@ use catalog::CataloguedSource;
 use execution::{Begun, JOB_DEADLINE, Job, Looked, Reply, Request};
 use model::{ErrorCode, Failure, Outcome, ToolId};
 use serde_json::{Map, Value};
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, timeout, timeout_at};
+use upstream::Large;
 
 use super::request;
 use crate::call::{CallContext, Progress};
@@ -29,14 +30,14 @@ impl AgentView {
         http: &Arc<HttpReady>,
         arguments: &Map<String, Value>,
         call: &CallContext,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<(Outcome, Option<Large>), Failure> {
         let first = request(http, arguments)?;
         // Before anything is begun that nobody could follow.
         let _followed = self.crib.gates().follow(&source.source.id, number(&self.agent))?;
-        let start = Instant::now();
+        let (start, until) = (Instant::now(), self.until(JOB_DEADLINE));
         let reply = self.send(&source.source, http, first, call.trace()).await?;
         let mut job = match http.tool.begun(start, arguments, reply) {
-            Begun::Over(outcome) => return Ok(*outcome),
+            Begun::Over(outcome, large) => return Ok((*outcome, large)),
             Begun::Goes(job) => job,
         };
         let mut unwanted = Unwanted(job.cancel().map(|request| {
@@ -44,14 +45,14 @@ impl AgentView {
             Box::new(Notice { view: self.clone(), source, http, request })
         }));
         call.go_on();
-        let left = JOB_DEADLINE.saturating_sub(start.elapsed());
-        match timeout(left, self.look_until_it_ends(source, http, &mut job, call)).await {
-            Ok(Some(outcome)) => {
+        match timeout_at(until, self.look_until_it_ends(source, http, &mut job, call)).await {
+            Ok(Some(Looked::Over(outcome, large))) => {
                 unwanted.0 = None;
-                Ok(outcome)
+                Ok((*outcome, large))
             }
-            Ok(None) if !self.still_has(http.tool.id()) => Ok(job.taken_away()),
-            Ok(None) | Err(_) => Ok(job.out_of_time()),
+            Ok(Some(Looked::GivenUp(outcome))) => Ok((*outcome, None)),
+            Ok(_) if !self.still_has(http.tool.id()) => Ok((job.taken_away(), None)),
+            Ok(_) | Err(_) => Ok((job.out_of_time(), None)),
         }
     }
 
@@ -88,7 +89,7 @@ impl AgentView {
         http: &HttpReady,
         job: &mut Job<'_>,
         call: &CallContext,
-    ) -> Option<Outcome> {
+    ) -> Option<Looked> {
         while let Some(wait) = job.wait() {
             sleep(wait).await;
             // An hour is long: what counts is what the catalog says now.
@@ -99,7 +100,7 @@ impl AgentView {
             let reply =
                 reply.unwrap_or_else(|failure| Reply::unsent(http.tool.id().clone(), failure));
             match job.heard(reply) {
-                Looked::Over(outcome) => return Some(*outcome),
+                looked @ (Looked::Over(..) | Looked::GivenUp(_)) => return Some(looked),
                 Looked::Goes(word) => call.progress(Progress {
                     progress: job.looks().into(),
                     total: None,

@@ -105,7 +105,7 @@ impl AgentView {
             Called::Unable(ability) => {
                 Fate::failed(ErrorCode::BuiltinError, &NoAnswer::Unable(*ability).to_string())
             }
-            Called::Error { message, .. } => Fate::failed(ErrorCode::BuiltinError, message),
+            Called::Error { message, as_ours, .. } => Fate::failed(*as_ours, message),
         };
         match recording.end(fate, self.crib.secrets()).await {
             Ok(()) => called,
@@ -130,9 +130,8 @@ pub(super) fn unrecordable() -> Failure {
 pub(super) fn outcome(called: &Called) -> CallOutcome {
     let done = match called {
         Called::Asks(_) => return CallOutcome::Asked,
-        Called::Unable(_) | Called::Error { .. } => {
-            return CallOutcome::Failed(ErrorCode::BuiltinError);
-        }
+        Called::Unable(_) => return CallOutcome::Failed(ErrorCode::BuiltinError),
+        Called::Error { as_ours, .. } => return CallOutcome::Failed(*as_ours),
         Called::Done(done) => done,
     };
     let code = match &done.by {

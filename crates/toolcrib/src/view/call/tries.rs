@@ -21,8 +21,6 @@ use crate::view::ready::HttpReady;
 /// The longest rest before the second try. It doubles with each try up to the other.
 const FIRST_REST: Duration = Duration::from_millis(200);
 const LONGEST_REST: Duration = Duration::from_secs(5);
-/// Deadlines are told to people: a little more is better than 29.999987 s.
-const TENTH: u128 = 100;
 
 /// The tries of one call.
 struct Tries<'a> {
@@ -72,13 +70,14 @@ impl<'a> Tries<'a> {
             return None;
         }
         sleep_until(at).await;
+        let pass = gates.enter_again(self.wish).await.ok()?;
         self.made += 1;
-        gates.enter_again(self.wish).await.ok()
+        Some(pass)
     }
 
     /// The time that is left.
     fn left(&self) -> Duration {
-        rounded_up(self.until.saturating_duration_since(Instant::now()))
+        bridge::left_until(self.until)
     }
 
     /// Whoever waits less than a source may take has not found out that it does not work.
@@ -178,7 +177,7 @@ impl AgentView {
     }
 
     /// When something is over that may take so long, if the agent does not wait less.
-    fn until(&self, time: Duration) -> Instant {
+    pub(super) fn until(&self, time: Duration) -> Instant {
         Instant::now() + self.patience.map_or(time, |patience| patience.min(time))
     }
 
@@ -187,13 +186,14 @@ impl AgentView {
         self.until(source.profile.limits.timeout().unwrap_or(bridge::DEADLINE))
     }
 
-    /// Lets through what is asked of a source once and no more.
+    /// Lets through what is asked of a source once and no more, and usually takes no longer than so.
     pub(in crate::view) async fn enter<'a>(
         &'a self,
         source: &'a Source,
         tool: Option<&'a ToolId>,
+        usual: Duration,
     ) -> Result<Stay<'a>, Failure> {
-        let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
+        let time = source.profile.limits.timeout().unwrap_or(usual);
         let tries = Tries::new(self, source, tool, time);
         Ok(tries.stay(tries.first().await?))
     }
@@ -217,6 +217,7 @@ impl AgentView {
             Ok(pass) => tries.stay(pass),
             Err(failure) => return Bridged::Failed(failure),
         };
+        wanted.due = Some(tries.until);
         // Without one of the agent's own, the time in which somebody is asked on the way does not count.
         wanted.until = tries.wish.is_hurried.then_some(tries.until);
         loop {
@@ -243,11 +244,6 @@ pub(super) fn late() -> Failure {
     Failure::new(ErrorCode::UpstreamTimeout, message, true)
 }
 
-fn rounded_up(left: Duration) -> Duration {
-    let tenths = left.as_millis().div_ceil(TENTH).max(1);
-    Duration::from_millis(u64::try_from(tenths * TENTH).unwrap_or(u64::MAX))
-}
-
 fn longest_rest(made: u32) -> Duration {
     let doubled = made.saturating_sub(1).min(16);
     (FIRST_REST * (1 << doubled)).min(LONGEST_REST)
@@ -272,11 +268,5 @@ mod tests {
         assert!(drawn.iter().all(|rest| *rest <= FIRST_REST));
         let (short, long) = (FIRST_REST / 4, FIRST_REST * 3 / 4);
         assert!(drawn.iter().any(|rest| *rest < short) && drawn.iter().any(|rest| long < *rest));
-    }
-
-    #[test]
-    fn deadlines_are_told_in_tenths_of_a_second() {
-        let rounded = |millis| rounded_up(Duration::from_millis(millis)).as_millis();
-        assert_eq!([0, 1, 100, 101, 29_999].map(rounded), [100, 100, 100, 200, 30_000]);
     }
 }

@@ -61,7 +61,7 @@ impl AgentView {
             }
         };
         let pass = match &self.within {
-            None => Some(self.enter(source, Some(id)).await?),
+            None => Some(self.enter(source, Some(id), TIME).await?),
             // One that waits for a place while it holds one might wait for ever.
             Some(_) => None,
         };
@@ -94,9 +94,9 @@ impl Steps<'_> {
         };
         let found = self.found(tool).map_err(|it| missing(&it))?;
         let (view, found) = self.now(found).ok_or_else(|| missing(&crate::view::missing(tool)))?;
-        let view = view.within(Some(within));
+        let mut view = view.within(Some(within));
+        view.via.trace = self.call.trace().cloned();
         let context = CallContext::silent();
-        context.within(self.call.trace().cloned());
         let is_workflow = found.is_workflow();
         let calling = async move { view.outcome_of(&found, arguments, &context).await };
         let outcome = match is_workflow {
