@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::issuer::{inline, signed};
+use super::secrets;
 use super::server::{Answer, Ask, Server};
 use crate::signer::Signer;
-use crate::support::{Folder, postgres_database};
+use crate::support::{Folder, KEY, ok, postgres_database};
+use crate::upstream::Upstream;
 
 /// As far as a change may be behind on another node.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -24,6 +26,36 @@ fn until(what: &str, look: impl Fn() -> Answer, wanted: impl Fn(&Answer) -> bool
         }
         assert!(asked < WITHIN, "{what}: {seen:?}");
         std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_secret_that_is_replaced_on_one_node_is_shown_by_the_other_within_a_second() {
+    let database = postgres_database("api_secret_of_two_nodes");
+    let folder = Folder::empty();
+    folder.write("sealing.key", KEY);
+    let path = folder.path("sealing.key").display().to_string();
+    let options = format!("--journal {database} --sealing-key-file {path}");
+    let one = Server::on(folder, &options);
+    let two = Server::beside(&one, &options);
+    let upstream = Upstream::replying(|_| ok("application/json", "{}"));
+    secrets::set(&one, "first");
+    let agent = secrets::pets(&one, &upstream);
+    until("the tool", || secrets::call(&two, &agent), |answer| answer.status == 200);
+    for value in ["second", "third"] {
+        secrets::set(&one, value);
+        let replaced = Instant::now();
+        let shown = format!("Bearer {value}\r\n");
+        let call = || {
+            secrets::call(&two, &agent);
+            upstream.requests().pop().unwrap()
+        };
+        let mut asked = replaced.elapsed();
+        while !call().contains(&shown) {
+            assert!(asked <= Duration::from_secs(1), "{value} after {asked:?}");
+            std::thread::sleep(Duration::from_millis(5));
+            asked = replaced.elapsed();
+        }
     }
 }
 

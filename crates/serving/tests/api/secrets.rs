@@ -13,13 +13,13 @@ fn sealing() -> Server {
     Server::start_in(&[("TOOLCRIB_SEALING_KEY", KEY)])
 }
 
-fn set(server: &Server, value: &str) {
+pub(super) fn set(server: &Server, value: &str) {
     let answer = server.put("/api/secrets/pets%2Ftoken", &json!({"value": value}));
     assert_eq!((answer.status, &*answer.body), (204, ""), "{answer:?}");
 }
 
 /// An API that is shown the secret, and an agent who may call it.
-fn pets(server: &Server, upstream: &Upstream) -> String {
+pub(super) fn pets(server: &Server, upstream: &Upstream) -> String {
     let text = json!({"openapi": "3.1.0", "info": {"title": "t", "version": "1"},
         "paths": {"/pets": {"get": {"operationId": "look", "responses": {"200": {"description": "ok"}}}}}});
     let source = json!({"name": "pets", "url": upstream.url(""), "allow": ["127.0.0.1"],
@@ -35,7 +35,7 @@ fn pets(server: &Server, upstream: &Upstream) -> String {
     server.post("/api/keys", &key).ok()["key"].as_str().unwrap().to_owned()
 }
 
-fn call(server: &Server, agent: &str) -> Answer {
+pub(super) fn call(server: &Server, agent: &str) -> Answer {
     let ask = Ask::new("POST", "/api/agents/tools/call").json(&json!({"name": "look"}));
     server.send(&ask.bearer(agent))
 }

@@ -111,6 +111,24 @@ async fn a_connection_that_is_gone_is_made_again() {
 }
 
 #[tokio::test]
+async fn a_group_that_was_stored_unheard_is_not_stored_again_whoever_tries_when() {
+    let (records, _beside) = record("unheard").await;
+    let group: Arc<[CallRecord]> = [call("a:x", 1), call("a:x", 2)].into();
+    let stored = async || {
+        let filter = CallFilter { limit: 9, ..CallFilter::default() };
+        records.read(filter).await.unwrap()
+    };
+    records.store(Arc::clone(&group)).await.unwrap();
+    // As if the connection had been lost before the answer came.
+    let last = stored().await.iter().map(Row::link).max_by_key(|link| link.id).unwrap();
+    records.writing.lock().await.sent = Some((Arc::clone(&group), last));
+    records.store(group).await.unwrap();
+    assert_eq!(stored().await.len(), 2);
+    records.store([call("a:x", 1), call("a:x", 2)].into()).await.unwrap();
+    assert_eq!(stored().await.len(), 4, "another group that says the same is another one");
+}
+
+#[tokio::test]
 async fn who_looks_again_and_again_leaves_nothing_prepared() {
     let (records, _beside) = record("prepared").await;
     let calls: Vec<_> = (0..20).map(|second| call("a:x", second)).collect();
