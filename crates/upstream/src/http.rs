@@ -78,7 +78,7 @@ pub struct Answer {
     pub status: u16,
     /// All headers.
     pub headers: HeaderMap,
-    /// Decoded. If it says what went wrong, there is no more than [`LONG`](crate::LONG) of it.
+    /// Decoded. If it says what went wrong, there is no more than [`LONG`] of it.
     pub body: Vec<u8>,
     /// Where it came from, after redirects.
     pub url: Url,
