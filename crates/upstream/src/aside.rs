@@ -3,22 +3,19 @@
 //! A few threads of the lowest priority: whoever sends much is read when there is time, and calls go first. Threads for
 //! blocking work would not do, as they are as many as are wanted and get as much of the processor as everybody else. To be nice is not
 //! enough either: whoever wakes up meanwhile waits for milliseconds until Linux takes the processor away from one that is
-//! nice, and not at all if it is idle. All share the threads: whoever has much to read has it read one after the other
-//! ([`crate::large`]).
+//! nice, and not at all if it is idle. On a machine that is never idle, another thread does what has waited too long
+//! ([`lanes`]). All share the threads: whoever has much to read has it read one after the other ([`crate::large`]).
+
+mod lanes;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
 /// To read more bytes than this takes long.
 pub const LONG: usize = 64 * 1024;
-
-/// One that is at something long does not stop all others.
-const FEWEST: usize = 2;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -56,8 +53,7 @@ pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
     let turn = Turn(Arc::new(Mutex::new(Some(work))));
     let _unless_done = TakenBack(turn.clone());
     UNDER_WAY.fetch_add(1, Ordering::Relaxed);
-    static THREADS: OnceLock<Sender<Turn>> = OnceLock::new();
-    THREADS.get_or_init(threads).send(turn).expect("the threads never end");
+    lanes::all().line_up(turn);
     match result.await.expect("work is always done") {
         Ok(result) => result,
         Err(panic) => resume_unwind(panic),
@@ -72,47 +68,10 @@ pub async fn aside_if_long<T: Send + 'static>(
     if bytes <= LONG { work() } else { aside(work).await }
 }
 
-fn threads() -> Sender<Turn> {
-    let (sender, receiver) = channel();
-    let receiver = Arc::new(Mutex::new(receiver));
-    let number = thread::available_parallelism().map_or(FEWEST, |cores| cores.get() / 2);
-    for _ in 0..number.max(FEWEST) {
-        let receiver = Arc::clone(&receiver);
-        let thread = thread::Builder::new().name("aside".to_owned());
-        thread.spawn(move || serve(&receiver)).expect("a thread can be started");
-    }
-    sender
-}
-
-fn serve(turns: &Mutex<Receiver<Turn>>) {
-    #[cfg(target_os = "linux")]
-    go_last();
-    loop {
-        let next = turns.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(next) = next else { return };
-        if let Some(work) = next.take() {
-            work();
-        }
-        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// On Linux a thread has a priority of its own. Elsewhere the whole process would be slower.
-#[cfg(target_os = "linux")]
-fn go_last() {
-    use thread_priority::{
-        NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
-        set_thread_priority_and_policy, thread_native_id,
-    };
-    let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    let gone = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle);
-    if let Err(error) = gone {
-        tracing::debug!(?error, "a thread keeps its priority");
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[tokio::test]
@@ -128,8 +87,10 @@ mod tests {
             NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy,
         };
         let normal = ThreadSchedulePolicy::Normal;
-        let there = aside(|| thread_schedule_policy().unwrap()).await;
-        assert_eq!(there, normal(NormalThreadSchedulePolicy::Idle));
+        // On a busy machine the thread that helps out may be first.
+        while aside(|| thread_schedule_policy().unwrap()).await
+            != normal(NormalThreadSchedulePolicy::Idle)
+        {}
         assert_eq!(thread_schedule_policy().unwrap(), normal(NormalThreadSchedulePolicy::Other));
     }
 

@@ -1,6 +1,6 @@
 //! Long answers of one upstream are read a few at a time, and large ones one after another: many at once would take more
-//! memory than one upstream may. Whoever has to wait for that waits for the same upstream. All that is long is read at a
-//! pace, too: it takes up the machine otherwise, and most likely it is of no use.
+//! memory than one upstream may. Whoever has to wait for that waits for the same upstream. What is large is read at a pace, too:
+//! it takes up the machine otherwise, and most likely it is of no use.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::aside::LONG;
 
 /// More than this is large.
 pub(crate) const LARGE: usize = 1024 * 1024;
-/// What is long is read at 8 MiB in a second, after so much that is read as fast as it comes.
-const SECONDS_OF_BYTE: f64 = 1.0 / (8 * 1024 * 1024) as f64;
+/// What is beyond that is read at 32 MiB in a second, after so much that is read as fast as it comes.
+const SECONDS_OF_BYTE: f64 = 1.0 / (32 * 1024 * 1024) as f64;
 const AT_ONCE: usize = 2 * LARGE;
 
 /// The places for long answers of one upstream. A copy is the same room.
@@ -62,20 +62,23 @@ pub struct Large {
 impl Large {
     /// Without a room, nobody waits for anything.
     pub(crate) fn not_yet(room: Option<&Room>) -> Self {
-        Self { room: room.cloned(), long: None, large: None, paid: LONG }
+        Self { room: room.cloned(), long: None, large: None, paid: LARGE }
     }
 
     /// So much of it is held now.
     pub(crate) async fn holds(&mut self, bytes: usize) {
         if bytes <= LONG {
-            (self.long, self.large, self.paid) = (None, None, LONG);
+            (self.long, self.large, self.paid) = (None, None, LARGE);
             return;
         }
         let Some(Room(places)) = &self.room else { return };
         if self.long.is_none() {
             self.long = place(&places.long).await;
         }
-        if LARGE < bytes && self.large.is_none() {
+        if bytes <= LARGE {
+            return;
+        }
+        if self.large.is_none() {
             self.large = place(&places.large).await;
         }
         let until = places.pay(bytes.saturating_sub(self.paid));
@@ -146,15 +149,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_long_is_read_at_a_pace_and_what_is_short_or_seldom_as_it_comes() {
+    async fn what_is_large_is_read_at_a_pace_and_what_is_shorter_or_seldom_as_it_comes() {
         let (one, other) = (Room::of(8), Room::of(8));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(read(&one, 10_000, LONG, LONG / 4).await, 0);
-        assert_eq!(read(&one, 1, AT_ONCE, LONG).await, 0);
-        let millis = read(&one, 8, LARGE, LONG).await;
-        assert!((900..1_000).contains(&millis), "{millis}");
+        assert_eq!(read(&one, 10_000, LARGE, LONG).await, 0);
+        assert_eq!(read(&one, 1, LARGE + AT_ONCE, LONG).await, 0);
+        let millis = read(&one, 8, 5 * LARGE, LONG).await;
+        assert!((990..=1_010).contains(&millis), "{millis}");
+        assert_eq!(read(&one, 8, LARGE, LONG).await, 0, "of the same upstream, too");
         assert_eq!(read(&other, 1, AT_ONCE, LONG).await, 0, "others have a pace of their own");
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(read(&one, 1, AT_ONCE, LONG).await, 0);
+        assert_eq!(read(&one, 1, LARGE + AT_ONCE, LONG).await, 0);
     }
 }
