@@ -18,7 +18,7 @@ use upstream::LONG;
 use upstream::http::Method;
 use url::Url;
 
-use crate::credentials::masked;
+use crate::credentials::{masked, masked_of_cut_off};
 use crate::{Credentials, Mask};
 use body::Body;
 pub use of_server::outcome_of_server;
@@ -162,16 +162,14 @@ fn redirection(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
     }
 }
 
-/// How an answer begins. Of one that repeats credentials until it is cut off, even the beginning of one could be left.
+/// How an answer begins. One that is long may have been cut off.
 fn excerpt(asked: &Asked<'_>, answer: &Answer<'_>) -> String {
-    let text = match Body::read(answer.content_type, answer.body) {
-        Body::Json(value) => plain::json(&value),
-        Body::Text(text) => text,
+    match Body::read(answer.content_type, answer.body) {
+        Body::Json(value) => beginning(asked, &plain::json(&value)),
+        Body::Text(text) if answer.body.len() < LONG => beginning(asked, &text),
+        Body::Text(text) => cut(masked_of_cut_off(&text, asked.credentials)),
         Body::Empty | Body::Bytes(_) => String::new(),
-    };
-    let told = beginning(asked, &text);
-    let is_safe = answer.body.len() < LONG || EXCERPT < told.chars().count();
-    if is_safe { told } else { String::new() }
+    }
 }
 
 /// The beginning of an answer, for a failure.

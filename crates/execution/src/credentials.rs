@@ -17,8 +17,8 @@ use upstream::http::Shown;
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
 use url::{Origin, Url};
 
-pub(crate) use self::mask::masked;
 pub use self::mask::{Mask, without_credentials};
+pub(crate) use self::mask::{masked, masked_of_cut_off};
 use crate::Request;
 use crate::template::{cookie_encoded, is_header_text, percent_encoded};
 

@@ -78,7 +78,7 @@ pub struct Answer {
     pub status: u16,
     /// All headers.
     pub headers: HeaderMap,
-    /// Decoded. If it says what went wrong, there is no more than [`LONG`] of it.
+    /// Decoded. If it says what went wrong and is no document, there is no more than [`LONG`] of it.
     pub body: Vec<u8>,
     /// Where it came from, after redirects.
     pub url: Url,
@@ -181,7 +181,7 @@ impl HttpClient {
         let empty = request.body.as_ref().is_none_or(Vec::is_empty);
         let sent = Arc::new(AtomicBool::new(empty));
         let deadline = limits.deadline;
-        let exchange = self.exchange(request, limits, &sent);
+        let exchange = self.exchange(request, limits, LONG, &sent);
         tokio::time::timeout(deadline, exchange).await.unwrap_or_else(|_| {
             let origin = origin(&url);
             let sent = sent.load(Ordering::Relaxed);
@@ -210,7 +210,7 @@ impl HttpClient {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let request = self.document(&url);
-            let mut answer = self.exchange(request, limits, &Arc::default()).await?;
+            let mut answer = self.exchange(request, limits, usize::MAX, &Arc::default()).await?;
             // Without the credential that was added: addresses are kept and shown.
             answer.url = url.clone();
             let Some(next) = answer.redirect() else { return Ok(answer) };
@@ -248,10 +248,12 @@ impl HttpClient {
         url
     }
 
+    /// Of an answer that says what went wrong, so much will do.
     async fn exchange(
         &self,
         request: Request,
         limits: Limits,
+        of_failure: usize,
         sent: &Arc<AtomicBool>,
     ) -> Result<Answer, HttpError> {
         // A little before all of its time is over, so that what is said is why.
@@ -266,7 +268,7 @@ impl HttpClient {
         let mut large = Large::not_yet(self.room.as_ref());
         let silence = self.silence.max(limits.deadline / 3);
         let status = response.status().as_u16();
-        let enough = if response.status().is_success() { usize::MAX } else { LONG };
+        let enough = if response.status().is_success() { usize::MAX } else { of_failure };
         let within = Within { bytes: limits.max_bytes, enough, silence, until };
         let body = read(&mut response, &method, within, &mut large).await?;
         Ok(Answer { status, headers: std::mem::take(response.headers_mut()), body, url, large })

@@ -231,17 +231,24 @@ mod from_an_api {
     }
 
     #[test]
-    fn of_an_answer_that_was_cut_off_within_a_secret_nothing_is_told() {
-        let secret = "s".repeat(4_000);
-        let credentials = [("token".to_owned(), secret.as_str().into())].into();
-        let message = |body: &[u8]| {
-            let answer = answer(400, "text/plain", body);
-            outcome(asked_by("GET", &credentials), &answer).error.unwrap().message
+    fn of_an_answer_that_was_cut_off_no_secret_is_told_in_part_or_behind_escapes() {
+        let message = |secret: &str, kind, body: &str| {
+            let credentials = [("token".to_owned(), secret.into())].into();
+            let (cut, _) = body.as_bytes().split_at(LONG);
+            outcome(asked_by("GET", &credentials), &answer(400, kind, cut)).error.unwrap().message
         };
-        let body = secret.repeat(20);
-        let (cut, _) = body.as_bytes().split_at(LONG);
-        assert_eq!(message(cut), "the upstream answered with status 400");
-        assert!(message(&[b"x".repeat(EXCERPT + 1), cut.to_vec()].concat()).ends_with("xx …"));
+        let nothing = "the upstream answered with status 400";
+        for length in [4_000, 6_000] {
+            let secret = "s".repeat(length);
+            let said = message(&secret, "text/plain", &secret.repeat(20));
+            assert_eq!(said, nothing);
+        }
+        let long = "x".repeat(LONG);
+        assert!(message("hunter2/", "text/plain", &format!("hunter2/ {long}")).contains("*** xx"));
+        for written in [r"hunter2\/", r"hunter2\u002F"] {
+            let body = format!(r#"{{"sent": "{written}", "more": "{long}"}}"#);
+            assert_eq!(message("hunter2/", "application/json", &body), nothing);
+        }
     }
 
     #[test]

@@ -120,6 +120,19 @@ pub(crate) fn masked<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, st
     })
 }
 
+/// The same of a text that was cut off: not its end, which may be the beginning of one, and nothing if there is an escape, as
+/// of JSON that cannot be read any more: behind it anything may stand.
+pub(crate) fn masked_of_cut_off<'a>(text: &'a str, credentials: &Credentials) -> Cow<'a, str> {
+    let forms = forms(credentials.values().map(SecretString::expose_secret));
+    let Some(longest) = forms.first() else { return Cow::Borrowed(text) };
+    if text.contains('\\') {
+        return Cow::Borrowed("");
+    }
+    let mut masked = masked(text, credentials).into_owned();
+    masked.truncate(masked.floor_char_boundary(masked.len().saturating_sub(longest.len())));
+    Cow::Owned(masked)
+}
+
 /// Each once, the longest first. Where there is nothing to write differently, most of them are the same.
 fn forms<'a>(secrets: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut forms: Vec<String> = Vec::new();

@@ -94,6 +94,14 @@ async fn of_what_went_wrong_the_beginning_is_read_however_much_there_is() {
 }
 
 #[tokio::test]
+async fn a_document_is_read_whole_also_if_it_says_what_went_wrong() {
+    let much = "ü".repeat(LONG);
+    let server = Server::replying([reply("404 Not Found", "", &much)]).await;
+    let page = client().get_page(&server.url("/"), Limits::default()).await.ok().unwrap();
+    assert_eq!((page.status, page.body == much.as_bytes()), (404, true));
+}
+
+#[tokio::test]
 async fn an_announced_length_is_believed_only_if_it_is_too_large() {
     let too_much = "HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n";
     let server = Server::replying([too_much]).await;
