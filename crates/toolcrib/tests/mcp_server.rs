@@ -442,6 +442,47 @@ async fn while_somebody_is_asked_a_call_has_neither_a_place_nor_its_time() {
 }
 
 #[tokio::test]
+async fn to_wait_for_a_place_after_the_answer_does_not_take_the_time_of_the_call() {
+    let server = serving(|params| {
+        if params["arguments"].get("slow").is_some() {
+            std::thread::sleep(Duration::from_millis(900));
+            return json!({"content": []});
+        }
+        if params.get("requestState").is_some() {
+            std::thread::sleep(Duration::from_millis(400));
+            return json!({"content": [], "structuredContent": params["inputResponses"]});
+        }
+        let asks = json!({"method": "elicitation/create", "params": {"message": "name?",
+            "requestedSchema": {"type": "object", "properties": {}}}});
+        json!({"resultType": "input_required", "inputRequests": {"name": asks},
+            "requestState": "asked"})
+    });
+    let crib = crib_of(json!({"url": server.url("/mcp"), "settings": {"kind": "mcp"},
+        "limits": {"timeout": 1, "all": {"concurrent": 1}}}))
+    .await;
+    let (call, mut said) = NewCall::by(ABLE).heard();
+    let view = crib.view(&ada());
+    let tool = view.find("clean").unwrap();
+    let slow = json!({"slow": true}).as_object().cloned().unwrap();
+    let answering = async {
+        let Some(Said::Asks { reply, .. }) = said.recv().await else { panic!("it did not ask") };
+        let other = async { view.call("clean", slow).await.unwrap() };
+        let answer = async {
+            while running(&crib) == 0 {
+                tokio::task::yield_now().await;
+            }
+            reply.send(Ok(json!({"action": "accept", "content": {"name": "Ada"}}))).unwrap();
+        };
+        tokio::join!(other, answer).0
+    };
+    let (called, other) = tokio::join!(view.call_with(&tool, Map::new(), &call), answering);
+    assert_eq!(other.error, None);
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    let answer = done.into_answer().into_map();
+    assert_eq!(answer["structuredContent"]["name"]["content"], json!({"name": "Ada"}));
+}
+
+#[tokio::test]
 async fn a_server_that_only_wants_to_be_asked_again_has_one_time_for_all_of_it() {
     let server = serving(|_| {
         std::thread::sleep(Duration::from_millis(300));

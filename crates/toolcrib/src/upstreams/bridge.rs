@@ -311,9 +311,10 @@ pub(crate) async fn bridge(
         let (asked_at, is_anybody_asked) = (Instant::now(), !questions.is_empty());
         match call.ask_all(questions).await {
             Ok(answers) => {
+                // To wait for a place again is part of having asked.
+                stay.come_back().await;
                 let by_people = if is_anybody_asked { asked_at.elapsed() } else { Duration::ZERO };
                 due = due.map(|due| due + by_people + running.pauses.taken());
-                stay.come_back().await;
                 let answers = keys.iter().map(ToString::to_string).zip(answers).collect();
                 running = begin(Some(again(answers, state)), due);
             }
@@ -616,7 +617,6 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
             HttpError::Connect { .. }
             | HttpError::Timeout { .. }
             | HttpError::Stalled { .. }
-            | HttpError::Crowded { .. }
             | HttpError::Broken { .. } => Verdict::Fails,
             _ => Verdict::Nothing,
         },

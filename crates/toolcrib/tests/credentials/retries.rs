@@ -182,6 +182,24 @@ async fn all_tries_have_one_deadline_and_an_agent_may_have_less_time() {
     assert_eq!(gate.breaker, "closed", "an agent in a hurry has found out nothing");
 }
 
+#[tokio::test]
+async fn who_waited_for_a_place_most_of_the_time_has_found_out_nothing_either() {
+    let asked = AtomicUsize::new(0);
+    let world = World::with(move |_: &Asked| match asked.fetch_add(1, Ordering::Relaxed) < 5 {
+        true => status(404).after(Duration::from_millis(700)),
+        false => status(200).after(Duration::from_secs(20)),
+    })
+    .await;
+    let limits = json!({"timeout": 1, "all": {"concurrent": 5}, "per_agent": {"concurrent": 10}});
+    register(&world, limits).await;
+    let calls = (0..10).map(|_| call(&world, "look", json!({})));
+    let ended = futures_util::future::join_all(calls).await;
+    let late = |outcome: &&Outcome| code(outcome) == Some(ErrorCode::UpstreamTimeout);
+    assert_eq!((ended.iter().filter(late).count(), world.calls()), (5, 10), "{ended:?}");
+    let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
+    assert_eq!((gate.breaker, gate.agents_left_out), ("closed", 0), "it only has much to do");
+}
+
 /// A server of the modern era whose tool is what it says, and whose first calls end so.
 async fn server(
     annotations: Value,

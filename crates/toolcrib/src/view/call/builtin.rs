@@ -49,7 +49,7 @@ impl AgentView {
             Ok(Err(why)) => Err(failure_of_tool(format!("Error: {why}"))),
             Err(_) => Err(Failure::new(
                 ErrorCode::UpstreamTimeout,
-                format!("the tool took longer than {} s", (until - start).as_secs_f32()),
+                format!("the tool took longer than {} s", (until - start).as_millis() as f64 / 1e3),
                 true,
             )),
         }

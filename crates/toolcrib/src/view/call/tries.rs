@@ -26,9 +26,12 @@ const LONGEST_REST: Duration = Duration::from_secs(5);
 struct Tries<'a> {
     view: &'a AgentView,
     wish: Wish<'a>,
-    /// All of them are over then.
+    /// All of them are over then, after so long.
     until: Instant,
+    time: Duration,
     made: u32,
+    /// A place was so long in coming that little of the time is left.
+    is_short: bool,
 }
 
 impl<'a> Tries<'a> {
@@ -46,15 +49,17 @@ impl<'a> Tries<'a> {
         let source = &source.id;
         let wish =
             Wish { source, limits, tool, of_tool, agent, subject, until: Some(until), is_hurried };
-        Self { view, wish, until, made: 1 }
+        Self { view, wish, until, time, made: 1, is_short: false }
     }
 
     fn stay(&self, pass: Pass) -> Stay<'a> {
         Stay::new(self.view.crib.gates(), self.wish, pass)
     }
 
-    async fn first(&self) -> Result<Pass, Failure> {
-        self.view.crib.gates().enter(self.wish).await
+    async fn first(&mut self) -> Result<Pass, Failure> {
+        let pass = self.view.crib.gates().enter(self.wish).await?;
+        self.is_short = self.until.saturating_duration_since(Instant::now()) < self.time / 2;
+        Ok(pass)
     }
 
     /// Another one, after a rest that is at least as long as the source wishes; none if it is not worth it or not allowed.
@@ -80,10 +85,12 @@ impl<'a> Tries<'a> {
         bridge::left_until(self.until)
     }
 
-    /// Whoever waits less than a source may take has not found out that it does not work.
+    /// Whoever waits less than a source may take has not found out that it does not work; nor has who waited for a place
+    /// most of that time: then the source has much to do.
     fn verdict(&self, verdict: Verdict, failure: Option<&Failure>) -> Verdict {
         let is_late = failure.is_some_and(|failure| failure.code == ErrorCode::UpstreamTimeout);
-        if self.wish.is_hurried && is_late { Verdict::Nothing } else { verdict }
+        let is_hurried = self.wish.is_hurried || self.is_short;
+        if is_hurried && is_late { Verdict::Nothing } else { verdict }
     }
 
     fn told(&self, failure: &mut Failure) {
@@ -194,8 +201,9 @@ impl AgentView {
         usual: Duration,
     ) -> Result<Stay<'a>, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(usual);
-        let tries = Tries::new(self, source, tool, time);
-        Ok(tries.stay(tries.first().await?))
+        let mut tries = Tries::new(self, source, tool, time);
+        let pass = tries.first().await?;
+        Ok(tries.stay(pass))
     }
 
     /// Asks the MCP server of a source, for this agent, and again if need be.
