@@ -469,7 +469,7 @@ mod tests {
         let refused = enter(&gates, "a", 1).await.err().unwrap();
         assert_eq!((refused.code, refused.retryable), (ErrorCode::CircuitOpen, true));
         let state = gates.state(&id("a")).unwrap();
-        assert_eq!((state.breaker, state.agents_left_out), ("closed", 1));
+        assert_eq!((state.breaker, state.agents_left_out), ("open", 1));
         gates.reset(&id("a"));
         assert!(enter(&gates, "a", 2).await.is_ok());
         for _ in 0..breaker::FAILURES {

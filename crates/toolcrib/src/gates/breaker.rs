@@ -120,6 +120,15 @@ impl State {
         if let Self::Open { .. } = self { self.wait(false, now) } else { None }
     }
 
+    /// For people.
+    fn word(self, now: Instant) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open { until } if now < until => "open",
+            Self::Open { .. } | Self::HalfOpen { .. } => "half_open",
+        }
+    }
+
     /// Whether it is so long over that it says nothing any more.
     fn is_old(self, now: Instant) -> bool {
         match self {
@@ -146,13 +155,17 @@ impl Row {
         FAILURES as usize <= self.0.len()
     }
 
+    fn callers(&self) -> impl Iterator<Item = u64> {
+        self.0.iter().map(|(whose, _)| *whose)
+    }
+
     fn of(&self, wanted: u64) -> usize {
-        self.0.iter().filter(|(whose, _)| *whose == wanted).count()
+        self.callers().filter(|whose| *whose == wanted).count()
     }
 
     /// How many are of others than who failed most.
     fn of_others(&self) -> usize {
-        let most = self.0.iter().map(|(whose, _)| self.of(*whose)).max();
+        let most = self.callers().map(|whose| self.of(whose)).max();
         self.0.len() - most.unwrap_or_default()
     }
 
@@ -357,12 +370,17 @@ impl Breaker {
         has_room
     }
 
-    /// For people.
+    /// For people. Where nobody has had an answer since those failed who are left out, nobody is known to whom it is closed.
     pub(super) fn standing(&self, now: Instant) -> Standing {
+        let of_alone = |whose: u64| self.alone.get(&whose).map_or("closed", |own| own.word(now));
+        let words = || self.row.callers().map(of_alone);
         let word = match self.all {
-            State::Closed => "closed",
-            State::Open { until } if now < until => "open",
-            State::Open { .. } | State::HalfOpen { .. } => "half_open",
+            State::Closed if !self.row.is_long() || words().any(|word| word == "closed") => {
+                "closed"
+            }
+            State::Closed if words().all(|word| word == "open") => "open",
+            State::Closed => "half_open",
+            all => all.word(now),
         };
         let alone: Vec<_> = self.alone.values().filter_map(|state| state.left(now)).collect();
         let left = alone.iter().copied().chain(self.all.left(now)).max();

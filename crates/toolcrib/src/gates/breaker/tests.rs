@@ -204,8 +204,9 @@ async fn it_says_for_whom_it_is_open_and_for_how_long() {
     };
     assert_eq!(standing(&breaker, now), ("closed", 0, None));
     told(&mut breaker, &[Fails; 5], now);
-    assert_eq!(standing(&breaker, now), ("closed", 1, Some(30)));
-    assert_eq!(standing(&breaker, now + REST), ("closed", 0, None));
+    // All who called are left out, as far as is known.
+    assert_eq!(standing(&breaker, now), ("open", 1, Some(30)));
+    assert_eq!(standing(&breaker, now + REST), ("half_open", 0, None));
     let later = now + REST / 2;
     breaker.end(Fails, at(2, later), later);
     assert_eq!(standing(&breaker, later), ("closed", 1, Some(15)));
@@ -250,8 +251,23 @@ async fn what_was_asked_before_says_nothing_about_how_it_is_now() {
     }
     assert_eq!(breaker.standing(later).alone, 0);
     assert_eq!(breaker.enter(4, later), Err(PROBE), "one is finding out");
+    breaker.end(Works, before[0], later);
+    assert_eq!(breaker.enter(4, later), Err(PROBE), "nor do they end it");
     breaker.end(Works, at(3, later), later);
     assert_eq!(breaker.enter(4, later), Ok(()));
+}
+
+#[tokio::test]
+async fn an_answer_to_whoever_is_not_left_out_says_that_it_is_closed() {
+    let now = Instant::now();
+    let mut breaker = Breaker::new(now);
+    told(&mut breaker, &[Fails; 5], now);
+    breaker.end(Works, at(2, now), now);
+    let Standing { word, alone, .. } = breaker.standing(now);
+    assert_eq!((word, alone), ("closed", 1));
+    assert_eq!(breaker.enter(1, now + REST), Ok(()));
+    breaker.end(Works, at(1, now + REST), now + REST);
+    assert_eq!(breaker.standing(now + REST).alone, 0);
 }
 
 #[tokio::test]
