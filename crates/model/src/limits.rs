@@ -67,7 +67,7 @@ pub struct Limit {
     /// In a minute, on average.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_minute: Option<NonZeroU32>,
-    /// At once after a pause; as many as in ten seconds if not said.
+    /// At once after a pause; as many as in a minute if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst: Option<NonZeroU32>,
     /// Under way at the same time.

@@ -10,8 +10,6 @@ use model::Limit;
 use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// Without a burst of its own, what ten seconds are worth.
-const TENTH: u32 = 6;
 
 #[derive(Default)]
 pub(super) struct Quota(Mutex<State>);
@@ -56,7 +54,8 @@ impl Quota {
         let mut cost = None;
         if let Some(per_minute) = limit.per_minute {
             let each = MINUTE / per_minute.get();
-            let burst = limit.burst.map_or((per_minute.get() / TENTH).max(1), |burst| burst.get());
+            // Who says no more than how many a minute may mean all of them at once.
+            let burst = limit.burst.unwrap_or(per_minute).get();
             let earned_at = state.earned_at.map_or(now, |earned| earned.max(now)) + each;
             let ahead = earned_at - now;
             let allowed = each * burst;
