@@ -352,12 +352,5 @@ impl Known {
     }
 }
 
-/// The seconds of a `Retry-After`. Dates are left aside: clocks differ.
-pub(crate) fn retry_after(header: Option<&str>) -> Option<Duration> {
-    let text = header.map(str::trim).filter(|text| !text.is_empty() && text.len() <= 9)?;
-    let seconds = text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;
-    seconds.map(Duration::from_secs)
-}
-
 #[cfg(test)]
 mod tests;

@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use upstream::LONG;
 use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
 
-use crate::async_poll::{Follow, retry_after};
+use crate::async_poll::Follow;
 use crate::template::is_header_text;
 use crate::{
     Answer, Arguments, Asked, Begun, CredentialError, Credentials, Given, Others, Problem, Reply,
@@ -282,7 +282,7 @@ fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
     Reply {
         outcome,
         location: location.map(str::to_owned),
-        retry_after: retry_after(header(header::RETRY_AFTER)),
+        retry_after: http::retry_after(&answer.headers).map(Duration::from_secs),
         again: Again::after_status(answer.status, wished),
         url: Some(answer.url),
         hidden: Credentials::new(),

@@ -20,12 +20,14 @@ pub use error::{Cause, HttpError};
 use identity::Identified;
 pub use identity::{Identity, InvalidIdentity};
 pub use opened::Opened;
+pub use retry_after::retry_after;
 use watched::Watched;
 
 mod connections;
 mod error;
 mod identity;
 mod opened;
+mod retry_after;
 mod watched;
 
 /// Sends requests within one policy. A copy shares its connections; another policy, from [`HttpClient::with_egress`],

@@ -133,20 +133,6 @@ fn waits_grow_and_there_are_only_so_many() {
 
 #[test]
 fn an_upstream_may_ask_for_a_longer_wait_within_bounds() {
-    for (header, seconds) in [
-        ("7", Some(7)),
-        (" 0 ", Some(0)),
-        ("999999999", Some(999_999_999)),
-        ("9999999999999999999999", None),
-        ("NaN", None),
-        ("-1", None),
-        ("1e3", None),
-        ("inf", None),
-        ("", None),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", None),
-    ] {
-        assert_eq!(retry_after(Some(header)), seconds.map(Duration::from_secs), "{header}");
-    }
     let follow = follow("POST", &polling());
     let mut job = going(&follow);
     let later =

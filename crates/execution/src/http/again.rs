@@ -4,7 +4,7 @@
 //! was carried out before its answer got lost is a 404 the second time, and a PUT may undo what somebody else did
 //! meanwhile. So they are repeated only if the first is known to have done nothing.
 
-use upstream::http::{Answer, HttpError, header};
+use upstream::http::{self, Answer, HttpError};
 
 use crate::Request;
 
@@ -62,12 +62,9 @@ impl Again {
     }
 }
 
-/// In how many seconds an upstream wants to be asked again. One that names a date instead counts as one that says nothing.
+/// In how many seconds an upstream that has too much to do wants to be asked again.
 pub(super) fn retry_after(answer: &Answer) -> Option<u64> {
-    if !matches!(answer.status, 429 | 503) {
-        return None;
-    }
-    answer.headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()
+    http::retry_after(&answer.headers).filter(|_| matches!(answer.status, 429 | 503))
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use serde_json::{Map, Value, json};
 use crate::wire::{Asked, Reply};
 use crate::world::{World, agent, code};
 
+const MOMENT: &str = "Wed, 21 Oct 2015 07:28:00 GMT";
+
 /// One operation of each method, and two that may have a key.
 fn specification() -> String {
     let operation =
@@ -67,6 +69,7 @@ async fn only_what_does_no_harm_is_tried_again() {
         (|| status(503), once),
         (|| status(503).with("Retry-After", "0"), thrice),
         (|| status(429).with("Retry-After", "0"), thrice),
+        (|| status(503).with("Date", MOMENT).with("Retry-After", MOMENT), thrice),
     ] {
         let ended = reply();
         assert_eq!(tries("look", json!({}), reply).await, thrice, "{ended:?}");

@@ -1,0 +1,62 @@
+//! When somebody wants to be asked again (RFC 9110, section 10.2.3).
+
+use jiff::fmt::rfc2822;
+
+use super::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
+
+/// In how many seconds, if that is said. A moment is held against the answer's own `Date`: clocks differ, and this one is
+/// that of whoever said it.
+pub fn retry_after(headers: &HeaderMap) -> Option<u64> {
+    let said = text(headers, RETRY_AFTER)?;
+    if !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit()) {
+        return said.parse().ok();
+    }
+    let moment = |text| rfc2822::parse(text).ok().map(|moment| moment.timestamp());
+    let (then, now) = (moment(said)?, moment(text(headers, DATE)?)?);
+    // What has gone by is now.
+    Some(then.duration_since(now).as_secs().try_into().unwrap_or_default())
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(date: Option<&str>, wish: &str) -> Option<u64> {
+        let date = date.map(|date| (DATE, date.parse().unwrap()));
+        retry_after(&date.into_iter().chain([(RETRY_AFTER, wish.parse().unwrap())]).collect())
+    }
+
+    #[test]
+    fn a_wish_is_a_number_of_seconds() {
+        for (wish, seconds) in [
+            ("7", Some(7)),
+            (" 0 ", Some(0)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("99999999999999999999", None),
+            ("NaN", None),
+            ("+1", None),
+            ("-1", None),
+            ("1e3", None),
+            ("inf", None),
+            ("", None),
+        ] {
+            assert_eq!(at(None, wish), seconds, "{wish}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+    }
+
+    #[test]
+    fn a_moment_is_held_against_the_moment_of_the_answer() {
+        let then = "Wed, 21 Oct 2015 07:28:00 GMT";
+        assert_eq!(at(Some("Wed, 21 Oct 2015 07:26:30 GMT"), then), Some(90));
+        assert_eq!(at(Some("Wed, 21 Oct 2015 07:28:01 GMT"), then), Some(0));
+        assert_eq!(at(Some("Tue, 20 Oct 2015 07:28:00 GMT"), then), Some(24 * 60 * 60));
+        for nothing in [None, Some("now"), Some("")] {
+            assert_eq!(at(nothing, then), None, "{nothing:?}");
+        }
+    }
+}
