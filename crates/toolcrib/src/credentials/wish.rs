@@ -136,6 +136,11 @@ impl<'a> Wish<'a> {
                 let retryable = matches!(&**code, "temporarily_unavailable" | "server_error");
                 Failure { message, retryable, ..failure }
             }
+            OAuthError::InTrouble { status, retry_after, .. } => {
+                let message = format!("{what}: the authorization server answers with {status}");
+                let retry_after = *retry_after;
+                Failure { message, retryable: true, retry_after, ..failure }
+            }
             OAuthError::Http { source, .. } => {
                 let is_refused = matches!(**source, HttpError::Refused(_));
                 let message = format!("{what}: the authorization server does not answer");

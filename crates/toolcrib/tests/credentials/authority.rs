@@ -9,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::wire::{Asked, Server};
+use crate::wire::{Asked, Reply, Server};
 
 pub(crate) const CLIENT: &str = "tool crib";
 const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
@@ -29,7 +29,7 @@ pub(crate) struct Known {
     pub(crate) vouches_at: Vec<String>,
     pub(crate) expires_in: Option<u64>,
     /// Says this instead of giving a token.
-    pub(crate) refuses: Option<(u16, Value)>,
+    pub(crate) refuses: Option<Reply>,
     pub(crate) takes_post: bool,
     /// Where who shows a certificate is sent for tokens (RFC 8705, section 5).
     pub(crate) alias: Option<String>,
@@ -76,11 +76,11 @@ impl Authority {
 }
 
 impl Known {
-    fn reply(&mut self, asked: &Asked) -> (u16, Value) {
+    fn reply(&mut self, asked: &Asked) -> Reply {
         let base = format!("http://{}", asked.header("host").unwrap());
         match (asked.method.as_str(), asked.path.as_str()) {
             ("GET", "/.well-known/oauth-authorization-server") if self.resources.is_empty() => {
-                (404, json!({}))
+                (404, json!({})).into()
             }
             (
                 "GET",
@@ -93,16 +93,17 @@ impl Known {
                 if let Some(alias) = &self.alias {
                     metadata["mtls_endpoint_aliases"] = json!({"token_endpoint": alias});
                 }
-                (200, metadata)
+                (200, metadata).into()
             }
             ("POST", "/token" | "/mtls/token") => match self.token(&base, asked) {
-                Ok(token) => (200, token),
+                Ok(token) => (200, token).into(),
                 Err((status, code)) => {
                     self.amiss.push(code.to_owned());
-                    (status, json!({"error": code, "error_description": asked.body}))
+                    let said = json!({"error": code, "error_description": asked.body});
+                    self.refuses.clone().unwrap_or_else(|| (status, said).into())
                 }
             },
-            _ => (404, json!({})),
+            _ => (404, json!({})).into(),
         }
     }
 
@@ -119,8 +120,8 @@ impl Known {
             }
         }
         self.check_client(asked, &form)?;
-        if let Some((status, _)) = self.refuses {
-            return Err((status, "temporarily_unavailable"));
+        if self.refuses.is_some() {
+            return Err((503, "temporarily_unavailable"));
         }
         if form.get("requested_token_type").is_some_and(|kind| kind == ID_JAG) {
             return self.vouch(&form);

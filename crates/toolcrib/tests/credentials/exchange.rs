@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use catalog::tool::{Amendment, ToolCommand};
 use model::ErrorCode;
@@ -12,7 +13,7 @@ use toolcrib::upstream::http::header::HeaderMap;
 use toolcrib::{CameWith, Command, Context};
 
 use crate::mcp::telling;
-use crate::wire::Asked;
+use crate::wire::{Asked, Reply};
 use crate::world::{World, agent, code, echo, read, token_of};
 
 const CALLS: usize = 10_000;
@@ -144,12 +145,85 @@ async fn an_authorization_server_that_refuses_is_no_fault_of_the_source_and_not_
     let gate = world.crib.gate_of(&"pets".parse().unwrap()).unwrap();
     assert_eq!((gate.breaker, gate.calls, world.calls()), ("closed", 0, 0));
     assert_eq!(code(&world.call("ada", "look").await), None);
-    // One that has trouble may be over it soon.
-    world.authority.know(|known| known.refuses = Some((503, json!({}))));
-    let failure = world.call("bob", "look").await.error.unwrap();
-    assert_eq!((failure.code, failure.retryable), (ErrorCode::TokenExchangeFailed, true));
     // Whoever has a token is not concerned.
+    world.authority.know(|known| known.refuses = Some((403, json!({})).into()));
+    assert_eq!(code(&world.call("bob", "look").await), Some(ErrorCode::TokenExchangeFailed));
     assert_eq!(code(&world.call("ada", "look").await), None);
+}
+
+#[tokio::test]
+async fn an_authorization_server_in_trouble_may_be_over_it_soon() {
+    let world = World::new().await;
+    world.register(&json!({"auth": world.exchange(&json!({}))})).await;
+    let refusal = |code: &str| json!({"error": code});
+    for (reply, is_passing) in [
+        (Reply::page(503), true),
+        (Reply::page(502), true),
+        ((429, json!({})).into(), true),
+        ((408, json!({})).into(), true),
+        ((503, refusal("temporarily_unavailable")).into(), true),
+        ((429, refusal("access_denied")).into(), true),
+        ((400, refusal("temporarily_unavailable")).into(), true),
+        ((400, refusal("access_denied")).into(), false),
+        (Reply::page(403), false),
+    ] {
+        world.pass(2);
+        world.authority.know(|known| known.refuses = Some(reply.clone()));
+        let failure = world.call("ada", "look").await.error.unwrap();
+        assert_eq!(failure.code, ErrorCode::TokenExchangeFailed, "{reply:?}");
+        assert_eq!(failure.retryable, is_passing, "{reply:?}: {}", failure.message);
+    }
+    world.pass(2);
+    let later = Reply::page(503).with("Retry-After", "7");
+    world.authority.know(|known| known.refuses = Some(later));
+    let failure = world.call("ada", "look").await.error.unwrap();
+    assert_eq!(failure.retry_after, Some(7));
+    let expected = "the agent's token cannot be exchanged for one of the source: \
+                    the authorization server answers with 503";
+    assert_eq!(failure.message, expected);
+    assert_eq!(world.calls(), 0);
+}
+
+/// One operation whose work goes on, and can be cancelled.
+fn of_a_job() -> Value {
+    let polling = json!({"status_url": "/jobs/7", "status_path": "state", "completed": ["done"],
+        "interval_ms": 500, "max_interval_ms": 500, "cancel": {"url": "/jobs/7"}});
+    let operation = json!({"operationId": "bake", "x-toolcrib-polling": polling,
+        "responses": {"202": {"description": "begun"}}});
+    json!({"openapi": "3.1.0", "info": {"title": "Pets", "version": "1"},
+        "paths": {"/pets": {"post": operation}}})
+}
+
+#[tokio::test]
+async fn a_token_that_cannot_be_renewed_once_is_no_end_of_a_job() {
+    let world = World::with(|asked: &Asked| match &*asked.method {
+        "POST" => (202, json!({"state": "queued"})),
+        _ => (200, json!({"state": "done"})),
+    });
+    let world = Arc::new(world.await);
+    let settings = json!({"kind": "openapi", "specification": {"text": of_a_job().to_string()}});
+    // So short that each request has another.
+    world.authority.know(|known| known.expires_in = Some(30));
+    assert!(
+        world.register(&json!({"auth": world.own_token(), "settings": settings})).await.success
+    );
+    let caller = Arc::clone(&world);
+    let job = tokio::spawn(async move { caller.call("ada", "bake").await });
+    until(|| world.calls() == 1).await;
+    world.authority.know(|known| known.refuses = Some(Reply::page(502)));
+    until(|| world.authority.know(|known| !known.amiss.is_empty())).await;
+    world.authority.know(|known| known.refuses = None);
+    world.pass(2);
+    let outcome = job.await.unwrap();
+    assert_eq!(outcome.error, None);
+    assert!(world.upstream.asked().iter().all(|asked| asked.method != "DELETE"));
+}
+
+/// Waits until something has happened.
+async fn until(has_happened: impl Fn() -> bool) {
+    while !has_happened() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
@@ -354,7 +428,7 @@ async fn an_agent_that_is_refused_has_nobody_look_again_where_tokens_are() {
     }
     assert_eq!(looked(), before);
     // One that has trouble may be somewhere else by now.
-    world.authority.know(|known| known.refuses = Some((503, json!({}))));
+    world.authority.know(|known| known.refuses = Some((503, json!({})).into()));
     assert!(world.call("bob", "look").await.error.is_some());
     world.authority.know(|known| known.refuses = None);
     world.pass(2);

@@ -84,7 +84,7 @@ async fn no_upstream_sees_the_agents_token_and_nothing_that_is_said_has_a_secret
                     said.push(format!("{outcome:?}"));
                 }
             }
-            world.authority.know(|known| known.refuses = Some((503, json!({}))));
+            world.authority.know(|known| known.refuses = Some((503, json!({})).into()));
             world.pass(1_000);
             said.push(format!("{:?}", world.call("ada", "look").await));
             world.authority.know(|known| known.refuses = None);

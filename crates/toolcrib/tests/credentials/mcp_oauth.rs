@@ -235,7 +235,7 @@ async fn without_a_token_prompts_say_why_too() {
     let guarded = Guarded::new().await;
     assert!(guarded.register(own(&json!({}))).await.success);
     guarded.world.pass(300);
-    guarded.authority.know(|known| known.refuses = Some((503, json!({}))));
+    guarded.authority.know(|known| known.refuses = Some((503, json!({})).into()));
     let view = guarded.world.crib.view(&agent("ada"));
     let got = view.prompt("greet", Map::new(), &CallContext::silent()).await;
     let Got::Failed(failure) = got else { panic!("{got:?}") };

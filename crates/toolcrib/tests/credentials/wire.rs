@@ -55,6 +55,11 @@ impl Reply {
         Self { status: None, ..(200, Value::Null).into() }
     }
 
+    /// What people are shown by whoever stands before a server.
+    pub(crate) fn page(status: u16) -> Self {
+        Self { body: "<h1>Sorry</h1>".to_owned(), ..(status, Value::Null).into() }
+    }
+
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
         let headers = format!("{}{name}: {value}\r\n", self.headers);
         Self { headers, ..self }

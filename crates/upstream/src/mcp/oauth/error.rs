@@ -106,6 +106,16 @@ pub enum OAuthError {
         /// One of the codes of OAuth.
         code: Box<str>,
     },
+    /// It is in trouble or has too much to do, as its status says: that passes.
+    #[error("`{origin}` answered {status}, which passes: try again later")]
+    InTrouble {
+        /// Of the authorization server.
+        origin: String,
+        /// The status code.
+        status: u16,
+        /// In how many seconds it wants to be asked again, if it said so.
+        retry_after: Option<u64>,
+    },
     /// It was given what it wants, and wants it again.
     #[error("`{origin}` refuses a token that it was given just now: check what it asks for")]
     Again {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::settings::{OAuth, OAuthLimits};
 use super::{HttpClient, OAuthError, Url};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
-use crate::http::{Answer, Host, HttpError, Limits, Method, Request, origin};
+use crate::http::{Answer, Host, HttpError, Limits, Method, Request, origin, retry_after};
 
 #[derive(Clone, Copy)]
 pub(super) struct Fetch<'a> {
@@ -43,8 +43,7 @@ impl Way<'_> {
         match self.client.get_document(url, self.limits()).await {
             Ok(answer) if answer.status == 200 => Ok(strict_json::tolerant(&answer.body).ok()),
             // A server in trouble may have one all the same: another one in its place would be a guess.
-            Ok(answer) if answer.status < 500 => Ok(None),
-            Ok(_) => Err(unusable(what, url, "the server failed")),
+            Ok(answer) => in_trouble(&origin(url), &answer).map_or(Ok(None), Err),
             Err(HttpError::Redirected { .. }) => Ok(None),
             Err(error) => Err(failed(what, url, error)),
         }
@@ -107,6 +106,16 @@ pub(super) fn parsed<T: DeserializeOwned>(
 
 pub(super) fn unusable(what: &'static str, url: &Url, why: &'static str) -> OAuthError {
     OAuthError::Unusable { what, origin: origin(url), why }
+}
+
+/// What a status says that will be another soon, whatever stands below it: it may come from who is in front of the server.
+pub(super) fn in_trouble(origin: &str, answer: &Answer) -> Option<OAuthError> {
+    let Answer { status, ref headers, .. } = *answer;
+    matches!(status, 408 | 425 | 429 | 500..).then(|| OAuthError::InTrouble {
+        origin: origin.to_owned(),
+        status,
+        retry_after: retry_after(headers),
+    })
 }
 
 fn failed(what: &'static str, url: &Url, error: HttpError) -> OAuthError {

@@ -9,7 +9,7 @@ use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::client::{Client, Method};
 use super::consent::{Code, Wish, refused};
-use super::fetch::{Fetch, Way, parsed, unusable};
+use super::fetch::{Fetch, Way, in_trouble, parsed, unusable};
 use super::server::Server;
 use super::{OAuthError, Url};
 use crate::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -79,6 +79,9 @@ pub(super) async fn post(
 ) -> Result<Value, OAuthError> {
     let kind = "application/x-www-form-urlencoded";
     let answer = way.post(WHAT, place, headers, kind, form).await?;
+    if let Some(error) = in_trouble(origin, &answer) {
+        return Err(error);
+    }
     let document = strict_json::tolerant(&answer.body).ok();
     if answer.status != 200 {
         let code = document.as_ref().and_then(|it| it.get("error")?.as_str()).unwrap_or_default();
