@@ -1,7 +1,7 @@
 //! Tokens that were asked for, kept until shortly before they end. One at a time asks for each.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
@@ -47,6 +47,16 @@ struct Known {
     what: Result<SecretString, OAuthError>,
     since: Timestamp,
     until: Timestamp,
+    /// When it really ends.
+    end: Timestamp,
+    /// When the answer was there. Whoever waited for it has asked for it too, however short it holds.
+    answered: Instant,
+}
+
+impl Known {
+    fn is_for(&self, came: Instant, now: Timestamp) -> bool {
+        now < self.until || (came < self.answered && now < self.end)
+    }
 }
 
 /// A token for one use.
@@ -97,32 +107,27 @@ impl Tokens {
         key: Digest,
         ask: impl Future<Output = Result<Granted, OAuthError>>,
     ) -> Result<Held, OAuthError> {
+        let came = Instant::now();
         let place = self.kept.get_with(key, Arc::default);
         let mut known = place.lock().await;
-        if let Some(Known { what, until, .. }) = &*known
-            && self.clock.now() < *until
-        {
-            return what.clone().map(|token| Held {
-                key,
-                token,
-                is_new: false,
-                proof: None,
-                server: None,
-            });
+        let held = |token, is_new| Held { key, token, is_new, proof: None, server: None };
+        if let Some(known) = known.as_ref().filter(|it| it.is_for(came, self.clock.now())) {
+            return known.what.clone().map(|token| held(token, false));
         }
-        let start = self.clock.now();
-        let (what, holds) = match ask.await {
+        let since = self.clock.now();
+        let after = |holds| since.checked_add(holds).unwrap_or(Timestamp::MAX);
+        let (what, until, end) = match ask.await {
             Ok(granted) => {
                 let seconds = granted.expires_in.map(|it| i64::try_from(it).unwrap_or(i64::MAX));
-                let holds = seconds.map_or(UNSAID, |it| SignedDuration::from_secs(it) - EARLY);
-                (Ok(SecretString::from(granted.token)), holds)
+                let holds = seconds.map_or(UNSAID + EARLY, SignedDuration::from_secs);
+                // Of a short one, a moment that has gone by already.
+                (Ok(SecretString::from(granted.token)), after(holds - EARLY), after(holds))
             }
-            Err(error) => (Err(error), REST),
+            Err(error) => (Err(error), after(REST), Timestamp::MAX),
         };
-        // A moment that has gone by already: such a token is for whoever asked, and nobody else.
-        let until = start.checked_add(holds).unwrap_or(Timestamp::MAX);
-        *known = Some(Known { what: what.clone(), since: start, until });
-        what.map(|token| Held { key, token, is_new: true, proof: None, server: None })
+        let answered = Instant::now();
+        *known = Some(Known { what: what.clone(), since, until, end, answered });
+        what.map(|token| held(token, true))
     }
 
     /// An upstream does not take it: whether there is another, or will be. One that is new stays, and so does one that took
@@ -206,6 +211,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use catalog::clock::ManualClock;
+    use futures_util::future::join_all;
 
     use super::*;
 
@@ -261,6 +267,32 @@ mod tests {
         assert_eq!(text(&one), text(&two));
         assert_ne!(text(&one), text(&other));
         assert_eq!(world.asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_short_one_has_it_too_and_whoever_comes_later_has_not() {
+        let world = World::new();
+        let all = join_all((0..50).map(|_| world.get("a", Some(30)))).await;
+        assert!(all.iter().all(|held| text(held) == "token-0"));
+        assert_eq!(text(&world.get("a", Some(30)).await), "token-1");
+        let over = join_all((0..3).map(|_| world.get("b", Some(0)))).await;
+        let over: Vec<_> = over.iter().map(text).collect();
+        assert_eq!(over, ["token-2", "token-3", "token-4"], "one that is over is of use to nobody");
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_failure_has_it_too_however_long_it_took() {
+        let world = World::new();
+        let ask = async || {
+            world.asked.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            world.clock.advance(REST);
+            Err(OAuthError::NoConsent)
+        };
+        let all = join_all((0..50).map(|_| world.tokens.get(Digest::of("a"), ask()))).await;
+        assert!(all.iter().all(Result::is_err));
+        assert_eq!(world.asked.load(Ordering::Relaxed), 1);
+        assert_eq!(text(&world.get("a", None).await), "token-1");
     }
 
     #[tokio::test]
