@@ -139,7 +139,7 @@ fn failure(asked: &Asked<'_>, answer: &Answer<'_>, details: String) -> Failure {
 }
 
 /// Whether the same call may well succeed later, and does no harm if the first was carried out after all.
-fn is_retryable(method: &str, status: u16) -> bool {
+pub fn is_retryable(method: &str, status: u16) -> bool {
     match status {
         425 | 429 | 503 => true,
         408 | 502 | 504 => {

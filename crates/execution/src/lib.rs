@@ -25,7 +25,7 @@ mod request;
 mod template;
 
 pub use answer::{
-    Answer, Asked, is_hidden, outcome, outcome_of_document, outcome_of_server,
+    Answer, Asked, is_hidden, is_retryable, outcome, outcome_of_document, outcome_of_server,
     outcome_of_tool_result, plain_json, plain_text, tame, tool_result, whose_words,
 };
 pub use arguments::{Arguments, Others, Problem, distance, misfits, schema_problem};

@@ -57,6 +57,8 @@ pub(crate) enum Bridged {
     Broken(Failure),
     /// The same, and it has not answered: asked again, it may.
     Lost(Failure),
+    /// The same, but for the fault: it has too much to do, and says when it may be asked again.
+    Later(Failure),
 }
 
 impl Bridged {
@@ -65,6 +67,7 @@ impl Bridged {
         match (verdict(error), failure(error)) {
             (Verdict::Fails, failure) if is_lost(error) => Self::Lost(failure),
             (Verdict::Fails, failure) => Self::Broken(failure),
+            (_, failure) if is_put_off(error) => Self::Later(failure),
             (Verdict::Works | Verdict::Nothing, failure) => Self::Failed(failure),
         }
     }
@@ -72,7 +75,7 @@ impl Bridged {
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
             Self::Broken(_) | Self::Lost(_) => Verdict::Fails,
-            Self::Failed(_) | Self::Refused(_) => Verdict::Nothing,
+            Self::Failed(_) | Self::Refused(_) | Self::Later(_) => Verdict::Nothing,
             Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => Verdict::Works,
         }
     }
@@ -81,6 +84,7 @@ impl Bridged {
         match self {
             Self::Broken(failure)
             | Self::Lost(failure)
+            | Self::Later(failure)
             | Self::Failed(failure)
             | Self::Refused(failure) => Some(failure),
             Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => None,
@@ -264,11 +268,11 @@ pub(crate) async fn bridge(
                 return Bridged::Refused(failure(&error));
             }
             Next::Answered(Err(error)) => {
+                let is_anybody_asked = !is_new || 1 < round || 0 < running.asked;
                 return match Bridged::after(&error) {
                     // Nobody is asked the same again.
-                    Bridged::Lost(failure) if !is_new || 1 < round || 0 < running.asked => {
-                        Bridged::Broken(failure)
-                    }
+                    Bridged::Lost(failure) if is_anybody_asked => Bridged::Broken(failure),
+                    Bridged::Later(failure) if is_anybody_asked => Bridged::Failed(failure),
                     failed => failed,
                 };
             }
@@ -642,6 +646,11 @@ fn is_lost(error: &McpError) -> bool {
     }
 }
 
+/// Whether whoever was asked has done nothing, and says when to come again.
+fn is_put_off(error: &McpError) -> bool {
+    matches!(error, McpError::Status { status: 429, retry_after: Some(_), .. })
+}
+
 /// Why a server gave no answer.
 pub(crate) fn failure(error: &McpError) -> Failure {
     let (code, retryable) = match error {
@@ -655,10 +664,18 @@ pub(crate) fn failure(error: &McpError) -> Failure {
             (ErrorCode::UpstreamConnectionError, true)
         }
         McpError::Busy { .. } => (ErrorCode::RateLimited, true),
+        // Nobody knows here whether the call does no harm twice.
+        McpError::Status { status, .. } => {
+            (ErrorCode::UpstreamError, execution::is_retryable("POST", *status))
+        }
         _ => (ErrorCode::UpstreamError, false),
     };
-    // Calls end all the time.
-    let retry_after = matches!(error, McpError::Busy { .. }).then_some(1);
+    let retry_after = match error {
+        // Calls end all the time.
+        McpError::Busy { .. } => Some(1),
+        McpError::Status { retry_after, .. } => *retry_after,
+        _ => None,
+    };
     Failure { retry_after, ..Failure::new(code, model::sentence(error), retryable) }
 }
 

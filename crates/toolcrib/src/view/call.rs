@@ -555,6 +555,7 @@ fn result_of_server(bridged: Bridged, call: &CallContext) -> Result<Map<String, 
         Bridged::Failed(failure)
         | Bridged::Refused(failure)
         | Bridged::Lost(failure)
+        | Bridged::Later(failure)
         | Bridged::Broken(failure) => Err(failure.into()),
         Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
         Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),

@@ -309,6 +309,7 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         Bridged::Failed(failure)
         | Bridged::Refused(failure)
         | Bridged::Lost(failure)
+        | Bridged::Later(failure)
         | Bridged::Broken(failure) => Got::Failed(failure),
         // Its own words for what is not there, or was asked for in a wrong way.
         Bridged::Error(error) => {

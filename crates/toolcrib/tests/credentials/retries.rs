@@ -238,14 +238,46 @@ async fn tools_of_mcp_servers_are_called_again_if_their_server_says_that_it_does
         (json!({"readOnlyHint": true}), (3, true)),
         (json!({"idempotentHint": true, "destructiveHint": true}), (3, true)),
     ] {
-        for reply in [Reply::hangs_up as fn() -> Reply, || status(503)] {
+        for reply in [
+            Reply::hangs_up as fn() -> Reply,
+            || status(503),
+            || status(503).with("Retry-After", "0"),
+            || status(429).with("Retry-After", "0"),
+        ] {
             let (world, called) = server(annotations.clone(), 2, reply).await;
             let outcome = world.call("ada", "look").await;
             let came = (called.load(Ordering::Relaxed), outcome.error.is_none());
             assert_eq!(came, expected, "{annotations} {:?} {:?}", reply(), outcome.error);
         }
     }
-    let (world, called) = server(json!({"readOnlyHint": true}), 2, || status(400)).await;
-    assert!(world.call("ada", "look").await.error.is_some());
-    assert_eq!(called.load(Ordering::Relaxed), 1);
+    for reply in [(|| status(400)) as fn() -> Reply, || status(429)] {
+        let (world, called) = server(json!({"readOnlyHint": true}), 2, reply).await;
+        assert!(world.call("ada", "look").await.error.is_some());
+        assert_eq!(called.load(Ordering::Relaxed), 1, "{:?}", reply());
+    }
+}
+
+#[tokio::test]
+async fn an_mcp_server_that_has_too_much_to_do_says_when_to_come_again() {
+    let (harmless, all_else) = (json!({"readOnlyHint": true}), json!({}));
+    for (annotations, reply, expected) in [
+        (
+            &all_else,
+            (|| status(503).with("Retry-After", "300")) as fn() -> Reply,
+            (true, Some(300)),
+        ),
+        (&all_else, || status(429).with("Retry-After", "300"), (true, Some(300))),
+        (&harmless, || status(429).with("Retry-After", "300"), (true, Some(300))),
+        (&all_else, || status(429), (true, None)),
+        (&all_else, || status(502), (false, None)),
+        (&harmless, || status(502), (true, None)),
+        (&harmless, || status(400).with("Retry-After", "300"), (false, None)),
+    ] {
+        let (world, called) = server(annotations.clone(), usize::MAX, reply).await;
+        let failure = world.call("ada", "look").await.error.unwrap();
+        assert_eq!(failure.code, ErrorCode::UpstreamError, "{:?}", reply());
+        assert_eq!((failure.retryable, failure.retry_after), expected, "{:?}", reply());
+        let is_asked_once = failure.retry_after.is_some();
+        assert!(!is_asked_once || called.load(Ordering::Relaxed) == 1, "there is no time for that");
+    }
 }

@@ -38,14 +38,14 @@ pub enum McpError {
         source: Arc<OAuthError>,
     },
     /// An answer that is not MCP.
-    #[error(
-        "`{origin}` answered {status}, which is not MCP: check that the url is that of an MCP server"
-    )]
+    #[error("`{origin}` answered {status}, which is not MCP: {}", advice(*status))]
     Status {
         /// Scheme, host and port.
         origin: String,
         /// The status code.
         status: u16,
+        /// In how many seconds who has too much to do wants to be asked again.
+        retry_after: Option<u64>,
     },
     /// An answer that cannot be read.
     #[error("the answer to `{method}` is not what MCP says: {why}; tell whoever runs the server")]
@@ -201,6 +201,13 @@ impl McpError {
     pub(crate) fn too_much(method: &str, too_much: TooMuch) -> Self {
         let TooMuch { what, limit } = too_much;
         Self::TooMuch { method: method.into(), what, limit }
+    }
+}
+
+fn advice(status: u16) -> &'static str {
+    match status {
+        408 | 425 | 429 | 502..=504 => "it is in trouble or has too much to do, try again later",
+        _ => "check that the url is that of an MCP server",
     }
 }
 

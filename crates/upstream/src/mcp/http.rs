@@ -19,7 +19,7 @@ use super::oauth::show;
 use super::pace::Pace;
 use super::settings::{Call, Settings};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
-use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
+use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin, retry_after};
 use crate::large::Room;
 
 mod answer;
@@ -251,11 +251,15 @@ enum Failure {
 impl Failure {
     fn at(self, url: &Url) -> McpError {
         match self {
-            Self::SessionEnded => McpError::Status { origin: origin(url), status: 404 },
-            Self::SessionMissed(_) => McpError::Status { origin: origin(url), status: 400 },
+            Self::SessionEnded => without_session(url, 404),
+            Self::SessionMissed(_) => without_session(url, 400),
             Self::Final(error) => error,
         }
     }
+}
+
+fn without_session(url: &Url, status: u16) -> McpError {
+    McpError::Status { origin: origin(url), status, retry_after: None }
 }
 
 impl From<McpError> for Failure {
@@ -288,7 +292,8 @@ pub(super) fn refused(opened: &Opened, url: &Url) -> McpError {
             let challenge = (!challenges.is_empty()).then(|| challenges.join(", ").into());
             McpError::Unauthorized { origin, status, challenge }
         }
-        _ => McpError::Status { origin, status },
+        429 | 503 => McpError::Status { origin, status, retry_after: retry_after(&opened.headers) },
+        _ => McpError::Status { origin, status, retry_after: None },
     }
 }
 

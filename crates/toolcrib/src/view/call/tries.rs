@@ -232,9 +232,10 @@ impl AgentView {
             let asked = self.ask_with_token(source, wanted.clone(), (tries.until, &mut stay), call);
             let mut bridged = asked.await.unwrap_or_else(|failed| failed);
             stay.end(tries.verdict(bridged.verdict(), bridged.failure()));
-            if let Bridged::Lost(failure) = &mut bridged {
+            if let Bridged::Lost(failure) | Bridged::Later(failure) = &mut bridged {
+                failure.retryable |= wanted.is_repeatable;
                 if wanted.is_repeatable
-                    && let Some(next) = tries.next(None).await
+                    && let Some(next) = tries.next(failure.retry_after).await
                 {
                     stay = tries.stay(next);
                     wanted.until = Some(tries.until);
