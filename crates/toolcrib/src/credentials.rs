@@ -78,6 +78,25 @@ pub(crate) struct Carried {
     pub(crate) token: Option<Held>,
 }
 
+/// Why there is no token.
+struct NoToken {
+    failure: Failure,
+    /// Whether its giver has tokens for agents, and none for us.
+    is_for_agents_alone: bool,
+}
+
+impl From<Failure> for NoToken {
+    fn from(failure: Failure) -> Self {
+        Self { failure, is_for_agents_alone: false }
+    }
+}
+
+impl From<NoToken> for Failure {
+    fn from(none: NoToken) -> Self {
+        none.failure
+    }
+}
+
 impl Keyring {
     pub(crate) fn new(
         client: HttpClient,
@@ -174,22 +193,23 @@ impl Keyring {
         whose: Whose<'_>,
         secrets: Option<&Secrets>,
     ) -> Result<Carried, Failure> {
-        let mut headers = HeaderMap::new();
-        for (name, value) in forwarded(wanted.profile, whose) {
-            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value.try_into()) {
-                headers.insert(name, value);
+        carrying(wanted, whose, self.token(wanted, whose, secrets).await?)
+    }
+
+    /// What a request carries that asks an MCP server what it offers. Where tokens are exchanged and we have none of our
+    /// own, that is nothing; then it is said why.
+    pub(crate) async fn carried_to_list(
+        &self,
+        wanted: &For<'_>,
+        secrets: Option<&Secrets>,
+    ) -> Result<(Carried, Option<Failure>), Failure> {
+        match self.token(wanted, Whose::Ours, secrets).await {
+            Ok(token) => Ok((carrying(wanted, Whose::Ours, token)?, None)),
+            Err(NoToken { failure, is_for_agents_alone: true }) => {
+                Ok((Carried::default(), Some(failure)))
             }
+            Err(none) => Err(none.into()),
         }
-        let token = self.token(wanted, whose, secrets).await?;
-        if let Some(held) = &token {
-            let text = format!("Bearer {}", held.token().expose_secret());
-            let value = HeaderValue::try_from(text);
-            let mut value =
-                value.map_err(|_| unusable(wanted.source, &"a token cannot be sent"))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        Ok(Carried { headers, token })
     }
 
     /// An upstream refused it: whether another is worth a try.
@@ -203,7 +223,7 @@ impl Keyring {
         wanted: &For<'_>,
         whose: Whose<'_>,
         secrets: Option<&Secrets>,
-    ) -> Result<Option<Held>, Failure> {
+    ) -> Result<Option<Held>, NoToken> {
         let For { source, profile, auth } = wanted;
         if !auth.is_a_token() {
             return Ok(None);
@@ -217,14 +237,14 @@ impl Keyring {
         let wish = Wish::of(profile, auth, subject);
         let wish = wish.ok_or_else(|| unusable(source, &"it is for MCP servers at a `url`"))?;
         if let Some(problem) = auth.problems().first() {
-            return Err(wish.failed(source, problem));
+            return Err(wish.failed(source, problem).into());
         }
         let proofs = wish.proofs(source, secrets).await?;
         let certificate = certificate(source, profile, secrets).await?;
         let for_tokens = certificate.as_ref().filter(|certificate| certificate.for_tokens);
         if proofs.own.is_none() && for_tokens.is_none() {
             let cause = "it has neither a `client_secret` nor a certificate `for_tokens`";
-            return Err(unusable(source, &cause));
+            return Err(unusable(source, &cause).into());
         }
         let key = wish.key(source, &proofs, for_tokens);
         // What cannot be read is refused when the source is called.
@@ -253,8 +273,28 @@ impl Keyring {
         });
         let held = self.tokens.get(key, asked).await;
         let held = held.map(|held| Some(held.got_with(proofs.own.clone(), server)));
-        held.map_err(|error| wish.refused(source, &error))
+        held.map_err(|error| NoToken {
+            failure: wish.refused(source, &error),
+            is_for_agents_alone: wish.is_for_agents_alone(&error),
+        })
     }
+}
+
+fn carrying(wanted: &For<'_>, whose: Whose<'_>, token: Option<Held>) -> Result<Carried, Failure> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in forwarded(wanted.profile, whose) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), value.try_into()) {
+            headers.insert(name, value);
+        }
+    }
+    if let Some(held) = &token {
+        let text = format!("Bearer {}", held.token().expose_secret());
+        let value = HeaderValue::try_from(text);
+        let mut value = value.map_err(|_| unusable(wanted.source, &"a token cannot be sent"))?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    Ok(Carried { headers, token })
 }
 
 fn nothing_to_exchange() -> Failure {

@@ -25,7 +25,7 @@ use upstream::mcp::McpError;
 
 use self::changes::{Change, Changes};
 use self::wakes::Wakes;
-use crate::credentials::{For, Held, Keyring, Whose};
+use crate::credentials::{Carried, For, Held, Keyring, Whose};
 use crate::custom::{self, InvalidCustom};
 use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
@@ -222,10 +222,27 @@ impl Refresher {
                 return Ok(discovery::discover(source, profile, &client).await?);
             }
         }
-        let carried =
-            self.keyring.carried(&For::source(source, profile), Whose::Ours, secrets).await;
-        let carried = carried.map_err(NotDiscovered::Credential)?;
+        let carried = self.keyring.carried_to_list(&For::source(source, profile), secrets).await;
+        let (carried, lacking) = carried.map_err(NotDiscovered::Credential)?;
         *held = carried.token.clone();
+        let found = self.list(source, profile, carried).await;
+        match lacking {
+            // It would have taken the token that is not to be had.
+            Some(why) if found.as_ref().is_err_and(NotDiscovered::is_refused) => {
+                Err(NotDiscovered::Credential(why))
+            }
+            _ => found,
+        }
+    }
+
+    /// What an MCP server offers to whoever shows this.
+    async fn list(
+        &self,
+        source: &SourceId,
+        profile: &SourceProfile,
+        carried: Carried,
+    ) -> Result<Found, NotDiscovered> {
+        let secrets = self.secrets.as_deref();
         let upstream = self.upstreams.for_discovery(source, profile, secrets, carried).await?;
         Ok(discovery::mcp::discover(source, &upstream.connection).await?)
     }

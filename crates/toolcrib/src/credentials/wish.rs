@@ -121,6 +121,14 @@ impl<'a> Wish<'a> {
         }
     }
 
+    /// Whether we asked for a token of our own where tokens are exchanged, and there is no other way to get one.
+    pub(super) fn is_for_agents_alone(&self, error: &OAuthError) -> bool {
+        let is_exchange = matches!(self.auth, Auth::TokenExchange { .. });
+        let is_refused = matches!(error, OAuthError::Refused { code, .. }
+            if matches!(&**code, "unauthorized_client" | "unsupported_grant_type"));
+        is_exchange && self.subject.is_none() && is_refused
+    }
+
     /// The cause is for our log.
     pub(super) fn failed(&self, source: &SourceId, cause: &dyn std::error::Error) -> Failure {
         tracing::warn!(%source, "{} `{source}`: {}", self.what(), model::sentence(cause));

@@ -30,6 +30,8 @@ pub(crate) struct Known {
     pub(crate) expires_in: Option<u64>,
     /// Says this instead of giving a token.
     pub(crate) refuses: Option<Reply>,
+    /// Says this to who wants a token of its own.
+    pub(crate) only_exchanges: Option<&'static str>,
     pub(crate) takes_post: bool,
     /// Where who shows a certificate is sent for tokens (RFC 8705, section 5).
     pub(crate) alias: Option<String>,
@@ -55,6 +57,7 @@ impl Authority {
             vouches_at: Vec::new(),
             expires_in: Some(300),
             refuses: None,
+            only_exchanges: None,
             takes_post: false,
             alias: None,
             answer: json!({}),
@@ -133,7 +136,10 @@ impl Known {
         };
         let target = target.cloned().ok_or((400, "invalid_target"))?;
         let (subject, kind) = match form.get("grant_type").map(String::as_str) {
-            Some("client_credentials") => (CLIENT.replace(' ', "-"), None),
+            Some("client_credentials") => match self.only_exchanges {
+                Some(code) => return Err((400, code)),
+                None => (CLIENT.replace(' ', "-"), None),
+            },
             Some(ASSERTION) => {
                 let words = form.get("assertion").map(|it| it.split('|').collect::<Vec<_>>());
                 match words.as_deref() {

@@ -68,6 +68,33 @@ async fn each_call_carries_the_token_of_its_agent() {
 }
 
 #[tokio::test]
+async fn tools_are_listed_without_a_token_where_there_is_none_but_for_agents() {
+    for (code, is_listed) in
+        [("unauthorized_client", true), ("unsupported_grant_type", true), ("invalid_target", false)]
+    {
+        let open = World::with(telling).await;
+        let (closed, _) = world().await;
+        for world in [&open, &closed] {
+            world.authority.know(|known| known.only_exchanges = Some(code));
+            let source = json!({"auth": world.exchange(&json!({})), "settings": {"kind": "mcp"}});
+            let found = world.register(&source).await;
+            assert_eq!(found.success, is_listed && std::ptr::eq(world, &open), "{code} {found:?}");
+            if let Some(error) = found.error {
+                assert_eq!(&*error.code, "client_credentials_failed", "{error:?}");
+                assert!(error.message.ends_with(&format!("`{code}`")), "{error:?}");
+            }
+            let asked = world.upstream.asked();
+            assert!(asked.iter().all(|asked| asked.header("authorization").is_none()), "{code}");
+        }
+        if is_listed {
+            assert_eq!(open.call("ada", "look").await.error, None);
+            let shown = open.last().header("authorization").unwrap().to_owned();
+            assert!(shown.starts_with("Bearer for.api.of.ada."), "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_token_from_earlier_that_is_refused_is_replaced() {
     let (world, takes) = world().await;
     let auth = world.own_token();
