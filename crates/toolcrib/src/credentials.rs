@@ -29,9 +29,9 @@ use crate::identity::CameWith;
 use crate::secrets::Secrets;
 use crate::telemetry::Telemetry;
 
-/// How many clients with a certificate are kept, and for how long without use.
-const IDENTIFIED: u64 = 1_000;
-const IDENTIFIED_FOR: Duration = Duration::from_secs(10 * 60);
+/// How many clients of sources are kept, and for how long without use.
+const CLIENTS: u64 = 1_000;
+const CLIENTS_FOR: Duration = Duration::from_secs(10 * 60);
 
 /// The credentials of one crib.
 pub(crate) struct Keyring {
@@ -40,6 +40,8 @@ pub(crate) struct Keyring {
     telemetry: Arc<Telemetry>,
     /// Clients that show a certificate, under all that they were made of.
     identified: Cache<Digest, HttpClient>,
+    /// Clients that may reach what a source says, under that: it takes long to make one, and its connections are worth it.
+    allowed: Cache<Digest, HttpClient>,
 }
 
 /// On whose behalf.
@@ -107,7 +109,8 @@ impl Keyring {
             client,
             tokens: Tokens::new(clock),
             telemetry,
-            identified: Cache::new(IDENTIFIED).lasting_unused(IDENTIFIED_FOR),
+            identified: Cache::new(CLIENTS).lasting_unused(CLIENTS_FOR),
+            allowed: Cache::new(CLIENTS).lasting_unused(CLIENTS_FOR),
         }
     }
 
@@ -147,6 +150,16 @@ impl Keyring {
         let identified = client.identified(identity, origin);
         self.identified.insert(made_of, identified.clone());
         Ok(identified)
+    }
+
+    /// A client that may reach these too. What cannot be read is refused when the source is called.
+    fn allowing(&self, allow: &[Box<str>]) -> HttpClient {
+        if allow.is_empty() {
+            return self.client.clone();
+        }
+        self.allowed.get_with(Digest::of(json!(allow).to_string()), || {
+            self.client.allowing_texts(allow).unwrap_or_else(|_| self.client.clone())
+        })
     }
 
     /// What a request over HTTP is given, and the token in it if it is one that was asked for.
@@ -247,9 +260,7 @@ impl Keyring {
             return Err(unusable(source, &cause).into());
         }
         let key = wish.key(source, &proofs, for_tokens);
-        // What cannot be read is refused when the source is called.
-        let client = self.client.allowing_texts(&profile.allow);
-        let client = client.unwrap_or_else(|_| self.client.clone());
+        let client = self.allowing(&profile.allow);
         let showing = |certificate: Option<&Certificate>, origin| match certificate {
             Some(shown) => self.showing(&client, (source, profile), shown, origin),
             None => Ok(client.clone()),

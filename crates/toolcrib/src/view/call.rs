@@ -424,8 +424,9 @@ impl AgentView {
         let whose = Whose::Agent(&self.agent, &self.came_with);
         let wanted = For::tool(source, audience);
         let carried = keyring.carried(&wanted, whose, secrets);
-        let carried = timeout_at(until, carried).await.unwrap_or_else(|_| Err(tries::late()));
-        carried.map_err(Bridged::Failed)
+        let carried = timeout_at(until, carried).await;
+        let late = |_| Err(tries::late(&source.profile.auth));
+        carried.unwrap_or_else(late).map_err(Bridged::Failed)
     }
 
     async fn open(

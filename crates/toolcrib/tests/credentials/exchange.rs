@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use catalog::tool::{Amendment, ToolCommand};
 use model::ErrorCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use toolcrib::upstream::http::header::HeaderMap;
@@ -182,6 +182,38 @@ async fn an_authorization_server_in_trouble_may_be_over_it_soon() {
                     the authorization server answers with 503";
     assert_eq!(failure.message, expected);
     assert_eq!(world.calls(), 0);
+}
+
+#[tokio::test]
+async fn an_authorization_server_that_is_slow_is_no_timeout_of_the_upstream() {
+    for (auth, expected) in [
+        (World::exchange as fn(&World, &Value) -> Value, ErrorCode::TokenExchangeFailed),
+        (|world, _| world.own_token(), ErrorCode::ClientCredentialsFailed),
+    ] {
+        let world = World::new().await;
+        world.register(&json!({"auth": auth(&world, &json!({}))})).await;
+        world.pass(300);
+        let slow = Reply::page(503).after(Duration::from_secs(60));
+        world.authority.know(|known| known.refuses = Some(slow));
+        let came = CameWith::token_of(&token_of("ada"));
+        let view = world.crib.view(&agent("ada")).came_with(&came);
+        let view = view.within(Some(Duration::from_millis(200)));
+        let failure = view.call("look", Map::new()).await.unwrap().error.unwrap();
+        assert_eq!((failure.code, failure.retryable), (expected, true), "{}", failure.message);
+        assert_eq!(world.calls(), 0);
+    }
+}
+
+#[tokio::test]
+async fn connections_to_an_authorization_server_are_used_again_whatever_a_source_may_reach() {
+    let world = World::new().await;
+    world.authority.know(|known| known.expires_in = Some(30));
+    world.register(&json!({"auth": world.own_token(), "allow": ["127.0.0.1"]})).await;
+    for _ in 0..3 {
+        assert_eq!(code(&world.call("ada", "look").await), None);
+    }
+    let (given, connections) = (world.authority.given(), world.authority.server.connections());
+    assert!(given == 4 && connections < 4, "{given} tokens, {connections} connections");
 }
 
 /// One operation whose work goes on, and can be cancelled.

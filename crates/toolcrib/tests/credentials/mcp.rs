@@ -225,7 +225,9 @@ fn hanging(hangs: &Mutex<&'static str>, asked: &Asked) -> Reply {
 
 #[tokio::test]
 async fn neither_a_token_nor_a_connection_is_waited_for_longer_than_the_agent_waits() {
-    for place in ["/mcp", "/token"] {
+    for (place, expected) in
+        [("/mcp", ErrorCode::UpstreamTimeout), ("/token", ErrorCode::ClientCredentialsFailed)]
+    {
         let hangs = Arc::new(Mutex::new("nothing"));
         let now = Arc::clone(&hangs);
         let world = World::with(move |asked| hanging(&now, asked)).await;
@@ -239,7 +241,8 @@ async fn neither_a_token_nor_a_connection_is_waited_for_longer_than_the_agent_wa
         for who in ["ada", "bob", "cyd", "dan", "eve", "fay"] {
             let view = world.crib.view(&agent(who)).within(Some(Duration::from_millis(200)));
             let outcome = view.call("look", serde_json::Map::new()).await.unwrap();
-            assert_eq!(code(&outcome), Some(ErrorCode::UpstreamTimeout), "{place}: {outcome:?}");
+            assert_eq!(code(&outcome), Some(expected), "{place}: {outcome:?}");
+            assert!(outcome.error.unwrap().retryable, "{place}");
         }
         assert!(start.elapsed() < Duration::from_secs(20), "{place}: {:?}", start.elapsed());
         // Whoever waits so little has not found out that it does not work.

@@ -1,5 +1,6 @@
 //! A small HTTP server that keeps connections open, answers as told and remembers what it was asked.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -73,6 +74,7 @@ impl Reply {
 pub(crate) struct Server {
     port: u16,
     asked: Arc<Mutex<Vec<Asked>>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -83,9 +85,11 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (asked, reply) = (Arc::<Mutex<Vec<Asked>>>::default(), Arc::new(reply));
-        let seen = Arc::clone(&asked);
+        let connections = Arc::<AtomicUsize>::default();
+        let (seen, count) = (Arc::clone(&asked), Arc::clone(&connections));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::Relaxed);
                 let (seen, reply) = (Arc::clone(&seen), Arc::clone(&reply));
                 tokio::spawn(async move {
                     let mut stream = BufReader::new(stream);
@@ -106,11 +110,16 @@ impl Server {
                 });
             }
         });
-        Self { port, asked }
+        Self { port, asked, connections }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    /// How many there have been.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     pub(crate) fn asked(&self) -> Vec<Asked> {

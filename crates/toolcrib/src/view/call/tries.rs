@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::source::Source;
 use execution::{Again, Reply, Request};
-use model::{ErrorCode, Failure, ToolId, TraceContext};
+use model::{Auth, ErrorCode, Failure, ToolId, TraceContext};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::http::Limits;
 
@@ -147,11 +147,13 @@ impl AgentView {
         let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
         let whose = Whose::Agent(&self.agent, &self.came_with);
         let at = (&source.id, &source.profile);
-        let client = keyring.identified(&http.client, at, http.origin.clone(), secrets).await?;
+        let late = |_| late(&source.profile.auth);
+        let client = keyring.identified(&http.client, at, http.origin.clone(), secrets);
+        let client = timeout_at(tries.until, client).await.map_err(late)??;
         let wanted = For::tool(source, http.audience.as_ref());
         let send = async |request| {
             let given = keyring.given(&wanted, whose, secrets);
-            let (given, held) = timeout_at(tries.until, given).await.map_err(|_| late())??;
+            let (given, held) = timeout_at(tries.until, given).await.map_err(late)??;
             let given = traced(given, trace);
             let max_bytes = source.profile.limits.max_answer();
             let max_bytes = max_bytes.unwrap_or(Limits::default().max_bytes);
@@ -248,9 +250,15 @@ impl AgentView {
     }
 }
 
-pub(super) fn late() -> Failure {
+/// The upstream was asked nothing yet.
+pub(super) fn late(auth: &Auth) -> Failure {
     let message = "there was no time left to get a credential for the source";
-    Failure::new(ErrorCode::UpstreamTimeout, message, true)
+    let code = match auth.is_a_token() {
+        true if auth.is_per_agent() => ErrorCode::TokenExchangeFailed,
+        true => ErrorCode::ClientCredentialsFailed,
+        false => ErrorCode::UpstreamTimeout,
+    };
+    Failure::new(code, message, true)
 }
 
 fn longest_rest(made: u32) -> Duration {
