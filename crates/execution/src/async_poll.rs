@@ -59,6 +59,8 @@ pub struct Reply {
     pub(crate) retry_after: Option<Duration>,
     /// What may come of sending the request again.
     pub again: Again,
+    /// Whether the token in it was at fault, and nothing was done.
+    pub refuses_token: bool,
     /// What must not be in a failure.
     pub(crate) hidden: Credentials,
     /// Its places among the long answers of its upstream: to be held as long as the outcome is as long as it came.
@@ -78,8 +80,16 @@ impl Reply {
             execution_time_ms: 0,
             upstream_status: None,
         };
-        let (again, hidden) = (Again::InVain, Credentials::new());
-        Self { outcome, url: None, location: None, retry_after, again, hidden, large: None }
+        Self {
+            outcome,
+            url: None,
+            location: None,
+            retry_after,
+            again: Again::InVain,
+            refuses_token: false,
+            hidden: Credentials::new(),
+            large: None,
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use model::{ErrorCode, Execution, Failure, HttpRequest, Manifest, SchemaRef, Too
 use serde_json::{Map, Value};
 use upstream::LONG;
 use upstream::http::{self, HttpClient, Limits, Method, Origin, header};
+use upstream::mcp::oauth::refuses_token;
 
 use crate::async_poll::Follow;
 use crate::template::is_header_text;
@@ -284,6 +285,7 @@ fn reply(asked: Asked<'_>, answers: Answers, answer: http::Answer) -> Reply {
         location: location.map(str::to_owned),
         retry_after: http::retry_after(&answer.headers).map(Duration::from_secs),
         again: Again::after_status(answer.status, wished),
+        refuses_token: answer.status == 401 && refuses_token(&answer.headers),
         url: Some(answer.url),
         hidden: Credentials::new(),
         // Of a failure only the beginning is told: nothing that is large is left of it.

@@ -24,10 +24,15 @@ async fn answering(status: u16) -> (World, Arc<AtomicU16>) {
     let says = Arc::new(AtomicU16::new(status));
     let said = Arc::clone(&says);
     let world = World::with(move |asked| match asked.path.starts_with("/pets") {
-        true => (said.load(Ordering::Relaxed), json!({})),
-        false => echo(asked),
+        true => refusing(said.load(Ordering::Relaxed), "Bearer"),
+        false => echo(asked).into(),
     });
     (world.await, says)
+}
+
+/// With what it challenges to.
+fn refusing(status: u16, challenge: &str) -> Reply {
+    Reply::from((status, json!({}))).with("WWW-Authenticate", challenge)
 }
 
 fn shown(world: &World) -> String {
@@ -303,10 +308,43 @@ async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_
 }
 
 #[tokio::test]
+async fn what_does_something_is_sent_again_only_if_its_token_was_at_fault() {
+    for (challenge, is_sent_again) in [
+        (Some("Bearer"), true),
+        (Some(r#"Bearer error="invalid_token""#), true),
+        (Some(r#"Bearer error="insufficient_scope""#), false),
+        (Some("Basic realm=\"another\""), false),
+        (None, false),
+    ] {
+        let refuses = Arc::new(Mutex::new(false));
+        let refused = Arc::clone(&refuses);
+        let world = World::with(move |asked| match (*refused.lock().unwrap(), challenge) {
+            (true, Some(challenge)) => refusing(401, challenge),
+            (true, None) => (401, json!({})).into(),
+            (false, _) => echo(asked).into(),
+        });
+        let world = world.await;
+        world.register(&json!({"auth": world.exchange(&json!({}))})).await;
+        for (tool, expected) in [("add", 1 + usize::from(is_sent_again)), ("look", 2)] {
+            *refuses.lock().unwrap() = false;
+            assert_eq!(code(&world.call("ada", tool).await), None);
+            world.pass(30);
+            *refuses.lock().unwrap() = true;
+            let (before, given) = (world.calls(), world.authority.given());
+            assert_eq!(world.call("ada", tool).await.upstream_status, Some(401));
+            assert_eq!(world.calls(), before + expected, "{tool} {challenge:?}");
+            *refuses.lock().unwrap() = false;
+            assert_eq!(code(&world.call("ada", tool).await), None);
+            assert_eq!(world.authority.given(), given + 1, "with another token in any case");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_agent_whose_calls_are_refused_costs_the_others_no_token() {
     let world = World::with(|asked| match &*asked.method {
-        "POST" => (401, json!({})),
-        _ => echo(asked),
+        "POST" => refusing(401, "Bearer"),
+        _ => echo(asked).into(),
     })
     .await;
     world.register(&json!({"auth": world.own_token()})).await;

@@ -59,6 +59,7 @@ mod store;
 mod token;
 
 pub use assertion::SigningKey;
+pub use challenge::refuses_token;
 pub use error::OAuthError;
 pub use grant::{ACCESS_TOKEN, Grant, Granted, Grants, ID_JAG, Offered, TokenPlace};
 pub use protected::Protected;

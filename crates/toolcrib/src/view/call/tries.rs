@@ -136,7 +136,8 @@ impl AgentView {
         }
     }
 
-    /// One that was refused because of a token from earlier is sent again, once, with another: nothing was done.
+    /// One that was refused because of a token from earlier is sent again, once, with another: if it does no harm twice, or
+    /// the answer says that it was for the token, so that nothing was done. Not every 401 is: some pass on another's.
     async fn send_once(
         &self,
         source: &Source,
@@ -168,9 +169,12 @@ impl AgentView {
             Ok::<_, Failure>((reply, is_stale))
         };
         let spare = source.profile.auth.is_a_token().then(|| request.clone());
-        match (send(request).await?, spare) {
-            ((_, true), Some(request)) => Ok(send(request).await?.0),
-            ((reply, _), _) => Ok(reply),
+        let (reply, is_stale) = send(request).await?;
+        let does_no_harm =
+            |request: &Request| reply.refuses_token || Again::Twice.does_no_harm(request);
+        match spare.filter(|request| is_stale && does_no_harm(request)) {
+            Some(request) => Ok(send(request).await?.0),
+            None => Ok(reply),
         }
     }
 

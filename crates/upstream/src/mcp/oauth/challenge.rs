@@ -1,6 +1,7 @@
 //! What a server says when it refuses a request: the header `WWW-Authenticate` (RFC 9110, section 11.6.1; RFC 6750).
 
 use super::scope;
+use crate::http::header::{HeaderMap, WWW_AUTHENTICATE};
 
 /// More is not looked at.
 const MAX_TEXT: usize = 16 * 1024;
@@ -25,9 +26,16 @@ pub(super) enum Need {
     Fresh,
 }
 
+/// Whether a 401 says that the token is at fault, and nothing else: who says so has not begun (RFC 6750, section 3.1).
+pub fn refuses_token(headers: &HeaderMap) -> bool {
+    let said = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok());
+    let refuses = |it: Challenge| it.error.is_none_or(|error| error == "invalid_token");
+    said.filter_map(read).any(refuses)
+}
+
 /// Nothing if a token would not help.
 pub(super) fn need(status: u16, header: &str) -> Option<Need> {
-    let challenge = read(header);
+    let challenge = read(header).unwrap_or_default();
     match status {
         401 => Some(Need::Token(challenge)),
         403 if challenge.error.as_deref() == Some("insufficient_scope") => {
@@ -37,8 +45,8 @@ pub(super) fn need(status: u16, header: &str) -> Option<Need> {
     }
 }
 
-/// The first challenge of the scheme `Bearer`; others are passed over.
-fn read(header: &str) -> Challenge {
+/// The first challenge of the scheme `Bearer`, if there is one; others are passed over.
+fn read(header: &str) -> Option<Challenge> {
     let mut challenge = Challenge::default();
     let mut rest = if header.len() <= MAX_TEXT { header } else { "" };
     let (mut is_bearer, mut was_bearer) = (false, false);
@@ -50,7 +58,7 @@ fn read(header: &str) -> Challenge {
             // A character that belongs nowhere is passed over, so there is an end to it.
             let mut characters = after.chars();
             if characters.next().is_none() {
-                return challenge;
+                return was_bearer.then_some(challenge);
             }
             rest = characters.as_str();
             continue;
@@ -65,7 +73,7 @@ fn read(header: &str) -> Challenge {
             }
             None => {
                 if was_bearer && is_bearer {
-                    return challenge;
+                    return Some(challenge);
                 }
                 is_bearer = !was_bearer && word.eq_ignore_ascii_case("bearer");
                 was_bearer |= is_bearer;
@@ -139,8 +147,24 @@ mod tests {
             ("Basic scope=a", challenge("", &[], "")),
             ("Bearer ==;;, scope=ü", challenge("", &[], "")),
         ] {
-            assert_eq!(read(header), expected, "{header}");
+            assert_eq!(read(header).unwrap_or_default(), expected, "{header}");
         }
+    }
+
+    #[test]
+    fn a_token_is_at_fault_only_where_that_is_said() {
+        for (header, expected) in [
+            ("Bearer", true),
+            (r#"Bearer realm="pets""#, true),
+            (r#"Basic realm="pets", Bearer error="invalid_token""#, true),
+            (r#"Bearer error="insufficient_scope""#, false),
+            (r#"Basic realm="Bearer""#, false),
+            ("", false),
+        ] {
+            let headers = [(WWW_AUTHENTICATE, header.parse().unwrap())];
+            assert_eq!(refuses_token(&headers.into_iter().collect()), expected, "{header}");
+        }
+        assert!(!refuses_token(&HeaderMap::new()));
     }
 
     #[test]
