@@ -51,6 +51,16 @@ pub enum Refusal {
         /// What, without notes.
         findings: Vec<Finding>,
     },
+    /// It would do nothing: only results of tools are shaped.
+    #[error("`{id}` is a {kind}, and `{member}` shapes results of tools: leave it out")]
+    OnlyOfTools {
+        /// The prompt or resource.
+        id: String,
+        /// Which of the two.
+        kind: &'static str,
+        /// What was said of it.
+        member: &'static str,
+    },
     /// A revoked key opens nothing for good.
     #[error("key `{id}` is revoked: make a new one")]
     KeyIsRevoked {

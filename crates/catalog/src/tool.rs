@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{
-    Digest, Finding, LabelId, Limit, Manifest, Name, SchemaRef, SourceId, ToolId, Trust, Visibility,
+    Digest, Finding, LabelId, Limit, Manifest, Name, Primitive, SchemaRef, SourceId, ToolId, Trust,
+    Visibility,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -346,6 +347,7 @@ impl Tool {
                 only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
             }
             ToolCommand::Amend(amendment) => {
+                tool.can_be_said(&amendment)?;
                 let overridden = amendment.applied_to(&tool.overridden);
                 only_if(overridden != tool.overridden, ToolEvent::Overridden { overridden })
             }
@@ -398,6 +400,25 @@ impl Tool {
             });
         }
         events
+    }
+
+    /// A prompt or a resource has no result of a tool to shape: what would do nothing is refused. Taking it back is not.
+    fn can_be_said(&self, amendment: &Amendment) -> Result<(), Refusal> {
+        let kind = match self.shown_manifest().execution.primitive() {
+            Primitive::Tool => return Ok(()),
+            Primitive::Prompt => "prompt",
+            Primitive::Resource => "resource",
+        };
+        let said = [
+            ("projection", matches!(amendment.projection, Some(Some(_)))),
+            ("max_result_bytes", matches!(amendment.max_result_bytes, Some(Some(_)))),
+        ];
+        match said.into_iter().find(|(_, is_said)| *is_said) {
+            Some((member, _)) => {
+                Err(Refusal::OnlyOfTools { id: self.id.to_string(), kind, member })
+            }
+            None => Ok(()),
+        }
     }
 
     fn can_review(&self, fingerprint: &Digest) -> Result<(), Refusal> {

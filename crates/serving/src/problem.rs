@@ -280,6 +280,9 @@ impl From<Refusal> for Problem {
                 return Self::field(format!("selectors[{}]", number - 1), refusal.to_string());
             }
             Refusal::KindsExcludeEachOther => return Self::field("selectors", refusal.to_string()),
+            Refusal::OnlyOfTools { member, .. } => {
+                return Self::field(*member, refusal.to_string());
+            }
             Refusal::TooMany { what, .. } => return Self::field(*what, refusal.to_string()),
             Refusal::TooDeep => return Self::field("", refusal.to_string()),
             Refusal::ShrinksTooMuch { .. } => Code::InventoryShrinks,

@@ -325,6 +325,25 @@ fn an_override_is_recorded_if_it_changes_something() {
 }
 
 #[test]
+fn what_shapes_results_of_tools_is_refused_of_a_prompt_and_can_be_taken_back() {
+    let prompt = StoredManifest { execution: model::Execution::McpPrompt, ..full_manifest() };
+    let events = after(&[], &[observation(prompt, Trust::Auto)]);
+    let prompt = given(&events);
+    let projection = Amendment { projection: Some(Some("a".into())), ..Amendment::default() };
+    let bytes = Amendment { max_result_bytes: Some(Some(5_000)), ..Amendment::default() };
+    for (amendment, member) in [(projection, "projection"), (bytes, "max_result_bytes")] {
+        let (id, kind) = (id().to_string(), "prompt");
+        let refusal = Err(Refusal::OnlyOfTools { id, kind, member });
+        assert_eq!(decide(&prompt, ToolCommand::Amend(amendment.clone())), refusal);
+        let tool = given(&[registered("one")]);
+        assert!(decide(&tool, ToolCommand::Amend(amendment)).is_ok());
+    }
+    let back =
+        Amendment { projection: Some(None), max_result_bytes: Some(None), ..Amendment::default() };
+    assert_eq!(decide(&prompt, ToolCommand::Amend(back)), Ok(vec![]));
+}
+
+#[test]
 fn an_override_survives_an_update() {
     let overridden = Override { description: Some("A pet".into()), ..renamed("pet") };
     let events = after(&[registered("one")], &[ToolCommand::Override(overridden), observe("two")]);

@@ -330,7 +330,7 @@ impl AgentView {
             }
             Ready::Mcp(it) => {
                 let (id, wanted) = (&entry.tool.id, it.wanted(arguments));
-                let asked = self.ask_server(&source.source, Some(id), wanted, call);
+                let asked = self.ask_server(&source.source, id, wanted, call);
                 let bridged = self.while_it_has(id, asked).await?;
                 let result = result_of_server(bridged, call)?;
                 let result =

@@ -63,15 +63,16 @@ impl AgentView {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
             return Got::Missing;
         };
-        if let Err(failure) = self.check_scopes(&source.source, None) {
+        let tool = &offer.entry.tool;
+        if let Err(failure) = self.check_scopes(&source.source, Some(tool)) {
             return Got::Failed(failure);
         }
-        let mut stay = match self.enter(&source.source, None, bridge::DEADLINE).await {
+        let mut stay = match self.enter(&source.source, &tool.id, bridge::DEADLINE).await {
             Ok(stay) => stay,
             Err(failure) => return Got::Failed(failure),
         };
         let until = self.until_of_server(&source.source);
-        let upstream = match self.upstream(&source.source, None, until).await {
+        let upstream = match self.upstream(&source.source, offer.audience(), until).await {
             Ok(upstream) => upstream,
             Err(failed) => {
                 stay.end(failed.verdict());

@@ -121,7 +121,7 @@ impl AgentView {
         entry: &CataloguedTool,
     ) -> Result<(), Failure> {
         self.check_scopes(&source.source, Some(&entry.tool))?;
-        self.enter(&source.source, Some(&entry.tool.id), TIME).await?.end(Verdict::Works);
+        self.enter(&source.source, &entry.tool.id, TIME).await?.end(Verdict::Works);
         Ok(())
     }
 

@@ -18,21 +18,20 @@ impl AgentView {
             return if self.is_provided(uri) { Ok(()) } else { Err(NotFollowed::Missing) };
         };
         let source = self.snapshot.source(&offer.entry.tool.source).ok_or(NotFollowed::Missing)?;
-        let work = work_of(&offer);
-        let tool = work.map(|_| &offer.entry.tool);
-        self.check_scopes(&source.source, tool)
+        let tool = &offer.entry.tool;
+        self.check_scopes(&source.source, Some(tool))
             .map_err(|failure| NotFollowed::Failed(failure.message))?;
-        if let Some(work) = work {
+        if let Some(work) = work_of(&offer) {
             // What an admin wrote down changes with the settings; of files and the web nobody tells.
             return if work.is_fixed_resource() { Ok(()) } else { Err(NotFollowed::Silent) };
         }
         if following.has(uri) {
             return Ok(());
         }
-        let stay = self.enter(&source.source, None, bridge::DEADLINE).await;
+        let stay = self.enter(&source.source, &tool.id, bridge::DEADLINE).await;
         let stay = stay.map_err(|failure| NotFollowed::Failed(failure.message))?;
         let until = self.until_of_server(&source.source);
-        let upstream = match self.upstream(&source.source, None, until).await {
+        let upstream = match self.upstream(&source.source, offer.audience(), until).await {
             Ok(upstream) => upstream,
             Err(failed) => {
                 stay.end(failed.verdict());

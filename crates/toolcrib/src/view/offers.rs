@@ -8,7 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::CataloguedTool;
-use model::{Manifest, Primitive, SchemaRef, is_seen, show_json, shown_description, shown_text};
+use model::{
+    Manifest, Name, Primitive, SchemaRef, is_seen, show_json, shown_description, shown_text,
+};
 use serde_json::{Map, Value};
 
 use super::AgentView;
@@ -29,6 +31,13 @@ pub(super) struct Offer {
     pub(super) key: Box<str>,
     /// What its source calls it.
     pub(super) own: Box<str>,
+}
+
+impl Offer {
+    /// For whom the token is that its server is asked with, if it is another than the source says.
+    pub(super) fn audience(&self) -> Option<&Name> {
+        self.entry.tool.overridden.audience.as_ref()
+    }
 }
 
 impl AgentView {

@@ -259,8 +259,13 @@ impl AgentView {
         let Some(source) = self.snapshot.source(&offer.entry.tool.source) else {
             return Got::Missing;
         };
-        let wanted = Wanted::other(params, method);
-        got_of_server(call, self.ask_server(&source.source, None, wanted, call).await)
+        let tool = &offer.entry.tool;
+        if let Err(failure) = self.check_scopes(&source.source, Some(tool)) {
+            return Got::Failed(failure);
+        }
+        let wanted =
+            Wanted { audience: offer.audience().cloned(), ..Wanted::other(params, method) };
+        got_of_server(call, self.ask_server(&source.source, &tool.id, wanted, call).await)
     }
 }
 

@@ -12,6 +12,7 @@ mod leaks;
 mod made;
 mod mcp;
 mod mcp_oauth;
+mod offers;
 mod retries;
 mod scopes;
 mod wire;

@@ -28,7 +28,7 @@ impl AgentView {
         let start = Instant::now();
         let time = source.profile.limits.timeout().unwrap_or(TIME);
         let until = self.until(time);
-        let pass = self.enter(source, Some(&entry.tool.id), TIME).await?;
+        let pass = self.enter(source, &entry.tool.id, TIME).await?;
         // Of what may take long, each agent does one thing after the other, so that others have their turn.
         let turn = match ready.builtin.is_long() {
             true => Some(self.crib.gates().turn_of(number(&self.agent))),

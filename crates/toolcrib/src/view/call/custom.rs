@@ -40,7 +40,7 @@ impl AgentView {
         let start = Instant::now();
         let (result, content) = match &ready.work {
             ToolWork::Answer(answer) => {
-                self.enter(source, Some(&entry.tool.id), TIME).await?.end(Verdict::Works);
+                self.enter(source, &entry.tool.id, TIME).await?.end(Verdict::Works);
                 fixed(answer)
             }
             ToolWork::Command(command, line) => {
@@ -48,7 +48,7 @@ impl AgentView {
                 let patience = self.patience.filter(|patience| *patience < time);
                 let until = start + patience.unwrap_or(time);
                 let line = line.render(&arguments)?;
-                let pass = self.enter(source, Some(&entry.tool.id), TIME).await?;
+                let pass = self.enter(source, &entry.tool.id, TIME).await?;
                 let said = self.run_program(command, line, &arguments, until).await;
                 let is_late = |failure: &Failure| failure.code == ErrorCode::UpstreamTimeout;
                 pass.end(match &said {

@@ -35,20 +35,23 @@ struct Tries<'a> {
 }
 
 impl<'a> Tries<'a> {
-    fn new(
-        view: &'a AgentView,
-        source: &'a Source,
-        tool: Option<&'a ToolId>,
-        time: Duration,
-    ) -> Self {
+    fn new(view: &'a AgentView, source: &'a Source, tool: &'a ToolId, time: Duration) -> Self {
         let limits = &source.profile.limits;
         let (agent, subject) = (number(&view.agent), number_of_subject(&view.agent));
         let is_hurried = view.patience.is_some_and(|patience| patience < time);
         let until = view.until(time);
-        let of_tool = tool.and_then(|id| view.snapshot.tool(id)?.tool.overridden.limit);
+        let of_tool = view.snapshot.tool(tool).and_then(|entry| entry.tool.overridden.limit);
         let source = &source.id;
-        let wish =
-            Wish { source, limits, tool, of_tool, agent, subject, until: Some(until), is_hurried };
+        let wish = Wish {
+            source,
+            limits,
+            tool: Some(tool),
+            of_tool,
+            agent,
+            subject,
+            until: Some(until),
+            is_hurried,
+        };
         Self { view, wish, until, time, made: 1, is_short: false }
     }
 
@@ -110,7 +113,7 @@ impl AgentView {
         trace: Option<&TraceContext>,
     ) -> Result<Reply, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(Limits::default().deadline);
-        let mut tries = Tries::new(self, source, Some(http.tool.id()), time);
+        let mut tries = Tries::new(self, source, http.tool.id(), time);
         let mut pass = tries.first().await?;
         let start = Instant::now();
         loop {
@@ -185,7 +188,7 @@ impl AgentView {
         http: &HttpReady,
         request: Request,
     ) -> Result<Reply, Failure> {
-        let tries = Tries::new(self, source, Some(http.tool.id()), Limits::default().deadline);
+        let tries = Tries::new(self, source, http.tool.id(), Limits::default().deadline);
         self.send_once(source, http, (request, None), &tries).await
     }
 
@@ -203,7 +206,7 @@ impl AgentView {
     pub(in crate::view) async fn enter<'a>(
         &'a self,
         source: &'a Source,
-        tool: Option<&'a ToolId>,
+        tool: &'a ToolId,
         usual: Duration,
     ) -> Result<Stay<'a>, Failure> {
         let time = source.profile.limits.timeout().unwrap_or(usual);
@@ -216,15 +219,10 @@ impl AgentView {
     pub(in crate::view) async fn ask_server(
         &self,
         source: &Source,
-        tool: Option<&ToolId>,
+        tool: &ToolId,
         mut wanted: Wanted,
         call: &CallContext,
     ) -> Bridged {
-        if tool.is_none()
-            && let Err(failure) = self.check_scopes(source, None)
-        {
-            return Bridged::Failed(failure);
-        }
         let time = source.profile.limits.timeout().unwrap_or(bridge::DEADLINE);
         let mut tries = Tries::new(self, source, tool, time);
         let mut stay = match tries.first().await {

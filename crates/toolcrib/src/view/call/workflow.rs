@@ -61,7 +61,7 @@ impl AgentView {
             }
         };
         let pass = match &self.within {
-            None => Some(self.enter(source, Some(id), TIME).await?),
+            None => Some(self.enter(source, id, TIME).await?),
             // One that waits for a place while it holds one might wait for ever.
             Some(_) => None,
         };

@@ -1,0 +1,141 @@
+//! What an admin says of a prompt or a resource of an MCP server counts wherever that is asked for.
+
+use std::sync::Arc;
+
+use catalog::tool::{Amendment, ToolCommand};
+use model::{Agent, ErrorCode, Failure, ToolId};
+use serde_json::{Map, Value, json};
+use toolcrib::{
+    AgentView, CallContext, CameWith, Command, Context, Following, Got, NotFollowed, Unfinished,
+    UnfinishedOf,
+};
+
+use crate::wire::Asked;
+use crate::world::{World, read, token_of};
+
+/// A server of the modern era with a prompt, a resource and a template.
+fn serving(asked: &Asked) -> (u16, Value) {
+    let Ok(message) = serde_json::from_str::<Value>(&asked.body) else { return (405, json!({})) };
+    let result = match message["method"].as_str().unwrap() {
+        "server/discover" => json!({"supportedVersions": ["2026-07-28"],
+            "capabilities": {"prompts": {}, "completions": {}, "resources": {"subscribe": true}}}),
+        "prompts/list" => json!({"prompts": [{"name": "greet"}]}),
+        "resources/list" => json!({"resources": [{"uri": "pets://all", "name": "all"}]}),
+        "resources/templates/list" => {
+            json!({"resourceTemplates": [{"uriTemplate": "pets://of/{who}", "name": "of"}]})
+        }
+        "prompts/get" => json!({"messages": []}),
+        "resources/read" => json!({"contents": []}),
+        "completion/complete" => json!({"completion": {"values": ["ada"]}}),
+        _ => return (202, json!({})),
+    };
+    (200, json!({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+}
+
+async fn world() -> World {
+    let world = World::with(serving).await;
+    world.authority.know(|known| known.audiences.push("vet".to_owned()));
+    let selectors = json!([{"kind": "prompt", "source": "*"}, {"kind": "resource", "source": "*"}]);
+    let profile = json!({"name": "offers", "selector_mode": "any"});
+    world
+        .grant("offers", json!({"id": "offers", "profile": profile, "selectors": selectors}))
+        .await;
+    let source = json!({"auth": world.own_token(), "settings": {"kind": "mcp"}});
+    assert!(world.register(&source).await.success);
+    world
+}
+
+/// Says the same of all of them.
+async fn amend(world: &World, amendment: &Amendment) {
+    let snapshot = world.crib.catalog().snapshot();
+    let all: Vec<ToolId> = snapshot.tools().map(|entry| entry.tool.id.clone()).collect();
+    assert_eq!(all.len(), 3);
+    for id in all {
+        let command = Command::Tool(id, ToolCommand::Amend(amendment.clone()));
+        world.crib.catalog().execute(command, Context::by("admin"), None).await.unwrap();
+    }
+}
+
+fn view(world: &World, scopes: &str) -> AgentView {
+    let ada = Agent::new("ada", Arc::new(read(json!({"sub": "ada", "scp": scopes}))));
+    world.crib.view(&ada).came_with(&CameWith::token_of(&token_of("ada")))
+}
+
+async fn proposals(view: &AgentView, of: UnfinishedOf) -> Got {
+    let (argument, value) = ("who".into(), "a".into());
+    let unfinished = Unfinished { of, argument, value, known: Map::new() };
+    view.complete(&unfinished, &CallContext::silent()).await
+}
+
+/// Asks for each in every way.
+async fn asked_for(view: &AgentView) -> Vec<Option<Failure>> {
+    let silent = CallContext::silent();
+    let got = [
+        view.prompt("greet", Map::new(), &silent).await,
+        view.read("pets://all", &silent).await,
+        view.read("pets://of/ada", &silent).await,
+        proposals(view, UnfinishedOf::Prompt("greet".into())).await,
+        proposals(view, UnfinishedOf::Template("pets://of/{who}".into())).await,
+    ];
+    let failure = |got| match got {
+        Got::Result(_) => None,
+        Got::Failed(failure) => Some(failure),
+        other => panic!("{other:?}"),
+    };
+    got.into_iter().map(failure).collect()
+}
+
+async fn refusal_to_follow(view: &AgentView) -> Option<String> {
+    match view.follow("pets://all", &Following::default()).await {
+        Err(NotFollowed::Failed(why)) => Some(why),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn scopes_of_a_prompt_or_a_resource_are_asked_for() {
+    let world = world().await;
+    let required_scopes = Some(read(json!(["vet"])));
+    amend(&world, &Amendment { required_scopes, ..Amendment::default() }).await;
+    let before = world.upstream.asked().len();
+    for failure in asked_for(&view(&world, "other")).await {
+        assert_eq!(failure.unwrap().code, ErrorCode::InsufficientScope);
+    }
+    let refused = refusal_to_follow(&view(&world, "other")).await.unwrap();
+    assert!(refused.contains("`vet`"), "{refused}");
+    assert_eq!(world.upstream.asked().len(), before);
+    let allowed = view(&world, "vet");
+    assert!(asked_for(&allowed).await.iter().all(Option::is_none));
+    assert_eq!(refusal_to_follow(&allowed).await, None);
+}
+
+#[tokio::test]
+async fn the_audience_of_a_prompt_or_a_resource_takes_the_place_of_that_of_its_source() {
+    let world = world().await;
+    let shown = async |expected: &str| {
+        let before = world.upstream.asked().len();
+        assert!(asked_for(&view(&world, "")).await.iter().all(Option::is_none));
+        let asked = world.upstream.asked();
+        let tokens = asked.iter().skip(before).filter_map(|asked| asked.header("authorization"));
+        let tokens: Vec<_> = tokens.collect();
+        assert!(tokens.iter().all(|token| token.starts_with(expected)), "{tokens:?}");
+    };
+    shown("Bearer for.api.").await;
+    let audience = Some(Some("vet".parse().unwrap()));
+    amend(&world, &Amendment { audience, ..Amendment::default() }).await;
+    shown("Bearer for.vet.").await;
+}
+
+#[tokio::test]
+async fn the_limit_of_a_prompt_or_a_resource_counts() {
+    let world = world().await;
+    let limit = Some(Some(read(json!({"per_minute": 1, "burst": 1}))));
+    amend(&world, &Amendment { limit, ..Amendment::default() }).await;
+    let view = view(&world, "");
+    let failures = asked_for(&view).await;
+    let codes: Vec<_> = failures.iter().map(|it| it.as_ref().map(|failure| failure.code)).collect();
+    let too_many = Some(ErrorCode::RateLimited);
+    assert_eq!(codes, [None, None, None, too_many, too_many], "proposals are for the same prompt");
+    let refused = refusal_to_follow(&view).await.unwrap();
+    assert!(refused.contains("calls of this tool"), "{refused}");
+}
