@@ -184,6 +184,11 @@ impl Secrets {
     pub fn redact(&self, text: &str) -> String {
         self.handed_out.redact(text)
     }
+
+    /// The same of about so many bytes of the beginning of a text. Nothing is left of a secret that goes on behind them.
+    pub(crate) fn redact_beginning(&self, text: &str, bytes: usize) -> String {
+        self.handed_out.redact_beginning(text, bytes)
+    }
 }
 
 fn read_file(path: &str) -> Result<SecretString, SecretError> {

@@ -677,6 +677,40 @@ async fn what_a_server_says_of_a_failure_or_a_resource_steers_no_terminal_and_is
 }
 
 #[tokio::test]
+async fn an_error_of_a_server_is_told_in_a_few_words() {
+    let server = upstream_refusing(
+        "tools/call",
+        json!({"code": -32000, "message": "é".repeat(9_000),
+        "data": {"trace": "x".repeat(20_000)}}),
+    );
+    let (called, _) = call_again(&crib(&server).await, &Map::new(), None).await;
+    let Called::Error { code, message, data, .. } = called else { panic!("{called:?}") };
+    assert_eq!((code, data), (-32000, None));
+    assert_eq!(message, format!("{}…", "é".repeat(2_048)));
+}
+
+/// A server with a tool that answers this with an error.
+fn upstream_refusing(method: &'static str, error: Value) -> Upstream {
+    Upstream::replying(move |request| {
+        let body = request.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        let Ok(asked) = serde_json::from_str::<Value>(body) else {
+            return upstream::answer("405 Method Not Allowed", "", b"");
+        };
+        let id = &asked["id"];
+        let said = match asked["method"].as_str().unwrap() {
+            asked if asked == method => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+            "server/discover" => json!({"jsonrpc": "2.0", "id": id, "result":
+                {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}}),
+            "tools/list" => json!({"jsonrpc": "2.0", "id": id, "result":
+                {"tools": [{"name": "clean", "inputSchema": {"type": "object"}}]}}),
+            _ => return upstream::answer("202 Accepted", "", b""),
+        };
+        let said = said.to_string();
+        upstream::answer("200 OK", "Content-Type: application/json\r\n", said.as_bytes())
+    })
+}
+
+#[tokio::test]
 async fn texts_of_a_server_steer_no_terminal_and_are_otherwise_as_they_came() {
     let structured = json!({"a": "\u{1b}[2J"});
     let server = serving(move |_| {

@@ -17,6 +17,8 @@ use crate::secrets::Secrets;
 const SUBJECT: usize = 200;
 /// The longest message that is recorded, in characters.
 const MESSAGE: usize = 200;
+/// How many bytes are looked at for it: there may be blanks for secrets that are longer than what stands for them.
+const BEGINNING: usize = 2_000;
 
 /// What is said of a call that was cancelled by silence.
 const UNANSWERED: &str = "the tool asked its caller, who did not come again with an answer";
@@ -171,7 +173,10 @@ impl Recording {
         row.code = fate.code;
         row.error = fate.message.map(|mut message| {
             self.mask.text(&mut message);
-            short(&secrets.map_or_else(|| message.clone(), |secrets| secrets.redact(&message)))
+            match secrets {
+                Some(secrets) => short(&secrets.redact_beginning(&message, BEGINNING)),
+                None => short(&message),
+            }
         });
         row.upstream_status = fate.upstream_status;
         row.result_bytes = fate.result_bytes;

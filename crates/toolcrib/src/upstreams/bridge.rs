@@ -26,6 +26,7 @@ use super::parking::Parking;
 use super::{Upstream, number, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
 use crate::gates::{Stay, Verdict};
+use crate::json_size::is_longer;
 use crate::seal::random;
 
 /// How long a server may take, and how long with the time in which somebody is asked on the way.
@@ -35,6 +36,9 @@ const WITH_QUESTIONS: Duration = Duration::from_secs(15 * 60);
 const AS_TASK: Duration = Duration::from_secs(60 * 60);
 /// How much may be said that nobody has taken yet.
 const UNHEARD: usize = 64;
+/// What is passed on of the message of an error, in bytes, and how long what it has beside that may be as JSON.
+const ERROR_MESSAGE: usize = 4 << 10;
+const ERROR_DATA: usize = 16 << 10;
 /// How many requests of one caller wait for it to come again: each may hold a connection or a program.
 const PARKED_OF_ONE: usize = 4;
 /// How often a server may end one request with questions while the caller waits.
@@ -286,6 +290,7 @@ pub(crate) async fn bridge(
         let mut result = match answer {
             Answer::Error(mut error) => {
                 running.mask.members(&mut error.raw);
+                cut(&mut error.raw);
                 return Bridged::Error(error);
             }
             Answer::Result(result) => result,
@@ -328,6 +333,19 @@ pub(crate) async fn bridge(
         }
     }
     Bridged::Broken(unreadable("it asks again and again"))
+}
+
+/// An error is told in a few words: results have a budget, and this is none.
+fn cut(error: &mut Map<String, Value>) {
+    if let Some(Value::String(message)) = error.get_mut("message")
+        && ERROR_MESSAGE < message.len()
+    {
+        message.truncate(message.floor_char_boundary(ERROR_MESSAGE));
+        message.push('…');
+    }
+    if error.get("data").is_some_and(|data| is_longer(data, ERROR_DATA)) {
+        error.shift_remove("data");
+    }
 }
 
 /// The time that is left, in tenths of a second: it is told to people, and a little more is better than 29.999987 s.
