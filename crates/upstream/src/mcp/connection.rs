@@ -24,6 +24,24 @@ use crate::http::header::AUTHORIZATION;
 /// A server may say nothing on its stream until it has something to say, not even that it is open.
 const LISTENING: Duration = Duration::from_millis(500);
 
+/// What is looked after beside the calls: so many shares, each of so many places. An owner has one of the shares, so that
+/// whoever begins many tasks is looked after late and nobody else is.
+const SHARES: usize = 8;
+const OF_SHARE: usize = 4;
+/// Last words that are on their way at the same time. The server is not told more.
+const LAST_WORDS: usize = 16;
+
+/// Among which others a request has its place.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Among {
+    /// What was let through for a caller.
+    Calls,
+    /// What follows from a call that was let through, for this owner.
+    Looks(u64),
+    /// What nobody waits for. It has a place already.
+    LastWords,
+}
+
 /// A connection to one server. A copy is the same connection.
 #[derive(Clone)]
 pub struct Connection {
@@ -37,6 +55,8 @@ struct Shared {
     authorization: Option<Authorization>,
     capabilities: Map<String, Value>,
     places: Semaphore,
+    looks: [Semaphore; SHARES],
+    last_words: Arc<Semaphore>,
     waiting: AtomicUsize,
     in_use: AtomicUsize,
     last: Mutex<Last>,
@@ -80,6 +100,8 @@ impl Connection {
                 authorization: settings.authorization.clone(),
                 capabilities: settings.capabilities.clone(),
                 places: Semaphore::new(limits.max_calls),
+                looks: [const { Semaphore::const_new(OF_SHARE) }; SHARES],
+                last_words: Arc::new(Semaphore::new(LAST_WORDS)),
                 waiting: AtomicUsize::new(0),
                 in_use: AtomicUsize::new(0),
                 last: Mutex::new(Last::now(false)),
@@ -182,6 +204,35 @@ impl Connection {
         call: &Call,
         whose: Whose,
     ) -> Result<Answer, McpError> {
+        self.run_among(Among::Calls, method, params, call, whose).await
+    }
+
+    /// Says something that nobody waits for, if not too much of that is on its way already.
+    pub(super) fn say_last(
+        &self,
+        method: &'static str,
+        mut params: Map<String, Value>,
+        call: Call,
+    ) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Ok(place) = Arc::clone(&self.shared.last_words).try_acquire_owned() else { return };
+        let connection = self.clone();
+        runtime.spawn(async move {
+            let _place = place;
+            let said =
+                connection.run_among(Among::LastWords, method, &mut params, &call, Whose::Ours);
+            drop(said.await);
+        });
+    }
+
+    pub(super) async fn run_among(
+        &self,
+        among: Among,
+        method: &str,
+        params: &mut Map<String, Value>,
+        call: &Call,
+        whose: Whose,
+    ) -> Result<Answer, McpError> {
         let _use = Use::new(&self.shared);
         let authorization = self.shared.authorization.as_ref();
         let authorization = authorization.filter(|_| !call.headers.contains_key(AUTHORIZATION));
@@ -189,7 +240,7 @@ impl Connection {
         loop {
             attempts.begin().await;
             let work = async {
-                let place = self.shared.place().await?;
+                let place = self.shared.place(among).await?;
                 let answer = pin!(self.shared.link.call(method, params, call, whose));
                 keeping(place, call.pauses.as_ref(), answer).await
             };
@@ -265,8 +316,25 @@ impl Connection {
 }
 
 impl Shared {
+    /// A place among others, if there is to be one.
+    async fn place(&self, among: Among) -> Result<Option<SemaphorePermit<'_>>, McpError> {
+        match among {
+            Among::Calls => self.place_of_call().await.map(Some),
+            Among::Looks(owner) => {
+                let place = self.share_of(owner).acquire().await;
+                place.map(Some).map_err(|_| McpError::Closed)
+            }
+            Among::LastWords => Ok(None),
+        }
+    }
+
+    fn share_of(&self, owner: u64) -> &Semaphore {
+        let share = usize::try_from(owner % SHARES as u64).expect("there are few shares");
+        &self.looks[share]
+    }
+
     /// A place among the calls that are under way, if not too many wait for one already.
-    async fn place(&self) -> Result<SemaphorePermit<'_>, McpError> {
+    async fn place_of_call(&self) -> Result<SemaphorePermit<'_>, McpError> {
         if let Ok(place) = self.places.try_acquire() {
             return Ok(place);
         }
@@ -325,7 +393,7 @@ impl Drop for Held<'_> {
 
 /// Keeps a place until it is for others: mostly because somebody is asked. What is waited for lies elsewhere: it is large.
 async fn keeping<A: Future>(
-    place: SemaphorePermit<'_>,
+    place: Option<SemaphorePermit<'_>>,
     pauses: Option<&Pauses>,
     mut answer: Pin<&mut A>,
 ) -> A::Output {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use self::look::{Status, Task};
-use super::connection::Connection;
+use super::connection::{Among, Connection};
 use super::hearing::{Heard, Whose, take_related};
 use super::message::{Answer, RpcError};
 use super::pauses::{Pauses, in_time};
@@ -203,7 +203,8 @@ impl Begun<'_> {
         call: Call,
     ) -> Result<Answer, McpError> {
         params.insert("taskId".to_owned(), json!(self.task.id));
-        self.connection.run(method, &mut params, &call, self.part).await
+        let among = Among::Looks(self.call.owner);
+        self.connection.run_among(among, method, &mut params, &call, self.part).await
     }
 
     fn part_within(&self, deadline: Duration) -> Call {
@@ -220,14 +221,10 @@ fn part_of(call: &Call, deadline: Duration) -> Call {
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         let can = self.form == Form::Given || self.connection.about().says(&["tasks", "cancel"]);
-        let runtime = tokio::runtime::Handle::try_current();
-        if let (false, true, Ok(runtime)) = (self.is_over, can, runtime) {
-            let (connection, call) = (self.connection.clone(), part_of(&self.call, ASIDE));
-            let mut params = Map::from_iter([("taskId".to_owned(), json!(self.task.id))]);
-            runtime.spawn(async move {
-                // Whether it stops is up to the server.
-                drop(connection.run("tasks/cancel", &mut params, &call, Whose::Ours).await);
-            });
+        if !self.is_over && can {
+            let params = Map::from_iter([("taskId".to_owned(), json!(self.task.id))]);
+            // Whether it stops is up to the server.
+            self.connection.say_last("tasks/cancel", params, part_of(&self.call, ASIDE));
         }
     }
 }

@@ -204,6 +204,46 @@ async fn tasks_that_wait_for_people_leave_the_places_of_the_connection_to_others
 }
 
 #[tokio::test]
+async fn tasks_are_looked_after_and_cancelled_beside_the_calls_and_each_owner_has_a_share() {
+    let (server, connection) = older_for(1, can_all(), |asked| match asked.method() {
+        "tools/call" => Reply::result(asked, json!({"task": task("working")})),
+        "tasks/get" | "tasks/cancel" => Reply::Silence,
+        _ => Reply::result(asked, json!({})),
+    })
+    .await;
+    let count = |method: &str| methods(&server).iter().filter(|it| *it == method).count();
+    let waits = |owner| {
+        let call = Call { owner, ..within(60.0) };
+        connection.call_tool(tool("x", json!({})), NEEDED, call)
+    };
+    let ping = || async {
+        connection.request("ping", object(json!({})), within(5.0)).await.unwrap();
+    };
+    let others = async {
+        let all_begun = || count("tools/call") == 6 && count("tasks/get") == 4;
+        eventually("four of six are looked at", all_begun).await;
+        ping().await;
+        tokio::select! {
+            _ = waits(2) => panic!("it does not end"),
+            () = eventually("that of another is looked at", || count("tasks/get") == 5) => {}
+        }
+    };
+    tokio::select! {
+        _ = futures_util::future::join_all((0..6).map(|_| waits(1))) => panic!("they do not end"),
+        () = others => {}
+    }
+    eventually("all are cancelled", || count("tasks/cancel") == 7).await;
+    ping().await;
+    tokio::select! {
+        _ = futures_util::future::join_all((0..30).map(|_| waits(1))) => panic!("they do not end"),
+        () = eventually("all have begun", || count("tools/call") == 37) => ping().await,
+    }
+    eventually("the server is told of some", || count("tasks/cancel") == 16).await;
+    ping().await;
+    assert_eq!(count("tasks/cancel"), 16);
+}
+
+#[tokio::test]
 async fn the_time_of_a_task_stands_still_while_somebody_is_asked() {
     let (server, connection) = older(can_all(), |asked| match asked.method() {
         "tools/call" => Reply::result(asked, json!({"task": task("working")})),
