@@ -32,7 +32,7 @@ use session::Session;
 /// Replies that are on their way at the same time. A server that asks for more does not get them.
 const MAX_REPLIES: usize = 16;
 /// Calls that the server is told at the same time not to go on with. It is not told of more.
-const MAX_CANCELLED: usize = 64;
+pub(super) const MAX_CANCELLED: usize = 64;
 /// Long answers that are read at the same time.
 const LONG_ANSWERS: usize = 1;
 /// For what nobody waits for.
@@ -49,7 +49,7 @@ pub(crate) struct HttpLink {
     /// There is another session: its stream is another one too.
     renewed: Notify,
     replies: Semaphore,
-    cancelled: Semaphore,
+    cancelled: Arc<Semaphore>,
     room: Room,
     pace: Mutex<Pace>,
 }
@@ -72,7 +72,7 @@ impl HttpLink {
             renewing: tokio::sync::Mutex::default(),
             renewed: Notify::new(),
             replies: Semaphore::new(MAX_REPLIES),
-            cancelled: Semaphore::new(MAX_CANCELLED),
+            cancelled: Arc::new(Semaphore::new(MAX_CANCELLED)),
             room: Room::of(LONG_ANSWERS),
             pace,
         })
@@ -311,10 +311,11 @@ impl Drop for Running<'_> {
             self.link.hearing.end(self.id);
         } else if self.link.hearing.give_up(self.id)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && let Ok(place) = Arc::clone(&self.link.cancelled).try_acquire_owned()
         {
             let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
-                let Ok(_place) = link.cancelled.try_acquire() else { return };
+                let _place = place;
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
                 drop(link.notify("notifications/cancelled", &params, &headers).await);
             });

@@ -12,7 +12,7 @@ use tokio::time::timeout_at;
 use super::McpError;
 use super::headers::VERSION;
 use super::hearing::{Hearing, Next, Stream, Whose};
-use super::http::refused;
+use super::http::{MAX_CANCELLED, refused};
 use super::message::{self, Answer};
 use super::meta;
 use super::oauth::show;
@@ -36,6 +36,7 @@ pub(crate) struct SseLink {
     pub(super) hearing: Arc<Hearing>,
     version: OnceLock<&'static str>,
     replies: Semaphore,
+    cancelled: Arc<Semaphore>,
     reader: OnceLock<tokio::task::AbortHandle>,
 }
 
@@ -85,6 +86,7 @@ impl SseLink {
             hearing: Arc::default(),
             version: OnceLock::new(),
             replies: Semaphore::new(MAX_REPLIES),
+            cancelled: Arc::new(Semaphore::new(MAX_CANCELLED)),
             reader: OnceLock::new(),
         });
         let task = tokio::spawn(read(Arc::downgrade(&link), reading, origin(&url)));
@@ -245,9 +247,13 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let was_open = self.link.hearing.give_up(self.id);
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if was_open && self.tells {
+        if was_open
+            && self.tells
+            && let Ok(place) = Arc::clone(&self.link.cancelled).try_acquire_owned()
+        {
             let (link, id, headers) = (self.link.clone(), self.id, self.headers.clone());
             runtime.spawn(async move {
+                let _place = place;
                 let params = Map::from_iter([("requestId".to_owned(), json!(id))]);
                 drop(link.notify("notifications/cancelled", &params, &headers).await);
             });

@@ -61,12 +61,7 @@ impl Link {
         match self {
             Self::Http(link) => {
                 link.hearing.fail(McpError::Closed);
-                if let (true, Ok(runtime)) =
-                    (link.has_session(), tokio::runtime::Handle::try_current())
-                {
-                    let link = link.clone();
-                    runtime.spawn(async move { link.end().await });
-                }
+                link.end_aside();
             }
             Self::Sse(link) => link.close(),
             Self::Pipe(link) => link.close(),

@@ -229,6 +229,26 @@ async fn a_server_that_does_not_listen_is_not_told_of_calls_without_end() {
 }
 
 #[tokio::test]
+async fn a_server_that_holds_up_the_end_of_sessions_holds_up_no_more_than_so_many() {
+    let server = Server::start(|asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => initialized(asked, "s1"),
+        ("DELETE", _) => Reply::Silence,
+        _ => Reply::status(202),
+    })
+    .await;
+    let settings = Settings { era: Some(Era::Initialize), ..settings() };
+    let target = server.target();
+    let opening = (0..80).map(|_| Connection::open(&target, &settings));
+    let connections = futures_util::future::join_all(opening).await;
+    assert!(connections.iter().all(Result::is_ok));
+    drop(connections);
+    let ended = || server.story().iter().filter(|it| *it == "DELETE").count();
+    eventually("some are ended", || ended() == 64).await;
+    Connection::open(&target, &settings).await.unwrap();
+    assert_eq!(ended(), 64);
+}
+
+#[tokio::test]
 async fn a_question_on_the_stream_of_a_call_is_answered_by_that_call() {
     let (answered, was_answered) = watch::channel(false);
     let (server, connection) = older(move |asked| match (asked.verb.as_str(), asked.method()) {

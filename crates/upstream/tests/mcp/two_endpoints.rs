@@ -26,6 +26,7 @@ async fn server_that_breaks(endpoint: &'static str, breaks: watch::Receiver<bool
             match asked.method() {
                 "initialize" => drop(tell.send(asked.result(version))),
                 "slow" | "notifications/initialized" => {}
+                "notifications/cancelled" => return Reply::Silence,
                 "many" => drop(tell.send(asked.result(json!({"all": vec![json!({}); 100_000]})))),
                 "large" => {
                     let (result, id) = ("x".repeat(9_000_000), &asked.body["id"]);
@@ -55,6 +56,23 @@ async fn it_is_found_out_and_used() {
     eventually("it is cancelled", is_cancelled).await;
     let sent = server.asked().into_iter().find(|asked| asked.method() == "x").unwrap();
     assert_eq!(sent.header("authorization"), Some("Bearer of-the-source"));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_listen_is_not_told_of_calls_without_end() {
+    let server = server("/messages?session=1").await;
+    let connection = Connection::open(&server.target(), &settings()).await.unwrap();
+    let cancelled =
+        || server.story().iter().filter(|it| *it == "POST notifications/cancelled").count();
+    for _ in 0..4 {
+        let call = || connection.request("slow", object(json!({})), within(0.5));
+        for answer in futures_util::future::join_all((0..25).map(|_| call())).await {
+            assert!(matches!(answer, Err(McpError::Timeout { .. })));
+        }
+    }
+    eventually("it is told of some", || cancelled() == 64).await;
+    connection.request("x", object(json!({})), within(5.0)).await.unwrap();
+    assert_eq!(cancelled(), 64);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::PoisonError;
 
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use super::{ASIDE, HttpLink};
 use crate::http::header::{HeaderMap, HeaderValue};
@@ -12,6 +13,10 @@ use crate::mcp::hearing::Whose;
 use crate::mcp::meta::{self, MODERN};
 use crate::mcp::settings::{Call, Era};
 use crate::mcp::{McpError, open};
+
+/// Sessions that are being ended at the same time, over all connections. A server is left to find out about more by itself.
+const MAX_ENDING: usize = 64;
+static ENDING: Semaphore = Semaphore::const_new(MAX_ENDING);
 
 /// How requests are marked.
 #[derive(Clone)]
@@ -38,10 +43,6 @@ impl HttpLink {
 
     pub(crate) fn generation(&self) -> u64 {
         self.session().generation
-    }
-
-    pub(crate) fn has_session(&self) -> bool {
-        self.session().id.is_some()
     }
 
     pub(crate) fn set_era(&self, era: Era) {
@@ -78,13 +79,24 @@ impl HttpLink {
         Ok(())
     }
 
-    /// Ends the session, if there is one, so that the server need not keep it.
-    pub(crate) async fn end(&self) {
+    /// Ends the session, if there is one, so that the server need not keep it. Nobody waits for that, and a server that
+    /// holds it up holds up no more than so many.
+    pub(crate) fn end_aside(self: &Arc<Self>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let session = self.session();
-        if session.id.is_none() {
-            return;
+        if session.id.is_some()
+            && let Ok(place) = ENDING.try_acquire()
+        {
+            let link = Arc::clone(self);
+            runtime.spawn(async move {
+                let _place = place;
+                link.end(&session).await;
+            });
         }
-        let headers = self.head(&session, &HeaderMap::new());
+    }
+
+    async fn end(&self, session: &Session) {
+        let headers = self.head(session, &HeaderMap::new());
         let request = Request { method: Method::DELETE, headers, ..Request::get(self.url.clone()) };
         let limits = Limits { deadline: ASIDE, max_bytes: 64 * 1024 };
         // A server need not let clients end it.
