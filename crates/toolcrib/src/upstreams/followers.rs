@@ -58,6 +58,8 @@ struct Wanted {
 
 struct Hearer {
     number: u64,
+    /// Whose it is.
+    agent: Box<str>,
     /// What the agent calls it.
     uri: Box<str>,
     told: Arc<watch::Sender<crate::provider::Changes>>,
@@ -115,7 +117,7 @@ impl Followers {
         let number = follower.next.fetch_add(1, Ordering::Relaxed);
         let outcome = {
             let mut wanted = follower.wanted();
-            if OF_CONNECTION <= wanted.len() && !wanted.contains_key(own) {
+            if !wanted.contains_key(own) && !has_room(&wanted, &hearer.agent) {
                 return None;
             }
             let one = wanted.entry(own.into()).or_default();
@@ -138,6 +140,12 @@ impl Followers {
         }
         is_over
     }
+}
+
+/// Whether an agent may follow one more on a connection: it has no more than is left for all the others.
+fn has_room(wanted: &BTreeMap<Box<str>, Wanted>, agent: &str) -> bool {
+    let is_its = |one: &&Wanted| one.hearers.iter().any(|hearer| *hearer.agent == *agent);
+    wanted.values().filter(is_its).count() < OF_CONNECTION.saturating_sub(wanted.len())
 }
 
 impl Follower {
@@ -322,6 +330,23 @@ async fn changed(asked: &mut Option<Asked>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn on_a_connection_an_agent_has_no_more_than_is_left_for_the_others() {
+        let mut wanted = BTreeMap::new();
+        let mut fill = |agent: &str, most: usize| {
+            let before = wanted.len();
+            while wanted.len() - before < most && has_room(&wanted, agent) {
+                let told = Arc::default();
+                let hearer = Hearer { number: 0, agent: agent.into(), uri: "a".into(), told };
+                let one = Wanted { hearers: vec![hearer], ..Wanted::default() };
+                wanted.insert(wanted.len().to_string().into(), one);
+            }
+            wanted.len() - before
+        };
+        let taken = ["ada", "bob", "eve", "ida", "kim", "lea"].map(|agent| fill(agent, OF_AGENT));
+        assert_eq!(taken, [1_000, 1_000, 1_000, 1_000, 500, 250]);
+    }
 
     #[test]
     fn an_agent_has_so_much_room_and_gets_it_back() {

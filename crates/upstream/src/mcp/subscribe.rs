@@ -1,11 +1,12 @@
 //! Hearing of changes in the modern era: a call that is answered when the server no longer tells.
 
 use std::collections::BTreeSet;
+use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::McpError;
 use super::connection::Connection;
@@ -18,6 +19,11 @@ const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
 /// A subscription that held for so long was a good one.
 const GOOD: Duration = Duration::from_secs(60);
+
+/// A subscription is replaced no more often: whoever comes and goes all the time is not to keep the server busy.
+const GATHERED: Duration = Duration::from_secs(1);
+/// For so long the one before goes on, so that nothing is missed until the server has begun with the next.
+const OVERLAP: Duration = Duration::from_secs(1);
 
 /// After so long a stream is opened again: whoever is at the other end may be gone without a word.
 const RENEWED: Duration = Duration::from_secs(10 * 60);
@@ -49,6 +55,7 @@ pub(super) async fn listen(
 ) {
     let call = Call { deadline: Some(Duration::from_secs(30)), ..Call::default() };
     let mut pause = FIRST;
+    let mut before: Option<Listening> = None;
     loop {
         let mut wanted = lists.clone();
         let uris = json!(*followed.borrow_and_update());
@@ -62,11 +69,21 @@ pub(super) async fn listen(
             }
         }
         let begun = Instant::now();
-        let mut params = Map::from_iter([("notifications".to_owned(), json!(wanted))]);
+        let mut listening = listening(&link, wanted, &call);
         let answer = tokio::select! {
-            answer = link.call("subscriptions/listen", &mut params, &call, Whose::Ours) => answer,
-            Ok(()) = followed.changed() => continue,
-            () = sleep(RENEWED), if matches!(link, Link::Http(_)) => continue,
+            answer = async {
+                if let Some(before) = before.take() {
+                    let overlap = timeout(OVERLAP, before);
+                    tokio::select! { answer = &mut listening => return answer, _ = overlap => {} }
+                }
+                (&mut listening).await
+            } => Some(answer),
+            () = gathered(&mut followed, begun) => None,
+            () = sleep(RENEWED), if matches!(link, Link::Http(_)) => None,
+        };
+        let Some(answer) = answer else {
+            before = Some(listening);
+            continue;
         };
         match answer {
             Ok(Answer::Error(_)) => return,
@@ -80,6 +97,24 @@ pub(super) async fn listen(
         pause = (pause * 2).min(LONGEST);
         // Nobody heard what changed in between.
         link.hearing().bell.ring(|changes| changes.all());
+    }
+}
+
+type Listening = Pin<Box<dyn Future<Output = Result<Answer, McpError>> + Send>>;
+
+fn listening(link: &Link, wanted: Map<String, Value>, call: &Call) -> Listening {
+    let (link, call) = (link.clone(), call.clone());
+    let mut params = Map::from_iter([("notifications".to_owned(), json!(wanted))]);
+    Box::pin(
+        async move { link.call("subscriptions/listen", &mut params, &call, Whose::Ours).await },
+    )
+}
+
+/// Until others are wanted, and the subscription is old enough for more of that to have gathered.
+async fn gathered(followed: &mut watch::Receiver<Followed>, begun: Instant) {
+    match followed.changed().await {
+        Ok(()) => sleep_until(begun + GATHERED).await,
+        Err(_) => std::future::pending().await,
     }
 }
 

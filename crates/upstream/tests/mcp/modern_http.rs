@@ -235,6 +235,38 @@ async fn resources_are_followed_by_another_subscription() {
 }
 
 #[tokio::test]
+async fn who_comes_and_goes_leaves_the_server_in_peace_and_the_others_hear() {
+    let (tell, _) = broadcast::channel::<Value>(8);
+    let telling = tell.clone();
+    let (server, connection) =
+        modern(move |_| Reply::Stream(vec![Piece::From(telling.subscribe())])).await;
+    let mut changes = connection.changes();
+    eventually("it listens", || server.asked().len() == 2).await;
+    let begun = Instant::now();
+    for number in 0..30 {
+        let churn = format!("test://{number}").into();
+        connection.follow(["test://kept".into(), churn].into(), &within(5.0)).await.unwrap();
+        let told = format!("test://told-{number}");
+        let params = json!({"uri": told});
+        let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params});
+        tell.send(updated).unwrap();
+        let heard = changes.wait_for(|it| it.updated.iter().any(|(_, uri)| **uri == *told));
+        tokio::time::timeout(Duration::from_secs(10), heard).await.unwrap().unwrap();
+    }
+    let last = || server.asked().last().unwrap().body["params"]["notifications"].clone();
+    let wanted = json!(["test://29", "test://kept"]);
+    eventually("the last are asked for", || last()["resourceSubscriptions"] == wanted).await;
+    let listens = server.asked().len() - 1;
+    assert!(
+        (listens as u64) <= 2 + begun.elapsed().as_secs(),
+        "{listens} in {:?}",
+        begun.elapsed()
+    );
+    let mut left = server.left.clone();
+    left.wait_for(|left| *left as usize + 1 == listens).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_server_that_refuses_a_version_and_names_it_is_asked_again() {
     let times = std::sync::atomic::AtomicU32::new(0);
     let server = Server::start(move |asked| {

@@ -101,7 +101,8 @@ impl Following {
         }
         let (source, own) = (upstream.key.0.clone(), Box::from(own));
         let mut place = Place { upstreams, agent: name, source, own, follower: None };
-        let hearer = Hearer { number: 0, uri: uri.into(), told: Arc::clone(&self.0.told) };
+        let (agent_name, told) = (place.agent.clone(), Arc::clone(&self.0.told));
+        let hearer = Hearer { number: 0, agent: agent_name, uri: uri.into(), told };
         let added = followers.add(crib, agent, &upstream.key, &place.own, hearer);
         let (follower, number, mut outcome) = added.ok_or(NotFollowed::TooMany)?;
         place.follower = Some((follower, number));
