@@ -13,6 +13,7 @@ pub mod header;
 pub mod id;
 mod inspect;
 mod inventory;
+pub mod json_size;
 mod key;
 mod label;
 mod limits;

@@ -57,7 +57,6 @@ mod hints;
 #[cfg(feature = "gateway")]
 mod identity;
 #[cfg(feature = "gateway")]
-mod json_size;
 #[cfg(feature = "gateway")]
 mod kept_results;
 #[cfg(feature = "gateway")]

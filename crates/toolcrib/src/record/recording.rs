@@ -10,8 +10,8 @@ use model::{Actor, Agent, ErrorCode, Primitive, TraceContext};
 use serde_json::{Map, Value};
 
 use super::{NotRecorded, Recorder, redact};
-use crate::json_size::size;
 use crate::secrets::Secrets;
+use model::json_size::size;
 
 /// The longest subject that is recorded as it is, in bytes.
 const SUBJECT: usize = 200;

@@ -13,7 +13,7 @@ use catalog::tool::Status;
 use jiff::{SignedDuration, Timestamp};
 use model::{Inventory, SourceId};
 
-use crate::json_size::size;
+use model::json_size::size;
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// How many tools may change in an hour, and how many bytes they may take, after its first change.

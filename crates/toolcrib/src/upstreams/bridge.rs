@@ -26,8 +26,8 @@ use super::parking::Parking;
 use super::{Upstream, number, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
 use crate::gates::{Stay, Verdict};
-use crate::json_size::is_longer;
 use crate::seal::random;
+use model::json_size::is_longer;
 
 /// How long a server may take, and how long with the time in which somebody is asked on the way.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);

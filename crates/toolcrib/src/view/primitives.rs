@@ -14,13 +14,13 @@ use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
 use crate::gates::Counted;
-use crate::json_size::size;
 use crate::kept_results;
 use crate::provider::{Listed, Lists as _, ProviderError, ToolProvider, caught};
 use crate::record::{Fate, Recording, Subject};
 use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
 use crate::upstreams::bridge::{Bridged, Wanted};
 use crate::uri_template::is_like;
+use model::json_size::size;
 
 /// What came of asking for a prompt or a resource.
 #[derive(Debug)]

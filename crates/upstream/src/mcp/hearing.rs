@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use model::json_size::is_longer;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -31,6 +32,8 @@ const MAX_QUESTIONS: usize = 16;
 /// For so long a server may still ask in the name of a call that was given up.
 const GIVEN_UP: Duration = Duration::from_secs(30);
 const MAX_GIVEN_UP: usize = 256;
+/// What is said on the way has no room beyond this, as JSON: it is kept by number until somebody takes it.
+const MAX_SAID: usize = 64 * 1024;
 const QUESTIONS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
 
 /// All calls of one connection that are under way.
@@ -268,13 +271,19 @@ impl Hearing {
         }
     }
 
-    /// Never waits: who does not listen fast enough misses it.
+    /// Never waits: who does not listen fast enough misses it, and so does everybody what is too long.
     fn say(&self, call: Option<u64>, heard: Heard) {
+        let is_too_long = match &heard {
+            Heard::Progress(params) | Heard::Log(params) | Heard::Told { params, .. } => {
+                is_longer(params, MAX_SAID)
+            }
+            Heard::GoesOn | Heard::Asks { .. } => false,
+        };
         let mut open = self.open();
         let Some(hears) = call.and_then(|id| open.calls.get(&id)?.heard.clone()) else {
             return;
         };
-        if hears.try_send(heard).is_err() {
+        if is_too_long || hears.try_send(heard).is_err() {
             open.counts.unheard += 1;
         }
     }

@@ -94,6 +94,33 @@ async fn what_comes_on_the_stream_of_a_call_is_for_that_call() {
 }
 
 #[tokio::test]
+async fn what_is_said_at_length_on_the_way_is_left_out() {
+    let (_server, connection) = modern(|asked| {
+        let token = asked.body["params"]["_meta"]["progressToken"].clone();
+        let told = |method: &str, params: Value| {
+            Piece::Message(json!({"jsonrpc": "2.0", "method": method, "params": params}))
+        };
+        let progress =
+            |message: String| json!({"progressToken": token, "progress": 1, "message": message});
+        Reply::Stream(vec![
+            told("notifications/progress", progress("x".repeat(64 << 10))),
+            told("notifications/message", json!({"level": "info", "data": "x".repeat(64 << 10)})),
+            told("notifications/message", json!({"level": "info", "data": "x".repeat(60 << 10)})),
+            Piece::Message(asked.result(json!({}))),
+        ])
+    })
+    .await;
+    let (call, mut hears) = heard();
+    connection.request("tools/call", tool("x", json!({})), call).await.unwrap();
+    let heard = hears.try_recv();
+    assert!(
+        matches!(&heard, Ok(Heard::Log(params)) if params["data"].as_str().unwrap().len() == 60 << 10)
+    );
+    assert!(hears.try_recv().is_err());
+    assert_eq!(connection.counts().unheard, 2);
+}
+
+#[tokio::test]
 async fn a_call_that_is_dropped_closes_its_stream() {
     let (server, connection) = modern(|_| Reply::Stream(vec![Piece::Hold])).await;
     let answer = connection.request("tools/call", tool("x", json!({})), within(0.3)).await;

@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use upstream::aside;
 
 use super::shaped::{is_text, text_of};
-use crate::json_size::is_longer;
 use crate::kept_results::{self, ResultPart};
 use crate::upstreams::whose;
 use crate::view::AgentView;
+use model::json_size::is_longer;
 
 /// For tools of which nothing else is said.
 const BYTES: u32 = 256 << 10;

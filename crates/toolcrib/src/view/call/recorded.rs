@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use super::{Called, Done, DoneBy, code_of, said, source_of};
 use crate::call::{CallContext, NoAnswer};
 use crate::credentials::{Whose, forwarded};
-use crate::json_size::size;
 use crate::record::{Fate, Recording, Subject};
 use crate::telemetry::CallOutcome;
 use crate::view::tool::Origin;
 use crate::view::{AgentView, NotFound, ViewedTool};
+use model::json_size::size;
 
 impl AgentView {
     /// Begins to record the call of a tool; none if nothing is recorded.

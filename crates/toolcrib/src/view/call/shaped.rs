@@ -7,7 +7,7 @@ use model::{Content, ErrorCode, Failure, Outcome, SourceId};
 use serde_json::{Map, Value, json};
 use upstream::{LONG, aside_if_long};
 
-use crate::json_size::is_longer;
+use model::json_size::is_longer;
 
 /// What came of a request, projected if it is JSON and there is a projection.
 pub(super) async fn outcome(

@@ -42,7 +42,7 @@ pub struct Counts {
     pub unknown_answers: u64,
     /// Lines and events that are no messages.
     pub garbage: u64,
-    /// What was said to a call that did not listen fast enough.
+    /// What was said to a call that did not listen fast enough, or was too long to be kept for it.
     pub unheard: u64,
     /// Questions that were refused, as it was not clear whose they were.
     pub refused: u64,

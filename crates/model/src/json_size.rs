@@ -5,7 +5,7 @@ use std::io;
 use serde::Serialize;
 
 /// How many bytes it takes as JSON.
-pub(crate) fn size(value: &impl Serialize) -> u64 {
+pub fn size(value: &impl Serialize) -> u64 {
     let mut room = Room(u64::MAX);
     match serde_json::to_writer(&mut room, value) {
         Ok(()) => u64::MAX - room.0,
@@ -14,7 +14,7 @@ pub(crate) fn size(value: &impl Serialize) -> u64 {
 }
 
 /// Whether it takes more bytes than this. It is not gone through further than that.
-pub(crate) fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
+pub fn is_longer(value: &impl Serialize, bytes: usize) -> bool {
     serde_json::to_writer(&mut Room(bytes as u64), value).is_err()
 }
 
