@@ -201,7 +201,8 @@ async fn who_has_called_too_often_follows_nothing_either() {
     let view = crib.view(&ada());
     let read = view.read("disk://a", &CallContext::silent()).await;
     let Got::Result(read) = read else { panic!("{read:?}") };
-    assert_eq!(read["_meta"], json!({}), "a server does not speak for us");
+    let ours = json!({"toolcrib/source": "disk", "toolcrib/untrusted": true});
+    assert_eq!(read["_meta"], ours, "a server does not speak for us");
     let before = server.requests().len();
     let refused = view.follow("disk://a", &Following::default()).await.unwrap_err();
     assert!(refused.to_string().contains("too many of this agent's calls"), "{refused}");
@@ -648,7 +649,7 @@ async fn what_a_server_says_of_a_failure_or_a_resource_steers_no_terminal_and_is
             "resources/list" => json!({"result": {"resources": list}}),
             "resources/templates/list" => json!({"result": {"resourceTemplates": []}}),
             "resources/read" if asked["params"]["uri"] == "disk://a" => {
-                json!({"result": {"contents": [{"uri": "disk://a", "text": "a"}], "_meta": ours}})
+                json!({"result": {"contents": [{"uri": "disk://a", "text": "\u{1b}[2Ja\n"}], "_meta": ours}})
             }
             "resources/read" => json!({"error": error(json!({}))}),
             "tools/call" => json!({"error": error(json!({"toolcrib/code": "x", "_meta": ours}))}),
@@ -671,7 +672,9 @@ async fn what_a_server_says_of_a_failure_or_a_resource_steers_no_terminal_and_is
     let view = crib.view(&ada());
     let read = view.read("disk://a", &CallContext::silent()).await;
     let Got::Result(result) = read else { panic!("{read:?}") };
-    assert_eq!(result["_meta"], json!({"own": 1}));
+    let meta = json!({"own": 1, "toolcrib/source": "disk", "toolcrib/untrusted": true});
+    assert_eq!(result["_meta"], meta);
+    assert_eq!(result["contents"], json!([{"uri": "disk://a", "text": "\\u{1b}[2Ja\n"}]));
     let read = view.read("disk://b", &CallContext::silent()).await;
     assert!(matches!(&read, Got::Invalid(why) if why == "\\u{1b}[2Jno"), "{read:?}");
 }

@@ -616,19 +616,36 @@ fn masked(mut said: Heard, mask: &Mask) -> Heard {
 
 fn tell_progress(call: &CallContext, params: &Map<String, Value>) {
     let Some(progress) = params.get("progress").and_then(Value::as_f64) else { return };
-    let message = params.get("message").and_then(Value::as_str).map(Into::into);
+    let message = params.get("message").and_then(Value::as_str).map(tame);
     call.progress(Progress {
         progress,
         total: params.get("total").and_then(Value::as_f64),
-        message,
+        message: message.map(Into::into),
     });
 }
 
 fn tell_log(call: &CallContext, mut params: Map<String, Value>) {
     let level = params.shift_remove("level").and_then(|level| serde_json::from_value(level).ok());
-    let logger = params.get("logger").and_then(Value::as_str).map(str::to_owned);
-    let data = params.shift_remove("data").unwrap_or_default();
+    let logger = params.get("logger").and_then(Value::as_str).map(tame);
+    let mut data = params.shift_remove("data").unwrap_or_default();
+    tame_all(&mut data);
     call.log(level.unwrap_or(Level::Info), logger.as_deref(), data);
+}
+
+/// Whoever reads it may be a terminal.
+fn tame(text: &str) -> String {
+    let mut text = text.to_owned();
+    execution::tame(&mut text);
+    text
+}
+
+fn tame_all(value: &mut Value) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => execution::tame(text),
+        Value::Array(values) => values.iter_mut().for_each(tame_all),
+        Value::Object(members) => members.values_mut().for_each(tame_all),
+    }
 }
 
 /// What it says about a server that it gave no answer. A program that ends is started again after a rest, which is rest
@@ -713,6 +730,22 @@ fn of_upstream(message: String, retryable: bool) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_is_said_on_the_way_steers_no_terminal() {
+        use crate::call::{NewCall, Said};
+        let members = |value: Value| value.as_object().unwrap().clone();
+        let (call, mut said) =
+            NewCall::default().wanting_progress().logging(Some(Level::Info)).heard();
+        tell_progress(&call, &members(json!({"progress": 1, "message": "\u{1b}[2Jhalf"})));
+        let data = json!({"text": ["\u{7}", 1]});
+        tell_log(&call, members(json!({"level": "info", "logger": "\u{9b}x", "data": data})));
+        let Some(Said::Progress(progress)) = said.recv().await else { panic!("no progress") };
+        assert_eq!(progress.message.as_deref(), Some("\\u{1b}[2Jhalf"));
+        let Some(Said::Log { logger, data, .. }) = said.recv().await else { panic!("no log") };
+        assert_eq!(logger.as_deref(), Some("\\u{9b}x"));
+        assert_eq!(data, json!({"text": ["\\u{7}", 1]}));
+    }
 
     #[test]
     fn a_server_that_answers_too_much_is_not_broken() {

@@ -38,7 +38,7 @@ use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
 use crate::upstreams::{Upstream, UpstreamError, number};
 
 pub use self::budget::ReadsOn;
-pub(super) use self::shaped::without_our_words;
+pub(super) use self::shaped::{offer_of_server, without_our_words};
 pub(super) use self::workflow::Nested;
 
 /// What came of a call.

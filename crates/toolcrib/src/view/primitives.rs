@@ -9,7 +9,7 @@ use model::{CustomWork, ErrorCode, Failure, Primitive};
 use serde_json::{Map, Value};
 
 use super::AgentView;
-use super::call::{failure_of_tool, without_our_words};
+use super::call::{failure_of_tool, offer_of_server, without_our_words};
 use super::custom::work_of;
 use super::offers::{Offer, OfferKind};
 use crate::call::{Ability, CallContext, NoAnswer, Question};
@@ -265,7 +265,12 @@ impl AgentView {
         }
         let wanted =
             Wanted { audience: offer.audience().cloned(), ..Wanted::other(params, method) };
-        got_of_server(call, self.ask_server(&source.source, &tool.id, wanted, call).await)
+        let mut got =
+            got_of_server(call, self.ask_server(&source.source, &tool.id, wanted, call).await);
+        if let Got::Result(result) = &mut got {
+            offer_of_server(&tool.source, result);
+        }
+        got
     }
 }
 

@@ -24,7 +24,15 @@ fn serving(asked: &Asked) -> (u16, Value) {
         "resources/templates/list" => {
             json!({"resourceTemplates": [{"uriTemplate": "pets://of/{who}", "name": "of"}]})
         }
-        "prompts/get" => json!({"messages": []}),
+        "prompts/get" => {
+            let content = |content: Value| json!({"role": "user", "content": content});
+            let resource = json!({"uri": "pets://all", "text": "\u{1b}[2J"});
+            json!({"description": "\u{7}", "messages": [
+                content(json!({"type": "text", "text": "Hi\u{1b}[2J\n"})),
+                content(json!({"type": "resource", "resource": resource})),
+                content(json!({"type": "image", "data": "\u{7}", "mimeType": "image/png"})),
+            ]})
+        }
         "resources/read" => json!({"contents": []}),
         "completion/complete" => json!({"completion": {"values": ["ada"]}}),
         _ => return (202, json!({})),
@@ -90,6 +98,23 @@ async fn refusal_to_follow(view: &AgentView) -> Option<String> {
         Err(NotFollowed::Failed(why)) => Some(why),
         _ => None,
     }
+}
+
+#[tokio::test]
+async fn a_prompt_steers_no_terminal_and_says_whose_word_it_is() {
+    let world = world().await;
+    let got = view(&world, "").prompt("greet", Map::new(), &CallContext::silent()).await;
+    let Got::Result(result) = got else { panic!("{got:?}") };
+    let texts: Vec<_> = ["text", "resource/text", "data"]
+        .into_iter()
+        .enumerate()
+        .map(|(at, path)| result["messages"][at]["content"].pointer(&format!("/{path}")))
+        .collect();
+    let tame = [json!("Hi\\u{1b}[2J\n"), json!("\\u{1b}[2J"), json!("\u{7}")];
+    assert_eq!(texts, tame.iter().map(Some).collect::<Vec<_>>());
+    assert_eq!(result["description"], "\\u{7}");
+    let whose = json!({"toolcrib/source": "pets", "toolcrib/untrusted": true});
+    assert_eq!(result["_meta"], whose);
 }
 
 #[tokio::test]

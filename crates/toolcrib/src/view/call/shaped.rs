@@ -60,6 +60,21 @@ pub(super) async fn of_server(
     Ok(result)
 }
 
+/// The same of what a server has for a prompt or a resource: nothing of it is structured.
+pub(in crate::view) fn offer_of_server(source: &SourceId, result: &mut Map<String, Value>) {
+    say_whose(source, result);
+    if let Some(Value::String(description)) = result.get_mut("description") {
+        execution::tame(description);
+    }
+    for message in members(result, "messages") {
+        match &mut message["content"] {
+            Value::Array(parts) => parts.iter_mut().for_each(tame_part),
+            part => tame_part(part),
+        }
+    }
+    members(result, "contents").for_each(tame_text);
+}
+
 /// What only we say: a server must not speak for us.
 pub(in crate::view) fn without_our_words(said: &mut Map<String, Value>) {
     if let Some(Value::Object(meta)) = said.get_mut("_meta") {
@@ -79,11 +94,29 @@ fn say_whose(source: &SourceId, result: &mut Map<String, Value>) {
 
 /// Whoever reads a text may be a terminal (EXE-13). All else is as it came: structure is for programs.
 fn tame_texts(result: &mut Map<String, Value>) {
-    let parts = result.get_mut("content").and_then(Value::as_array_mut);
-    for part in parts.into_iter().flatten().filter(|part| part["type"] == "text") {
-        if let Some(Value::String(text)) = part.get_mut("text") {
-            execution::tame(text);
-        }
+    members(result, "content").for_each(tame_part);
+}
+
+/// The objects of a list.
+fn members<'a>(
+    result: &'a mut Map<String, Value>,
+    list: &str,
+) -> impl Iterator<Item = &'a mut Value> {
+    let members = result.get_mut(list).and_then(Value::as_array_mut);
+    members.into_iter().flatten().filter(|member| member.is_object())
+}
+
+fn tame_part(part: &mut Value) {
+    match part.get("type").and_then(Value::as_str) {
+        Some("text") => tame_text(part),
+        Some("resource") => part.get_mut("resource").into_iter().for_each(tame_text),
+        _ => {}
+    }
+}
+
+fn tame_text(part: &mut Value) {
+    if let Some(Value::String(text)) = part.get_mut("text") {
+        execution::tame(text);
     }
 }
 
