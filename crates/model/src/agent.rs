@@ -4,8 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
 
 use crate::{Claims, Digest};
+
+/// The claims that name the application that a token was given to, as authorization servers call them: RFC 9068, OpenID
+/// Connect, Okta, the first version of Entra.
+const CLIENT: [&str; 4] = ["client_id", "azp", "cid", "appid"];
+/// Who acts for the subject, with all whom they act for in turn (RFC 8693).
+const ACTOR: &str = "act";
 
 /// The authenticated caller.
 #[derive(Clone, Debug)]
@@ -23,6 +30,25 @@ impl Agent {
     /// Of whom nobody names a user.
     pub fn new(subject: impl Into<Arc<str>>, claims: Arc<Claims>) -> Self {
         Self { subject: subject.into(), claims, user: None }
+    }
+
+    /// Who it is by its token, in one word that nobody else has. The application counts as well as whom it acts for.
+    pub fn identity(&self) -> String {
+        let by = CLIENT.iter().chain([&ACTOR]);
+        let by = by.filter_map(|name| Some(((*name).to_owned(), self.claims.get(name)?.clone())));
+        let by = Some(by.collect::<Map<_, _>>()).filter(|by| !by.is_empty());
+        // As JSON, so that no two can be written alike, and one in one way alone.
+        Digest::sorted(&json!([self.claims.get("iss"), self.subject, by]))
+    }
+
+    /// The application that its token was given to, if that says so.
+    pub fn client(&self) -> Option<&str> {
+        CLIENT.iter().find_map(|name| self.claims.get(name)?.as_str())
+    }
+
+    /// Whether a claim says who somebody is, and not what they may.
+    pub fn is_named_by(claim: &str) -> bool {
+        matches!(claim, "iss" | "sub" | ACTOR) || CLIENT.contains(&claim)
     }
 }
 
@@ -65,7 +91,39 @@ impl fmt::Display for Actor {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    #[test]
+    fn applications_that_act_for_one_user_are_two_whatever_their_claim_is_called() {
+        let agent = |more: Value| {
+            let mut claims = Map::from_iter([("iss".to_owned(), json!("https://id.example"))]);
+            claims.extend(more.as_object().cloned().unwrap());
+            Agent::new("ada", Arc::new(claims.into()))
+        };
+        let desk = json!({"sub": "desk", "iss": "a"});
+        let all = [
+            json!({}),
+            json!({"client_id": "desk"}),
+            json!({"client_id": "phone"}),
+            json!({"azp": "phone"}),
+            json!({"cid": "desk"}),
+            json!({"cid": "phone"}),
+            json!({"appid": "desk"}),
+            json!({"appid": "phone"}),
+            json!({"act": desk}),
+            json!({"act": {"sub": "phone", "iss": "a"}}),
+            json!({"act": {"sub": "phone", "iss": "a", "act": desk}}),
+            json!({"client_id": "desk", "act": desk}),
+        ]
+        .map(|claims| agent(claims).identity());
+        let different: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(different.len(), all.len(), "{all:?}");
+        let turned = agent(json!({"act": {"iss": "a", "sub": "desk"}}));
+        assert!(all.contains(&turned.identity()), "the order of members says nothing");
+        assert_eq!(agent(json!({"cid": "desk", "scope": "a"})).client(), Some("desk"));
+    }
 
     #[test]
     fn names_that_differ_stay_different() {

@@ -32,11 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Whoever it is, in one word that nobody else has. The client counts as well as the user it acts for.
 pub(crate) fn principal(identity: &Identity) -> String {
     let Identity { agent, means, came_with: _, providers: _ } = identity;
-    let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
-    let issuer = agent.claims.get("iss");
-    // As JSON, so that no two can be written alike.
     let shown = match means {
-        Means::Token => json!([issuer, agent.subject, client]).to_string(),
+        Means::Token => agent.identity(),
         Means::Key { .. } | Means::Nothing => agent.subject.to_string(),
     };
     match &agent.user {

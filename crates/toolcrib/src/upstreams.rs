@@ -440,11 +440,10 @@ fn isolation(profile: &SourceProfile) -> Isolation {
 
 /// Who an agent is, in one word that nobody else has.
 pub(crate) fn whose(agent: &Agent) -> Box<str> {
-    let client = ["client_id", "azp"].iter().find_map(|name| agent.claims.get(name));
-    let known = (agent.claims.get("iss"), &agent.subject, client);
+    let known = agent.identity();
     match &agent.user {
         Some(user) => json!((known, user)).to_string().into(),
-        None => json!(known).to_string().into(),
+        None => known.into(),
     }
 }
 
@@ -452,9 +451,7 @@ static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A number that stands for the same, as long as this process lives.
 pub(crate) fn number(agent: &Agent) -> u64 {
-    let claim = |name: &str| agent.claims.get(name).and_then(Value::as_str);
-    let known = (claim("iss"), &agent.subject, claim("client_id"), claim("azp"));
-    HASHER.hash_one((known, &agent.user))
+    HASHER.hash_one((agent.identity(), &agent.user))
 }
 
 /// The same for whoever an agent acts for: with two clients somebody is still one.
@@ -520,8 +517,13 @@ mod tests {
         let one = agent(json!({"iss": "https://a.example", "client_id": "desk"}));
         let two = agent(json!({"iss": "https://a.example", "azp": "phone"}));
         let other = agent(json!({"iss": "https://b.example", "client_id": "desk"}));
-        assert_ne!(number(&one), number(&two));
-        assert_eq!(number_of_subject(&one), number_of_subject(&two));
+        let acting =
+            agent(json!({"iss": "https://a.example", "client_id": "desk", "act": {"sub": "a"}}));
+        for (one, two) in [(&one, &two), (&one, &acting)] {
+            assert_ne!(number(one), number(two));
+            assert_ne!(whose(one), whose(two));
+            assert_eq!(number_of_subject(one), number_of_subject(two));
+        }
         assert_ne!(number_of_subject(&one), number_of_subject(&other));
         let user = Agent { user: Some("eve".into()), ..one.clone() };
         assert_ne!(number_of_subject(&one), number_of_subject(&user));

@@ -102,7 +102,7 @@ impl Recording {
             node: Arc::clone(&recorder.node),
             subject: subject(&agent.subject),
             issuer: claim("iss"),
-            client: claim("client_id").or_else(|| claim("azp")),
+            client: agent.client().filter(|_| via.means == ShownBy::Token).map(short),
             means: via.means,
             door: via.door,
             kind: what.kind,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use model::{Claims, Outcome, ToolId};
+use model::{Agent, Claims, Outcome, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -82,9 +82,8 @@ pub(super) async fn attempt(
 /// With these claims, and nothing of what the admin came with: its token is not exchanged for somebody else's. Who the caller
 /// is stays: sessions, limits and the record go by that.
 fn as_if(admin: &Identity, claims: Claims) -> Identity {
-    let is_who = |name: &str| WHO.contains(&name);
-    let given = claims.iter().filter(|(name, _)| !is_who(name));
-    let own = admin.agent.claims.iter().filter(|(name, _)| is_who(name));
+    let given = claims.iter().filter(|(name, _)| !Agent::is_named_by(name));
+    let own = admin.agent.claims.iter().filter(|(name, _)| Agent::is_named_by(name));
     let all: Map<String, Value> =
         given.chain(own).map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let mut identity = admin.clone();
@@ -92,6 +91,3 @@ fn as_if(admin: &Identity, claims: Claims) -> Identity {
     identity.came_with = admin.came_with.without_credentials(&admin.agent);
     identity
 }
-
-/// The claims that say who somebody is, and not what they may.
-const WHO: [&str; 4] = ["iss", "sub", "client_id", "azp"];
