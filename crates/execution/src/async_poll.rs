@@ -4,6 +4,7 @@
 //! A job is pure: whoever drives it waits, sends its requests and tells it what came back. Nothing of an upstream makes it
 //! ask without end, and what follows the first request goes where that went.
 
+mod elsewhere;
 mod path;
 
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use upstream::Large;
 use upstream::http::Method;
 use url::Url;
 
+use self::elsewhere::Elsewhere;
 use self::path::Path;
 use crate::answer::{beginning_of, plain_text};
 use crate::template::{Before, NextAddress};
@@ -109,6 +111,8 @@ pub enum Looked {
     GivenUp(Box<Outcome>),
     /// It goes on; so the upstream says, in a word.
     Goes(String),
+    /// The upstream says to look elsewhere, and then it is known.
+    SentOn,
 }
 
 /// Work that goes on.
@@ -116,6 +120,8 @@ pub struct Job<'a> {
     follow: &'a Follow,
     known: Known,
     status: Url,
+    /// Where the next request of the same look goes.
+    elsewhere: Option<Elsewhere>,
     cancel: Option<Request>,
     wait: Duration,
     asked_to_wait: Option<Duration>,
@@ -167,7 +173,7 @@ impl Follow {
         arguments: &Map<String, Value>,
         reply: Reply,
     ) -> Begun<'_> {
-        if reply.outcome.status == CallStatus::Failed {
+        if reply.outcome.status == CallStatus::Failed && !self.is_begun_elsewhere(&reply) {
             return Begun::Over(Box::new(reply.outcome), reply.large);
         }
         let answer = reply.outcome.result.as_ref().unwrap_or(&Value::Null);
@@ -183,7 +189,7 @@ impl Follow {
             word: self.word(answer),
             upstream_status: reply.outcome.upstream_status,
         };
-        if let Some(end) = self.end(&known, answer, &reply.hidden) {
+        if let Some(end) = self.end(&known, &reply.outcome, &reply.hidden) {
             return Begun::Over(Box::new(end), reply.large);
         }
         let status = match address(&self.status) {
@@ -204,12 +210,19 @@ impl Follow {
             follow: self,
             known,
             status,
+            elsewhere: None,
             cancel,
             wait: self.first_wait,
             asked_to_wait: reply.retry_after.map(|wait| wait.min(RETRY_AFTER)),
             looks: 0,
             failed_looks: 0,
         }))
+    }
+
+    /// Whether the first answer is the address to look at and nothing else.
+    fn is_begun_elsewhere(&self, reply: &Reply) -> bool {
+        let is_see_other = reply.outcome.upstream_status == Some(303);
+        is_see_other && reply.location.is_some() && self.status.is_location()
     }
 
     /// The status that an answer tells, in a word; empty if there is none.
@@ -223,41 +236,43 @@ impl Follow {
     }
 
     /// The end, if an answer says that it is there.
-    fn end(&self, known: &Known, answer: &Value, hidden: &Credentials) -> Option<Outcome> {
+    fn end(&self, known: &Known, last: &Outcome, hidden: &Credentials) -> Option<Outcome> {
         let is_among = |words: &[Box<str>]| words.iter().any(|word| **word == *known.word);
         if known.word.is_empty() {
             return None;
         }
         if is_among(&self.failed) {
-            let said = beginning_of(answer, hidden);
+            let said = beginning_of(last.result.as_ref().unwrap_or(&Value::Null), hidden);
             let message = format!("the upstream says that the work failed: {said}");
             return Some(known.failed(ErrorCode::PollFailed, message, false));
         }
-        if !is_among(&self.completed) {
-            return None;
-        }
+        is_among(&self.completed).then(|| self.done(known, last))
+    }
+
+    /// What came of work that is done; so its last answer says.
+    fn done(&self, known: &Known, last: &Outcome) -> Outcome {
         let result = match &self.result_path {
-            None => Some(answer),
-            Some(path) => path.find(answer),
+            None => last.result.clone(),
+            Some(path) => {
+                let Some(result) = last.result.as_ref().and_then(|answer| path.find(answer)) else {
+                    let message =
+                        format!("the work is done, and its answer has no result at `{path}`");
+                    return known.failed(ErrorCode::PollFailed, message, false);
+                };
+                Some(result.clone())
+            }
         };
-        let Some(result) = result else {
-            let path = self.result_path.as_ref().map(ToString::to_string);
-            let path = path.unwrap_or_default();
-            let message = format!("the work is done, and its answer has no result at `{path}`");
-            return Some(known.failed(ErrorCode::PollFailed, message, false));
-        };
-        Some(Outcome {
-            status: CallStatus::Completed,
-            result: Some(result.clone()),
-            error: None,
-            ..known.outcome()
-        })
+        let content = last.content.clone();
+        Outcome { status: CallStatus::Completed, result, content, error: None, ..known.outcome() }
     }
 }
 
 impl Job<'_> {
     /// How long to wait before the next look; none if there were enough.
     pub fn wait(&mut self) -> Option<Duration> {
+        if self.elsewhere.is_some() {
+            return Some(self.asked_to_wait.take().unwrap_or_default());
+        }
         if self.follow.attempts <= self.looks {
             return None;
         }
@@ -275,7 +290,8 @@ impl Job<'_> {
     /// Asks how it goes.
     pub fn status(&self) -> Request {
         let accept = ("Accept".to_owned(), "application/json".to_owned());
-        let (method, url) = ("GET".to_owned(), self.status.clone());
+        let url = self.elsewhere.as_ref().map_or(&self.status, |elsewhere| &elsewhere.url);
+        let (method, url) = ("GET".to_owned(), url.clone());
         Request { method, url, headers: vec![accept], body: None }
     }
 
@@ -288,13 +304,23 @@ impl Job<'_> {
     pub fn heard(&mut self, reply: Reply) -> Looked {
         self.known.upstream_status = reply.outcome.upstream_status.or(self.known.upstream_status);
         self.asked_to_wait = reply.retry_after.map(|wait| wait.min(RETRY_AFTER));
-        if let Some(failure) = reply.outcome.error {
-            return self.not_heard(failure, reply.outcome.upstream_status);
+        let was_sent_on = self.elsewhere.take();
+        self.elsewhere = Elsewhere::after(&reply, was_sent_on.as_ref());
+        if self.elsewhere.is_some() {
+            return Looked::SentOn;
+        }
+        let last = reply.outcome;
+        if let Some(failure) = last.error {
+            return self.not_heard(failure, last.upstream_status);
         }
         self.failed_looks = 0;
-        let answer = reply.outcome.result.unwrap_or_default();
-        self.known.word = self.follow.word(&answer);
-        match self.follow.end(&self.known, &answer, &reply.hidden) {
+        self.known.word = self.follow.word(last.result.as_ref().unwrap_or(&Value::Null));
+        let is_result = was_sent_on.is_some_and(|it| it.is_result) && self.known.word.is_empty();
+        let end = match is_result {
+            true => Some(self.follow.done(&self.known, &last)),
+            false => self.follow.end(&self.known, &last, &reply.hidden),
+        };
+        match end {
             Some(end) => Looked::Over(Box::new(end), reply.large),
             None => Looked::Goes(self.known.word.clone()),
         }

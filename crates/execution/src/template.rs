@@ -43,7 +43,7 @@ use context::Shared;
 pub use error::TemplateError;
 use header::Header;
 pub(crate) use header::is_header_text;
-pub(crate) use next::NextAddress;
+pub(crate) use next::{NextAddress, within_origin};
 use piece::Place;
 pub(crate) use style::{cookie_encoded, percent_encoded};
 

@@ -97,7 +97,7 @@ impl Sending<'_> {
                 .map_err(Failure::Credential)?;
             match job.heard(self.once(request).await) {
                 Looked::Over(outcome, _) | Looked::GivenUp(outcome) => return Ok(*outcome),
-                Looked::Goes(_) => {}
+                Looked::Goes(_) | Looked::SentOn => {}
             }
         }
         Ok(job.out_of_time())

@@ -50,6 +50,7 @@ fn over(looked: Looked) -> Outcome {
     match looked {
         Looked::Over(outcome, _) | Looked::GivenUp(outcome) => *outcome,
         Looked::Goes(word) => panic!("it goes on: {word}"),
+        Looked::SentOn => panic!("it is sent on"),
     }
 }
 
@@ -61,6 +62,7 @@ fn failure(looked: Looked) -> (ErrorCode, bool, String) {
 fn goes_on(looked: Looked) -> String {
     match looked {
         Looked::Goes(word) => word,
+        Looked::SentOn => panic!("it is sent on"),
         Looked::Over(outcome, _) | Looked::GivenUp(outcome) => panic!("{outcome:?}"),
     }
 }
@@ -180,4 +182,102 @@ fn it_says_how_to_cancel_it_if_that_can_be_said() {
     assert_eq!((request.method.as_str(), request.url.path()), ("DELETE", "/jobs/7"));
     let without = follow("POST", &Polling { cancel: None, ..polling() });
     assert_eq!(going(&without).cancel(), None);
+}
+
+/// An answer that says to look elsewhere.
+fn see(status: u16, location: &str) -> Reply {
+    Reply { location: Some(location.to_owned()), ..reply(status, Value::Null) }
+}
+
+/// Hears that it is elsewhere, and goes there at once.
+fn sent_on(job: &mut Job<'_>, reply: Reply) -> String {
+    assert!(matches!(job.heard(reply), Looked::SentOn));
+    assert_eq!(job.wait(), Some(Duration::ZERO));
+    job.status().url.into()
+}
+
+#[test]
+fn a_status_may_send_on_to_the_result() {
+    let whole = follow("POST", &Polling { result_path: None, ..polling() });
+    for status in [302, 303] {
+        let mut job = going(&whole);
+        job.wait();
+        assert_eq!(sent_on(&mut job, see(status, "/results/7#top")), "https://api.test/results/7");
+        let outcome = over(job.heard(reply(200, json!([1, 2]))));
+        assert_eq!((outcome.status, outcome.result), (CallStatus::Completed, Some(json!([1, 2]))));
+        assert_eq!(job.looks(), 1, "it is the same look");
+    }
+    // It need not be JSON.
+    let mut job = going(&whole);
+    sent_on(&mut job, see(303, "/results/7"));
+    let mut text = reply(200, Value::Null);
+    text.outcome.result = None;
+    text.outcome.content = vec![model::Content::Text { text: "a report".to_owned() }];
+    assert_eq!(over(job.heard(text)).content.len(), 1);
+    // Where a place of the result is told, it is in there.
+    let follow = follow("POST", &polling());
+    let mut job = going(&follow);
+    sent_on(&mut job, see(303, "/results/7"));
+    let outcome = over(job.heard(reply(200, json!({"job": {"result": 5}}))));
+    assert_eq!(outcome.result, Some(json!(5)));
+    let mut job = going(&follow);
+    sent_on(&mut job, see(303, "/results/7"));
+    assert!(failure(job.heard(reply(200, json!([])))).2.contains("no result at `job.result`"));
+}
+
+#[test]
+fn where_a_look_is_sent_on_to_may_tell_of_the_work_too() {
+    let follow = follow("POST", &polling());
+    let mut job = going(&follow);
+    sent_on(&mut job, see(303, "/jobs/seven"));
+    assert_eq!(goes_on(job.heard(state("baking"))), "baking");
+    assert_eq!(job.status().url.path(), "/jobs/7", "each look begins there");
+    sent_on(&mut job, see(303, "/jobs/seven"));
+    assert_eq!(failure(job.heard(state("broken"))).0, ErrorCode::PollFailed);
+    // The same thing at another address is no result.
+    for status in [301, 307, 308] {
+        sent_on(&mut job, see(status, "/elsewhere/7"));
+        assert_eq!(goes_on(job.heard(reply(200, json!({})))), "");
+    }
+    // What is not there yet is looked for again.
+    sent_on(&mut job, see(303, "/results/7"));
+    goes_on(job.heard(reply(404, Value::Null)));
+}
+
+#[test]
+fn nobody_is_sent_to_another_origin_or_round_and_round() {
+    let follow = follow("PUT", &polling());
+    for elsewhere in
+        ["https://other.test/", "http://api.test/", "//other.test/", "https://u@api.test/"]
+    {
+        let (code, retryable, _) = failure(going(&follow).heard(see(303, elsewhere)));
+        assert_eq!((code, retryable), (ErrorCode::PollFailed, false), "{elsewhere}");
+    }
+    assert_eq!(failure(going(&follow).heard(reply(303, Value::Null))).0, ErrorCode::PollFailed);
+    let mut job = going(&follow);
+    for _ in 0..3 {
+        sent_on(&mut job, see(307, "/jobs/7"));
+    }
+    assert_eq!(failure(job.heard(see(307, "/jobs/7"))).0, ErrorCode::PollFailed);
+}
+
+#[test]
+fn the_first_answer_may_be_nothing_but_an_address() {
+    let begin = |url: &str, reply: Reply| {
+        let follow =
+            follow("POST", &Polling { status_url_template: url.into(), cancel: None, ..polling() });
+        match follow.begun(Instant::now(), &Map::new(), reply) {
+            Begun::Goes(job) => Ok(job.status().url.to_string()),
+            Begun::Over(outcome, _) => Err(outcome.error.map(|failure| failure.code)),
+        }
+    };
+    let location = "{{ location }}";
+    assert_eq!(begin(location, see(303, "/jobs/8")), Ok("https://api.test/jobs/8".to_owned()));
+    let elsewhere = begin(location, see(303, "https://other.test/"));
+    assert_eq!(elsewhere, Err(Some(ErrorCode::PollFailed)));
+    // It is an answer to another request, or nobody wants to know.
+    let fixed = "https://api.test/jobs/last";
+    for failed in [begin(location, see(307, "/jobs/8")), begin(fixed, see(303, "/jobs/8"))] {
+        assert_eq!(failed, Err(Some(ErrorCode::UpstreamError)));
+    }
 }

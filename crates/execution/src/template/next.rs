@@ -45,17 +45,40 @@ impl NextAddress {
         before: Before<'_>,
         from: &Url,
     ) -> Result<Url, TemplateError> {
-        let url = match &self.0 {
+        match &self.0 {
             Way::Filled(address) => {
                 let shared = Shared::after(arguments, before);
-                address.render(&shared.within(address::BUDGET))?
+                of_same_origin(address.render(&shared.within(address::BUDGET))?, from)
             }
-            Way::Told(expression) => resolved(expression, before, from)?,
-        };
-        match url.origin() == from.origin() {
-            true => Ok(url),
-            false => Err(TemplateError::Address { rule: ELSEWHERE }),
+            Way::Told(expression) => resolved(expression, before, from),
         }
+    }
+
+    /// Whether it is the header `Location` of the first answer.
+    pub(crate) fn is_location(&self) -> bool {
+        match &self.0 {
+            Way::Filled(_) => false,
+            Way::Told(expression) => expression.undeclared_variables(false).contains(LOCATION),
+        }
+    }
+}
+
+/// An address that an answer from this url tells.
+pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError> {
+    let unreadable = TemplateError::Address { rule: "that an answer tells cannot be read" };
+    let mut url =
+        from.join(text).ok().filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
+    url.set_fragment(None);
+    match url.username().is_empty() && url.password().is_none() {
+        true => of_same_origin(url, from),
+        false => Err(TemplateError::Address { rule: "that an answer tells names a user" }),
+    }
+}
+
+fn of_same_origin(url: Url, from: &Url) -> Result<Url, TemplateError> {
+    match url.origin() == from.origin() {
+        true => Ok(url),
+        false => Err(TemplateError::Address { rule: ELSEWHERE }),
     }
 }
 
@@ -80,14 +103,7 @@ fn resolved(
     let none = TemplateError::Address { rule: "is not in the first answer" };
     let Ok(value) = expression.eval(before.context()) else { return Err(none) };
     let text = value.as_str().filter(|text| !text.is_empty()).ok_or(none)?;
-    let unreadable = TemplateError::Address { rule: "that the first answer tells cannot be read" };
-    let mut url =
-        from.join(text).ok().filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
-    url.set_fragment(None);
-    match url.username().is_empty() && url.password().is_none() {
-        true => Ok(url),
-        false => Err(TemplateError::Address { rule: "that the first answer tells names a user" }),
-    }
+    within_origin(from, text)
 }
 
 #[cfg(test)]

@@ -427,6 +427,25 @@ fn work_that_never_ends_or_fails_is_told_so() {
 }
 
 #[test]
+fn a_status_that_sends_on_to_the_result_is_followed_within_its_origin() {
+    let see = |location: &str| answer("303 See Other", &format!("Location: {location}\r\n"), b"");
+    let bakery = Bakery::new(
+        &json!({"status_url": "{location}", "result_path": null}),
+        move |_| see("/jobs/7"),
+        move |look| match look {
+            1 => state("baking"),
+            2 => see("/loaves/7"),
+            _ => ok("application/json", r#"{"loaves":2}"#),
+        },
+    );
+    let outcome = bakery.call("wait=60").ok();
+    assert_eq!(outcome["result"], json!({"loaves": 2}), "{outcome}");
+    let asked =
+        ["POST /bake ", "GET /jobs/7 ", "GET /loaves/7 ", "DELETE"].map(|it| bakery.asked(it));
+    assert_eq!(asked, [1, 2, 1, 0]);
+}
+
+#[test]
 fn an_upstream_leads_nobody_elsewhere_and_fills_no_memory() {
     let secret =
         Upstream::replying(|_| ok("application/json", r#"{"state":"done","result":"secret"}"#));

@@ -161,6 +161,7 @@ impl Compiled {
             sleep(wait).await;
             match job.heard(self.send(wire, job.status(), call).await) {
                 looked @ (Looked::Over(..) | Looked::GivenUp(_)) => return Some(looked),
+                Looked::SentOn => {}
                 Looked::Goes(word) => call.progress(Progress {
                     progress: job.looks().into(),
                     total: None,

@@ -101,6 +101,7 @@ impl AgentView {
                 reply.unwrap_or_else(|failure| Reply::unsent(http.tool.id().clone(), failure));
             match job.heard(reply) {
                 looked @ (Looked::Over(..) | Looked::GivenUp(_)) => return Some(looked),
+                Looked::SentOn => {}
                 Looked::Goes(word) => call.progress(Progress {
                     progress: job.looks().into(),
                     total: None,
