@@ -359,6 +359,13 @@ impl Job<'_> {
         self.known.failed(ErrorCode::NotGranted, message.to_owned(), false)
     }
 
+    /// Its source goes elsewhere now, or as somebody else.
+    pub fn left_behind(&self) -> Outcome {
+        let message = "the source was changed while it worked: what came of it is not looked at";
+        let is_repeatable = self.follow.is_repeatable;
+        self.known.failed(ErrorCode::PollFailed, message.to_owned(), is_repeatable)
+    }
+
     /// It took too long, or was asked for too often.
     pub fn out_of_time(&self) -> Outcome {
         let said = match self.known.word.is_empty() {

@@ -12,6 +12,9 @@ use super::server::{Answer, Ask, Server};
 use crate::support::ok;
 use crate::upstream::{Upstream, answer};
 
+/// What a source may show.
+const TOKEN: &str = "hunter2-hunter2";
+
 /// A server with a source whose tool `bake` begins work, and somebody who may use it.
 struct Bakery {
     server: Server,
@@ -58,7 +61,7 @@ impl Bakery {
         for (name, value) in more.as_object().into_iter().flatten() {
             polling[name] = value.clone();
         }
-        let server = Server::start();
+        let server = Server::start_in(&[("BAKERY_TOKEN", TOKEN)]);
         let settings = settings(&upstream.url(""), &polling);
         let source = json!({"name": "s", "settings": settings, "allow": ["127.0.0.1"],
             "limits": {"all": {"concurrent": 1}}});
@@ -343,6 +346,34 @@ fn work_ends_with_the_key_that_began_it() {
     let has_row = |page: &Value| page["data"] != json!([]);
     let row = bakery.server.wait_for("/api/executions", has_row)["data"][0].take();
     assert_eq!((&row["status"], &row["code"]), (&json!("failed"), &json!("not_granted")));
+}
+
+#[test]
+fn what_a_source_shows_at_its_new_place_is_not_shown_at_the_one_before() {
+    let mut bakery = Bakery::endless();
+    let address = bakery.call("respond-async").header("location").to_owned();
+    bakery.wait_for_asked("GET /jobs/7 ");
+    let other = Upstream::replying(|_| state("queued"));
+    let auth = json!({"kind": "bearer", "token": "env:BAKERY_TOKEN"});
+    let settings = of_specification(&other.url(""), &json!({}));
+    let moved = json!({"name": "s", "settings": settings, "allow": ["127.0.0.1"], "auth": auth});
+    bakery.server.put("/api/sources/s", &moved).ok();
+    let start = Instant::now();
+    let failure = loop {
+        let mut call = bakery.get(&address).ok();
+        if call["state"] != "working" {
+            break call["outcome"]["error"].take();
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{call}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(failure["code"], "poll_failed", "{failure}");
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.starts_with("the source was changed"), "{message}");
+    assert_eq!(bakery.server.stop().0, Some(0));
+    let asked = bakery.upstream.requests();
+    assert!(asked.iter().all(|request| !request.contains(TOKEN)), "{asked:?}");
+    assert_eq!(bakery.asked("DELETE"), 0, "nor is it told anything");
 }
 
 #[test]

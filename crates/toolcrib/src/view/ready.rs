@@ -285,3 +285,17 @@ pub(crate) fn origin(profile: &SourceProfile) -> Option<http::Origin> {
         (None, _) => None,
     }
 }
+
+/// Whether the requests of a source go where they went before, and show the same there: what was made for the one profile
+/// may be sent with the credentials of the other.
+pub(super) fn goes_the_same_way(before: &SourceProfile, now: &SourceProfile) -> bool {
+    fn way(profile: &SourceProfile) -> impl PartialEq {
+        let specification = match &profile.settings {
+            Settings::Openapi(settings) => Some((&settings.specification, &settings.credentials)),
+            _ => None,
+        };
+        let SourceProfile { url, auth, client_certificate, allow, .. } = profile;
+        (url, auth, client_certificate, allow, specification)
+    }
+    way(before) == way(now)
+}

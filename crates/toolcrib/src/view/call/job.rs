@@ -18,7 +18,7 @@ use super::request;
 use crate::call::{CallContext, Progress};
 use crate::upstreams::number;
 use crate::view::AgentView;
-use crate::view::ready::HttpReady;
+use crate::view::ready::{HttpReady, goes_the_same_way};
 
 /// How often it is looked whether an agent still has the tool that works for it.
 const LOOK: Duration = Duration::from_secs(5);
@@ -94,9 +94,13 @@ impl AgentView {
             sleep(wait).await;
             // An hour is long: what counts is what the catalog says now.
             let snapshot = self.crib.catalog().snapshot();
-            let source =
+            let now =
                 snapshot.source(&source.source.id).filter(|_| self.still_has(http.tool.id()))?;
-            let reply = self.send(&source.source, http, job.status(), call.trace()).await;
+            // What upstreams are shown now is not for the one that had the source before.
+            if !goes_the_same_way(&source.source.profile, &now.source.profile) {
+                return Some(Looked::GivenUp(Box::new(job.left_behind())));
+            }
+            let reply = self.send(&now.source, http, job.status(), call.trace()).await;
             let reply =
                 reply.unwrap_or_else(|failure| Reply::unsent(http.tool.id().clone(), failure));
             match job.heard(reply) {
@@ -130,7 +134,12 @@ impl Drop for Unwanted {
         let to = notice.source.source.id.clone();
         crib.last_words().say(&to, async move {
             let Notice { view, source, http, request } = *notice;
-            let said = view.send_now(&source.source, &http, request).await;
+            let snapshot = view.crib.catalog().snapshot();
+            let now = snapshot.source(&source.source.id).unwrap_or(&source);
+            if !goes_the_same_way(&source.source.profile, &now.source.profile) {
+                return;
+            }
+            let said = view.send_now(&now.source, &http, request).await;
             let is_heard = said.is_ok_and(|it| it.outcome.error.is_none());
             let tool = http.tool.id();
             tracing::debug!(%tool, is_heard, "work of `{tool}` is not wanted any more");
