@@ -1,12 +1,14 @@
 //! What is said of work that goes on after its request was answered (requirement E2): `x-toolcrib-polling` of an operation,
 //! `polling` of an entry of an http manifest, and what an admin writes in the settings of a source.
 //!
-//! A document is not ours: an address is a path below the source's own, in which only places of the answer and
-//! arguments are filled in; or one place of the answer that holds the whole address. Nothing of it is template code.
+//! A document is not ours: an address is a path below the source's own, or begins with the same origin, and only places of
+//! the answer and arguments are filled in; or it is one place of the answer that holds the whole address. Nothing of it is
+//! template code.
 
 use model::{CancelRequest, Polling, PollingSettings, StatusWord};
 use serde::Deserialize;
 use serde_json::Value;
+use url::Url;
 
 use crate::openapi::template::{argument, push_expression, push_literal, quoted};
 
@@ -73,9 +75,9 @@ pub(crate) fn templates(base: &str, written: &PollingSettings) -> Result<Polling
     })
 }
 
-/// What is wrong with what an admin wrote down, wherever the tool is.
-pub fn problem(written: &PollingSettings) -> Option<String> {
-    templates("", written).err()
+/// What is wrong with what an admin wrote down, as far as that can be said before it is known where the tool is.
+pub fn problem(base: Option<&Url>, written: &PollingSettings) -> Option<String> {
+    templates(base.map_or("", Url::as_str), written).err()
 }
 
 /// The arguments that its addresses name.
@@ -101,7 +103,7 @@ fn words(words: &[StatusWord]) -> Result<Vec<Box<str>>, String> {
     }
 }
 
-/// `/jobs/{answer.id}` below the base, or `{answer.links.status}` alone.
+/// `/jobs/{answer.id}` below the base, `https://…/jobs/{answer.id}` at its origin, or `{answer.links.status}` alone.
 fn address(base: &str, text: &str) -> Result<String, String> {
     let shown =
         || format!("`{}`", text.chars().take(80).flat_map(char::escape_debug).collect::<String>());
@@ -118,11 +120,16 @@ fn address(base: &str, text: &str) -> Result<String, String> {
         return Ok(template);
     }
     let odd = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '\\' | '#' | '%');
-    if !text.starts_with('/') || text.starts_with("//") || text.contains(odd) {
-        return Err(format!("{} is not a path below the source's url", shown()));
+    let not_here =
+        || format!("{} is not a path below the source's url, nor at its origin", shown());
+    let (beginning, mut rest) = match whole_address(text) {
+        Some((authority, path)) => (origin_within(base, authority).ok_or_else(not_here)?, path),
+        None => (base.to_owned(), text),
+    };
+    if !rest.starts_with('/') || rest.starts_with("//") || rest.contains(odd) {
+        return Err(not_here());
     }
-    push_literal(&mut template, base);
-    let mut rest = text;
+    push_literal(&mut template, &beginning);
     while let Some((literal, behind)) = rest.split_once('{') {
         let (name, behind) =
             behind.split_once('}').ok_or_else(|| format!("{} has a `{{` without end", shown()))?;
@@ -139,6 +146,30 @@ fn address(base: &str, text: &str) -> Result<String, String> {
     }
     push_literal(&mut template, rest);
     Ok(template)
+}
+
+/// `https://api.example` and the path behind it.
+fn whole_address(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once("://").filter(|(scheme, _)| is_web(scheme))?;
+    let length = rest.find('/').unwrap_or(rest.len());
+    Some(text.split_at(scheme.len() + "://".len() + length))
+}
+
+fn is_web(scheme: &str) -> bool {
+    ["http", "https"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
+}
+
+/// The origin of an address that is fixed text, if it is that of the base. A base without a host is none yet.
+fn origin_within(base: &str, authority: &str) -> Option<String> {
+    if authority.contains(['{', '}', '@', '?', '#', '\\', '%']) {
+        return None;
+    }
+    let origin = Url::parse(authority).ok()?.origin();
+    let is_of_base = match base.contains("://") {
+        true => Url::parse(base).ok()?.origin() == origin,
+        false => true,
+    };
+    is_of_base.then(|| origin.ascii_serialization())
 }
 
 /// A place in what the upstream answered: `answer["job"][0]["id"]`
@@ -194,6 +225,35 @@ mod tests {
         ] {
             assert!(of(bad).is_err(), "{bad}: {:?}", of(bad));
         }
+    }
+
+    #[test]
+    fn an_address_beside_the_base_is_of_its_origin() {
+        let filled = r#"https://api.test/status/{{ answer["id"] }}"#;
+        for origin in ["https://api.test", "HTTPS://API.test:443"] {
+            assert_eq!(of(&format!("{origin}/status/{{answer.id}}")).unwrap(), filled);
+        }
+        for bad in [
+            "http://api.test/x",
+            "https://api.test:444/x",
+            "https://api.test.evil.test/x",
+            "https://evil.test\\api.test/x",
+            "https://user@api.test/x",
+            "https://api.test",
+            "https://api.test//x",
+            "https://api.test?/x",
+            "https://{answer.host}/x",
+            "https://api.test{answer.host}/x",
+            "https://api.te%73t/x",
+            "ftp://api.test/x",
+        ] {
+            assert!(of(bad).is_err(), "{bad}: {:?}", of(bad));
+        }
+        // Nobody says yet where it is.
+        assert_eq!(
+            super::address("", "https://api.test/{answer.id}").as_deref(),
+            Ok(r#"https://api.test/{{ answer["id"] }}"#)
+        );
     }
 
     #[test]

@@ -9,8 +9,8 @@ use serde_json::Number;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct PollingSettings {
-    /// Where to ask: a path such as `/jobs/{answer.id}`, or a place that holds a whole address: `{answer.links.status}`,
-    /// or `{location}`, the header of the first answer, unless it is said.
+    /// Where to ask: a path such as `/jobs/{answer.id}`, or the same behind its origin, or a place that holds a whole
+    /// address: `{answer.links.status}`, or `{location}`, the header of the first answer, unless it is said.
     #[serde(default = "location", skip_serializing_if = "is_location")]
     pub status_url: Box<str>,
     /// Where the status stands in an answer: `job.state`

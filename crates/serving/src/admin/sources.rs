@@ -11,8 +11,8 @@ use axum::extract::State;
 use catalog::CataloguedSource;
 use catalog::source::SourceCommand;
 use model::{
-    ApiKeyLocation, Auth, CustomSettings, Health, Kind, Settings, SourceId, SourceProfile, header,
-    is_scope,
+    ApiKeyLocation, Auth, CustomSettings, Health, Kind, Settings, SourceId, SourceProfile,
+    SourceUrl, header, is_scope,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -166,9 +166,10 @@ pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
             errors.push(FieldError { field: "url".to_owned(), message: message.to_owned() });
         }
         Settings::Openapi(settings) => {
+            let url = profile.url.as_ref().map(SourceUrl::as_url);
             let wrong = settings.polling.iter();
             let wrong =
-                wrong.filter_map(|(name, it)| Some((name, discovery::polling_problem(it)?)));
+                wrong.filter_map(|(name, it)| Some((name, discovery::polling_problem(url, it)?)));
             errors.extend(wrong.map(|(name, message)| FieldError {
                 field: format!("settings.polling.{name}"),
                 message,

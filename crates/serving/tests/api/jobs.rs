@@ -242,7 +242,8 @@ fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
         assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
         let odd =
             json!({"status_url": "https://evil.test/", "status_path": "s", "completed": ["x"]});
-        let wrong = json!({"name": "w", "settings": settings("http://127.0.0.1:1", &odd)});
+        let url = "http://127.0.0.1:1";
+        let wrong = json!({"name": "w", "url": url, "settings": settings(url, &odd)});
         let refused = bakery.server.post("/api/sources", &wrong);
         assert_eq!(refused.status, 422, "{}", refused.body);
         assert!(refused.body.contains("is not a path below"), "{}", refused.body);
