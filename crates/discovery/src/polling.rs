@@ -5,7 +5,7 @@
 //! the answer and arguments are filled in; or it is one place of the answer that holds the whole address. Nothing of it is
 //! template code.
 
-use model::{CancelRequest, Polling, PollingSettings, StatusWord};
+use model::{CancelRequest, Polling, PollingSettings, StatusWord, steps};
 use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
@@ -177,14 +177,17 @@ fn told(name: &str) -> Option<String> {
     if name == "location" {
         return Some(name.to_owned());
     }
+    let told = name.strip_prefix("answer.")?;
+    if !told.starts_with('/') && told.split('.').any(str::is_empty) {
+        return None;
+    }
     let mut place = "answer".to_owned();
-    for step in name.strip_prefix("answer.")?.split('.') {
+    for step in steps(told) {
         let is_number =
             !step.is_empty() && step.len() <= 9 && step.bytes().all(|c| c.is_ascii_digit());
         match is_number {
             true => place.push_str(&format!("[{step}]")),
-            false if step.is_empty() => return None,
-            false => place.push_str(&format!("[{}]", quoted(step))),
+            false => place.push_str(&format!("[{}]", quoted(&step))),
         }
     }
     Some(place)
@@ -207,6 +210,8 @@ mod tests {
         assert_eq!(of("/{args.shop}/jobs/{answer.jobs.0.id}?x=1").unwrap(), filled);
         assert_eq!(of("{location}").unwrap(), "{{ location }}");
         assert_eq!(of("{answer.urls.get}").unwrap(), r#"{{ answer["urls"]["get"] }}"#);
+        let dotted = r#"{{ answer["@odata.id"][0]["a/b"] }}"#;
+        assert_eq!(of("{answer./@odata.id/0/a~1b}").unwrap(), dotted);
         let code = of("/{answer.a\"]}/{answer.{{7}}}");
         assert!(code.is_ok_and(|template| !template.contains("{{7")), "no text is code");
         for bad in [

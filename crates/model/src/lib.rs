@@ -65,7 +65,7 @@ pub use name::{InvalidName, Name};
 pub use openapi::{Describe, OpenapiSettings, SpecificationPlace};
 pub use pattern::{InvalidPattern, Pattern};
 pub use policy::{InvalidPolicy, PolicyRules};
-pub use polling::{CancelSettings, PollingSettings, StatusWord};
+pub use polling::{CancelSettings, PollingSettings, StatusWord, steps};
 pub use raw_json::RawJson;
 pub use schema::{
     Definition, Document, InvalidSchema, Schema, SchemaRef, StoredSchema, names_others,

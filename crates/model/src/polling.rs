@@ -13,14 +13,14 @@ pub struct PollingSettings {
     /// address: `{answer.links.status}`, or `{location}`, the header of the first answer, unless it is said.
     #[serde(default = "location", skip_serializing_if = "is_location")]
     pub status_url: Box<str>,
-    /// Where the status stands in an answer: `job.state`
+    /// Where the status stands in an answer: `job.state`; or a JSON Pointer, which begins with `/`: `/@odata.status`
     pub status_path: Box<str>,
     /// Statuses that mean done.
     pub completed: Vec<StatusWord>,
     /// Statuses that mean failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<StatusWord>,
-    /// Where the result stands in the last answer; the whole of it unless it is said.
+    /// Where the result stands in the last answer, likewise; the whole of it unless it is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_path: Option<Box<str>>,
     /// How long to wait before asking first, in milliseconds. Every further wait is half as long again.
@@ -60,6 +60,18 @@ pub enum StatusWord {
     Number(Number),
 }
 
+/// The members and items on the way to a place in an answer: `jobs.0.state`, or, where names have dots, the JSON Pointer
+/// `/jobs/0/@odata.state` (RFC 6901).
+pub fn steps(place: &str) -> Vec<Box<str>> {
+    match place.strip_prefix('/') {
+        Some(pointer) => {
+            let plain = |step: &str| step.replace("~1", "/").replace("~0", "~").into();
+            pointer.split('/').map(plain).collect()
+        }
+        None => place.split('.').filter(|step| !step.is_empty()).map(Into::into).collect(),
+    }
+}
+
 fn location() -> Box<str> {
     "{location}".into()
 }
@@ -81,6 +93,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_place_has_dots_between_its_names_or_is_a_pointer() {
+        for (place, expected) in [
+            ("", &[][..]),
+            ("jobs.0.state", &["jobs", "0", "state"]),
+            ("/@odata.status", &["@odata.status"]),
+            ("/jobs/0/a~1b~01", &["jobs", "0", "a/b~1"]),
+            ("/", &[""]),
+        ] {
+            let steps: Vec<String> = steps(place).into_iter().map(Into::into).collect();
+            assert_eq!(steps, expected, "{place}");
+        }
+    }
 
     #[test]
     fn what_is_as_usual_is_not_written() {

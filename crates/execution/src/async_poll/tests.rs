@@ -81,6 +81,14 @@ fn it_is_asked_for_until_it_is_done() {
 }
 
 #[test]
+fn the_name_of_a_status_may_have_dots() {
+    let (status_path, result_path) = ("/@odata.status".into(), Some("/rows/0".into()));
+    let follow = follow("POST", &Polling { status_path, result_path, ..polling() });
+    let answer = json!({"@odata.status": "done", "rows": [5]});
+    assert_eq!(over(going(&follow).heard(reply(200, answer))).result, Some(json!(5)));
+}
+
+#[test]
 fn what_is_done_at_once_is_not_asked_for() {
     let follow = follow("POST", &polling());
     let done = json!({"job": {"state": "done", "result": 5}});
