@@ -127,13 +127,9 @@ fn add(
     };
     let mut assumed = Vec::from_iter(assumed);
     let request = request::request(base, method, &path, &input_schema.to_value());
-    let execution = match polling(base, entry) {
-        Ok(Some(polling)) => Execution::AsyncPoll { request, polling },
-        Ok(None) => Execution::SyncHttp(request),
-        Err(finding) => {
-            assumed.push(finding);
-            Execution::SyncHttp(request)
-        }
+    let execution = match polling(base, entry, &mut assumed) {
+        Some(polling) => Execution::AsyncPoll { request, polling },
+        None => Execution::SyncHttp(request),
     };
     place.insert(Manifest {
         name: name.into(),
@@ -153,13 +149,16 @@ fn add(
 }
 
 /// How work is followed that goes on after the answer.
-fn polling(base: Option<&Url>, entry: &Map<String, Value>) -> Result<Option<Polling>, Finding> {
-    let Some(said) = present(entry, "polling") else { return Ok(None) };
+fn polling(
+    base: Option<&Url>,
+    entry: &Map<String, Value>,
+    findings: &mut Vec<Finding>,
+) -> Option<Polling> {
+    let said = present(entry, "polling")?;
     let base = base.map(request::beginning).unwrap_or_default();
-    polling::read(&base, said).map(Some).map_err(|why| {
-        let message = format!("is not followed, its first answer is its result: {why}");
-        Finding::new("polling_dropped", "/polling", message)
-    })
+    let (polling, warning) = polling::or_warning(polling::read(&base, said));
+    findings.extend(warning.map(|(code, what)| Finding::new(code, "/polling", what)));
+    polling
 }
 
 fn name<'a>(source: &SourceId, entry: &'a Map<String, Value>) -> Result<&'a str, Finding> {

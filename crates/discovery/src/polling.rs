@@ -30,15 +30,51 @@ const OF_CANCEL: [&str; 2] = ["method", "url"];
 const WORDS: usize = 50;
 const TEXT: usize = 1_000;
 
+/// What a document says, and what of it does not hold.
+pub(crate) type Read = (Polling, Option<String>);
+
 /// Reads it, for a tool that is called below this base; or says what is wrong with it.
-pub(crate) fn read(base: &str, said: &Value) -> Result<Polling, String> {
+pub(crate) fn read(base: &str, said: &Value) -> Result<Read, String> {
     let unknown = unknown(said, &MEMBERS).or_else(|| unknown(said.get("cancel")?, &OF_CANCEL));
     if let Some(name) = unknown {
         let name: String = name.chars().take(80).flat_map(char::escape_debug).collect();
         return Err(format!("`{name}` is not known here"));
     }
     let written = PollingSettings::deserialize(said).map_err(|error| error.to_string())?;
-    templates(base, &written)
+    Ok((templates(base, &written)?, out_of_range(&written)))
+}
+
+/// How work is followed, if it can be; and the code and the words of a warning about a tool.
+pub(crate) fn or_warning(
+    read: Result<Read, String>,
+) -> (Option<Polling>, Option<(&'static str, String)>) {
+    match read {
+        Ok((polling, beyond)) => {
+            let told = |why| ("polling_bounded", format!("is not followed as it is said: {why}"));
+            (Some(polling), beyond.map(told))
+        }
+        Err(why) => {
+            let told = format!("is not followed, its first answer is its result: {why}");
+            (None, Some(("polling_dropped", told)))
+        }
+    }
+}
+
+/// A number that is too small or too large. An admin is refused; who publishes a document does not ask us, so the nearest
+/// holds there.
+fn out_of_range(written: &PollingSettings) -> Option<String> {
+    let numbers = [
+        ("interval_ms", written.interval_ms, Polling::WAITS_MS),
+        ("max_interval_ms", written.max_interval_ms, Polling::WAITS_MS),
+        ("attempts", written.attempts, Polling::RANGE_OF_ATTEMPTS),
+    ];
+    let told = numbers.into_iter().filter_map(|(name, number, (least, most))| {
+        let number = number.filter(|number| !(least..=most).contains(number))?;
+        let nearest = number.clamp(least, most);
+        Some(format!("`{name}` is to be {least} to {most}, and {nearest} holds"))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// A member that nobody knows. What an admin writes is held against its schema before; what is stored may be of a later version.
@@ -268,7 +304,7 @@ mod tests {
             "failed": ["broken"], "result_path": "result", "interval_ms": 200, "attempts": 5,
             "cancel": {"url": "/jobs/{answer.id}"},
         });
-        let polling = serde_json::to_value(read("https://api.test", &said).unwrap()).unwrap();
+        let polling = serde_json::to_value(read("https://api.test", &said).unwrap().0).unwrap();
         assert_eq!(
             polling,
             json!({
@@ -278,7 +314,7 @@ mod tests {
                 "cancel": {"method": "DELETE", "url_template": "https://api.test/jobs/{{ answer[\"id\"] }}"},
             })
         );
-        let wrong = |said: Value| read("https://api.test", &said).unwrap_err();
+        let wrong = |said: Value| read("https://api.test", &said).err().unwrap();
         assert!(wrong(json!(true)).contains("invalid type"));
         assert!(wrong(json!({"status_path": "s"})).contains("`completed`"));
         assert!(wrong(json!({"status_path": "s", "completed": []})).contains("names no status"));
@@ -286,5 +322,21 @@ mod tests {
         let cancel = json!({"method": "GET", "url": "/x"});
         let said = json!({"status_path": "s", "completed": ["x"], "cancel": cancel});
         assert!(wrong(said).contains("none of DELETE"));
+    }
+
+    #[test]
+    fn what_a_document_says_beyond_what_holds_is_told() {
+        let told = |more: Value| {
+            let mut said = json!({"status_path": "s", "completed": ["x"]});
+            said.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            read("https://api.test", &said).unwrap().1
+        };
+        let within = json!({"interval_ms": 100, "max_interval_ms": 600_000, "attempts": 1_000});
+        assert_eq!(told(within), None);
+        let beyond = told(json!({"interval_ms": 99, "attempts": 1_001})).unwrap();
+        assert_eq!(
+            beyond,
+            "`interval_ms` is to be 100 to 600000, and 100 holds; `attempts` is to be 1 to 1000, and 1000 holds"
+        );
     }
 }

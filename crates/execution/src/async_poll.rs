@@ -26,10 +26,6 @@ pub const JOB_DEADLINE: Duration = Duration::from_secs(60 * 60);
 /// How long a request may take that says a job is not wanted any more.
 pub const CANCEL_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The shortest and the longest wait, whatever a manifest says, in milliseconds.
-const WAITS: (u32, u32) = (100, 10 * 60 * 1_000);
-/// How often is asked at most, whatever a manifest says.
-const MOST_ATTEMPTS: u32 = 1_000;
 /// The longest wait that an upstream can ask for.
 const RETRY_AFTER: Duration = Duration::from_secs(5 * 60);
 /// How many looks may fail one after the other.
@@ -149,8 +145,10 @@ impl Follow {
                 }
             }
         });
-        let first = polling.interval_ms.clamp(WAITS.0, WAITS.1);
-        let longest = polling.max_interval_ms.clamp(first, WAITS.1);
+        let (shortest, longest) = Polling::WAITS_MS;
+        let (fewest, most) = Polling::RANGE_OF_ATTEMPTS;
+        let first = polling.interval_ms.clamp(shortest, longest);
+        let longest = polling.max_interval_ms.clamp(first, longest);
         let method = Method::from_bytes(method.as_bytes());
         Ok(Self {
             status: NextAddress::compile(&polling.status_url_template)?,
@@ -160,7 +158,7 @@ impl Follow {
             result_path: polling.result_path.as_deref().map(Path::read),
             first_wait: Duration::from_millis(first.into()),
             longest_wait: Duration::from_millis(longest.into()),
-            attempts: polling.attempts.clamp(1, MOST_ATTEMPTS),
+            attempts: polling.attempts.clamp(fewest, most),
             cancel: cancel.transpose()?,
             is_repeatable: method.is_ok_and(|method| method.is_idempotent()),
         })

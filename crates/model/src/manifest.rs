@@ -229,6 +229,10 @@ impl Polling {
     pub const MAX_INTERVAL_MS: u32 = 30_000;
     /// The same of how often to ask.
     pub const ATTEMPTS: u32 = 60;
+    /// The shortest and the longest wait, whatever is said, in milliseconds.
+    pub const WAITS_MS: (u32, u32) = (100, 10 * 60 * 1_000);
+    /// How often is asked at least and at most, whatever is said.
+    pub const RANGE_OF_ATTEMPTS: (u32, u32) = (1, 1_000);
 }
 
 fn first_interval() -> u32 {

@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
+use crate::Polling;
+
 /// How work is followed. In an address, `{answer.…}` stands for a place in the first answer and `{args.…}` for an argument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -23,14 +25,18 @@ pub struct PollingSettings {
     /// Where the result stands in the last answer, likewise; the whole of it unless it is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_path: Option<Box<str>>,
-    /// How long to wait before asking first, in milliseconds. Every further wait is half as long again.
+    /// How long to wait before asking first, in milliseconds: 100 to 600,000; 1,000 if not said. Every further wait is half
+    /// as long again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = Polling::WAITS_MS.0, max = Polling::WAITS_MS.1))]
     pub interval_ms: Option<u32>,
-    /// The longest wait, in milliseconds.
+    /// The longest wait, in milliseconds, likewise; 30,000 if not said. It is never shorter than the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = Polling::WAITS_MS.0, max = Polling::WAITS_MS.1))]
     pub max_interval_ms: Option<u32>,
-    /// How often to ask.
+    /// How often to ask: 1 to 1,000; 60 if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = Polling::RANGE_OF_ATTEMPTS.0, max = Polling::RANGE_OF_ATTEMPTS.1))]
     pub attempts: Option<u32>,
     /// How to say that the work is not wanted any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -111,17 +111,13 @@ impl<'a> Converter<'a> {
             return Err(Finding::new("unusable_operation", &operation.at, message));
         }
         let mut output_schema = output_schema;
-        let execution = match self.polling(operation, name) {
-            Ok(Some(polling)) => {
+        let execution = match self.polling(operation, name, &mut findings) {
+            Some(polling) => {
                 // What the specification says is of the first answer, not of the result.
                 output_schema = None;
                 Execution::AsyncPoll { request, polling }
             }
-            Ok(None) => Execution::SyncHttp(request),
-            Err(finding) => {
-                findings.push(finding);
-                Execution::SyncHttp(request)
-            }
+            None => Execution::SyncHttp(request),
         };
         let manifest = Manifest {
             name: name.into(),
@@ -144,21 +140,27 @@ impl<'a> Converter<'a> {
     }
 
     /// How work is followed that goes on after the answer.
-    fn polling(&self, operation: &Operation<'a>, name: &str) -> Result<Option<Polling>, Finding> {
+    fn polling(
+        &self,
+        operation: &Operation<'a>,
+        name: &str,
+        findings: &mut Vec<Finding>,
+    ) -> Option<Polling> {
         let base = self.servers.base(operation);
         let mut by_admin = self.options.polling.iter();
         let read = match by_admin.find(|(wanted, _)| operation.is_called(wanted, name)) {
-            Some((_, said)) => polling::templates(&base, said),
-            None => match operation.place.get("x-toolcrib-polling") {
-                Some(said) => polling::read(&base, &said.value.to_value()),
-                None => return Ok(None),
-            },
+            Some((_, said)) => polling::templates(&base, said).map(|polling| (polling, None)),
+            None => {
+                let said = operation.place.get("x-toolcrib-polling")?;
+                polling::read(&base, &said.value.to_value())
+            }
         };
-        read.map(Some).map_err(|why| {
-            let message =
-                format!("`{name}` is not followed, its first answer is its result: {why}");
-            Finding::new("polling_dropped", &operation.at, message)
-        })
+        let (polling, warning) = polling::or_warning(read);
+        findings.extend(
+            warning
+                .map(|(code, what)| Finding::new(code, &operation.at, format!("`{name}` {what}"))),
+        );
+        polling
     }
 
     /// Parameters of the path and of the operation, which wins; and the Swagger 2.0 parameters that are the body.

@@ -247,6 +247,11 @@ fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
         let refused = bakery.server.post("/api/sources", &wrong);
         assert_eq!(refused.status, 422, "{}", refused.body);
         assert!(refused.body.contains("is not a path below"), "{}", refused.body);
+        let hasty = json!({"status_path": "s", "completed": ["x"], "interval_ms": 99});
+        let wrong = json!({"name": "w", "settings": settings(url, &hasty)});
+        let refused = bakery.server.post("/api/sources", &wrong);
+        assert_eq!(refused.status, 422, "{}", refused.body);
+        assert!(refused.body.contains("is less than 100"), "{}", refused.body);
     }
 }
 
