@@ -383,6 +383,22 @@ fn what_a_source_shows_at_its_new_place_is_not_shown_at_the_one_before() {
 }
 
 #[test]
+fn all_requests_of_work_are_part_of_the_trace_of_its_call() {
+    let bakery = Bakery::endless();
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let ask = Ask::new("POST", "/api/agents/tools/call").bearer(&bakery.key);
+    let ask = ask.header("traceparent", &format!("00-{trace}-b7ad6b7169203331-01"));
+    let body = json!({"name": "bake", "arguments": {"loaves": 2}});
+    let begun = bakery.server.send(&ask.header("Prefer", "respond-async").json(&body));
+    bakery.wait_for_asked("GET /jobs/7 ");
+    let cancel = Ask::new("DELETE", begun.header("location")).bearer(&bakery.key);
+    bakery.server.send(&cancel).ok();
+    bakery.wait_for_asked("DELETE /jobs/7 ");
+    let asked = bakery.upstream.requests();
+    assert!(asked.iter().all(|request| request.contains(trace)), "{asked:?}");
+}
+
+#[test]
 fn what_came_of_work_is_not_for_who_lost_the_tool() {
     let bakery = Bakery::good();
     let address = bakery.call("respond-async").header("location").to_owned();

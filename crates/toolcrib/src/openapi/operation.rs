@@ -8,8 +8,8 @@ use execution::{
     Reply, Request, tool_result,
 };
 use model::{
-    Discovered, ErrorCode, Execution, Failure, Outcome, ToolId, ToolResult, Visibility, show_json,
-    shown_description, shown_text,
+    Discovered, ErrorCode, Execution, Failure, Outcome, ToolId, ToolResult, TraceContext,
+    Visibility, show_json, shown_description, shown_text,
 };
 use serde_json::{Map, Value};
 use tokio::runtime::Handle;
@@ -127,7 +127,7 @@ impl Compiled {
         let request =
             request.map_err(|error| Failure::new(error.code(), error.to_string(), false))?;
         let start = Instant::now();
-        let reply = self.send(wire, request, call).await;
+        let reply = self.send(wire, request, call.trace()).await;
         let mut job = match self.http.begun(start, &arguments, reply) {
             Begun::Over(outcome, _) => return Ok(*outcome),
             Begun::Goes(job) => job,
@@ -137,6 +137,7 @@ impl Compiled {
             compiled,
             wire: wire_of_notice,
             request,
+            trace: call.trace().cloned(),
         }));
         call.go_on();
         let left = JOB_DEADLINE.saturating_sub(start.elapsed());
@@ -159,7 +160,7 @@ impl Compiled {
     ) -> Option<Looked> {
         while let Some(wait) = job.wait() {
             sleep(wait).await;
-            match job.heard(self.send(wire, job.status(), call).await) {
+            match job.heard(self.send(wire, job.status(), call.trace()).await) {
                 looked @ (Looked::Over(..) | Looked::GivenUp(_)) => return Some(looked),
                 Looked::SentOn => {}
                 Looked::Goes(word) => call.progress(Progress {
@@ -172,9 +173,9 @@ impl Compiled {
         None
     }
 
-    async fn send(&self, wire: &Wire, request: Request, call: &CallContext) -> Reply {
+    async fn send(&self, wire: &Wire, request: Request, trace: Option<&TraceContext>) -> Reply {
         let mut given = wire.given.clone();
-        let headers = call.trace().into_iter().flat_map(trace_headers);
+        let headers = trace.into_iter().flat_map(trace_headers);
         given.trace.extend(headers.map(|(name, value)| (name.to_owned(), value)));
         self.http.call(&wire.client, wire.limits, request, &given, wire.origin.as_ref()).await
     }
@@ -187,6 +188,7 @@ struct Notice {
     compiled: Arc<Compiled>,
     wire: Arc<Wire>,
     request: Request,
+    trace: Option<TraceContext>,
 }
 
 impl Drop for Unwanted {
@@ -194,9 +196,9 @@ impl Drop for Unwanted {
         // Whoever has no runtime left says nothing.
         if let (Some(notice), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
             runtime.spawn(async move {
-                let Notice { compiled, wire, request } = notice;
-                let silent = CallContext::silent();
-                let said = timeout(CANCEL_DEADLINE, compiled.send(&wire, request, &silent)).await;
+                let Notice { compiled, wire, request, trace } = notice;
+                let said = compiled.send(&wire, request, trace.as_ref());
+                let said = timeout(CANCEL_DEADLINE, said).await;
                 let is_heard = said.is_ok_and(|reply| reply.outcome.error.is_none());
                 tracing::debug!(is_heard, "work of an API is not wanted any more");
             });

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use catalog::CataloguedSource;
 use execution::{Begun, JOB_DEADLINE, Job, Looked, Reply, Request};
-use model::{ErrorCode, Failure, Outcome, ToolId};
+use model::{ErrorCode, Failure, Outcome, ToolId, TraceContext};
 use serde_json::{Map, Value};
 use tokio::time::{sleep, timeout, timeout_at};
 use upstream::Large;
@@ -42,7 +42,8 @@ impl AgentView {
         };
         let mut unwanted = Unwanted(job.cancel().map(|request| {
             let (source, http) = (Arc::clone(source), Arc::clone(http));
-            Box::new(Notice { view: self.clone(), source, http, request })
+            let trace = call.trace().cloned();
+            Box::new(Notice { view: self.clone(), source, http, request, trace })
         }));
         call.go_on();
         match timeout_at(until, self.look_until_it_ends(source, http, &mut job, call)).await {
@@ -125,6 +126,8 @@ struct Notice {
     source: Arc<CataloguedSource>,
     http: Arc<HttpReady>,
     request: Request,
+    /// That of the call.
+    trace: Option<TraceContext>,
 }
 
 impl Drop for Unwanted {
@@ -133,13 +136,13 @@ impl Drop for Unwanted {
         let crib = notice.view.crib.clone();
         let to = notice.source.source.id.clone();
         crib.last_words().say(&to, async move {
-            let Notice { view, source, http, request } = *notice;
+            let Notice { view, source, http, request, trace } = *notice;
             let snapshot = view.crib.catalog().snapshot();
             let now = snapshot.source(&source.source.id).unwrap_or(&source);
             if !goes_the_same_way(&source.source.profile, &now.source.profile) {
                 return;
             }
-            let said = view.send_now(&now.source, &http, request).await;
+            let said = view.send_now(&now.source, &http, (request, trace.as_ref())).await;
             let is_heard = said.is_ok_and(|it| it.outcome.error.is_none());
             let tool = http.tool.id();
             tracing::debug!(%tool, is_heard, "work of `{tool}` is not wanted any more");

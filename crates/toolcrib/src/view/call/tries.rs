@@ -186,10 +186,10 @@ impl AgentView {
         &self,
         source: &Source,
         http: &HttpReady,
-        request: Request,
+        traced_request: (Request, Option<&TraceContext>),
     ) -> Result<Reply, Failure> {
         let tries = Tries::new(self, source, http.tool.id(), Limits::default().deadline);
-        self.send_once(source, http, (request, None), &tries).await
+        self.send_once(source, http, traced_request, &tries).await
     }
 
     /// When something is over that may take so long, if the agent does not wait less.
