@@ -330,6 +330,26 @@ fn over_rest_a_caller_may_wait_or_be_told_at_once() {
 }
 
 #[test]
+fn who_does_not_come_back_for_work_stops_it_by_waiting_no_longer() {
+    let bakery = Bakery::endless();
+    let post = |path: &str, body: Value| {
+        let ask = Ask::new("POST", path).bearer(&bakery.key).header("Prefer", "wait=1");
+        bakery.server.send(&ask.json(&body))
+    };
+    // Where there is an address to come back to, it goes on.
+    let begun = post("/api/agents/tools/call", json!({"name": "bake", "arguments": {"loaves": 2}}));
+    assert_eq!(begun.status, 202, "{begun:?}");
+    assert_eq!(bakery.asked("DELETE"), 0);
+    let result = post("/tools/bake", json!({"loaves": 2})).ok();
+    assert_eq!(result["isError"], true, "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("did not end in time"), "{text}");
+    bakery.wait_for_asked("DELETE /jobs/7 ");
+    assert_eq!(bakery.get(begun.header("location")).ok()["state"], "working");
+    assert_eq!(bakery.asked("DELETE"), 1);
+}
+
+#[test]
 fn over_rest_a_call_is_cancelled_and_the_upstream_told_once() {
     let bakery = Bakery::endless();
     let address = bakery.call("respond-async").header("location").to_owned();
