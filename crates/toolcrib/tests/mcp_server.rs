@@ -551,11 +551,13 @@ async fn what_a_server_says_in_structure_is_projected_and_the_text_says_the_same
 async fn what_a_server_says_at_length_is_cut_and_the_rest_is_a_resource() {
     let picture = json!({"type": "image", "data": "", "mimeType": "image/png"});
     let (long, of_server) = ("añ".repeat(1_000), picture.clone());
-    let said = long.clone();
+    let structured = json!({"a": "b".repeat(1_100)});
+    let whole_answer = format!("{long}\nfrom a file\n{structured}");
     let server = serving(move |_| {
-        let text = json!({"type": "text", "text": said});
-        let structured = json!({"a": "b".repeat(1_100)});
-        json!({"content": [of_server, text], "structuredContent": structured, "isError": true})
+        let text = json!({"type": "text", "text": long});
+        let resource = json!({"uri": "file:///a", "text": "from a file"});
+        let resource = json!({"type": "resource", "resource": resource});
+        json!({"content": [of_server, text, resource], "structuredContent": structured, "isError": true})
     });
     let crib = crib(&server).await;
     let max_result_bytes = Some(Some(1_024));
@@ -569,7 +571,8 @@ async fn what_a_server_says_at_length_is_cut_and_the_rest_is_a_resource() {
     assert_eq!((&result["isError"], result.get("structuredContent")), (&json!(true), None));
     assert_eq!((content[0]["text"].as_str().unwrap().len(), &content[2]), (1_024, &picture));
     let note = content[1]["text"].as_str().unwrap();
-    assert!(note.starts_with("[toolcrib: the answer was cut after 1024 of 3000 bytes. "), "{note}");
+    let cut = format!("[toolcrib: the answer was cut after 1024 of {} bytes. ", whole_answer.len());
+    assert!(note.starts_with(&cut), "{note}");
     let uri = note.split(' ').find(|word| word.starts_with("toolcrib://")).unwrap();
     let (mut whole, mut uri) = (content[0]["text"].as_str().unwrap().to_owned(), uri.to_owned());
     let view = crib.view(&ada());
@@ -582,10 +585,24 @@ async fn what_a_server_says_at_length_is_cut_and_the_rest_is_a_resource() {
         let Some(next) = contents.get(1) else { break };
         uri = next["uri"].as_str().unwrap().to_owned();
     }
-    assert_eq!(whole, long);
+    assert_eq!(whole, whole_answer);
     let bob = Agent { subject: "bob".into(), ..ada() };
     let read = crib.view(&bob).read(&uri, &CallContext::silent()).await;
     assert!(matches!(read, Got::Missing), "{read:?}");
+}
+
+#[tokio::test]
+async fn a_resource_in_an_answer_is_no_way_around_what_is_handed_out_at_once() {
+    let server = serving(|_| {
+        let resource = json!({"uri": "file:///a", "text": "a".repeat(300 << 10)});
+        json!({"content": [{"type": "resource", "resource": resource}]})
+    });
+    let (called, _) = call_again(&crib(&server).await, &Map::new(), None).await;
+    let Called::Done(done) = called else { panic!("{called:?}") };
+    let result = Value::Object(done.into_answer().into_map());
+    let content = result["content"].as_array().unwrap();
+    assert_eq!(content[0]["text"].as_str().map(str::len), Some(256 << 10));
+    assert_eq!(content.iter().filter(|part| part["type"] == "resource").count(), 0);
 }
 
 #[tokio::test]

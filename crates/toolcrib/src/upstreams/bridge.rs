@@ -13,6 +13,7 @@ use std::time::Duration;
 use execution::Mask;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use model::json_size::is_longer;
 use model::{Agent, ErrorCode, Failure, Name, TraceContext};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -27,7 +28,6 @@ use super::{Upstream, number, whose};
 use crate::call::{Abilities, Ability, CallContext, Level, NoAnswer, Progress, Question};
 use crate::gates::{Stay, Verdict};
 use crate::seal::random;
-use model::json_size::is_longer;
 
 /// How long a server may take, and how long with the time in which somebody is asked on the way.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);

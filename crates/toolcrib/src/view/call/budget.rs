@@ -1,15 +1,15 @@
 //! How much of an answer is handed out at once. What is longer is kept, and its reader is told where to go on.
 
 use catalog::tool::Tool;
+use model::json_size::is_longer;
 use model::{Content, Outcome};
 use serde_json::{Map, Value, json};
 use upstream::aside;
 
-use super::shaped::{is_text, text_of};
+use super::shaped::text_of;
 use crate::kept_results::{self, ResultPart};
 use crate::upstreams::whose;
 use crate::view::AgentView;
-use model::json_size::is_longer;
 
 /// For tools of which nothing else is said.
 const BYTES: u32 = 256 << 10;
@@ -27,13 +27,14 @@ impl AgentView {
             return outcome;
         }
         let texts = outcome.content.iter().filter_map(text_in).collect();
-        let Some(long) = too_long(budget(tool), texts, outcome.result.as_ref()) else {
+        if !is_too_long(budget(tool), texts, outcome.result.as_ref()) {
             return outcome;
-        };
-        let (texts, others): (Vec<_>, Vec<_>) = outcome.content.into_iter().partition(is_text);
+        }
+        let (texts, others): (Vec<_>, Vec<_>) =
+            outcome.content.into_iter().partition(|content| text_in(content).is_some());
         let texts = texts.into_iter().filter_map(own_text).collect();
         let json = outcome.result.take();
-        let (whole, result) = long.written((texts, json), budget(tool)).await;
+        let (whole, result) = written(texts, json, budget(tool)).await;
         outcome.result = result;
         let Cut { texts, link } = self.cut(tool, whole);
         let texts = texts.map(|text| Content::Text { text }).into_iter();
@@ -52,9 +53,9 @@ impl AgentView {
         }
         let content = result.get("content").and_then(Value::as_array);
         let texts = content.into_iter().flatten().filter_map(text_of_part).collect();
-        let Some(long) = too_long(budget(tool), texts, result.get(STRUCTURED)) else {
+        if !is_too_long(budget(tool), texts, result.get(STRUCTURED)) {
             return (result, false);
-        };
+        }
         let (json, content) = (result.shift_remove(STRUCTURED), result.shift_remove("content"));
         let content = match content {
             Some(Value::Array(content)) => content,
@@ -63,7 +64,7 @@ impl AgentView {
         let (texts, others): (Vec<_>, Vec<_>) =
             content.into_iter().partition(|part| text_of_part(part).is_some());
         let texts = texts.into_iter().filter_map(own_text_of_part).collect();
-        let (whole, structured) = long.written((texts, json), budget(tool)).await;
+        let (whole, structured) = written(texts, json, budget(tool)).await;
         let Cut { texts, link } = self.cut(tool, whole);
         let mut content = Vec::from(texts.map(|text| json!({"type": "text", "text": text})));
         content.extend(link.into_iter().chain(others));
@@ -140,41 +141,34 @@ struct Cut {
     link: Option<Value>,
 }
 
-/// What is too long.
-enum Long {
-    /// The text.
-    Text,
-    /// The JSON.
-    Json,
+/// Whether the texts are too long together, or the JSON is: mostly they say the same.
+fn is_too_long(budget: usize, texts: Vec<&str>, json: Option<&Value>) -> bool {
+    budget < texts.iter().map(|text| text.len()).sum()
+        || json.is_some_and(|json| is_longer(json, budget))
 }
 
-/// The text if it is too long, or else the JSON if that is: mostly they say the same.
-fn too_long(budget: usize, texts: Vec<&str>, json: Option<&Value>) -> Option<Long> {
-    if budget < texts.iter().map(|text| text.len()).sum() {
-        return Some(Long::Text);
+/// All texts as one, and the JSON beside it if that is short enough. JSON that is not stands behind what else is said. What
+/// is long is written aside, and goes there too.
+async fn written(
+    mut texts: Vec<String>,
+    json: Option<Value>,
+    budget: usize,
+) -> (String, Option<Value>) {
+    let is_short = json.as_ref().is_none_or(|json| !is_longer(json, budget));
+    if is_short && texts.len() < 2 {
+        return (texts.pop().unwrap_or_default(), json);
     }
-    json.filter(|json| is_longer(json, budget)).map(|_| Long::Json)
-}
-
-impl Long {
-    /// All of it, and the JSON if that is short enough. What is long is written aside, and goes there too.
-    async fn written(
-        self,
-        (mut texts, json): (Vec<String>, Option<Value>),
-        budget: usize,
-    ) -> (String, Option<Value>) {
-        let is_short = json.as_ref().is_none_or(|json| !is_longer(json, budget));
-        match self {
-            Self::Text if is_short && texts.len() < 2 => (texts.pop().unwrap_or_default(), json),
-            Self::Text => {
-                let joined = aside(move || (texts.join("\n"), json.filter(|_| is_short)));
-                joined.await
-            }
-            Self::Json => {
-                (aside(move || json.as_ref().map(text_of)).await.unwrap_or_default(), None)
-            }
+    let joined = aside(move || {
+        if is_short {
+            return (texts.join("\n"), json);
         }
-    }
+        if let Some(json) = json {
+            texts.retain(|text| serde_json::from_str::<Value>(text).ok().as_ref() != Some(&json));
+            texts.push(text_of(&json));
+        }
+        (texts.join("\n"), None)
+    });
+    joined.await
 }
 
 fn text_in(content: &Content) -> Option<&str> {
@@ -194,30 +188,64 @@ fn own_text(content: Content) -> Option<String> {
 }
 
 fn own_text_of_part(mut part: Value) -> Option<String> {
-    match part.get_mut("text").map(Value::take) {
-        Some(Value::String(text)) => Some(text),
-        _ => None,
-    }
+    let Value::String(mut text) = part.pointer_mut(place_of_text(&part)?)?.take() else {
+        return None;
+    };
+    // A resource was for programs; what is said in words may be read in a terminal.
+    execution::tame(&mut text);
+    Some(text)
 }
 
 fn text_of_part(part: &Value) -> Option<&str> {
-    part["text"].as_str().filter(|_| part["type"] == "text")
+    part.pointer(place_of_text(part)?)?.as_str()
+}
+
+/// An embedded resource is text too, if it is no bytes.
+fn place_of_text(part: &Value) -> Option<&'static str> {
+    match part["type"].as_str()? {
+        "text" => Some("/text"),
+        "resource" => Some("/resource/text"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    async fn written(texts: &[&str], json: Value) -> (String, Option<Value>) {
+        super::written(texts.iter().copied().map(str::to_owned).collect(), Some(json), 1).await
+    }
+
     #[tokio::test]
     async fn what_is_short_enough_stays_beside_a_long_text() {
-        let written = async |long: Long, texts: &[&str], json: Value| {
-            let texts = texts.iter().copied().map(str::to_owned).collect();
-            long.written((texts, Some(json)), 1).await
-        };
-        assert_eq!(written(Long::Text, &["abc"], json!(1)).await, ("abc".into(), Some(json!(1))));
-        let both = written(Long::Text, &["ab", "c"], json!(1)).await;
-        assert_eq!(both, ("ab\nc".into(), Some(json!(1))));
-        assert_eq!(written(Long::Text, &["abc"], json!(12)).await, ("abc".into(), None));
-        assert_eq!(written(Long::Json, &["a"], json!([1])).await, ("[1]".into(), None));
+        assert_eq!(written(&["abc"], json!(1)).await, ("abc".into(), Some(json!(1))));
+        assert_eq!(written(&["ab", "c"], json!(1)).await, ("ab\nc".into(), Some(json!(1))));
+    }
+
+    #[tokio::test]
+    async fn what_is_long_is_said_once_and_nothing_is_lost() {
+        assert_eq!(written(&["abc"], json!(12)).await, ("abc\n12".into(), None));
+        assert_eq!(written(&[], json!([1])).await, ("[1]".into(), None));
+        let said_twice =
+            written(&["two:", "{ \"a\": 1,\n \"b\": 2 }"], json!({"b": 2, "a": 1})).await;
+        assert_eq!(said_twice, ("two:\n{\"b\":2,\"a\":1}".into(), None));
+    }
+
+    #[test]
+    fn the_text_of_a_part_is_its_own_or_that_of_its_resource() {
+        let resource = json!({"type": "resource", "resource": {"uri": "a:b", "text": "long"}});
+        let text = json!({"type": "text", "text": "long"});
+        for part in [resource, text] {
+            assert_eq!(text_of_part(&part), Some("long"));
+            assert_eq!(own_text_of_part(part).as_deref(), Some("long"));
+        }
+        let wild = json!({"type": "resource", "resource": {"uri": "a:b", "text": "\u{1b}[2J"}});
+        assert_eq!(own_text_of_part(wild).as_deref(), Some("\\u{1b}[2J"));
+        let bytes = json!({"type": "resource", "resource": {"uri": "a:b", "blob": ""}});
+        for part in [bytes, json!({"type": "image", "text": "x"}), json!({"text": "x"}), json!(1)] {
+            assert_eq!(text_of_part(&part), None, "{part}");
+            assert_eq!(own_text_of_part(part), None);
+        }
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use execution::Projection;
+use model::json_size::is_longer;
 use model::{Content, ErrorCode, Failure, Outcome, SourceId};
 use serde_json::{Map, Value, json};
 use upstream::{LONG, aside_if_long};
-
-use model::json_size::is_longer;
 
 /// What came of a request, projected if it is JSON and there is a projection.
 pub(super) async fn outcome(
@@ -136,7 +135,7 @@ fn unshapable(why: &str) -> Failure {
 }
 
 /// The text would tell what was left out.
-pub(super) fn is_text(content: &Content) -> bool {
+fn is_text(content: &Content) -> bool {
     match content {
         Content::Text { .. } => true,
         Content::Other(part) => part["type"] == "text",
