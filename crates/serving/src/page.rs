@@ -68,6 +68,14 @@ impl Paging {
     }
 }
 
+impl<E> Page<E> {
+    /// Each element as it is shown.
+    pub(crate) fn map<T>(self, show: impl FnMut(E) -> T) -> Page<T> {
+        let Self { data, next_cursor } = self;
+        Page { data: data.into_iter().map(show).collect(), next_cursor }
+    }
+}
+
 /// Once for the whole list.
 fn in_lower_case<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     Ok(Option::<String>::deserialize(from)?.map(|text| text.to_lowercase()))

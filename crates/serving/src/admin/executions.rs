@@ -1,5 +1,6 @@
 //! `/api/executions`: the record of calls. Nothing is changed here.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
@@ -11,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures_util::stream::unfold;
 use jiff::Timestamp;
-use model::ErrorCode;
+use model::{ErrorCode, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolcrib::{
@@ -311,14 +312,27 @@ async fn export(
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-/// Of one tool; none if nothing is recorded, or nobody can say.
-pub(super) async fn usage_of_tool(app: &App, id: &str) -> Option<Usage> {
-    let records = app.crib.recorder()?.records();
-    match records.usage(UsageOf::Tool, vec![id.to_owned()]).await {
-        Ok(found) => Some(found.into_iter().next().map(|(_, usage)| usage).unwrap_or_default()),
+/// How often some tools were used; none if nothing is recorded, or nobody can say.
+pub(super) struct UsageOfTools(Option<BTreeMap<String, Usage>>);
+
+impl UsageOfTools {
+    pub(super) fn of(&self, id: &ToolId) -> Option<Usage> {
+        self.0.as_ref().map(|known| known.get(id.as_str()).cloned().unwrap_or_default())
+    }
+}
+
+/// Asked for once, however many they are.
+pub(super) async fn usage_of_tools(
+    app: &App,
+    ids: impl IntoIterator<Item = &ToolId>,
+) -> UsageOfTools {
+    let Some(recorder) = app.crib.recorder() else { return UsageOfTools(None) };
+    let names = ids.into_iter().map(ToString::to_string).collect();
+    match recorder.records().usage(UsageOf::Tool, names).await {
+        Ok(found) => UsageOfTools(Some(found.into_iter().collect())),
         Err(error) => {
             tracing::warn!(%error, "how often tools are used cannot be said: {error}");
-            None
+            UsageOfTools(None)
         }
     }
 }

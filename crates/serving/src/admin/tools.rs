@@ -152,8 +152,8 @@ fn find(snapshot: &Snapshot, id: &ToolId) -> Result<Arc<CataloguedTool>, Problem
 async fn seen(app: &App, id: &ToolId) -> Result<Seen<SeenTool>, Problem> {
     let snapshot = app.snapshot();
     let entry = find(&snapshot, id)?;
-    let usage = executions::usage_of_tool(app, id.as_str()).await;
-    Ok(Seen { tag: tag(&entry.tool), body: SeenTool::of(&snapshot, &entry, usage) })
+    let usage = executions::usage_of_tools(app, [id]).await;
+    Ok(Seen { tag: tag(&entry.tool), body: SeenTool::of(&snapshot, &entry, usage.of(id)) })
 }
 
 /// Gives one command and shows what has become of the tool.
@@ -190,8 +190,9 @@ async fn list(
             && filter.tag.as_ref().is_none_or(has_tag)
             && filter.paging.finds(tool.id.as_str(), tool.name())
     });
-    let show = |entry: &Arc<CataloguedTool>| Listed::of(&snapshot, entry);
-    filter.paging.of(wanted, |entry| entry.tool.id.to_string(), show).map(Json)
+    let page = filter.paging.of(wanted, |entry| entry.tool.id.to_string(), Arc::clone)?;
+    let usage = executions::usage_of_tools(&app, page.data.iter().map(|it| &it.tool.id)).await;
+    Ok(Json(page.map(|entry| Listed::of(&snapshot, &entry, usage.of(&entry.tool.id)))))
 }
 
 async fn get(

@@ -118,6 +118,14 @@ fn calls_are_filtered_paged_exported_and_counted() {
     assert!(tool["last_executed_at"].is_string());
     let unused = shop.server.get("/api/tools/pets:add_pet").ok();
     assert_eq!((&unused["execution_count"], &unused["last_error"]), (&json!(0), &Value::Null));
+    // A page of a list says the same as each of its tools.
+    let listed = shop.server.get("/api/tools").ok();
+    let listed = listed["data"].as_array().unwrap();
+    let of = |id: &str| listed.iter().find(|tool| tool["id"] == id).unwrap();
+    for name in ["execution_count", "last_executed_at", "error_count", "last_error"] {
+        assert_eq!(of("pets:get_pet")[name], tool[name], "{name}");
+        assert_eq!(of("pets:add_pet")[name], unused[name], "{name}");
+    }
     let usage = shop.server.get("/api/executions/usage?subject=key:bot").ok();
     assert_eq!((&usage["execution_count"], &usage["error_count"]), (&json!(6), &json!(4)));
     for odd in ["", "?by=odd", "?by=tool&subject=x", "?by=tool&cursor=odd", "?by=tool&limit=0"] {

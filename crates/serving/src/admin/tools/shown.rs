@@ -55,10 +55,13 @@ pub(super) struct Listed {
     fingerprint: Digest,
     /// What a person cannot see or should not trust in the texts of the version last seen, the worst first.
     findings: Vec<Finding>,
+    /// How often it was called; left out if calls are not recorded.
+    #[serde(flatten)]
+    usage: Option<Usage>,
 }
 
 impl Listed {
-    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool) -> Self {
+    pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool, usage: Option<Usage>) -> Self {
         let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
         Self {
             id: tool.id.clone(),
@@ -76,6 +79,7 @@ impl Listed {
             is_served: snapshot.served().contains(entry.slot),
             fingerprint: tool.fingerprint,
             findings: toolcrib::findings(snapshot, tool),
+            usage,
         }
     }
 }
@@ -108,16 +112,13 @@ pub(super) struct SeenTool {
     updated_at: Timestamp,
     /// When it was last seen at its source.
     last_seen_at: Timestamp,
-    /// How often it was called; left out if calls are not recorded.
-    #[serde(flatten)]
-    usage: Option<Usage>,
 }
 
 impl SeenTool {
     pub(super) fn of(snapshot: &Snapshot, entry: &CataloguedTool, usage: Option<Usage>) -> Self {
         let (tool, manifest) = (&entry.tool, entry.tool.shown_manifest());
         Self {
-            listed: Listed::of(snapshot, entry),
+            listed: Listed::of(snapshot, entry, usage),
             title: manifest.title.clone(),
             overridden: tool.overridden.clone(),
             input_schema: entry.input_schema.as_ref().map(model::Schema::to_served),
@@ -128,7 +129,6 @@ impl SeenTool {
             created_at: tool.created_at,
             updated_at: tool.updated_at,
             last_seen_at: snapshot.last_seen_at(tool),
-            usage,
         }
     }
 }
