@@ -69,6 +69,16 @@ impl TraceContext {
         digits(&self.span)
     }
 
+    /// The trace, as it is.
+    pub fn trace_bytes(&self) -> [u8; 16] {
+        self.trace
+    }
+
+    /// The span, as it is.
+    pub fn span_bytes(&self) -> [u8; 8] {
+        self.span
+    }
+
     /// As `traceparent`.
     pub fn parent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), u8::from(self.is_sampled))

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use catalog::Catalog;
 use model::{ErrorCode, Primitive, SourceId, TraceContext};
 
-pub use self::export::{EXPORT_METRICS, Exporter, Otlp};
+pub use self::export::{Collector, EXPORT_METRICS, Exporter, Otlp};
 pub use self::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
 pub use self::metrics::METRICS;
+pub use self::otlp::Protocol;
 pub use self::reading::{Metric, MetricKind, Reading};
 pub(crate) use self::sources::{CallOutcome, NONE, OURS, PROVIDER, SourceMeters, Sources};
 pub use self::span::{OpenSpan, SpanKind, Tracer};

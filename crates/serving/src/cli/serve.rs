@@ -53,7 +53,7 @@ pub(crate) struct Serve {
     /// Where `/metrics` and `/health` are open to whoever comes, and nothing else is
     #[arg(long, value_name = "PLACE")]
     pub(crate) metrics_listen: Option<Listen>,
-    /// Where a collector of OpenTelemetry takes metrics and traces, as JSON
+    /// Where a collector of OpenTelemetry takes metrics and traces
     #[arg(long, value_name = "URL", help = OTLP_HELP)]
     pub(crate) otlp_endpoint: Option<Url>,
     /// Who may open the socket at unix:PATH, as for chmod

@@ -1,17 +1,18 @@
 //! Where what is measured is pushed to: the variables that OpenTelemetry has for it, and one option that counts more.
+//!
+//! Operators of Kubernetes set these variables for programs that they know nothing of. What asks for a protocol that is not
+//! spoken here is a warning, so that nobody's server stays away because of its telemetry.
 
 use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
-use toolcrib::telemetry::Otlp;
+use toolcrib::telemetry::{Collector, Otlp, Protocol};
 use upstream::http::header::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
 use crate::failure::Failure;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-const METRICS_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
-const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
@@ -19,8 +20,30 @@ const INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 const SERVICE: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
-const METRICS_EXPORTER: &str = "OTEL_METRICS_EXPORTER";
-const TRACES_EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+
+/// One of what is pushed, and the variables that are of it alone.
+struct Signal {
+    name: &'static str,
+    path: &'static str,
+    endpoint: &'static str,
+    protocol: &'static str,
+    exporter: &'static str,
+}
+
+static METRICS: Signal = Signal {
+    name: "metrics",
+    path: "v1/metrics",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+    exporter: "OTEL_METRICS_EXPORTER",
+};
+static TRACES: Signal = Signal {
+    name: "traces",
+    path: "v1/traces",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+    exporter: "OTEL_TRACES_EXPORTER",
+};
 
 /// In milliseconds, as OpenTelemetry has them.
 const USUAL_TIMEOUT: u64 = 10_000;
@@ -34,29 +57,10 @@ pub(super) fn read(
     if variable(DISABLED)?.is_some_and(|text| text.eq_ignore_ascii_case("true")) {
         return Ok(None);
     }
-    let base = match option {
-        Some(url) => Some(url.clone()),
-        None => variable(ENDPOINT)?.map(|text| url(ENDPOINT, &text)).transpose()?,
-    };
-    let place = |own: &'static str, exporter: &'static str, path: &str| {
-        if variable(exporter)?.is_some_and(|text| text == "none") {
-            return Ok(None);
-        }
-        match variable(own)? {
-            Some(text) => url(own, &text).map(Some),
-            None => Ok(base.as_ref().map(|base| below(base, path))),
-        }
-    };
-    let metrics = place(METRICS_ENDPOINT, METRICS_EXPORTER, "v1/metrics")?;
-    let traces = place(TRACES_ENDPOINT, TRACES_EXPORTER, "v1/traces")?;
+    let metrics = collector(&METRICS, option, &variable)?;
+    let traces = collector(&TRACES, option, &variable)?;
     if metrics.is_none() && traces.is_none() {
         return Ok(None);
-    }
-    if let Some(protocol) = variable(PROTOCOL)?.filter(|protocol| protocol != "http/json") {
-        let known = "only `http/json` is spoken here, which collectors take where they take \
-                     `http/protobuf`: leave the variable out";
-        let protocol: String = protocol.chars().take(40).collect();
-        return Err(unusable(PROTOCOL, format!("`{protocol}` is not spoken; {known}")));
     }
     let time = |name: &'static str, usual: u64| {
         let text = variable(name)?;
@@ -82,6 +86,43 @@ pub(super) fn read(
         every: time(INTERVAL, USUAL_INTERVAL)?,
         resource,
     }))
+}
+
+/// Where one signal goes, if it goes anywhere.
+fn collector(
+    signal: &Signal,
+    option: Option<&Url>,
+    variable: impl Fn(&'static str) -> Result<Option<String>, Failure>,
+) -> Result<Option<Collector>, Failure> {
+    if variable(signal.exporter)?.is_some_and(|text| text == "none") {
+        return Ok(None);
+    }
+    let url = match (variable(signal.endpoint)?, option, variable(ENDPOINT)?) {
+        (Some(own), _, _) => url(signal.endpoint, &own),
+        (None, Some(base), _) => Ok(below(base, signal.path)),
+        (None, None, Some(base)) => url(ENDPOINT, &base).map(|base| below(&base, signal.path)),
+        (None, None, None) => return Ok(None),
+    };
+    let (asked_by, asked) = match variable(signal.protocol)? {
+        Some(own) => (signal.protocol, Some(own)),
+        None => (PROTOCOL, variable(PROTOCOL)?),
+    };
+    match asked.as_deref() {
+        None | Some("http/protobuf") => {
+            Ok(Some(Collector { url: url?, protocol: Protocol::Protobuf }))
+        }
+        Some("http/json") => Ok(Some(Collector { url: url?, protocol: Protocol::Json })),
+        // Its endpoint may be none of HTTP, and need not be read.
+        Some(other) => {
+            let other: String = other.chars().take(40).collect();
+            tracing::warn!(
+                "no {} are pushed to a collector: {asked_by} asks for `{other}`; `http/protobuf` \
+                 and `http/json` are spoken here",
+                signal.name
+            );
+            Ok(None)
+        }
+    }
 }
 
 fn url(name: &'static str, text: &str) -> Result<Url, Failure> {
@@ -144,34 +185,59 @@ mod tests {
         assert!(given(&[endpoint, (DISABLED, "TRUE")]).unwrap().is_none());
         let otlp = given(&[
             endpoint,
-            (TRACES_ENDPOINT, "https://traces.example/take"),
+            (TRACES.endpoint, "https://traces.example/take"),
             (HEADERS, "authorization=Bearer%20t, x-tenant=a"),
             (TIMEOUT, "500"),
             (RESOURCE, "service.name=ignored,deployment.environment.name=test"),
             (SERVICE, "crib"),
         ]);
         let otlp = otlp.unwrap().unwrap();
-        assert_eq!(otlp.metrics.unwrap().as_str(), "http://collector:4318/base/v1/metrics");
-        assert_eq!(otlp.traces.unwrap().as_str(), "https://traces.example/take");
+        let (metrics, traces) = (otlp.metrics.unwrap(), otlp.traces.unwrap());
+        assert_eq!(metrics.url.as_str(), "http://collector:4318/base/v1/metrics");
+        assert_eq!(traces.url.as_str(), "https://traces.example/take");
         assert_eq!(otlp.headers["authorization"], "Bearer t");
         assert_eq!((otlp.timeout.as_millis(), otlp.every.as_secs()), (500, 60));
         assert_eq!(otlp.resource[0].1, "test");
         assert_eq!(otlp.resource[1], ("service.name".to_owned(), "crib".to_owned()));
-        let quiet = given(&[endpoint, (TRACES_EXPORTER, "none")]).unwrap().unwrap();
+        let quiet = given(&[endpoint, (TRACES.exporter, "none")]).unwrap().unwrap();
         assert!(quiet.traces.is_none() && quiet.metrics.is_some());
+    }
+
+    #[test]
+    fn a_protocol_counts_for_all_or_for_one_signal() {
+        let endpoint = (ENDPOINT, "http://collector:4318");
+        let protocols = |variables: &[(&str, &str)]| {
+            let otlp = given(&[&[endpoint], variables].concat()).unwrap()?;
+            let of = |collector: Option<Collector>| collector.map(|it| it.protocol);
+            Some((of(otlp.metrics), of(otlp.traces)))
+        };
+        let (json, protobuf) = (Some(Protocol::Json), Some(Protocol::Protobuf));
+        assert_eq!(protocols(&[]), Some((protobuf, protobuf)));
+        assert_eq!(protocols(&[(PROTOCOL, "http/protobuf")]), Some((protobuf, protobuf)));
+        assert_eq!(protocols(&[(PROTOCOL, "http/json")]), Some((json, json)));
+        let own = (TRACES.protocol, "http/protobuf");
+        assert_eq!(protocols(&[(PROTOCOL, "http/json"), own]), Some((json, protobuf)));
+        assert_eq!(protocols(&[(PROTOCOL, "grpc"), own]), Some((None, protobuf)));
+        assert_eq!(protocols(&[(PROTOCOL, "grpc")]), None);
+    }
+
+    #[test]
+    fn a_place_for_a_protocol_that_is_not_spoken_is_not_read() {
+        let endpoint = (ENDPOINT, "collector.internal:4317");
+        assert!(given(&[endpoint, (PROTOCOL, "grpc")]).unwrap().is_none());
+        assert!(given(&[endpoint]).err().unwrap().contains(ENDPOINT));
     }
 
     #[test]
     fn what_cannot_be_used_is_said_and_no_secret_with_it() {
         let endpoint = (ENDPOINT, "http://collector:4318");
         for (name, value) in [
-            (PROTOCOL, "grpc"),
             (TIMEOUT, "0"),
             (INTERVAL, "soon"),
             (HEADERS, "hunter2"),
             (HEADERS, "x y=hunter2"),
             (HEADERS, "x=hunter2%0a"),
-            (METRICS_ENDPOINT, "collector:4318"),
+            (METRICS.endpoint, "collector:4318"),
         ] {
             let said = given(&[endpoint, (name, value)]).err().unwrap();
             assert!(said.contains(name) && !said.contains("hunter2"), "{said}");

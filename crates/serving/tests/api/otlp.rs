@@ -1,4 +1,5 @@
-//! What a collector of OpenTelemetry is told, read strictly: by a receiver of our own that knows every member.
+//! What a collector of OpenTelemetry is told, read strictly: by a receiver of our own that knows every member. It reads JSON;
+//! that protobuf says the same is tested beside the code.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is an answer")]
 
 use std::io::Read as _;
@@ -181,6 +182,7 @@ fn pushed<T: DeserializeOwned>(collector: &Upstream, path: &str) -> Vec<T> {
 fn pushing(endpoint: &str) -> Server {
     Server::start_in(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=a%20b"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "1000"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "100"),
@@ -334,11 +336,34 @@ fn a_collector_that_hangs_or_refuses_keeps_no_call_waiting_and_no_server_from_st
 }
 
 #[test]
-fn a_protocol_that_is_not_spoken_is_refused_at_the_start() {
-    let refused = Server::refused_in(&[
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://localhost:4317"),
+fn protobuf_is_spoken_if_nothing_else_is_asked_for() {
+    let collector = Upstream::replying(|_| answer("200 OK", "", b""));
+    let server = Server::start_in(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url("/"))]);
+    let mut shop = Shop::at(server);
+    call(&shop);
+    let (code, said) = shop.server.stop();
+    assert_eq!(code, Some(0), "{said}");
+    let requests = collector.requests();
+    for (path, word) in [("/v1/metrics", "toolcrib_calls_total"), ("/v1/traces", "tools/call")] {
+        let pushed = requests.iter().find(|it| it.starts_with(&format!("POST {path} ")));
+        let (head, body) = pushed.unwrap().split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("content-type: application/x-protobuf"), "{head}");
+        assert!(body.contains(word) && body.starts_with('\n'), "{body}");
+    }
+}
+
+#[test]
+fn a_protocol_that_is_not_spoken_is_a_warning_and_keeps_no_server_from_starting() {
+    let mut server = Server::start_in(&[
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "collector.internal:4317"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
     ]);
-    assert!(refused.contains("OTEL_EXPORTER_OTLP_PROTOCOL"), "{refused}");
-    assert!(refused.contains("http/json"), "{refused}");
+    server.get("/api/tools").ok();
+    let (code, said) = server.stop();
+    assert_eq!(code, Some(0), "{said}");
+    for signal in ["metrics", "traces"] {
+        let told = format!("no {signal} are pushed to a collector: OTEL_EXPORTER_OTLP_PROTOCOL");
+        assert!(said.contains(&told), "{said}");
+    }
+    assert!(said.contains("`grpc`") && said.contains("`http/protobuf`"), "{said}");
 }

@@ -73,15 +73,6 @@ impl Server {
         server.greeted(child, "curl")
     }
 
-    /// What a server says that does not start with these variables.
-    pub(crate) fn refused_in(environment: &[(&str, &str)]) -> String {
-        let folder = Folder::empty();
-        let child = folder.start("serve --listen 127.0.0.1:0", environment);
-        let output = child.wait_with_output().unwrap();
-        assert!(!output.status.success());
-        String::from_utf8(output.stderr).unwrap()
-    }
-
     /// Another node on the same journal.
     pub(crate) fn beside(other: &Self, options: &str) -> Self {
         let (folder, key) = (Folder::empty(), other.key.clone());

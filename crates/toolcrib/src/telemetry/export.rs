@@ -10,7 +10,7 @@ use upstream::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use upstream::http::{HttpClient, Limits, Method, Request, Url};
 
 use super::meter::Counter;
-use super::otlp::Teller;
+use super::otlp::{Message, Protocol, Teller};
 use super::reading::{Metric, MetricKind, Reading};
 use super::span::{Span, Tracer, nanos};
 
@@ -36,13 +36,22 @@ static DROPPED: Metric = Metric {
 /// What exporters tell of themselves.
 pub static EXPORT_METRICS: [&Metric; 2] = [&EXPORTS, &DROPPED];
 
+/// Where one signal is pushed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collector {
+    /// With its path.
+    pub url: Url,
+    /// What it is told in.
+    pub protocol: Protocol,
+}
+
 /// Where to push, and how. It cannot be printed: headers hold secrets.
 #[derive(Clone)]
 pub struct Otlp {
     /// Where metrics go, if they go anywhere.
-    pub metrics: Option<Url>,
+    pub metrics: Option<Collector>,
     /// Where spans go, if they go anywhere.
-    pub traces: Option<Url>,
+    pub traces: Option<Collector>,
     /// With every push, credentials among them.
     pub headers: HeaderMap,
     /// How long a push may take.
@@ -131,10 +140,10 @@ impl Exporter {
     }
 
     async fn push_metrics(&self, reading: &Reading) {
-        let Some(url) = &self.otlp.metrics else { return };
-        let body = self.teller.metrics(reading, nanos(self.clock.now()));
+        let Some(collector) = &self.otlp.metrics else { return };
+        let message = self.teller.metrics(reading, nanos(self.clock.now()));
         let [metrics, _] = &self.exports;
-        self.send(url, body.to_string().into_bytes(), metrics).await;
+        self.send(collector, &message, metrics).await;
     }
 
     /// One group of spans, when there is one, or what there is now. Says whether there was any.
@@ -154,12 +163,11 @@ impl Exporter {
         {
             group.push(span);
         }
-        let Some(url) = self.otlp.traces.as_ref().filter(|_| !group.is_empty()) else {
+        let Some(collector) = self.otlp.traces.as_ref().filter(|_| !group.is_empty()) else {
             return false;
         };
         let [_, traces] = &self.exports;
-        let body = self.teller.spans(group).to_string().into_bytes();
-        if !self.send(url, body, traces).await {
+        if !self.send(collector, &self.teller.spans(group), traces).await {
             self.lost(group.len());
         }
         group.clear();
@@ -171,10 +179,16 @@ impl Exporter {
     }
 
     /// Says whether it was taken.
-    async fn send(&self, url: &Url, body: Vec<u8>, counters: &[Counter; 2]) -> bool {
+    async fn send(
+        &self,
+        Collector { url, protocol }: &Collector,
+        message: &Message<'_>,
+        counters: &[Counter; 2],
+    ) -> bool {
         let mut headers = self.otlp.headers.clone();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let request = Request { method: Method::POST, url: url.clone(), headers, body: Some(body) };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(protocol.media_type()));
+        let (url, body) = (url.clone(), Some(protocol.write(message)));
+        let request = Request { method: Method::POST, url, headers, body };
         let limits = Limits { deadline: self.otlp.timeout, max_bytes: ANSWER };
         let problem = match self.client.send(request, limits).await {
             Ok(answer) if (200..300).contains(&answer.status) => None,
@@ -243,7 +257,7 @@ mod tests {
     fn exporter(traces: Url, timeout: Duration) -> Arc<Exporter> {
         let otlp = Otlp {
             metrics: None,
-            traces: Some(traces),
+            traces: Some(Collector { url: traces, protocol: Protocol::Json }),
             headers: HeaderMap::new(),
             timeout,
             every: Duration::from_secs(60),

@@ -1,9 +1,42 @@
-//! OTLP as JSON: what was measured and done, as collectors of OpenTelemetry take it over HTTP (`http/json`).
+//! OTLP: what was measured and done, as collectors of OpenTelemetry take it over HTTP.
+//!
+//! The numbers and names of fields are those of `opentelemetry-proto` v1.
 
-use serde_json::{Value as Json, json};
+mod message;
+#[cfg(test)]
+mod tests;
 
-use super::reading::{Family, MetricKind, Point, Reading, Value};
+use self::message::Field::{
+    Choice, Double, Doubles, Fixed, Fixeds, Flag, Id, Message as One, Messages, Text,
+};
+pub(super) use self::message::Message;
+use super::reading::{Family, Metric, MetricKind, Point, Reading, Value};
 use super::span::{Span, SpanKind};
+
+/// In which of its writings OTLP is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// `http/protobuf`, which every collector takes.
+    Protobuf,
+    /// `http/json`, which people can read.
+    Json,
+}
+
+impl Protocol {
+    pub(super) fn media_type(self) -> &'static str {
+        match self {
+            Self::Protobuf => "application/x-protobuf",
+            Self::Json => "application/json",
+        }
+    }
+
+    pub(super) fn write(self, message: &Message<'_>) -> Vec<u8> {
+        match self {
+            Self::Protobuf => message.to_protobuf(),
+            Self::Json => message.to_json().to_string().into_bytes(),
+        }
+    }
+}
 
 /// Who tells it, and since when.
 #[derive(Clone, Debug)]
@@ -18,99 +51,123 @@ pub(super) struct Teller {
 const CUMULATIVE: u8 = 2;
 
 impl Teller {
-    fn resource(&self) -> Json {
-        let attributes = self.resource.iter().map(|(name, value)| attribute(name, value));
-        json!({"attributes": attributes.collect::<Vec<_>>()})
+    pub(super) fn metrics<'a>(&'a self, reading: &'a Reading, now: u64) -> Message<'a> {
+        let told = reading.families.iter().filter(|family| !family.points.is_empty());
+        let metrics = told.map(|family| self.metric(family, now)).collect();
+        let all = [(1, "scope", One(scope())), (2, "metrics", Messages(metrics))];
+        self.request("resourceMetrics", "scopeMetrics", Message::of(all))
     }
 
-    pub(super) fn metrics(&self, reading: &Reading, now: u64) -> Json {
-        let metrics: Vec<Json> = reading
-            .families
-            .iter()
-            .filter(|family| !family.points.is_empty())
-            .map(|family| self.metric(family, now))
-            .collect();
-        json!({"resourceMetrics": [{"resource": self.resource(),
-            "scopeMetrics": [{"scope": scope(), "metrics": metrics}]}]})
+    pub(super) fn spans<'a>(&'a self, spans: &'a [Span]) -> Message<'a> {
+        let spans = spans.iter().map(span).collect();
+        let all = [(1, "scope", One(scope())), (2, "spans", Messages(spans))];
+        self.request("resourceSpans", "scopeSpans", Message::of(all))
     }
 
-    fn metric(&self, Family { metric, points }: &Family, now: u64) -> Json {
-        let points: Vec<Json> = points
-            .iter()
-            .map(|Point { labels, value }| {
-                let labels = metric.labels.iter().zip(labels);
-                let attributes: Vec<Json> =
-                    labels.map(|(name, value)| attribute(name, value)).collect();
-                let mut point = json!({"attributes": attributes, "timeUnixNano": now.to_string(),
-                    "startTimeUnixNano": self.since.to_string()});
-                match value {
-                    Value::Count(count) => point["asInt"] = count.to_string().into(),
-                    Value::Level(level) => point["asDouble"] = (*level).into(),
-                    Value::Spread(spread) => {
-                        let unit = metric.kind.nanos();
-                        let counts = spread.counts.iter().map(ToString::to_string);
-                        let bounds = spread.bounds.iter().map(|bound| *bound as f64 / unit);
-                        point["count"] = spread.count().to_string().into();
-                        point["sum"] = (spread.sum as f64 / unit).into();
-                        point["bucketCounts"] = counts.collect::<Vec<_>>().into();
-                        point["explicitBounds"] = bounds.collect::<Vec<_>>().into();
-                    }
-                }
-                point
-            })
-            .collect();
-        let (unit, member, points) = match metric.kind {
-            MetricKind::Counter => {
-                let sum = json!({"aggregationTemporality": CUMULATIVE, "isMonotonic": true,
-                    "dataPoints": points});
-                ("1", "sum", sum)
-            }
-            MetricKind::Gauge => ("1", "gauge", json!({"dataPoints": points})),
+    /// Both signals are told by one resource, in one scope.
+    fn request<'a>(
+        &'a self,
+        of_resource: &'static str,
+        of_scope: &'static str,
+        all: Message<'a>,
+    ) -> Message<'a> {
+        let own = self.resource.iter().map(|(name, value)| attribute(name, value)).collect();
+        let resource = Message::of([(1, "attributes", Messages(own))]);
+        let told = [(1, "resource", One(resource)), (2, of_scope, Messages(vec![all]))];
+        Message::of([(1, of_resource, Messages(vec![Message::of(told)]))])
+    }
+
+    fn metric<'a>(&'a self, Family { metric, points }: &'a Family, now: u64) -> Message<'a> {
+        let told = points.iter().map(|Point { labels, value }| {
+            let labels = metric.labels.iter().zip(labels);
+            let attributes = labels.map(|(name, value)| attribute(name, value)).collect();
+            let mut point = value_of(value, metric.kind.nanos(), attributes);
+            point.add(2, "startTimeUnixNano", Fixed(self.since));
+            point.add(3, "timeUnixNano", Fixed(now));
+            point
+        });
+        let points = (1, "dataPoints", Messages(told.collect()));
+        let cumulative = (2, "aggregationTemporality", Choice(CUMULATIVE));
+        let monotonic = (3, "isMonotonic", Flag(true));
+        let (number, name, data) = match metric.kind {
+            MetricKind::Counter => (7, "sum", Message::of([points, cumulative, monotonic])),
+            MetricKind::Gauge => (5, "gauge", Message::of([points])),
             MetricKind::Milliseconds | MetricKind::Seconds => {
-                let unit = if metric.kind == MetricKind::Seconds { "s" } else { "ms" };
-                let times = json!({"aggregationTemporality": CUMULATIVE, "dataPoints": points});
-                (unit, "histogram", times)
+                (9, "histogram", Message::of([points, cumulative]))
             }
         };
-        json!({"name": metric.name, "description": metric.help, "unit": unit, (member): points})
-    }
-
-    pub(super) fn spans(&self, spans: &[Span]) -> Json {
-        let spans: Vec<Json> = spans.iter().map(span).collect();
-        json!({"resourceSpans": [{"resource": self.resource(),
-            "scopeSpans": [{"scope": scope(), "spans": spans}]}]})
+        Message::of([
+            (1, "name", Text(metric.name)),
+            (2, "description", Text(metric.help)),
+            (3, "unit", Text(unit_of(metric))),
+            (number, name, One(data)),
+        ])
     }
 }
 
-fn span(span: &Span) -> Json {
+/// In what it is counted. A level of seconds says so in its name, as Prometheus wants it.
+fn unit_of(metric: &Metric) -> &'static str {
+    match metric.kind {
+        MetricKind::Milliseconds => "ms",
+        _ if metric.name.ends_with("_seconds") => "s",
+        _ => "1",
+    }
+}
+
+/// A point of a metric whose unit has so many nanoseconds, but for its times.
+fn value_of<'a>(value: &Value, unit: f64, attributes: Vec<Message<'a>>) -> Message<'a> {
+    let attributes = Messages(attributes);
+    match value {
+        Value::Count(count) => {
+            Message::of([(7, "attributes", attributes), (6, "asInt", Fixed(*count))])
+        }
+        Value::Level(level) => {
+            Message::of([(7, "attributes", attributes), (4, "asDouble", Double(*level))])
+        }
+        Value::Spread(spread) => {
+            let bounds = spread.bounds.iter().map(|bound| *bound as f64 / unit);
+            Message::of([
+                (9, "attributes", attributes),
+                (4, "count", Fixed(spread.count())),
+                (5, "sum", Double(spread.sum as f64 / unit)),
+                (6, "bucketCounts", Fixeds(spread.counts.to_vec())),
+                (7, "explicitBounds", Doubles(bounds.collect())),
+            ])
+        }
+    }
+}
+
+fn span(span: &Span) -> Message<'_> {
     let attributes = span.attributes.iter().map(|(name, value)| attribute(name, value));
     let kind = match span.kind {
         SpanKind::Server => 2,
         SpanKind::Client => 3,
     };
-    let mut told = json!({
-        "traceId": span.context.trace_id(),
-        "spanId": span.context.span_id(),
-        "name": span.name,
-        "kind": kind,
-        "startTimeUnixNano": span.start.to_string(),
-        "endTimeUnixNano": span.end.to_string(),
-        "attributes": attributes.collect::<Vec<_>>(),
-        "status": {"code": if span.has_failed { 2 } else { 0 }},
-    });
+    let status = Message::of([(3, "code", Choice(if span.has_failed { 2 } else { 0 }))]);
+    let mut told = Message::of([
+        (1, "traceId", Id(span.context.trace_bytes().to_vec())),
+        (2, "spanId", Id(span.context.span_bytes().to_vec())),
+        (5, "name", Text(&span.name)),
+        (6, "kind", Choice(kind)),
+        (7, "startTimeUnixNano", Fixed(span.start)),
+        (8, "endTimeUnixNano", Fixed(span.end)),
+        (9, "attributes", Messages(attributes.collect())),
+        (15, "status", One(status)),
+    ]);
     if let Some(parent) = &span.parent {
-        told["parentSpanId"] = parent.as_str().into();
+        told.add(4, "parentSpanId", Id(parent.to_vec()));
     }
     if let Some(state) = span.context.state() {
-        told["traceState"] = state.into();
+        told.add(3, "traceState", Text(state));
     }
     told
 }
 
-fn scope() -> Json {
-    json!({"name": "toolcrib", "version": env!("CARGO_PKG_VERSION")})
+fn scope() -> Message<'static> {
+    Message::of([(1, "name", Text("toolcrib")), (2, "version", Text(env!("CARGO_PKG_VERSION")))])
 }
 
-fn attribute(name: &str, value: &str) -> Json {
-    json!({"key": name, "value": {"stringValue": value}})
+fn attribute<'a>(name: &'a str, value: &'a str) -> Message<'a> {
+    let value = Message::of([(1, "stringValue", Text(value))]);
+    Message::of([(1, "key", Text(name)), (2, "value", One(value))])
 }

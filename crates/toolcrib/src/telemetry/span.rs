@@ -33,7 +33,7 @@ pub enum SpanKind {
 #[derive(Debug)]
 pub(super) struct Span {
     pub(super) context: TraceContext,
-    pub(super) parent: Option<String>,
+    pub(super) parent: Option<[u8; 8]>,
     pub(super) name: String,
     pub(super) kind: SpanKind,
     /// In nanoseconds since 1970.
@@ -70,7 +70,7 @@ impl Tracer {
             Some(parent) => parent.with_span(random()),
             None => TraceContext::new(random(), random(), true)?,
         };
-        let (parent, start) = (parent.map(TraceContext::span_id), Instant::now());
+        let (parent, start) = (parent.map(TraceContext::span_bytes), Instant::now());
         let span = Span {
             context,
             parent,
@@ -141,7 +141,7 @@ mod tests {
         assert_ne!(context.span_id(), parent.span_id());
         span.end(false, vec![("a", "b".to_owned())]);
         let told = spans.recv().await.unwrap();
-        assert_eq!((told.parent, told.has_failed), (Some(parent.span_id()), false));
+        assert_eq!((told.parent, told.has_failed), (Some(parent.span_bytes()), false));
         let quiet = TraceContext::read(&text.replace("-01", "-00"), None).unwrap();
         assert!(begin(Some(&quiet)).is_none());
         for _ in 0..QUEUE + 10 {

@@ -61,5 +61,6 @@ fn read_request(connection: &mut TcpStream) -> String {
     let length = request.lines().find_map(|line| line.strip_prefix("content-length: "));
     let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     reader.read_exact(&mut body).unwrap();
-    request + str::from_utf8(&body).unwrap()
+    // What is no text in it, as in protobuf, stands between what is.
+    request + &String::from_utf8_lossy(&body)
 }

@@ -1,0 +1,126 @@
+//! A message of OTLP: every field with its number and its name, so that one description is written as protobuf and as JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::Value as Json;
+
+/// How a field begins in protobuf: the low bits of its tag.
+const VARINT: u8 = 0;
+const EIGHT_BYTES: u8 = 1;
+const SIZED: u8 = 2;
+
+/// The fields of a message: the number that protobuf has for each, and the name that JSON has.
+#[derive(Debug)]
+pub(in crate::telemetry) struct Message<'a>(Vec<(u8, &'static str, Field<'a>)>);
+
+/// What stands in a field.
+#[derive(Debug)]
+pub(super) enum Field<'a> {
+    Text(&'a str),
+    /// Hexadecimal digits in JSON.
+    Id(Vec<u8>),
+    Flag(bool),
+    /// One of an enumeration, below 128.
+    Choice(u8),
+    /// 64 bits, whole: of `fixed64`, and of `sfixed64` for what is never that large. A text in JSON.
+    Fixed(u64),
+    Double(f64),
+    Fixeds(Vec<u64>),
+    Doubles(Vec<f64>),
+    Message(Message<'a>),
+    Messages(Vec<Message<'a>>),
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn of(fields: impl IntoIterator<Item = (u8, &'static str, Field<'a>)>) -> Self {
+        Self(fields.into_iter().collect())
+    }
+
+    pub(super) fn add(&mut self, number: u8, name: &'static str, field: Field<'a>) {
+        self.0.push((number, name, field));
+    }
+
+    pub(super) fn to_json(&self) -> Json {
+        let members = self.0.iter().map(|(_, name, field)| ((*name).to_owned(), field.to_json()));
+        Json::Object(members.collect())
+    }
+
+    pub(super) fn to_protobuf(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (number, _, field) in &self.0 {
+            field.write(*number, &mut bytes);
+        }
+        bytes
+    }
+}
+
+impl Field<'_> {
+    fn to_json(&self) -> Json {
+        match self {
+            Self::Text(text) => (*text).into(),
+            Self::Id(bytes) => digits(bytes).into(),
+            Self::Flag(flag) => (*flag).into(),
+            Self::Choice(choice) => (*choice).into(),
+            Self::Fixed(number) => number.to_string().into(),
+            Self::Double(number) => (*number).into(),
+            Self::Fixeds(numbers) => numbers.iter().map(ToString::to_string).collect(),
+            Self::Doubles(numbers) => numbers.iter().copied().collect(),
+            Self::Message(message) => message.to_json(),
+            Self::Messages(messages) => messages.iter().map(Message::to_json).collect(),
+        }
+    }
+
+    /// Everything is written, also what is zero or empty: of a choice between fields it says which.
+    fn write(&self, number: u8, into: &mut Vec<u8>) {
+        let mut sized = |bytes: &[u8]| {
+            into.push(tag(number, SIZED));
+            write_length(bytes.len(), into);
+            into.extend_from_slice(bytes);
+        };
+        match self {
+            Self::Text(text) => sized(text.as_bytes()),
+            Self::Id(bytes) => sized(bytes),
+            Self::Flag(flag) => into.extend([tag(number, VARINT), u8::from(*flag)]),
+            Self::Choice(choice) => into.extend([tag(number, VARINT), *choice]),
+            Self::Fixed(whole) => eight(number, whole.to_le_bytes(), into),
+            Self::Double(double) => eight(number, double.to_le_bytes(), into),
+            Self::Fixeds(numbers) => {
+                sized(&numbers.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>());
+            }
+            Self::Doubles(numbers) => {
+                sized(&numbers.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<_>>());
+            }
+            Self::Message(message) => sized(&message.to_protobuf()),
+            Self::Messages(messages) => {
+                messages.iter().for_each(|message| sized(&message.to_protobuf()));
+            }
+        }
+    }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a text takes what is written");
+        text
+    })
+}
+
+fn eight(number: u8, bytes: [u8; 8], into: &mut Vec<u8>) {
+    into.push(tag(number, EIGHT_BYTES));
+    into.extend(bytes);
+}
+
+/// In one byte: no field that is told has a number above 15.
+fn tag(number: u8, begins: u8) -> u8 {
+    number << 3 | begins
+}
+
+/// Seven bits at a time, the low ones first.
+fn write_length(length: usize, into: &mut Vec<u8>) {
+    let mut rest = length;
+    while 0x80 <= rest {
+        into.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    into.push(rest as u8);
+}

@@ -1,0 +1,109 @@
+//! What is written as protobuf is what is written as JSON: a foreign reader of both, that of OpenTelemetry, finds the same.
+
+use std::time::Duration;
+
+use model::TraceContext;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point;
+use serde::de::DeserializeOwned;
+
+use super::super::meter::{Counter, Histogram, SHORT_TIMES, TIMES};
+use super::*;
+
+static CALLS: Metric = metric("calls", MetricKind::Counter, &["source", "kind"]);
+static NOTHING: Metric = metric("nothing", MetricKind::Counter, &[]);
+static LEVEL: Metric = metric("level_seconds", MetricKind::Gauge, &[]);
+static SECONDS: Metric = metric("call_seconds", MetricKind::Seconds, &["source"]);
+static SHORT: Metric = metric("short", MetricKind::Milliseconds, &[]);
+static LEFT_OUT: Metric = metric("left_out", MetricKind::Gauge, &["source"]);
+
+const fn metric(name: &'static str, kind: MetricKind, labels: &'static [&'static str]) -> Metric {
+    Metric { name, kind, labels, help: "What is “told”." }
+}
+
+fn teller() -> Teller {
+    let long = "x".repeat(20_000);
+    let resource = [("service.name", "crib"), ("empty", ""), ("long", long.as_str())];
+    let resource = resource.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Teller { resource: resource.to_vec(), since: 1_700_000_000_000_000_001 }
+}
+
+fn reading() -> Reading {
+    let mut reading = Reading::of([&LEFT_OUT]);
+    reading.counted(&CALLS, &["pets", "tool"], 3);
+    reading.counted(&CALLS, &["größte", ""], u64::from(u32::MAX) + 1);
+    reading.count(&NOTHING, &Counter::default());
+    reading.level(&LEVEL, &[], -0.25);
+    let (long, short) = (Histogram::new(&TIMES), Histogram::new(&SHORT_TIMES));
+    for millis in [1, 30, 4_000_000] {
+        long.took(Duration::from_millis(millis));
+        short.took(Duration::from_micros(millis));
+    }
+    reading.times(&SECONDS, &["pets"], &long);
+    reading.times(&SHORT, &[], &short);
+    reading
+}
+
+fn spans() -> Vec<Span> {
+    let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let context = TraceContext::read(text, Some("rojo=1,congo=t61")).unwrap();
+    let of = |kind, parent, has_failed| Span {
+        context: context.with_span([9; 8]),
+        parent,
+        name: "tools/call".to_owned(),
+        kind,
+        start: 1_700_000_000_000_000_001,
+        end: u64::MAX,
+        attributes: vec![("toolcrib.source", "pets".to_owned()), ("none", String::new())],
+        has_failed,
+    };
+    let parent = Some(context.span_bytes());
+    vec![of(SpanKind::Server, parent, true), of(SpanKind::Client, None, false)]
+}
+
+/// The same message, read from both writings.
+fn read<T: prost::Message + DeserializeOwned + Default>(message: &Message<'_>) -> [T; 2] {
+    let json = serde_json::from_slice(&Protocol::Json.write(message)).unwrap();
+    [json, T::decode(&*Protocol::Protobuf.write(message)).unwrap()]
+}
+
+#[test]
+fn metrics_are_the_same_in_both_writings() {
+    let (teller, reading) = (teller(), reading());
+    let message = teller.metrics(&reading, 1_700_000_060_000_000_000);
+    let [json, protobuf] = read::<ExportMetricsServiceRequest>(&message);
+    assert_eq!(json, protobuf);
+    let [all] = &protobuf.resource_metrics[..] else { unreachable!("one resource") };
+    assert_eq!(all.resource.as_ref().unwrap().attributes.len(), 3);
+    let [all] = &all.scope_metrics[..] else { unreachable!("one scope") };
+    let names: Vec<&str> = all.metrics.iter().map(|metric| &*metric.name).collect();
+    assert_eq!(names, ["calls", "nothing", "level_seconds", "call_seconds", "short"]);
+    let units: Vec<&str> = all.metrics.iter().map(|metric| &*metric.unit).collect();
+    assert_eq!(units, ["1", "1", "s", "s", "ms"]);
+    // A counter that is zero is told as such, and not as one of which nothing is known.
+    let Some(Data::Sum(sum)) = &all.metrics[1].data else { unreachable!("a counter") };
+    assert_eq!(sum.data_points[0].value, Some(number_data_point::Value::AsInt(0)));
+    let Some(Data::Histogram(times)) = &all.metrics[3].data else { unreachable!("times") };
+    let point = &times.data_points[0];
+    assert_eq!((point.count, point.bucket_counts.len()), (3, point.explicit_bounds.len() + 1));
+    assert_eq!(point.start_time_unix_nano, 1_700_000_000_000_000_001);
+}
+
+#[test]
+fn spans_are_the_same_in_both_writings() {
+    let (teller, spans) = (teller(), spans());
+    let [json, protobuf] = read::<ExportTraceServiceRequest>(&teller.spans(&spans));
+    assert_eq!(json, protobuf);
+    let [server, client] = &protobuf.resource_spans[0].scope_spans[0].spans[..] else {
+        unreachable!("two spans")
+    };
+    assert_eq!(server.parent_span_id, spans[0].parent.unwrap());
+    assert_eq!((server.trace_id.len(), &*server.trace_state), (16, "rojo=1,congo=t61"));
+    assert_eq!(
+        (client.parent_span_id.len(), client.kind, client.end_time_unix_nano),
+        (0, 3, u64::MAX)
+    );
+    assert_eq!(server.status.as_ref().unwrap().code, 2);
+}
