@@ -33,7 +33,7 @@ pub use postgres::PostgresRecords;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteRecords;
 pub use usage::{Usage, UsageOf, UsagePage};
-pub use verify::{ExportVerifier, RecordVerification, verify_records};
+pub use verify::{Expected, ExportVerifier, RecordVerification, verify_records};
 
 /// The most rows that are removed in one step.
 const STEP: usize = 10_000;
@@ -56,8 +56,8 @@ pub trait Records: Send + Sync {
     /// Where the chain begins and ends.
     fn chain(&self) -> Answering<'_, Chain>;
 
-    /// Removes the oldest rows, at most ten thousand: those before the first one that is not older. The hash of the last
-    /// of them stays. Says how many went.
+    /// Removes the oldest rows, at most ten thousand: those before the first one that is not older, but for the last of them,
+    /// which shows how old the others were. The hash before it stays. Says how many went.
     fn forget_before(&self, time: Timestamp) -> Answering<'_, u64>;
 }
 

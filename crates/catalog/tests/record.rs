@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use model::{ErrorCode, Primitive};
 use tokio_postgres::NoTls;
 use toolcrib_catalog::record::{
-    CallDoor, CallEnd, CallFilter, CallRecord, MemoryRecords, PostgresRecords, RecordedCall,
-    Records, Row, ShownBy, SqliteRecords, Usage, UsageOf, UsagePage, verify_records,
+    CallDoor, CallEnd, CallFilter, CallRecord, Expected, MemoryRecords, PostgresRecords,
+    RecordedCall, Records, Row, ShownBy, SqliteRecords, Usage, UsageOf, UsagePage, verify_records,
 };
 
 use self::support::database;
@@ -38,7 +38,8 @@ impl Store {
     /// Changes a database behind our back; memory cannot be.
     async fn tamper(&self, sql: &str) -> bool {
         if let Some(folder) = &self.folder {
-            let sql = sql.replace("toolcrib_calls", "calls");
+            let sql =
+                sql.replace("toolcrib_calls_anchor", "anchor").replace("toolcrib_calls", "calls");
             let path = folder.path().join("crib.db.record");
             rusqlite::Connection::open(path).unwrap().execute_batch(&sql).unwrap();
         } else if let Some(url) = &self.url {
@@ -50,7 +51,7 @@ impl Store {
     }
 
     async fn problems(&self) -> Vec<String> {
-        verify_records(&*self.records, None, |_| {}).await.unwrap().problems
+        verify_records(&*self.records, Expected::default(), |_| {}).await.unwrap().problems
     }
 
     async fn ids(&self, filter: CallFilter) -> Vec<u64> {
@@ -108,7 +109,7 @@ async fn a_row_says_what_was_stored_and_follows_the_one_before() {
         for (one, two) in calls.iter().zip(&calls[1..]) {
             assert_eq!((two.previous, two.id), (one.hash, one.id + 1));
         }
-        let verified = verify_records(&*store.records, None, |_| {}).await.unwrap();
+        let verified = verify_records(&*store.records, Expected::default(), |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.removed, verified.head.id), (3, 0, 3));
         assert_eq!(verified.problems, Vec::<String>::new());
     }
@@ -199,7 +200,7 @@ async fn totals_follow_the_rows_and_stay_when_they_go() {
         let calls = vec![call("a:x", 5), failed("a:x", 2, "first"), failed("a:x", 3, "last")];
         store.records.store(calls.into()).await.unwrap();
         store.records.store([call("a:x", 4), call("b:y", 6)].into()).await.unwrap();
-        assert_eq!(store.records.forget_before(time(50)).await.unwrap(), 5);
+        assert_eq!(store.records.forget_before(time(50)).await.unwrap(), 4);
         let names = vec!["a:x".to_owned(), "never".to_owned()];
         let usage = store.records.usage(UsageOf::Tool, names).await.unwrap();
         let [(name, usage)] = &usage[..] else { panic!("{usage:?}") };
@@ -239,18 +240,51 @@ async fn old_rows_go_and_the_chain_goes_on() {
         store.records.store(calls[..1].to_vec().into()).await.unwrap();
         let kept = store.records.chain().await.unwrap().head;
         store.records.store(calls[1..].to_vec().into()).await.unwrap();
-        // The fourth is old too, but not before the third.
-        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 2);
+        // The second stays, to show how old the first was. The fourth is old too, but not before the third.
+        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 1);
         assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 0);
-        assert_eq!(store.ids(CallFilter::default()).await, [5, 4, 3]);
+        assert_eq!(store.ids(CallFilter::default()).await, [5, 4, 3, 2]);
         store.records.store([call("a:x", 11)].into()).await.unwrap();
-        let verified = verify_records(&*store.records, None, |_| {}).await.unwrap();
-        assert_eq!((verified.rows, verified.removed, verified.head.id), (4, 2, 6));
+        let expected = Expected { removed_before: Some(time(5)), ..Expected::default() };
+        let verified = verify_records(&*store.records, expected, |_| {}).await.unwrap();
+        assert_eq!((verified.rows, verified.removed, verified.head.id), (5, 1, 6));
         assert_eq!((verified.problems, verified.too_old), (vec![], None));
-        let verified = verify_records(&*store.records, Some(kept), |_| {}).await.unwrap();
+        assert_eq!(verified.oldest, Some(time(2)));
+        assert_eq!(store.records.forget_before(time(10)).await.unwrap(), 2);
+        let expected = Expected { head: Some(kept), ..Expected::default() };
+        let verified = verify_records(&*store.records, expected, |_| {}).await.unwrap();
         assert_eq!((verified.problems, verified.too_old), (vec![], Some(1)));
-        if store.tamper("DELETE FROM toolcrib_calls WHERE id = 3").await {
-            assert_eq!(store.problems().await, ["row 3 is missing"]);
+        if store.tamper("DELETE FROM toolcrib_calls WHERE id = 5").await {
+            assert_eq!(store.problems().await, ["row 5 is missing"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_that_somebody_else_removed_from_the_front_show_by_how_young_what_is_left_is() {
+    const REMOVE: &str = "DELETE FROM toolcrib_calls_anchor;
+        INSERT INTO toolcrib_calls_anchor (one, id, hash) SELECT 1, id, hash FROM toolcrib_calls WHERE id = 3;
+        DELETE FROM toolcrib_calls WHERE id <= 3";
+    for store in stores("front").await {
+        store.records.store([1, 2, 9, 10].map(|minute| call("a:x", minute)).into()).await.unwrap();
+        assert_eq!(store.records.forget_before(time(5)).await.unwrap(), 1);
+        let problems = async |removed_before| {
+            let expected = Expected { removed_before: Some(removed_before), ..Expected::default() };
+            verify_records(&*store.records, expected, |_| {}).await.unwrap().problems
+        };
+        assert_eq!(problems(time(5)).await, [""; 0]);
+        // Nothing may go from what is kept for ever.
+        assert_eq!(problems(Timestamp::MIN).await.len(), 1);
+        if store.tamper(REMOVE).await {
+            let [problem] = &problems(time(5)).await[..] else { panic!("one problem") };
+            assert!(problem.starts_with("rows up to 3 were removed"), "{problem}");
+            assert!(problem.ends_with("2026-05-01T09:10:00.500000Z"), "{problem}");
+            // Who does not say how long rows are kept is told how old the first is.
+            assert_eq!(store.problems().await, [""; 0]);
+            store
+                .tamper("DELETE FROM toolcrib_calls; UPDATE toolcrib_calls_anchor SET id = 4")
+                .await;
+            assert_eq!(problems(time(5)).await.len(), 1);
         }
     }
 }
@@ -272,7 +306,7 @@ async fn several_who_store_at_once_add_to_one_chain() {
             storing.spawn(async move { records.store(vec![call("a:x", minute); 3].into()).await });
         }
         storing.join_all().await.into_iter().for_each(|stored| stored.unwrap());
-        let verified = verify_records(&*store.records, None, |_| {}).await.unwrap();
+        let verified = verify_records(&*store.records, Expected::default(), |_| {}).await.unwrap();
         assert_eq!((verified.rows, verified.problems), (60, Vec::new()));
     }
 }
@@ -285,7 +319,7 @@ async fn a_record_is_read_again_and_a_foreign_file_is_left_alone() {
     assert!(SqliteRecords::open_read_only(&path).is_err());
     SqliteRecords::open(&path).unwrap().store([call("a:x", 1)].into()).await.unwrap();
     let records = SqliteRecords::open_read_only(&path).unwrap();
-    assert_eq!(verify_records(&records, None, |_| {}).await.unwrap().rows, 1);
+    assert_eq!(verify_records(&records, Expected::default(), |_| {}).await.unwrap().rows, 1);
     assert!(records.store([call("a:x", 1)].into()).await.is_err());
     let foreign = folder.path().join("other.db");
     rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();

@@ -39,8 +39,9 @@ pub use catalog::journal::{
     Context, Journal, JournalError, Position, Recorded, StreamName, Version,
 };
 pub use catalog::record::{
-    CallDoor, CallEnd, CallFilter, CallRecord, ExportVerifier, Link as RecordLink, MemoryRecords,
-    RecordVerification, RecordedCall, Records, ShownBy, Usage, UsageOf, UsagePage, verify_records,
+    CallDoor, CallEnd, CallFilter, CallRecord, Expected as ExpectedRecord, ExportVerifier,
+    Link as RecordLink, MemoryRecords, RecordVerification, RecordedCall, Records, ShownBy, Usage,
+    UsageOf, UsagePage, verify_records,
 };
 pub use catalog::{
     Catalog, Collected, Command, CommandError, Executed, Import, Moment, Refusal, RefusedAt,

@@ -170,7 +170,9 @@ impl PostgresRecords {
         let is_old = |row: &&tokio_postgres::Row| {
             row.get::<_, Option<&str>>(1).is_none_or(|time| time < &*before)
         };
-        let old: Vec<_> = rows.iter().take_while(is_old).collect();
+        let mut old: Vec<_> = rows.iter().take_while(is_old).collect();
+        // The last of them stays.
+        old.pop();
         if let Some(last) = old.last() {
             let (id, hash): (i64, &[u8]) = (last.get(0), last.get(2));
             let keep = "INSERT INTO toolcrib_calls_anchor VALUES (1, $1, $2)

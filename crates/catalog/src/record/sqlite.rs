@@ -206,12 +206,12 @@ impl Records for SqliteRecords {
                 ("SELECT id, time, hash FROM calls ORDER BY id LIMIT ?1", written(time));
             let mut statement = step.prepare_cached(sql)?;
             let mut rows = statement.query([STEP])?;
-            let (mut last, mut removed) = (None, 0);
+            let (mut stays, mut last, mut removed) = (None, None, 0);
             while let Some(row) = rows.next()?
                 && row.get::<_, Option<String>>(1)?.is_none_or(|time| time < before)
             {
-                last = Some(Link { id: row.get(0)?, hash: hash(row, 2)? });
-                removed += 1;
+                last = stays.replace(Link { id: row.get(0)?, hash: hash(row, 2)? });
+                removed += u64::from(last.is_some());
             }
             drop(rows);
             drop(statement);

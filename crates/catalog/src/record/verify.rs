@@ -3,6 +3,7 @@
 //! Whoever can write the whole database can also make up another chain. Keep the head that is reported here somewhere
 //! else, and hold the next one against it: the row of that id must still have that hash.
 
+use jiff::Timestamp;
 use model::Digest;
 use serde::Serialize;
 
@@ -14,6 +15,15 @@ const PAGE: usize = 1_000;
 /// More problems than this are not told one by one.
 const TOLD: usize = 100;
 
+/// What somebody else knows of a record than its own database, which may be somebody's who wants to seem honest.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Expected {
+    /// A head that was kept elsewhere must be there, unless its row has gone for its age.
+    pub head: Option<Link>,
+    /// Only what is older may have gone for its age; nothing, if nothing is older.
+    pub removed_before: Option<Timestamp>,
+}
+
 /// What a look at the whole record found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RecordVerification {
@@ -21,6 +31,9 @@ pub struct RecordVerification {
     pub rows: u64,
     /// How many were removed for their age before.
     pub removed: u64,
+    /// When the call of the first row began that is there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest: Option<Timestamp>,
     /// The last row.
     pub head: Link,
     /// The row of which a head was kept, if what there is begins after it: nobody can say any more whether it was the same.
@@ -30,15 +43,14 @@ pub struct RecordVerification {
     pub problems: Vec<String>,
 }
 
-/// Looks at every row. Calls may be recorded meanwhile, and old rows may go. A head that was kept elsewhere must be there, unless
-/// its row has gone for its age.
+/// Looks at every row. Calls may be recorded meanwhile, and old rows may go.
 pub async fn verify_records(
     records: &dyn Records,
-    kept: Option<Link>,
+    expected: Expected,
     mut tell: impl FnMut(u64),
 ) -> Result<RecordVerification, JournalError> {
     let Chain { anchor, head, counted } = records.chain().await?;
-    let mut looking = Looking::after(anchor, kept);
+    let mut looking = Looking::after(anchor, expected);
     if counted != head.id {
         looking.problems.push(format!(
             "{counted} calls were counted, and the last row is {}: rows at the end were removed",
@@ -77,7 +89,7 @@ pub async fn verify_records(
 /// Looks at the lines of an export, one by one. What one begins with is taken as it is.
 #[derive(Debug, Default)]
 pub struct ExportVerifier {
-    kept: Option<Link>,
+    expected: Expected,
     /// What the first row follows, once there is one.
     begun: Option<(Link, Looking)>,
     lines: u64,
@@ -85,9 +97,9 @@ pub struct ExportVerifier {
 }
 
 impl ExportVerifier {
-    /// A head that was kept elsewhere must be among the lines, unless they begin after it.
-    pub fn new(kept: Option<Link>) -> Self {
-        Self { kept, ..Self::default() }
+    /// It is held against what is expected. Lines that begin later than the record are as if the rows before had gone.
+    pub fn new(expected: Expected) -> Self {
+        Self { expected, ..Self::default() }
     }
 
     /// The next line.
@@ -103,7 +115,7 @@ impl ExportVerifier {
         let (_, looking) = self.begun.get_or_insert_with(|| {
             let before = Link { id: row.id.saturating_sub(1), hash: call.previous };
             let before = if before.id == 0 { Link::start() } else { before };
-            (before, Looking::after(before, self.kept))
+            (before, Looking::after(before, self.expected))
         });
         looking.look(&row);
     }
@@ -111,7 +123,7 @@ impl ExportVerifier {
     /// What was found.
     pub fn end(self) -> RecordVerification {
         let start = Link::start();
-        let begun = self.begun.unwrap_or_else(|| (start, Looking::after(start, self.kept)));
+        let begun = self.begun.unwrap_or_else(|| (start, Looking::after(start, self.expected)));
         let (before, mut looking) = begun;
         looking.problems.extend(self.odd);
         let head = looking.last;
@@ -124,6 +136,9 @@ impl ExportVerifier {
 struct Looking {
     /// What stood before is gone.
     begins_after: u64,
+    /// All of that must be older.
+    removed_before: Option<Timestamp>,
+    oldest: Option<Timestamp>,
     last: Link,
     rows: u64,
     problems: Vec<String>,
@@ -132,23 +147,47 @@ struct Looking {
 }
 
 impl Looking {
-    fn after(first: Link, kept: Option<Link>) -> Self {
-        let begins_after = first.id;
-        let mut looking = Self { begins_after, last: first, rows: 0, problems: Vec::new(), kept };
+    fn after(first: Link, Expected { head, removed_before }: Expected) -> Self {
+        let mut looking = Self {
+            begins_after: first.id,
+            removed_before: removed_before.filter(|_| first.id != 0),
+            oldest: None,
+            last: first,
+            rows: 0,
+            problems: Vec::new(),
+            kept: head,
+        };
         looking.reach(first);
         looking
     }
 
-    /// Everything up to there is gone.
+    /// Everything up to there has gone since we began. It may have grown old enough only then.
     fn begin_at(&mut self, anchor: Link) {
         self.begins_after = anchor.id;
+        self.removed_before = None;
         self.reach(anchor);
     }
 
     fn look(&mut self, row: &Row) {
         self.problems.extend(problem(self.last, row));
+        if self.rows == 0 {
+            self.oldest = row.call().map(|call| call.call.time);
+            self.look_at_age();
+        }
         self.rows += 1;
         self.reach(row.link());
+    }
+
+    /// Retention leaves the last row that may go: all that stood before it is older still, or nearly.
+    fn look_at_age(&mut self) {
+        let Some(removed_before) = self.removed_before.take() else { return };
+        if self.oldest.is_none_or(|oldest| removed_before <= oldest) {
+            let (removed, oldest) = (self.begins_after, self.oldest.map(super::written));
+            let left = oldest.unwrap_or_else(|| "of no time".to_owned());
+            self.problems.push(format!(
+                "rows up to {removed} were removed, and nothing shows that they were old enough: the first that is left is {left}"
+            ));
+        }
     }
 
     fn reach(&mut self, link: Link) {
@@ -165,6 +204,7 @@ impl Looking {
     }
 
     fn end(mut self, removed: u64, head: Link) -> RecordVerification {
+        self.look_at_age();
         let kept = self.kept.map(|kept| kept.id);
         let too_old = kept.filter(|id| *id < self.begins_after);
         if let (Some(id), None) = (kept, too_old) {
@@ -176,7 +216,8 @@ impl Looking {
             problems.truncate(TOLD);
             problems.push(format!("and {more} more problems"));
         }
-        RecordVerification { rows: self.rows, removed, head, too_old, problems }
+        let (rows, oldest) = (self.rows, self.oldest);
+        RecordVerification { rows, removed, oldest, head, too_old, problems }
     }
 }
 
@@ -231,9 +272,16 @@ mod tests {
 
     fn verified<'a>(
         rows: impl IntoIterator<Item = &'a Row>,
-        kept: Option<Link>,
+        head: Option<Link>,
     ) -> RecordVerification {
-        let mut verifier = ExportVerifier::new(kept);
+        held_against(rows, Expected { head, ..Expected::default() })
+    }
+
+    fn held_against<'a>(
+        rows: impl IntoIterator<Item = &'a Row>,
+        expected: Expected,
+    ) -> RecordVerification {
+        let mut verifier = ExportVerifier::new(expected);
         rows.into_iter().for_each(|row| verifier.look(&(row.to_line() + "\n")));
         verifier.end()
     }
@@ -259,6 +307,23 @@ mod tests {
         let other = verified(&rows[3..], Some(before));
         assert_eq!(other.problems, ["row 3 does not have the hash that was kept of it"]);
         assert_eq!(other.too_old, None);
+    }
+
+    #[test]
+    fn an_export_that_begins_too_late_shows() {
+        let rows = rows(5);
+        let began = rows[0].call().unwrap().call.time;
+        let held = |rows: &[Row], removed_before| {
+            let removed_before = Some(removed_before);
+            held_against(rows, Expected { removed_before, ..Expected::default() }).problems
+        };
+        let (before, after) = (Timestamp::MIN, Timestamp::MAX);
+        assert_eq!(held(&rows, before), [""; 0]);
+        assert_eq!(held(&rows[2..], after), [""; 0]);
+        for boundary in [before, began] {
+            let [problem] = &held(&rows[2..], boundary)[..] else { unreachable!("one problem") };
+            assert!(problem.starts_with("rows up to 2 were removed"), "{problem}");
+        }
     }
 
     #[test]

@@ -166,6 +166,9 @@ pub(crate) struct VerifyCalls {
     /// A head that was kept: the id of a row and its hash, which it must still have
     #[arg(long, value_name = "ID:HASH")]
     pub(crate) head: Option<RecordLink>,
+    /// How long rows are kept, as `record.keep_days` says: nothing younger may be gone, and nothing at all if it is 0
+    #[arg(long, value_name = "DAYS")]
+    pub(crate) keep_days: Option<u32>,
     #[command(flatten)]
     pub(crate) json: Json,
 }

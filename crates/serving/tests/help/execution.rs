@@ -159,13 +159,15 @@ fn verify() {
     Usage: toolcrib execution verify [OPTIONS]
 
     Options:
-          --file <FILE>      Check an exported file instead; `-` is standard input
-          --head <ID:HASH>   A head that was kept: the id of a row and its hash, which it must still
-                             have
-          --json             Print JSON instead of text
-          --journal <PLACE>  Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
-      -v, --verbose...       Say more on stderr; twice for even more
-      -h, --help             Print help
+          --file <FILE>       Check an exported file instead; `-` is standard input
+          --head <ID:HASH>    A head that was kept: the id of a row and its hash, which it must still
+                              have
+          --keep-days <DAYS>  How long rows are kept, as `record.keep_days` says: nothing younger may be
+                              gone, and nothing at all if it is 0
+          --json              Print JSON instead of text
+          --journal <PLACE>   Path or postgres://… [env: TOOLCRIB_JOURNAL] [default: toolcrib.db]
+      -v, --verbose...        Say more on stderr; twice for even more
+      -h, --help              Print help
 
     Each row holds the hash of the row before. Whoever can write the whole database can also make up
     another chain: keep the head that is printed somewhere else, and give it later with --head. The exit
