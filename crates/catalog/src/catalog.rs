@@ -8,12 +8,12 @@ mod together;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
+use model::meter::{Counter, Histogram, TIMES};
 use model::{Digest, Document, RawJson};
 use serde_json::Value;
 use tokio::sync::{Mutex, watch};
@@ -51,7 +51,7 @@ pub struct Catalog {
     hasher: RandomState,
     projector: JoinHandle<()>,
     /// Stored, in conflict and failed.
-    appends: [AtomicU64; 3],
+    appends: Appends,
 }
 
 struct Shared {
@@ -133,14 +133,23 @@ pub enum CommandError {
 }
 
 /// What came of the appends of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Appends {
     /// Stored, now or before under the same key.
-    pub stored: u64,
+    pub stored: Counter,
     /// Somebody else was faster: decided again.
-    pub conflicts: u64,
+    pub conflicts: Counter,
     /// Not stored, or perhaps.
-    pub failed: u64,
+    pub failed: Counter,
+    /// How long each took, whatever came of it.
+    pub times: Histogram,
+}
+
+impl Appends {
+    fn none() -> Self {
+        let [stored, conflicts, failed] = Default::default();
+        Self { stored, conflicts, failed, times: Histogram::new(&TIMES) }
+    }
 }
 
 /// An idempotency key, of this actor and for this request.
@@ -173,7 +182,7 @@ impl Catalog {
         let shared = Arc::new(Shared { journal, snapshot, shown, saved, recent, current_at });
         let projector = tokio::spawn(project(Arc::clone(&shared), fold));
         let lanes = (0..LANES).map(|_| Mutex::new(())).collect();
-        let (hasher, appends) = (RandomState::new(), Default::default());
+        let (hasher, appends) = (RandomState::new(), Appends::none());
         Ok(Self { shared, lanes, hasher, projector, appends })
     }
 
@@ -193,10 +202,22 @@ impl Catalog {
     }
 
     /// What came of the appends of this node, since it was opened.
-    pub fn appends(&self) -> Appends {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let [stored, conflicts, failed] = &self.appends;
-        Appends { stored: read(stored), conflicts: read(conflicts), failed: read(failed) }
+    pub fn appends(&self) -> &Appends {
+        &self.appends
+    }
+
+    /// Stores it, and measures that.
+    async fn append(&self, append: Append) -> Result<Appended, JournalError> {
+        let start = Instant::now();
+        let appended = self.shared.journal.append(append).await;
+        let Appends { stored, conflicts, failed, times } = &self.appends;
+        times.took(start.elapsed());
+        match &appended {
+            Ok(_) => stored.one(),
+            Err(JournalError::Conflict { .. }) => conflicts.one(),
+            Err(_) => failed.one(),
+        }
+        appended
     }
 
     /// How long ago the snapshot showed all that the journal held. It is looked at every second, so after several of
@@ -278,15 +299,7 @@ impl Catalog {
             let (streams, documents) = (decision.streams, decision.documents);
             let append = Append { streams, documents, context: context.clone(), once };
             let _kept = self.shared.recent.keep(&append.documents);
-            let appended = self.shared.journal.append(append).await;
-            let [stored, conflicts, failed] = &self.appends;
-            let count = match &appended {
-                Ok(_) => stored,
-                Err(JournalError::Conflict { .. }) => conflicts,
-                Err(_) => failed,
-            };
-            count.fetch_add(1, Ordering::Relaxed);
-            match appended {
+            match self.append(append).await {
                 Ok(Appended::Stored(position)) => {
                     self.shown(position).await?;
                     let answer = decision.answer;

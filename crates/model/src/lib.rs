@@ -19,6 +19,7 @@ mod label;
 mod limits;
 mod manifest;
 mod matcher;
+pub mod meter;
 mod name;
 mod openapi;
 mod pattern;

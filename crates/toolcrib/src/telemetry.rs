@@ -3,7 +3,6 @@
 //! Everything is a plain atomic number (`docs/adr/0028-numbers-of-our-own.md`). Labels have values from bounded sets only.
 
 mod export;
-mod meter;
 mod metrics;
 mod otlp;
 mod reading;
@@ -18,7 +17,6 @@ use catalog::Catalog;
 use model::{ErrorCode, Primitive, SourceId, TraceContext};
 
 pub use self::export::{Collector, EXPORT_METRICS, Exporter, Otlp};
-pub use self::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
 pub use self::metrics::METRICS;
 pub use self::otlp::Protocol;
 pub use self::reading::{Metric, MetricKind, Reading};
@@ -29,6 +27,7 @@ use crate::api_key;
 use crate::gates::{GateState, Gates};
 use crate::record::Recorder;
 use crate::toolset::Toolset;
+pub use model::meter::{Counter, Gauge, Histogram, SHORT_TIMES, Spread, TIMES};
 
 /// What is measured of one crib.
 pub(crate) struct Telemetry {
@@ -192,9 +191,10 @@ pub(crate) fn read_catalog(catalog: &Catalog, into: &mut Reading) {
     into.level(&metrics::TOOLS, &[], snapshot.tool_count() as f64);
     into.level(&metrics::POSITION, &[], snapshot.position().0 as f64);
     into.level(&metrics::BEHIND, &[], catalog.behind_for().as_secs_f64());
-    into.counted(&metrics::APPENDS, &["stored"], appends.stored);
-    into.counted(&metrics::APPENDS, &["conflict"], appends.conflicts);
-    into.counted(&metrics::APPENDS, &["failed"], appends.failed);
+    into.counted(&metrics::APPENDS, &["stored"], appends.stored.read());
+    into.counted(&metrics::APPENDS, &["conflict"], appends.conflicts.read());
+    into.counted(&metrics::APPENDS, &["failed"], appends.failed.read());
+    into.times(&metrics::APPEND_DURATION, &[], &appends.times);
 }
 
 /// How the record of calls is.

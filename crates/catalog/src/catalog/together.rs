@@ -2,12 +2,11 @@
 //! step or not at all.
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 
 use super::{Catalog, CommandError};
 use crate::command::{Command, Decision};
 use crate::fold::Fold;
-use crate::journal::{Append, Appended, Context, JournalError, Position, StreamAppend, StreamName};
+use crate::journal::{Append, Appended, Context, Position, StreamAppend, StreamName};
 use crate::snapshot::Snapshot;
 
 /// What commands would lead to: events that say which versions they follow, and everything as it would be after them.
@@ -67,7 +66,7 @@ impl Catalog {
     }
 
     /// Stores what was supposed, all of it or nothing. If something of it has changed since, it is a
-    /// [`Conflict`](JournalError::Conflict): it is for the caller to look again.
+    /// [`Conflict`](crate::journal::JournalError::Conflict): it is for the caller to look again.
     pub async fn carry_out(
         &self,
         supposed: Supposed,
@@ -79,15 +78,7 @@ impl Catalog {
         }
         let append = Append { streams, documents, context, once: None };
         let _kept = self.shared.recent.keep(&append.documents);
-        let appended = self.shared.journal.append(append).await;
-        let [stored, conflicts, failed] = &self.appends;
-        let count = match &appended {
-            Ok(_) => stored,
-            Err(JournalError::Conflict { .. }) => conflicts,
-            Err(_) => failed,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        let position = match appended? {
+        let position = match self.append(append).await? {
             Appended::Stored(position) => position,
             Appended::Before(answer) => answer.position,
         };

@@ -141,9 +141,10 @@ fn everything_else_that_a_server_does_is_counted_too() {
     }
     assert_eq!(call(json!({"name": "break_pet"})).status, 503);
     let state = |state: u8| format!("toolcrib_breaker_state{{source=\"pets\"}} {state}\n");
-    // The others go through, until they see the same.
-    assert!(scrape(&shop.server).contains(&state(0)));
+    // All who called are left out. Others go through, until they see the same.
+    assert!(scrape(&shop.server).contains(&state(2)));
     assert_eq!(shop.call_by("another bot", &json!({"name": "break_pet"})).status, 200);
+    assert!(scrape(&shop.server).contains(&state(0)));
     assert_eq!(shop.call_by("a third bot", &json!({"name": "break_pet"})).status, 200);
     let mcp = |method: &str, params: serde_json::Value| {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -189,6 +190,15 @@ fn everything_else_that_a_server_does_is_counted_too() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\n{text}");
     }
+    let number = |begins: &str| {
+        let said = text.lines().find_map(|line| line.strip_prefix(begins));
+        said.unwrap_or_default().parse::<u32>().unwrap_or_else(|_| panic!("{begins}\n{text}"))
+    };
+    let [stored, conflicts] = ["stored", "conflict"].map(|outcome| {
+        number(&format!(r#"toolcrib_journal_appends_total{{outcome="{outcome}"}} "#))
+    });
+    let measured = number("toolcrib_journal_append_duration_seconds_count ");
+    assert_eq!((measured, 0 < stored), (stored + conflicts, true));
 }
 
 /// Of callers, of secrets and of what they send, nothing is in any metric.

@@ -9,10 +9,10 @@ use tokio::sync::{Mutex, mpsc};
 use upstream::http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use upstream::http::{HttpClient, Limits, Method, Request, Url};
 
-use super::meter::Counter;
 use super::otlp::{Message, Protocol, Teller};
 use super::reading::{Metric, MetricKind, Reading};
 use super::span::{Span, Tracer, nanos};
+use model::meter::Counter;
 
 /// How many spans are pushed at once, and how long they are collected.
 const GROUP: usize = 512;

@@ -114,6 +114,8 @@ pub(super) static APPENDS: Metric = metric(
     &["outcome"],
     "Changes that this node wanted to store.",
 );
+pub(super) static APPEND_DURATION: Metric =
+    metric("toolcrib_journal_append_duration_seconds", Seconds, &[], "How long storing took.");
 
 pub(super) static ROWS: Metric =
     metric("toolcrib_record_rows_total", Counter, &["outcome"], "Rows of the record of calls.");
@@ -123,7 +125,7 @@ pub(super) static RECORD_FAILING: Metric =
     metric("toolcrib_record_failing", Gauge, &[], "1 while rows cannot be stored.");
 
 /// Every metric of the library.
-pub static METRICS: [&Metric; 27] = [
+pub static METRICS: [&Metric; 28] = [
     &RESOLUTIONS,
     &DENIED,
     &RESOLVED,
@@ -148,6 +150,7 @@ pub static METRICS: [&Metric; 27] = [
     &POSITION,
     &BEHIND,
     &APPENDS,
+    &APPEND_DURATION,
     &ROWS,
     &ROWS_WAITING,
     &RECORD_FAILING,

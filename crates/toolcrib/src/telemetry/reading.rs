@@ -1,6 +1,6 @@
 //! What was measured, at one moment: what `/metrics` and OTLP write down, each in its own way.
 
-use super::meter::{Counter, Gauge, Histogram, Spread};
+use model::meter::{Counter, Gauge, Histogram, Spread};
 
 /// What a metric is. Its name and its labels stay.
 #[derive(Debug, PartialEq, Eq)]

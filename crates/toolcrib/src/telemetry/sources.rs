@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use model::{ErrorCode, Primitive};
 
-use super::meter::{Counter, Histogram, TIMES};
 use super::metrics;
 use super::reading::Reading;
+use model::meter::{Counter, Histogram, TIMES};
 
 /// So many have a label of their own, those first that were used first.
 pub(super) const MOST: usize = 200;

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::TraceContext;
 use tokio::sync::mpsc;
 
-use super::meter::Counter;
+use model::meter::Counter;
 
 /// How many wait to be exported; more are dropped, and counted.
 pub(super) const QUEUE: usize = 4_096;

@@ -66,8 +66,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::telemetry::meter::{Counter, Histogram, SHORT_TIMES};
     use crate::telemetry::reading::{Metric, MetricKind};
+    use model::meter::{Counter, Histogram, SHORT_TIMES};
 
     #[test]
     fn it_is_written_as_prometheus_reads_it() {

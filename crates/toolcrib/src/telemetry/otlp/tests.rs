@@ -9,8 +9,8 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point;
 use serde::de::DeserializeOwned;
 
-use super::super::meter::{Counter, Histogram, SHORT_TIMES, TIMES};
 use super::*;
+use model::meter::{Counter, Histogram, SHORT_TIMES, TIMES};
 
 static CALLS: Metric = metric("calls", MetricKind::Counter, &["source", "kind"]);
 static NOTHING: Metric = metric("nothing", MetricKind::Counter, &[]);
