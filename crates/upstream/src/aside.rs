@@ -19,13 +19,23 @@ pub const LONG: usize = 64 * 1024;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Work that waits for its turn: taken by a thread, or taken back.
+/// Work that waits for its turn: done by a thread, or taken back.
 #[derive(Clone)]
 struct Turn(Arc<Mutex<Option<Work>>>);
 
 impl Turn {
+    fn new(work: impl FnOnce() + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Some(Box::new(work)))))
+    }
+
     fn take(&self) -> Option<Work> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn work(&self) {
+        if let Some(work) = self.take() {
+            work();
+        }
     }
 }
 
@@ -40,6 +50,22 @@ impl Drop for TakenBack {
 
 static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
+/// Work that was not taken back, and is not done.
+struct UnderWay;
+
+impl UnderWay {
+    fn begun() -> Self {
+        UNDER_WAY.fetch_add(1, Ordering::Relaxed);
+        Self
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// How much is waiting to be done aside, or being done.
 pub fn aside_under_way() -> usize {
     UNDER_WAY.load(Ordering::Relaxed)
@@ -48,12 +74,15 @@ pub fn aside_under_way() -> usize {
 /// Does the work on one of the threads. What nobody waits for any more is not begun.
 pub async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = oneshot::channel();
-    // Whoever gives up meanwhile does not need it.
-    let work: Work = Box::new(move || drop(done.send(catch_unwind(AssertUnwindSafe(work)))));
-    let turn = Turn(Arc::new(Mutex::new(Some(work))));
+    let under_way = UnderWay::begun();
+    let turn = Turn::new(move || {
+        let result = catch_unwind(AssertUnwindSafe(work));
+        drop(under_way);
+        // Whoever gives up meanwhile does not need it.
+        drop(done.send(result));
+    });
     let _unless_done = TakenBack(turn.clone());
-    UNDER_WAY.fetch_add(1, Ordering::Relaxed);
-    lanes::all().line_up(turn);
+    lanes::line_up(turn);
     match result.await.expect("work is always done") {
         Ok(result) => result,
         Err(panic) => resume_unwind(panic),

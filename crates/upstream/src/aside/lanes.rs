@@ -1,44 +1,48 @@
 //! Who does what is lined up: threads that run when nobody else wants to, and one like all others for what they are late with.
 //!
 //! Where every core is always busy, the first get next to nothing: what they began would be done after seconds, and with it
-//! all that waits for it. So whichever of them sees that it was kept waiting leaves the work to the other.
+//! all that waits for it. So whichever of them sees that it was kept waiting leaves the work to the other. Whoever lines
+//! something up shares no lock with those that go last: they may be kept from the processor while they hold it.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Turn, UNDER_WAY};
+use super::Turn;
 
 /// One that is at something long does not stop all others.
 const FEWEST: usize = 2;
 /// A thread that has nothing to do begins sooner than that, unless it is kept from the processor.
 const SOON: Duration = Duration::from_millis(20);
 
-/// What is lined up, the oldest first.
-pub(super) struct Lanes {
-    line: Mutex<VecDeque<(Instant, Turn)>>,
-    /// For those that go last.
-    there_is_work: Condvar,
-    /// For the one that does not.
-    may_be_late: Condvar,
+#[derive(Clone)]
+struct Waiting {
+    since: Instant,
+    turn: Turn,
 }
 
-/// Those of this process; the first who asks starts the threads.
-pub(super) fn all() -> &'static Lanes {
-    static LANES: Lanes = Lanes::new();
-    static START: Once = Once::new();
-    START.call_once(|| {
-        let cores = thread::available_parallelism().map_or(FEWEST, usize::from);
-        for _ in 0..FEWEST.max(cores / 2) {
-            start("aside", || LANES.go_last());
-        }
-        start("aside, late", || LANES.help_out());
-    });
-    &LANES
+/// The first who lines something up starts the threads.
+pub(super) fn line_up(turn: Turn) {
+    static LINE: OnceLock<Sender<Waiting>> = OnceLock::new();
+    let waiting = Waiting { since: Instant::now(), turn };
+    LINE.get_or_init(threads).send(waiting).expect("the thread that helps out never ends");
+}
+
+fn threads() -> Sender<Waiting> {
+    let (line, lined_up) = channel();
+    let (hand, handed) = channel();
+    start("aside, late", move || help_out(&lined_up, &hand));
+    let handed = Arc::new(Mutex::new(handed));
+    let cores = thread::available_parallelism().map_or(FEWEST, usize::from);
+    for _ in 0..FEWEST.max(cores / 2) {
+        let handed = Arc::clone(&handed);
+        start("aside", move || go_last(&handed));
+    }
+    line
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) {
@@ -46,81 +50,56 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) {
     thread.spawn(work).expect("a thread can be started");
 }
 
-impl Lanes {
-    const fn new() -> Self {
-        Self {
-            line: Mutex::new(VecDeque::new()),
-            there_is_work: Condvar::new(),
-            may_be_late: Condvar::new(),
-        }
-    }
-
-    pub(super) fn line_up(&self, turn: Turn) {
-        self.line().push_back((Instant::now(), turn));
-        self.there_is_work.notify_one();
-        self.may_be_late.notify_one();
-    }
-
-    fn line(&self) -> MutexGuard<'_, VecDeque<(Instant, Turn)>> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn go_last(&self) {
-        #[cfg(target_os = "linux")]
-        let_all_others_go_first();
-        let mut is_held_up = false;
-        loop {
-            let turn = self.next(is_held_up);
-            let (start, before) = (Instant::now(), time_of_this_thread());
-            work(&turn);
-            is_held_up = SOON + 2 * (time_of_this_thread() - before) < start.elapsed();
-        }
-    }
-
-    /// The oldest; for one that is held up, the oldest that need not be left to the other.
-    fn next(&self, is_held_up: bool) -> Turn {
-        let (mut line, mut is_held_up) = (self.line(), is_held_up);
-        loop {
-            let is_ours = |(since, _): &(Instant, Turn)| !is_held_up || since.elapsed() < SOON;
-            if let Some((_, turn)) = line.iter().position(is_ours).and_then(|at| line.remove(at)) {
-                return turn;
+/// Hands on what is lined up, and does itself what is not begun soon.
+fn help_out(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>) {
+    let mut handed: VecDeque<Waiting> = VecDeque::new();
+    loop {
+        let next = match handed.front() {
+            None => lined_up.recv().map_err(RecvTimeoutError::from),
+            Some(first) => lined_up.recv_timeout(SOON.saturating_sub(first.since.elapsed())),
+        };
+        match next {
+            Ok(waiting) => {
+                handed.push_back(waiting.clone());
+                // If those that go last are gone, all of it is late.
+                drop(hand.send(waiting));
             }
-            line = self.there_is_work.wait(line).unwrap_or_else(PoisonError::into_inner);
-            // It had nothing to do: what is late now has waited for nothing but this thread.
-            is_held_up = true;
-        }
-    }
-
-    fn help_out(&self) {
-        loop {
-            work(&self.next_late());
-        }
-    }
-
-    fn next_late(&self) -> Turn {
-        let mut line = self.line();
-        loop {
-            let left = line.front().map(|(since, _)| SOON.saturating_sub(since.elapsed()));
-            line = match left {
-                None => self.may_be_late.wait(line).unwrap_or_else(PoisonError::into_inner),
-                Some(Duration::ZERO) => match line.pop_front() {
-                    Some((_, turn)) => return turn,
-                    None => line,
-                },
-                Some(left) => {
-                    let waited = self.may_be_late.wait_timeout(line, left);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            Err(RecvTimeoutError::Timeout) => {
+                handed.pop_front().into_iter().for_each(|late| late.turn.work());
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-fn work(turn: &Turn) {
-    if let Some(work) = turn.take() {
-        work();
+fn go_last(handed: &Mutex<Receiver<Waiting>>) {
+    #[cfg(target_os = "linux")]
+    let_all_others_go_first();
+    let mut held_up = HeldUp(false);
+    loop {
+        let free_since = Instant::now();
+        let next = handed.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Waiting { since, turn }) = next else { return };
+        if held_up.leaves(since, free_since, since.elapsed()) {
+            continue;
+        }
+        let (start, before) = (Instant::now(), time_of_this_thread());
+        turn.work();
+        held_up = HeldUp(SOON + 2 * (time_of_this_thread() - before) < start.elapsed());
     }
-    UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
+}
+
+/// Whether a thread is kept from the processor, as far as it knows.
+struct HeldUp(bool);
+
+impl HeldUp {
+    /// Whether work that has waited for so long since then is left to the thread that helps out.
+    fn leaves(&mut self, since: Instant, free_since: Instant, waited: Duration) -> bool {
+        let is_late = SOON <= waited;
+        // It had nothing to do, so it was the processor that was waited for.
+        self.0 |= is_late && free_since <= since;
+        self.0 && is_late
+    }
 }
 
 /// How long it had the processor so far.
@@ -146,45 +125,35 @@ fn let_all_others_go_first() {
 
 #[cfg(test)]
 mod tests {
-    use std::iter;
-    use std::sync::Arc;
-
     use super::*;
 
-    fn turn() -> Turn {
-        Turn(Arc::new(Mutex::new(None)))
-    }
-
-    /// Those that are late, and then those that never will be.
-    fn lined_up(late: usize, fresh: usize) -> Lanes {
-        let (lanes, now) = (Lanes::new(), Instant::now());
-        let late = iter::repeat_n(now.checked_sub(SOON).unwrap(), late);
-        let all = late.chain(iter::repeat_n(now + Duration::from_secs(3600), fresh));
-        lanes.line().extend(all.map(|since| (since, turn())));
-        lanes
-    }
-
-    fn late(lanes: &Lanes) -> Vec<bool> {
-        lanes.line().iter().map(|(since, _)| SOON <= since.elapsed()).collect()
+    #[test]
+    fn who_was_free_and_is_late_leaves_what_is_late_until_something_was_done_in_time() {
+        let (now, before) = (Instant::now(), Instant::now().checked_sub(SOON).unwrap());
+        let mut held_up = HeldUp(false);
+        assert!(!held_up.leaves(before, now, 10 * SOON), "it was at something else");
+        assert!(!held_up.leaves(now, before, Duration::ZERO), "it came at once");
+        assert!(held_up.leaves(now, before, SOON));
+        assert!(held_up.leaves(before, now, SOON), "so it goes on");
+        assert!(
+            !held_up.leaves(before, now, Duration::ZERO),
+            "and finds out with what is not late"
+        );
     }
 
     #[test]
-    fn what_has_waited_long_is_left_to_another_by_whoever_is_held_up() {
-        let lanes = lined_up(1, 1);
-        drop(lanes.next(true));
-        assert_eq!(late(&lanes), [true]);
-        drop(lanes.next_late());
-        assert_eq!(late(&lanes), [false; 0]);
-        let lanes = lined_up(1, 1);
-        drop(lanes.next(false));
-        assert_eq!(late(&lanes), [false], "who is not held up takes the oldest");
-    }
-
-    #[test]
-    fn what_nobody_takes_is_late_in_the_end() {
-        let (lanes, start) = (Lanes::new(), Instant::now());
-        lanes.line_up(turn());
-        drop(lanes.next_late());
-        assert!(SOON <= start.elapsed() && lanes.line().is_empty());
+    fn what_nobody_begins_soon_is_done_all_the_same_and_only_once() {
+        let ((line, lined_up), (hand, handed)) = (channel(), channel());
+        let helper = thread::spawn(move || help_out(&lined_up, &hand));
+        let (tell, told) = channel();
+        let turn = Turn::new(move || tell.send(Instant::now()).unwrap());
+        let start = Instant::now();
+        line.send(Waiting { since: start, turn }).unwrap();
+        assert!(start + SOON <= told.recv().unwrap());
+        let late: Waiting = handed.recv().unwrap();
+        late.turn.work();
+        assert!(told.recv().is_err(), "it was done already");
+        drop(line);
+        helper.join().unwrap();
     }
 }
