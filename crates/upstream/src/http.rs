@@ -80,7 +80,7 @@ pub struct Answer {
     pub status: u16,
     /// All headers.
     pub headers: HeaderMap,
-    /// Decoded. If it says what went wrong and is no document, there is no more than [`LONG`] of it.
+    /// Decoded. If it says what went wrong and is no page, there is no more than [`LONG`] of it.
     pub body: Vec<u8>,
     /// Where it came from, after redirects.
     pub url: Url,
@@ -212,7 +212,9 @@ impl HttpClient {
         let mut url = url.clone();
         for _ in 0..=MAX_REDIRECTS {
             let request = self.document(&url);
-            let mut answer = self.exchange(request, limits, usize::MAX, &Arc::default()).await?;
+            // A page is shown whatever its status; of a document that is not there, nothing is.
+            let of_failure = if redirects == Redirects::Anywhere { usize::MAX } else { LONG };
+            let mut answer = self.exchange(request, limits, of_failure, &Arc::default()).await?;
             // Without the credential that was added: addresses are kept and shown.
             answer.url = url.clone();
             let Some(next) = answer.redirect() else { return Ok(answer) };

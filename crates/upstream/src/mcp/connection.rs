@@ -239,8 +239,16 @@ impl Connection {
         let mut attempts = Attempts::new(authorization);
         loop {
             attempts.begin().await;
+            // Whoever looks after something late has not been answered late.
+            let look = match among {
+                Among::Looks(owner) => Some(self.shared.place_of_look(owner).await?),
+                Among::Calls | Among::LastWords => None,
+            };
             let work = async {
-                let place = self.shared.place(among).await?;
+                let place = match among {
+                    Among::Calls => Some(self.shared.place_of_call().await?),
+                    Among::Looks(_) | Among::LastWords => look,
+                };
                 let answer = pin!(self.shared.link.call(method, params, call, whose));
                 keeping(place, call.pauses.as_ref(), answer).await
             };
@@ -316,21 +324,10 @@ impl Connection {
 }
 
 impl Shared {
-    /// A place among others, if there is to be one.
-    async fn place(&self, among: Among) -> Result<Option<SemaphorePermit<'_>>, McpError> {
-        match among {
-            Among::Calls => self.place_of_call().await.map(Some),
-            Among::Looks(owner) => {
-                let place = self.share_of(owner).acquire().await;
-                place.map(Some).map_err(|_| McpError::Closed)
-            }
-            Among::LastWords => Ok(None),
-        }
-    }
-
-    fn share_of(&self, owner: u64) -> &Semaphore {
+    /// A place in the owner's share of the looks.
+    async fn place_of_look(&self, owner: u64) -> Result<SemaphorePermit<'_>, McpError> {
         let share = usize::try_from(owner % SHARES as u64).expect("there are few shares");
-        &self.looks[share]
+        self.looks[share].acquire().await.map_err(|_| McpError::Closed)
     }
 
     /// A place among the calls that are under way, if not too many wait for one already.

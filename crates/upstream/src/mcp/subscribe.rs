@@ -63,12 +63,13 @@ pub(super) async fn listen(
             wanted.insert("resourceSubscriptions".to_owned(), uris);
         }
         if wanted.is_empty() {
+            before = None;
             match followed.changed().await {
                 Ok(()) => continue,
                 Err(_) => return,
             }
         }
-        let begun = Instant::now();
+        let (begun, is_beside) = (Instant::now(), before.is_some());
         let mut listening = listening(&link, wanted, &call);
         let answer = tokio::select! {
             answer = async {
@@ -86,6 +87,8 @@ pub(super) async fn listen(
             continue;
         };
         match answer {
+            // It may not want two at once.
+            Ok(Answer::Error(_)) if is_beside => {}
             Ok(Answer::Error(_)) => return,
             Err(error) if error.is_final() && link.hearing().ended().is_some() => return,
             Ok(Answer::Result(_)) | Err(_) => {}

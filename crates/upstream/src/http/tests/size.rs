@@ -94,9 +94,13 @@ async fn of_what_went_wrong_the_beginning_is_read_however_much_there_is() {
 }
 
 #[tokio::test]
-async fn a_document_is_read_whole_also_if_it_says_what_went_wrong() {
+async fn a_page_is_read_whole_also_if_it_says_what_went_wrong_and_of_a_document_the_beginning() {
     let much = "ü".repeat(LONG);
-    let server = Server::replying([reply("404 Not Found", "", &much)]).await;
+    let failed = || reply("404 Not Found", "", &much);
+    let server = Server::replying([failed(), failed()]).await;
+    let small = Limits { max_bytes: LONG as u64 + 1, ..Limits::default() };
+    let document = client().get_document(&server.url("/"), small).await.ok().unwrap();
+    assert_eq!((document.status, document.body.len()), (404, LONG));
     let page = client().get_page(&server.url("/"), Limits::default()).await.ok().unwrap();
     assert_eq!((page.status, page.body == much.as_bytes()), (404, true));
 }
