@@ -267,16 +267,17 @@ pub(crate) async fn bridge(
         let answer = match running.next(call, stay).await {
             Next::Answered(Ok(answer)) => answer,
             Next::Answered(Err(error @ McpError::Unauthorized { status: 401, .. }))
-                if round == rounds + 1 && !is_parked =>
+                if round == rounds + 1 && !is_parked && !running.has_begun() =>
             {
                 return Bridged::Refused(failure(&error));
             }
             Next::Answered(Err(error)) => {
-                let is_anybody_asked = !is_new || 1 < round || 0 < running.asked;
+                let has_begun = !is_new || 1 < round || running.has_begun();
+                let in_vain = |failure| Failure { retryable: false, ..failure };
                 return match Bridged::after(&error) {
-                    // Nobody is asked the same again.
-                    Bridged::Lost(failure) if is_anybody_asked => Bridged::Broken(failure),
-                    Bridged::Later(failure) if is_anybody_asked => Bridged::Failed(failure),
+                    // Nobody is asked the same again, and nothing is done twice.
+                    Bridged::Lost(failure) if has_begun => Bridged::Broken(in_vain(failure)),
+                    Bridged::Later(failure) if has_begun => Bridged::Failed(in_vain(failure)),
                     failed => failed,
                 };
             }
@@ -402,6 +403,11 @@ fn question(method: &str, params: Map<String, Value>, roots: bool) -> Option<Que
 }
 
 impl Running {
+    /// Whether the server has said on the way that it is at it: it took the call.
+    fn has_begun(&self) -> bool {
+        self.is_task || 0 < self.asked
+    }
+
     fn begin(
         upstream: &Arc<Upstream>,
         (wanted, due): (&Wanted, Option<Instant>),
