@@ -313,7 +313,9 @@ impl Job<'_> {
         }
         self.failed_looks = 0;
         self.known.word = self.follow.word(last.result.as_ref().unwrap_or(&Value::Null));
-        let is_result = was_sent_on.is_some_and(|it| it.is_result) && self.known.word.is_empty();
+        let is_result = was_sent_on.is_some_and(|it| it.is_result)
+            && self.known.word.is_empty()
+            && last.upstream_status != Some(202);
         let end = match is_result {
             true => Some(self.follow.done(&self.known, &last)),
             false => self.follow.end(&self.known, &last, &reply.hidden),

@@ -247,6 +247,9 @@ fn where_a_look_is_sent_on_to_may_tell_of_the_work_too() {
         sent_on(&mut job, see(status, "/elsewhere/7"));
         assert_eq!(goes_on(job.heard(reply(200, json!({})))), "");
     }
+    // What goes on there is not done.
+    sent_on(&mut job, see(303, "/results/7"));
+    assert_eq!(goes_on(job.heard(reply(202, json!({})))), "");
     // What is not there yet is looked for again.
     sent_on(&mut job, see(303, "/results/7"));
     goes_on(job.heard(reply(404, Value::Null)));

@@ -66,8 +66,8 @@ impl NextAddress {
 /// An address that an answer from this url tells.
 pub(crate) fn within_origin(from: &Url, text: &str) -> Result<Url, TemplateError> {
     let unreadable = TemplateError::Address { rule: "that an answer tells cannot be read" };
-    let mut url =
-        from.join(text).ok().filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
+    let joined = Some(text).filter(|text| !text.is_empty()).and_then(|text| from.join(text).ok());
+    let mut url = joined.filter(|url| url.as_str().len() <= MAX_URL).ok_or(unreadable)?;
     url.set_fragment(None);
     match url.username().is_empty() && url.password().is_none() {
         true => of_same_origin(url, from),

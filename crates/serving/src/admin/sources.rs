@@ -166,7 +166,9 @@ pub(crate) fn problems(profile: &SourceProfile) -> Vec<FieldError> {
             errors.push(FieldError { field: "url".to_owned(), message: message.to_owned() });
         }
         Settings::Openapi(settings) => {
-            let url = profile.url.as_ref().map(SourceUrl::as_url);
+            // Otherwise it is where the specification is, whose servers are not known yet.
+            let base = profile.url.as_ref().filter(|_| settings.specification.is_some());
+            let url = base.map(SourceUrl::as_url);
             let wrong = settings.polling.iter();
             let wrong =
                 wrong.filter_map(|(name, it)| Some((name, discovery::polling_problem(url, it)?)));

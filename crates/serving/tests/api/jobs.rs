@@ -256,6 +256,48 @@ fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
 }
 
 #[test]
+fn a_whole_address_is_held_against_the_place_of_the_api_and_not_of_its_specification() {
+    let bakery = Bakery::good();
+    let said = |settings: Value| {
+        let polling = json!({"status_url": "https://api.test/status/{answer.id}",
+            "status_path": "s", "completed": ["x"]});
+        let mut source = json!({"name": "w", "url": "http://127.0.0.1:1/openapi.json",
+            "settings": {"kind": "openapi", "polling": {"bake": polling}}});
+        source["settings"].as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+        bakery.server.post("/api/sources", &source)
+    };
+    let text = specification("https://api.test", &json!({}));
+    let refused = said(json!({"specification": {"text": text}}));
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    let accepted = said(json!({}));
+    assert_eq!(accepted.status, 201, "{}", accepted.body);
+}
+
+#[test]
+fn work_goes_on_while_what_is_shown_at_the_same_place_changes() {
+    let bakery = Bakery::good_said_in(of_admin);
+    let settings = bakery.server.get("/api/sources/s").ok()["settings"].take();
+    let show = |auth: Value| {
+        let source = json!({"name": "s", "url": bakery.upstream.url(""), "settings": settings,
+            "allow": ["127.0.0.1"], "auth": auth});
+        bakery.server.put("/api/sources/s", &source).ok();
+    };
+    show(json!({"kind": "none"}));
+    let address = bakery.call("respond-async").header("location").to_owned();
+    show(json!({"kind": "bearer", "token": "env:BAKERY_TOKEN"}));
+    let start = Instant::now();
+    let ended = loop {
+        let call = bakery.get(&address).ok();
+        if call["state"] != "working" {
+            break call;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{call}");
+        thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended["outcome"]["status"], "completed", "{ended}");
+}
+
+#[test]
 fn an_agent_that_knows_tasks_gets_one_and_can_cancel_it() {
     let bakery = Bakery::good();
     let call = json!({"name": "bake", "arguments": {"loaves": 2}});

@@ -286,16 +286,17 @@ pub(crate) fn origin(profile: &SourceProfile) -> Option<http::Origin> {
     }
 }
 
-/// Whether the requests of a source go where they went before, and show the same there: what was made for the one profile
-/// may be sent with the credentials of the other.
+/// Whether the requests of a source go where they went before: what was made for the one profile may be sent with the
+/// credentials of the other. Where no url says so, others have a say in it, and so nothing else may be shown either.
 pub(super) fn goes_the_same_way(before: &SourceProfile, now: &SourceProfile) -> bool {
     fn way(profile: &SourceProfile) -> impl PartialEq {
-        let specification = match &profile.settings {
+        let SourceProfile { url, auth, client_certificate, allow, settings, .. } = profile;
+        let specification = match settings {
             Settings::Openapi(settings) => Some((&settings.specification, &settings.credentials)),
             _ => None,
         };
-        let SourceProfile { url, auth, client_certificate, allow, .. } = profile;
-        (url, auth, client_certificate, allow, specification)
+        let others = url.is_none().then_some((auth, specification));
+        (url, client_certificate, allow, others)
     }
     way(before) == way(now)
 }

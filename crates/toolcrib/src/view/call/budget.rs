@@ -188,12 +188,10 @@ fn own_text(content: Content) -> Option<String> {
 }
 
 fn own_text_of_part(mut part: Value) -> Option<String> {
-    let Value::String(mut text) = part.pointer_mut(place_of_text(&part)?)?.take() else {
-        return None;
-    };
-    // A resource was for programs; what is said in words may be read in a terminal.
-    execution::tame(&mut text);
-    Some(text)
+    match part.pointer_mut(place_of_text(&part)?)?.take() {
+        Value::String(text) => Some(text),
+        _ => None,
+    }
 }
 
 fn text_of_part(part: &Value) -> Option<&str> {
@@ -240,8 +238,6 @@ mod tests {
             assert_eq!(text_of_part(&part), Some("long"));
             assert_eq!(own_text_of_part(part).as_deref(), Some("long"));
         }
-        let wild = json!({"type": "resource", "resource": {"uri": "a:b", "text": "\u{1b}[2J"}});
-        assert_eq!(own_text_of_part(wild).as_deref(), Some("\\u{1b}[2J"));
         let bytes = json!({"type": "resource", "resource": {"uri": "a:b", "blob": ""}});
         for part in [bytes, json!({"type": "image", "text": "x"}), json!({"text": "x"}), json!(1)] {
             assert_eq!(text_of_part(&part), None, "{part}");

@@ -91,7 +91,7 @@ fn say_whose(source: &SourceId, result: &mut Map<String, Value>) {
     result.insert("_meta".to_owned(), Value::Object(meta));
 }
 
-/// Whoever reads a text may be a terminal (EXE-13). All else is as it came: structure is for programs.
+/// Whoever reads a text may be a terminal (EXE-13), also of a resource. All else is as it came: structure is for programs.
 fn tame_texts(result: &mut Map<String, Value>) {
     members(result, "content").for_each(tame_part);
 }
