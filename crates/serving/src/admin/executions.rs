@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use model::{ErrorCode, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 use toolcrib::{
     CallDoor, CallEnd, CallFilter, RecordedCall, Recorder, Records, Usage, UsageOf, UsagePage,
 };
@@ -33,6 +34,8 @@ const USUAL: usize = 50;
 const PIECE: usize = 1_000;
 /// How long to wait for calls of a moment ago.
 const MOMENT: Duration = Duration::from_secs(1);
+/// How long to wait for how often tools were used.
+const USAGE: Duration = Duration::from_secs(2);
 
 pub(crate) fn routes() -> Vec<Route> {
     vec![
@@ -328,9 +331,11 @@ pub(super) async fn usage_of_tools(
 ) -> UsageOfTools {
     let Some(recorder) = app.crib.recorder() else { return UsageOfTools(None) };
     let names = ids.into_iter().map(ToString::to_string).collect();
-    match recorder.records().usage(UsageOf::Tool, names).await {
-        Ok(found) => UsageOfTools(Some(found.into_iter().collect())),
-        Err(error) => {
+    // Tools are known without the database, also while it is away.
+    match timeout(USAGE, recorder.records().usage(UsageOf::Tool, names)).await {
+        Err(_) => UsageOfTools(None),
+        Ok(Ok(found)) => UsageOfTools(Some(found.into_iter().collect())),
+        Ok(Err(error)) => {
             tracing::warn!(%error, "how often tools are used cannot be said: {error}");
             UsageOfTools(None)
         }
