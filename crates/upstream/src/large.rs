@@ -12,8 +12,8 @@ use crate::aside::LONG;
 
 /// More than this is large.
 pub(crate) const LARGE: usize = 1024 * 1024;
-/// What is beyond that is read at 32 MiB in a second, after so much that is read as fast as it comes.
-const SECONDS_OF_BYTE: f64 = 1.0 / (32 * 1024 * 1024) as f64;
+/// What is beyond that is read at 8 MiB in a second, after so much that is read as fast as it comes.
+const SECONDS_OF_BYTE: f64 = 1.0 / (8 * 1024 * 1024) as f64;
 const AT_ONCE: usize = 2 * LARGE;
 
 /// The places for long answers of one upstream. A copy is the same room.
@@ -154,7 +154,7 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(read(&one, 10_000, LARGE, LONG).await, 0);
         assert_eq!(read(&one, 1, LARGE + AT_ONCE, LONG).await, 0);
-        let millis = read(&one, 8, 5 * LARGE, LONG).await;
+        let millis = read(&one, 8, 2 * LARGE, LONG).await;
         assert!((990..=1_010).contains(&millis), "{millis}");
         assert_eq!(read(&one, 8, LARGE, LONG).await, 0, "of the same upstream, too");
         assert_eq!(read(&other, 1, AT_ONCE, LONG).await, 0, "others have a pace of their own");
