@@ -273,11 +273,16 @@ pub(crate) async fn bridge(
             }
             Next::Answered(Err(error)) => {
                 let has_begun = !is_new || 1 < round || running.has_begun();
-                let in_vain = |failure| Failure { retryable: false, ..failure };
+                let in_vain = |failure| Failure { retryable: false, retry_after: None, ..failure };
+                // Nobody is asked the same again, and nothing is done twice.
                 return match Bridged::after(&error) {
-                    // Nobody is asked the same again, and nothing is done twice.
-                    Bridged::Lost(failure) if has_begun => Bridged::Broken(in_vain(failure)),
-                    Bridged::Later(failure) if has_begun => Bridged::Failed(in_vain(failure)),
+                    failed if !has_begun => failed,
+                    Bridged::Lost(failure) | Bridged::Broken(failure) => {
+                        Bridged::Broken(in_vain(failure))
+                    }
+                    Bridged::Later(failure) | Bridged::Failed(failure) => {
+                        Bridged::Failed(in_vain(failure))
+                    }
                     failed => failed,
                 };
             }

@@ -2,7 +2,8 @@
 //!
 //! Where every core is always busy, the first get next to nothing: what they began would be done after seconds, and with it
 //! all that waits for it. So whichever of them sees that it was kept waiting leaves the work to the other. Whoever lines
-//! something up shares no lock with those that go last: they may be kept from the processor while they hold it.
+//! something up shares no queue with those that go last, as they may be kept from the processor while they hold its lock: a
+//! thread that does nothing else hands on.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -29,13 +30,15 @@ struct Waiting {
 pub(super) fn line_up(turn: Turn) {
     static LINE: OnceLock<Sender<Waiting>> = OnceLock::new();
     let waiting = Waiting { since: Instant::now(), turn };
-    LINE.get_or_init(threads).send(waiting).expect("the thread that helps out never ends");
+    LINE.get_or_init(threads).send(waiting).expect("the thread that hands on never ends");
 }
 
 fn threads() -> Sender<Waiting> {
     let (line, lined_up) = channel();
     let (hand, handed) = channel();
-    start("aside, late", move || help_out(&lined_up, &hand));
+    let (leave, left) = channel();
+    start("aside, hand on", move || hand_on(&lined_up, &hand, &leave));
+    start("aside, late", move || left.iter().for_each(|late: Turn| late.work()));
     let handed = Arc::new(Mutex::new(handed));
     let cores = thread::available_parallelism().map_or(FEWEST, usize::from);
     for _ in 0..FEWEST.max(cores / 2) {
@@ -50,8 +53,8 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) {
     thread.spawn(work).expect("a thread can be started");
 }
 
-/// Hands on what is lined up, and does itself what is not begun soon.
-fn help_out(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>) {
+/// Hands on what is lined up to those that go last, and what may not have begun soon to the one that does not.
+fn hand_on(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>, leave: &Sender<Turn>) {
     let mut handed: VecDeque<Waiting> = VecDeque::new();
     loop {
         let next = match handed.front() {
@@ -61,11 +64,11 @@ fn help_out(lined_up: &Receiver<Waiting>, hand: &Sender<Waiting>) {
         match next {
             Ok(waiting) => {
                 handed.push_back(waiting.clone());
-                // If those that go last are gone, all of it is late.
-                drop(hand.send(waiting));
+                hand.send(waiting).expect("threads that go last never end");
             }
             Err(RecvTimeoutError::Timeout) => {
-                handed.pop_front().into_iter().for_each(|late| late.turn.work());
+                let late = handed.pop_front().expect("it was waited for");
+                leave.send(late.turn).expect("the thread for what is late never ends");
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
@@ -93,7 +96,7 @@ fn go_last(handed: &Mutex<Receiver<Waiting>>) {
 struct HeldUp(bool);
 
 impl HeldUp {
-    /// Whether work that has waited for so long since then is left to the thread that helps out.
+    /// Whether work that has waited for so long since then is left to the thread for what is late.
     fn leaves(&mut self, since: Instant, free_since: Instant, waited: Duration) -> bool {
         let is_late = SOON <= waited;
         // It had nothing to do, so it was the processor that was waited for.
@@ -142,18 +145,22 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_begins_soon_is_done_all_the_same_and_only_once() {
-        let ((line, lined_up), (hand, handed)) = (channel(), channel());
-        let helper = thread::spawn(move || help_out(&lined_up, &hand));
+    fn what_nobody_begins_soon_is_left_to_another_while_more_is_handed_on_and_done_once() {
+        let ((line, lined_up), (hand, handed), (leave, left)) = (channel(), channel(), channel());
+        let hands_on = thread::spawn(move || hand_on(&lined_up, &hand, &leave));
         let (tell, told) = channel();
-        let turn = Turn::new(move || tell.send(Instant::now()).unwrap());
         let start = Instant::now();
-        line.send(Waiting { since: start, turn }).unwrap();
-        assert!(start + SOON <= told.recv().unwrap());
-        let late: Waiting = handed.recv().unwrap();
-        late.turn.work();
-        assert!(told.recv().is_err(), "it was done already");
+        let said = Turn::new(move || tell.send(()).unwrap());
+        line.send(Waiting { since: start, turn: said }).unwrap();
+        let late: Turn = left.recv().unwrap();
+        assert!(SOON <= start.elapsed());
+        // It is not waited for what is done with that.
+        line.send(Waiting { since: Instant::now(), turn: Turn::new(|| ()) }).unwrap();
+        let both: [Waiting; 2] = [(); 2].map(|()| handed.recv().unwrap());
+        late.work();
+        both.iter().for_each(|it| it.turn.work());
+        assert_eq!((told.recv(), told.recv().is_err()), (Ok(()), true));
         drop(line);
-        helper.join().unwrap();
+        hands_on.join().unwrap();
     }
 }

@@ -88,7 +88,7 @@ pub(super) async fn listen(
         };
         match answer {
             // It may not want two at once.
-            Ok(Answer::Error(_)) if is_beside => {}
+            Ok(Answer::Error(_)) if is_beside => pause = FIRST,
             Ok(Answer::Error(_)) => return,
             Err(error) if error.is_final() && link.hearing().ended().is_some() => return,
             Ok(Answer::Result(_)) | Err(_) => {}
