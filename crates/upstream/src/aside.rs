@@ -116,7 +116,7 @@ mod tests {
             NormalThreadSchedulePolicy, ThreadSchedulePolicy, thread_schedule_policy,
         };
         let normal = ThreadSchedulePolicy::Normal;
-        // On a busy machine the thread that helps out may be first.
+        // On a busy machine the thread for what is late may be first.
         while aside(|| thread_schedule_policy().unwrap()).await
             != normal(NormalThreadSchedulePolicy::Idle)
         {}

@@ -117,6 +117,19 @@ impl Bakery {
         self.server.get_as(&self.key, path)
     }
 
+    /// What came of work that goes on.
+    fn ended(&self, address: &str) -> Value {
+        let start = Instant::now();
+        loop {
+            let call = self.get(address).ok();
+            if call["state"] != "working" {
+                return call;
+            }
+            assert!(start.elapsed() < Duration::from_secs(60), "{call}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// How often something was asked for.
     fn asked(&self, beginning: &str) -> usize {
         self.upstream.requests().iter().filter(|request| request.starts_with(beginning)).count()
@@ -285,15 +298,7 @@ fn work_goes_on_while_what_is_shown_at_the_same_place_changes() {
     show(json!({"kind": "none"}));
     let address = bakery.call("respond-async").header("location").to_owned();
     show(json!({"kind": "bearer", "token": "env:BAKERY_TOKEN"}));
-    let start = Instant::now();
-    let ended = loop {
-        let call = bakery.get(&address).ok();
-        if call["state"] != "working" {
-            break call;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{call}");
-        thread::sleep(Duration::from_millis(20));
-    };
+    let ended = bakery.ended(&address);
     assert_eq!(ended["outcome"]["status"], "completed", "{ended}");
 }
 
@@ -339,15 +344,7 @@ fn over_rest_the_caller_comes_back_for_the_result() {
     let foreign = Ask::new("DELETE", &address).bearer(&other);
     assert_eq!(bakery.server.send(&foreign).status, 404);
     assert_eq!(bakery.get("/api/agents/calls/none").status, 404);
-    let start = Instant::now();
-    let ended = loop {
-        let call = bakery.get(&address).ok();
-        if call["state"] != "working" {
-            break call;
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{call}");
-        thread::sleep(Duration::from_millis(20));
-    };
+    let ended = bakery.ended(&address);
     assert_eq!((&ended["state"], &ended["message"]), (&json!("completed"), &json!("baking")));
     assert_eq!(ended["outcome"]["result"], json!({"loaves": 2, "for": "done"}));
     // It can be asked for again, until it is forgotten.
@@ -426,15 +423,7 @@ fn what_a_source_shows_at_its_new_place_is_not_shown_at_the_one_before() {
     let settings = of_specification(&other.url(""), &json!({}));
     let moved = json!({"name": "s", "settings": settings, "allow": ["127.0.0.1"], "auth": auth});
     bakery.server.put("/api/sources/s", &moved).ok();
-    let start = Instant::now();
-    let failure = loop {
-        let mut call = bakery.get(&address).ok();
-        if call["state"] != "working" {
-            break call["outcome"]["error"].take();
-        }
-        assert!(start.elapsed() < Duration::from_secs(60), "{call}");
-        thread::sleep(Duration::from_millis(20));
-    };
+    let failure = bakery.ended(&address)["outcome"]["error"].take();
     assert_eq!(failure["code"], "poll_failed", "{failure}");
     let message = failure["message"].as_str().unwrap();
     assert!(message.starts_with("the source was changed"), "{message}");
