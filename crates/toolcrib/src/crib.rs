@@ -7,9 +7,10 @@ use arc_swap::ArcSwapOption;
 use catalog::clock::{Clock, SystemClock};
 use catalog::journal::{JournalError, Position};
 use catalog::{Catalog, CataloguedSource, CataloguedTool, Moment, Snapshot};
-use execution::Arguments;
+use execution::{Arguments, CANCEL_DEADLINE};
 use jiff::Timestamp;
 use model::{Agent, Failure, GroupId, Limit, SourceId};
+use upstream::LastWords;
 use upstream::egress::Egress;
 use upstream::files::Folders;
 use upstream::http::HttpClient;
@@ -22,7 +23,6 @@ use crate::gates::{GateState, Gates};
 use crate::hints::Hints;
 use crate::identity::{Identity, Means, NotIdentified};
 use crate::kept_results::KeptResults;
-use crate::last_words::LastWords;
 use crate::meaning::{Embeddings, Meaning};
 use crate::most_used::{MostUsed, Ranking};
 use crate::place::JournalPlace;
@@ -75,7 +75,7 @@ struct Inner {
     provided: ArcSwapOption<Provided>,
     recent: Recent,
     results: KeptResults,
-    last_words: LastWords,
+    last_words: LastWords<SourceId>,
     /// Whoever holds it looks back: that folds the journal from its start, and one at a time is enough.
     looking_back: tokio::sync::Mutex<()>,
 }
@@ -153,7 +153,7 @@ impl Toolcrib {
             provided,
             recent: Recent::default(),
             results: KeptResults::default(),
-            last_words: LastWords::default(),
+            last_words: LastWords::within(CANCEL_DEADLINE),
             looking_back,
         };
         Self(Arc::new(inner))
@@ -179,7 +179,7 @@ impl Toolcrib {
         self.0.last_words.said().await;
     }
 
-    pub(crate) fn last_words(&self) -> &LastWords {
+    pub(crate) fn last_words(&self) -> &LastWords<SourceId> {
         &self.0.last_words
     }
 

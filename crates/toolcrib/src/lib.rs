@@ -57,10 +57,7 @@ mod hints;
 #[cfg(feature = "gateway")]
 mod identity;
 #[cfg(feature = "gateway")]
-#[cfg(feature = "gateway")]
 mod kept_results;
-#[cfg(feature = "gateway")]
-mod last_words;
 #[cfg(feature = "gateway")]
 mod meaning;
 #[cfg(feature = "gateway")]

@@ -5,6 +5,7 @@ pub mod egress;
 pub mod files;
 pub mod http;
 mod large;
+mod last_words;
 pub mod limits;
 pub mod mcp;
 mod pieces;
@@ -13,3 +14,4 @@ pub mod stdio;
 
 pub use aside::{LONG, aside, aside_if_long, aside_under_way};
 pub use large::{Large, Room};
+pub use last_words::LastWords;

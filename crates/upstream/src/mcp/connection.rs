@@ -1,12 +1,13 @@
 //! A connection to one server. Copies share it; the last one that is dropped ends it.
 
+use std::collections::HashMap;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tokio::sync::{Semaphore, SemaphorePermit, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
@@ -20,16 +21,16 @@ use super::pauses::{Pauses, in_time};
 use super::settings::{Call, Era, McpLimits, Settings, Target};
 use super::{McpError, http, subscribe};
 use crate::http::header::AUTHORIZATION;
+use crate::last_words::LastWords;
 
 /// A server may say nothing on its stream until it has something to say, not even that it is open.
 const LISTENING: Duration = Duration::from_millis(500);
 
-/// What is looked after beside the calls: so many shares, each of so many places. An owner has one of the shares, so that
-/// whoever begins many tasks is looked after late and nobody else is.
-const SHARES: usize = 8;
-const OF_SHARE: usize = 4;
-/// Last words that are on their way at the same time. The server is not told more.
-const LAST_WORDS: usize = 16;
+/// What is looked after beside the calls has so many places for each owner: whoever begins many tasks is looked after late,
+/// and nobody else is.
+const LOOKS: usize = 4;
+/// How long a last word may take.
+const LAST_WORD: Duration = Duration::from_secs(10);
 
 /// Among which others a request has its place.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +55,9 @@ struct Shared {
     limits: McpLimits,
     authorization: Option<Authorization>,
     capabilities: Map<String, Value>,
-    places: Semaphore,
-    looks: [Semaphore; SHARES],
-    last_words: Arc<Semaphore>,
+    places: Arc<Semaphore>,
+    looks: Mutex<HashMap<u64, Weak<Semaphore>>>,
+    last_words: LastWords<()>,
     waiting: AtomicUsize,
     in_use: AtomicUsize,
     last: Mutex<Last>,
@@ -99,9 +100,9 @@ impl Connection {
                 limits,
                 authorization: settings.authorization.clone(),
                 capabilities: settings.capabilities.clone(),
-                places: Semaphore::new(limits.max_calls),
-                looks: [const { Semaphore::const_new(OF_SHARE) }; SHARES],
-                last_words: Arc::new(Semaphore::new(LAST_WORDS)),
+                places: Arc::new(Semaphore::new(limits.max_calls)),
+                looks: Mutex::default(),
+                last_words: LastWords::within(LAST_WORD),
                 waiting: AtomicUsize::new(0),
                 in_use: AtomicUsize::new(0),
                 last: Mutex::new(Last::now(false)),
@@ -207,18 +208,15 @@ impl Connection {
         self.run_among(Among::Calls, method, params, call, whose).await
     }
 
-    /// Says something that nobody waits for, if not too much of that is on its way already.
+    /// Says something that nobody waits for, when it is its turn.
     pub(super) fn say_last(
         &self,
         method: &'static str,
         mut params: Map<String, Value>,
         call: Call,
     ) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Ok(place) = Arc::clone(&self.shared.last_words).try_acquire_owned() else { return };
         let connection = self.clone();
-        runtime.spawn(async move {
-            let _place = place;
+        self.shared.last_words.say(&(), async move {
             let said =
                 connection.run_among(Among::LastWords, method, &mut params, &call, Whose::Ours);
             drop(said.await);
@@ -324,15 +322,24 @@ impl Connection {
 }
 
 impl Shared {
-    /// A place in the owner's share of the looks.
-    async fn place_of_look(&self, owner: u64) -> Result<SemaphorePermit<'_>, McpError> {
-        let share = usize::try_from(owner % SHARES as u64).expect("there are few shares");
-        self.looks[share].acquire().await.map_err(|_| McpError::Closed)
+    /// A place among the looks of its owner.
+    async fn place_of_look(&self, owner: u64) -> Result<OwnedSemaphorePermit, McpError> {
+        let places = {
+            let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = looks.get(&owner).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                looks.retain(|_, places| 0 < places.strong_count());
+                let places = Arc::new(Semaphore::new(LOOKS));
+                looks.insert(owner, Arc::downgrade(&places));
+                places
+            })
+        };
+        places.acquire_owned().await.map_err(|_| McpError::Closed)
     }
 
     /// A place among the calls that are under way, if not too many wait for one already.
-    async fn place_of_call(&self) -> Result<SemaphorePermit<'_>, McpError> {
-        if let Ok(place) = self.places.try_acquire() {
+    async fn place_of_call(&self) -> Result<OwnedSemaphorePermit, McpError> {
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Ok(place);
         }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -340,7 +347,8 @@ impl Shared {
         if self.limits.max_waiting <= before {
             return Err(McpError::Busy { limit: self.limits.max_calls });
         }
-        self.places.acquire().await.map_err(|_| McpError::Closed)
+        let places = Arc::clone(&self.places);
+        places.acquire_owned().await.map_err(|_| McpError::Closed)
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
@@ -390,7 +398,7 @@ impl Drop for Held<'_> {
 
 /// Keeps a place until it is for others: mostly because somebody is asked. What is waited for lies elsewhere: it is large.
 async fn keeping<A: Future>(
-    place: Option<SemaphorePermit<'_>>,
+    place: Option<OwnedSemaphorePermit>,
     pauses: Option<&Pauses>,
     mut answer: Pin<&mut A>,
 ) -> A::Output {

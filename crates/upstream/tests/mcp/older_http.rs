@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
-use upstream::mcp::{Answer, Connection, Era, Heard, McpError, Settings};
+use upstream::mcp::{Answer, Connection, Era, Heard, McpError, Settings, Target};
 
 use crate::server::{Asked, Piece, Reply, Server};
 use crate::support::*;
@@ -237,15 +237,27 @@ async fn a_server_that_holds_up_the_end_of_sessions_holds_up_no_more_than_so_man
     })
     .await;
     let settings = Settings { era: Some(Era::Initialize), ..settings() };
-    let target = server.target();
-    let opening = (0..80).map(|_| Connection::open(&target, &settings));
+    let (target, count) = (server.target(), |server: &Server| {
+        server.story().iter().filter(|it| *it == "DELETE").count()
+    });
+    begin_and_end(50, &target, &settings).await;
+    eventually("some are ended", || count(&server) == 32).await;
+    Connection::open(&target, &settings).await.unwrap();
+    assert_eq!(count(&server), 32);
+    let other = Server::start(|asked| match (asked.verb.as_str(), asked.method()) {
+        (_, "initialize") => initialized(asked, "s2"),
+        _ => Reply::status(202),
+    })
+    .await;
+    begin_and_end(50, &other.target(), &settings).await;
+    eventually("one that listens is told of all", || count(&other) == 50).await;
+}
+
+/// So many sessions, which end at the same time.
+async fn begin_and_end(sessions: usize, target: &Target, settings: &Settings) {
+    let opening = (0..sessions).map(|_| Connection::open(target, settings));
     let connections = futures_util::future::join_all(opening).await;
     assert!(connections.iter().all(Result::is_ok));
-    drop(connections);
-    let ended = || server.story().iter().filter(|it| *it == "DELETE").count();
-    eventually("some are ended", || ended() == 64).await;
-    Connection::open(&target, &settings).await.unwrap();
-    assert_eq!(ended(), 64);
 }
 
 #[tokio::test]

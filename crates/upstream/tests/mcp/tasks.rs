@@ -238,9 +238,9 @@ async fn tasks_are_looked_after_and_cancelled_beside_the_calls_and_each_owner_ha
         _ = futures_util::future::join_all((0..30).map(|_| waits(1))) => panic!("they do not end"),
         () = eventually("all have begun", || count("tools/call") == 37) => ping().await,
     }
-    eventually("the server is told of some", || count("tasks/cancel") == 16).await;
+    eventually("the server is told of some", || count("tasks/cancel") == 32).await;
     ping().await;
-    assert_eq!(count("tasks/cancel"), 16);
+    assert_eq!(count("tasks/cancel"), 32);
 }
 
 #[tokio::test]

@@ -1,22 +1,20 @@
 //! Sessions, which there were before the modern era. Both sides may end one.
 
-use std::sync::Arc;
-use std::sync::PoisonError;
+use std::sync::{Arc, LazyLock, PoisonError};
 
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use super::{ASIDE, HttpLink};
 use crate::http::header::{HeaderMap, HeaderValue};
-use crate::http::{Limits, Method, Request};
+use crate::http::{Limits, Method, Request, origin};
+use crate::last_words::LastWords;
 use crate::mcp::hearing::Whose;
 use crate::mcp::meta::{self, MODERN};
 use crate::mcp::settings::{Call, Era};
 use crate::mcp::{McpError, open};
 
-/// Sessions that are being ended at the same time, over all connections. A server is left to find out about more by itself.
-const MAX_ENDING: usize = 64;
-static ENDING: Semaphore = Semaphore::const_new(MAX_ENDING);
+/// What servers are told in the end, over all connections, by their origin.
+static ENDINGS: LazyLock<LastWords<String>> = LazyLock::new(|| LastWords::within(ASIDE));
 
 /// How requests are marked.
 #[derive(Clone)]
@@ -82,16 +80,9 @@ impl HttpLink {
     /// Ends the session, if there is one, so that the server need not keep it. Nobody waits for that, and a server that
     /// holds it up holds up no more than so many.
     pub(crate) fn end_aside(self: &Arc<Self>) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let session = self.session();
-        if session.id.is_some()
-            && let Ok(place) = ENDING.try_acquire()
-        {
-            let link = Arc::clone(self);
-            runtime.spawn(async move {
-                let _place = place;
-                link.end(&session).await;
-            });
+        let (link, session) = (Arc::clone(self), self.session());
+        if session.id.is_some() {
+            ENDINGS.say(&origin(&self.url), async move { link.end(&session).await });
         }
     }
 
