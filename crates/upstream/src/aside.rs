@@ -44,7 +44,9 @@ struct TakenBack(Turn);
 
 impl Drop for TakenBack {
     fn drop(&mut self) {
-        drop(self.0.take());
+        // Who holds it takes it just now. That may be a thread that goes last, so it is not waited for.
+        let work = self.0.0.try_lock().ok().and_then(|mut work| work.take());
+        drop(work);
     }
 }
 

@@ -39,6 +39,7 @@ pub struct HttpClient {
     shown: Option<Arc<Shown>>,
     identified: Option<Arc<Identified>>,
     room: Option<Room>,
+    first: Duration,
     silence: Duration,
 }
 
@@ -98,6 +99,8 @@ enum Redirects {
 
 const MAX_REDIRECTS: usize = 3;
 
+/// How long an answer may take to begin, unless half of all its time is longer.
+const FIRST: Duration = Duration::from_secs(15);
 /// The longest silence in an answer, unless a third of all its time is longer: who has minutes may think for one.
 const SILENCE: Duration = Duration::from_secs(10);
 
@@ -112,8 +115,9 @@ impl HttpClient {
     pub fn new(egress: Egress) -> Self {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), Lookups::of_the_system());
-        let (shown, identified, room, silence) = (None, None, None, SILENCE);
-        Self { egress, connections, shown, identified, room, silence }
+        let (shown, identified, room) = (None, None, None);
+        let (first, silence) = (FIRST, SILENCE);
+        Self { egress, connections, shown, identified, room, first, silence }
     }
 
     /// The same for another policy.
@@ -124,8 +128,7 @@ impl HttpClient {
 
     fn over(&self, egress: Arc<Egress>, connections: Connections) -> Self {
         let identified = self.identified.as_ref().map(|it| Arc::new(it.over(&connections)));
-        let (shown, room) = (self.shown.clone(), self.room.clone());
-        Self { egress, connections, shown, identified, room, silence: self.silence }
+        Self { egress, connections, identified, ..self.clone() }
     }
 
     /// The same, with what a source says it may reach: addresses, networks, host names.
@@ -266,7 +269,15 @@ impl HttpClient {
         let url = request.url.clone();
         let method = request.method.clone();
         let client = self.connections_to(&url).to(&url).await?;
-        let response = client.execute(request.prepare(sent.clone())).await;
+        let empty = request.body.as_ref().is_none_or(Vec::is_empty);
+        let first = self.first.max(limits.deadline / 2);
+        let begun = tokio::time::timeout(first, client.execute(request.prepare(sent.clone())));
+        let response = begun.await.map_err(|_| HttpError::Timeout {
+            origin: origin(&url),
+            deadline: first,
+            sent: empty || sent.load(Ordering::Relaxed),
+            repeatable: method.is_idempotent(),
+        })?;
         let mut response =
             response.map_err(|error| HttpError::from_reqwest(error, &url, &method))?;
         let mut large = Large::not_yet(self.room.as_ref());
@@ -355,7 +366,7 @@ struct Within {
     enough: usize,
     /// How long nothing may come of it.
     silence: Duration,
-    /// How long to wait for [a place](crate::large).
+    /// How long to wait for [a place, or for its pace](crate::large).
     until: tokio::time::Instant,
 }
 
@@ -392,7 +403,10 @@ async fn read(
         body.extend_from_slice(&chunk);
         if tokio::time::timeout_at(until, large.holds(body.len())).await.is_err() {
             let (origin, repeatable) = (origin(response.url()), method.is_idempotent());
-            return Err(HttpError::Crowded { origin, repeatable });
+            return Err(match large.has_waited() {
+                true => HttpError::Crowded { origin, repeatable },
+                false => HttpError::Lengthy { origin, repeatable },
+            });
         }
     }
 }

@@ -47,6 +47,11 @@ impl Places {
         *paid = (*paid).max(earliest) + time(bytes);
         *paid
     }
+
+    /// Whether more was read than its pace allows, so that whoever is next waits for that.
+    fn is_ahead(&self) -> bool {
+        Instant::now() < *self.paid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// An answer that may turn out to be large. It has its places until it is dropped: whoever holds what was made of the
@@ -57,12 +62,14 @@ pub struct Large {
     large: Option<OwnedSemaphorePermit>,
     /// So much of it is paid for.
     paid: usize,
+    /// Whether another answer has kept it waiting.
+    has_waited: bool,
 }
 
 impl Large {
     /// Without a room, nobody waits for anything.
     pub(crate) fn not_yet(room: Option<&Room>) -> Self {
-        Self { room: room.cloned(), long: None, large: None, paid: LARGE }
+        Self { room: room.cloned(), long: None, large: None, paid: LARGE, has_waited: false }
     }
 
     /// So much of it is held now.
@@ -71,14 +78,16 @@ impl Large {
             (self.long, self.large, self.paid) = (None, None, LARGE);
             return;
         }
-        let Some(Room(places)) = &self.room else { return };
+        let Some(Room(places)) = self.room.clone() else { return };
         if self.long.is_none() {
+            self.has_waited |= places.long.available_permits() == 0;
             self.long = place(&places.long).await;
         }
         if bytes <= LARGE {
             return;
         }
         if self.large.is_none() {
+            self.has_waited |= places.large.available_permits() == 0 || places.is_ahead();
             self.large = place(&places.large).await;
         }
         let until = places.pay(bytes.saturating_sub(self.paid));
@@ -86,6 +95,11 @@ impl Large {
         if Instant::now() < until {
             sleep_until(until).await;
         }
+    }
+
+    /// Whether another answer has kept it waiting.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_waited
     }
 
     /// Its turn to be read aside.

@@ -30,6 +30,7 @@ impl Again {
             // There is no time left after these.
             HttpError::Timeout { .. }
             | HttpError::Crowded { .. }
+            | HttpError::Lengthy { .. }
             | HttpError::Refused(_)
             | HttpError::Proxy
             | HttpError::TooLarge { .. }

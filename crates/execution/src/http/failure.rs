@@ -28,6 +28,7 @@ pub fn code_of(error: &HttpError) -> (ErrorCode, bool) {
         HttpError::Broken { repeatable, .. } => (ErrorCode::UpstreamConnectionError, *repeatable),
         HttpError::Refused(_) | HttpError::Proxy => (ErrorCode::UpstreamConnectionError, false),
         HttpError::TooLarge { .. }
+        | HttpError::Lengthy { .. }
         | HttpError::Encoded
         | HttpError::Redirected { .. }
         | HttpError::TooManyRedirects { .. } => (ErrorCode::UpstreamError, false),

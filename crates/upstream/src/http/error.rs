@@ -66,6 +66,17 @@ pub enum HttpError {
         /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
         repeatable: bool,
     },
+    /// The answer is so large that there was no time to read all of it, though no other kept it waiting.
+    #[error(
+        "`{origin}` answered more than can be read in that time: allow for more time, or ask for less{}",
+        after(true, *repeatable)
+    )]
+    Lengthy {
+        /// Scheme, host and port.
+        origin: String,
+        /// Whether asking twice has the effect of asking once (RFC 9110, 9.2.2).
+        repeatable: bool,
+    },
     /// The request left and the answer was lost, or cannot be read.
     #[error("the answer of `{origin}` was lost{}", after(true, *repeatable))]
     Broken {

@@ -1,6 +1,6 @@
 //! When somebody wants to be asked again (RFC 9110, section 10.2.3).
 
-use jiff::fmt::rfc2822;
+use httpdate::parse_http_date;
 
 use super::header::{DATE, HeaderMap, HeaderName, RETRY_AFTER};
 
@@ -11,10 +11,10 @@ pub fn retry_after(headers: &HeaderMap) -> Option<u64> {
     if !said.is_empty() && said.bytes().all(|byte| byte.is_ascii_digit()) {
         return said.parse().ok();
     }
-    let moment = |text| rfc2822::parse(text).ok().map(|moment| moment.timestamp());
+    let moment = |text| parse_http_date(text).ok();
     let (then, now) = (moment(said)?, moment(text(headers, DATE)?)?);
     // What has gone by is now.
-    Some(then.duration_since(now).as_secs().try_into().unwrap_or_default())
+    Some(then.duration_since(now).unwrap_or_default().as_secs())
 }
 
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -55,6 +55,10 @@ mod tests {
         assert_eq!(at(Some("Wed, 21 Oct 2015 07:26:30 GMT"), then), Some(90));
         assert_eq!(at(Some("Wed, 21 Oct 2015 07:28:01 GMT"), then), Some(0));
         assert_eq!(at(Some("Tue, 20 Oct 2015 07:28:00 GMT"), then), Some(24 * 60 * 60));
+        // Older forms, which whoever reads must know (RFC 9110, section 5.6.7).
+        for now in ["Wednesday, 21-Oct-15 07:26:30 GMT", "Wed Oct 21 07:26:30 2015"] {
+            assert_eq!(at(Some(now), then), Some(90), "{now}");
+        }
         for nothing in [None, Some("now"), Some("")] {
             assert_eq!(at(nothing, then), None, "{nothing:?}");
         }

@@ -206,7 +206,8 @@ impl McpError {
 
 fn advice(status: u16) -> &'static str {
     match status {
-        408 | 425 | 429 | 502..=504 => "it is in trouble or has too much to do, try again later",
+        425 | 429 | 503 => "it has too much to do, try again later",
+        408 | 502 | 504 => "it is in trouble, and what was asked may have been done or not",
         _ => "check that the url is that of an MCP server",
     }
 }

@@ -21,6 +21,7 @@ use super::settings::{Call, Settings};
 use super::sse::{Event, Sse};
 use crate::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use crate::http::{HttpClient, Limits, Method, Opened, Request, Url, origin};
+use crate::large::{Large, Room};
 
 const MAX_REPLIES: usize = 16;
 const MAX_URL: usize = 8 * 1024;
@@ -45,6 +46,7 @@ struct Reading {
     opened: Opened,
     sse: Sse,
     pace: Pace,
+    large: Large,
     /// What came last, and how much of it was read.
     chunk: Box<dyn AsRef<[u8]> + Send + Sync>,
     at: usize,
@@ -68,7 +70,8 @@ impl SseLink {
         }
         let sse = Sse::new(settings.limits.message());
         let pace = Pace::new(settings.limits.max_unasked);
-        let mut reading = Reading { opened, sse, pace, chunk: Box::new([]), at: 0 };
+        let large = Large::not_yet(Some(&Room::of(1)));
+        let mut reading = Reading { opened, sse, pace, large, chunk: Box::new([]), at: 0 };
         let first = reading.next().await.filter(|it| it.name == "endpoint" && it.len() <= MAX_URL);
         let endpoint =
             first.and_then(|event| String::from_utf8(event.data.ok()?.into_bytes()).ok());
@@ -194,6 +197,8 @@ impl Reading {
             let event = self.sse.next(&mut bytes);
             self.at += length - bytes.len();
             self.pace.count_bytes(self.sse.take_useless());
+            // It is large by itself, and not what follows.
+            self.large.holds(if event.is_some() { 0 } else { self.sse.held() }).await;
             if event.is_some() {
                 return event;
             }

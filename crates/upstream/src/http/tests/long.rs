@@ -78,6 +78,17 @@ async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
     assert_eq!(next.read_aside(Duration::from_secs(60), |it| it.body.len()).await, Some(MUCH));
 }
 
+#[tokio::test]
+async fn who_asked_for_more_than_can_be_read_in_time_is_told_that_and_nothing_of_others() {
+    let server = Server::replying([ok(&"x".repeat(32 * LARGE))]).await;
+    let client = client().within(Room::of(8));
+    let limits = Limits { deadline: Duration::from_secs(2), max_bytes: u64::MAX };
+    let sent = || client.send(Request::get(server.url("/")), limits);
+    assert!(matches!(sent().await, Err(HttpError::Lengthy { repeatable: true, .. })));
+    // Whoever comes next waits for what was read of that before.
+    assert!(matches!(sent().await, Err(HttpError::Crowded { repeatable: true, .. })));
+}
+
 /// A server that speaks HTTP/2, and its address.
 async fn server_of_streams(own: &Certificate, answer: String) -> Url {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

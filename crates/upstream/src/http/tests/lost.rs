@@ -61,6 +61,20 @@ async fn an_answer_that_stops_coming_is_given_up_before_its_time_is_over() {
 }
 
 #[tokio::test]
+async fn an_answer_that_does_not_begin_is_given_up_before_its_time_is_over() {
+    // It takes connections and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", silent.local_addr().unwrap());
+    let hasty = HttpClient { first: Duration::from_millis(200), ..client() };
+    let limits = Limits { deadline: Duration::from_secs(2), ..Limits::default() };
+    let asked = async |request| hasty.send(request, limits).await.map(drop).unwrap_err();
+    let said = format!("`{origin}` did not answer within 1s");
+    assert_eq!(asked(Request::get(url(&origin))).await.to_string(), said, "half of its time");
+    let posted = asked(post(url(&origin))).await;
+    assert!(matches!(posted, HttpError::Timeout { sent: true, repeatable: false, .. }));
+}
+
+#[tokio::test]
 async fn a_deadline_before_there_is_a_connection_means_nothing_was_sent() {
     // It takes connections and never says a word of TLS.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
