@@ -38,6 +38,9 @@ pub struct Arguments {
     /// Whether no value is looked at more than once, however it is checked.
     looks_once: bool,
     pattern_bytes: usize,
+    pattern_sizes: patterns::Sizes,
+    /// Whether there are several ways to be right nowhere, so that the first thing that is wrong is found soon.
+    has_one_way: bool,
 }
 
 /// What happens to an argument that the schema neither names nor forbids.
@@ -65,7 +68,8 @@ impl Arguments {
     }
 
     fn compile_within(schema: &Value, others: Others, pattern_bytes: usize) -> Self {
-        let (schema, pattern_bytes) = patterns::without_unusable(schema, pattern_bytes);
+        let patterns::Usable { schema, length: pattern_bytes, sizes: pattern_sizes } =
+            patterns::without_unusable(schema, pattern_bytes);
         let schema = unevaluated::without_costly(schema);
         let validator = jsonschema::options()
             .offline()
@@ -74,8 +78,8 @@ impl Arguments {
             .build(&schema)
             .ok();
         let is_closed = names::is_closed(&schema, others);
-        let looks_once = visits::looks_once(&schema);
-        Self { schema, validator, is_closed, looks_once, pattern_bytes }
+        let (looks_once, has_one_way) = (visits::looks_once(&schema), has_one_way(&schema));
+        Self { schema, validator, is_closed, looks_once, pattern_bytes, pattern_sizes, has_one_way }
     }
 
     /// About how much memory it takes, against that of a small one. What patterns take is many times their text.
@@ -108,11 +112,15 @@ impl Arguments {
         }
     }
 
+    fn visits(&self, instance: &Value) -> u64 {
+        visits::visits(&self.schema, instance, &self.pattern_sizes)
+    }
+
     fn misfits(&self, instance: &Value) -> Vec<Problem> {
         let size = size(instance);
         let visits = match self.looks_once && size <= SMALL {
             true => size,
-            false => visits::visits(&self.schema, instance),
+            false => self.visits(instance),
         };
         // A schema that is costly by itself is its source's doing; arguments that make it so are the caller's, who must
         // not get around the check by sending more.
@@ -131,9 +139,23 @@ impl Arguments {
         if visits <= VISITS_EXPLAINED {
             return explained(validator, instance, self.is_closed);
         }
-        let mut problems = top::problems(&self.schema, instance);
-        problems.push(Problem::new("", "the arguments do not fit the input schema"));
-        problems
+        // To say all that is wrong would take long.
+        let mut told = top::problems(&self.schema, instance);
+        if self.has_one_way
+            && let Err(error) = validator.validate(instance)
+            && !is_told(&error, self.is_closed)
+            && let first = problem(&error)
+            && !told.contains(&first)
+        {
+            told.push(first);
+        }
+        told.truncate(PROBLEMS - 1);
+        let rest = match told.is_empty() {
+            true => "the arguments do not fit the input schema",
+            false => "there may be more that does not fit the input schema",
+        };
+        told.push(Problem::new("", rest));
+        told
     }
 }
 
@@ -168,7 +190,7 @@ pub fn misfits(schema: &Value, value: &Value) -> Result<Vec<Problem>, String> {
     if compiled.validator.is_none() {
         return Err("the schema is not valid, or refers to something outside itself".to_owned());
     }
-    if VISITS < visits::visits(schema, value) {
+    if VISITS < compiled.visits(value) {
         return Err("it takes too long to check that much against this schema".to_owned());
     }
     Ok(compiled.misfits(value))
@@ -187,16 +209,25 @@ fn size(value: &Value) -> u64 {
     }
 }
 
-/// Names that are not allowed at the top were told already where a schema is closed.
 fn explained(validator: &Validator, instance: &Value, is_closed: bool) -> Vec<Problem> {
-    let is_told = |error: &jsonschema::ValidationError<'_>| {
-        is_closed && error.schema_path().as_str() == "/additionalProperties"
-    };
-    let errors = validator.iter_errors(instance).filter(|error| !is_told(error));
-    let problem = |error: jsonschema::ValidationError<'_>| {
-        Problem::new(error.instance_path().as_str(), &error.masked_with("it").to_string())
-    };
-    errors.take(PROBLEMS).map(problem).collect()
+    let errors = validator.iter_errors(instance).filter(|error| !is_told(error, is_closed));
+    errors.take(PROBLEMS).map(|error| problem(&error)).collect()
+}
+
+/// Of several ways to be right, all that is wrong is collected before anything is told.
+fn has_one_way(schema: &Value) -> bool {
+    let ways = |name: &String| ["anyOf", "oneOf"].contains(&name.as_str());
+    let has_several = schema.as_object().is_some_and(|members| members.keys().any(ways));
+    !has_several && visits::children(schema).all(has_one_way)
+}
+
+/// Names that are not allowed at the top were told already where a schema is closed.
+fn is_told(error: &jsonschema::ValidationError<'_>, is_closed: bool) -> bool {
+    is_closed && error.schema_path().as_str() == "/additionalProperties"
+}
+
+fn problem(error: &jsonschema::ValidationError<'_>) -> Problem {
+    Problem::new(error.instance_path().as_str(), &error.masked_with("it").to_string())
 }
 
 impl fmt::Display for Problem {

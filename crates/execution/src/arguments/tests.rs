@@ -107,7 +107,8 @@ fn a_pattern_is_checked_in_linear_time_or_not_at_all() {
     );
     let start = Instant::now();
     let evil = json!({"x": format!("{}!", "a".repeat(50_000))});
-    assert_eq!(problems(&schema("^(a+)+$"), evil).len(), 1);
+    let told = problems(&schema("^(a+)+$"), evil);
+    assert_eq!(told.first().map(String::as_str), Some(r#"/x: it does not match "^(a+)+$""#));
     for unusable in
         ["^(?!x)a", r"(a)\1", "(?<=a)b", "(?i)a(?>b)", "((a{1000}){1000}){1000}", "(", "["]
     {
@@ -172,6 +173,72 @@ fn a_schema_that_doubles_is_only_checked_at_the_top() {
     }
 }
 
+/// Thirty levels below a keyword, each of which refers to the next one twice; nothing fits in the end.
+fn doubling_below(keyword: &str, below: &Value, draft: &str) -> Value {
+    let of = |level: u32| json!({"$ref": format!("#/$defs/{level}")});
+    let levels = (0..30).map(|level| {
+        let next = of(level + 1);
+        (level.to_string(), json!({"allOf": [next, next]}))
+    });
+    let mut definitions: Map<_, _> = levels.collect();
+    definitions.insert("30".to_owned(), json!(false));
+    let below: Value =
+        serde_json::from_str(&below.to_string().replace("\"?\"", &of(0).to_string())).unwrap();
+    json!({"$schema": draft, "$defs": definitions, "properties": {"a": {keyword: below}}})
+}
+
+#[test]
+fn no_keyword_of_any_version_hides_a_schema_that_doubles() {
+    let (here, each) = (json!("?"), json!(["?"]));
+    let (of_a, of_any) = (json!({"a": "?"}), json!({"^": "?"}));
+    let keywords = [
+        ("additionalItems", &here),
+        ("additionalProperties", &here),
+        ("allOf", &each),
+        ("anyOf", &each),
+        ("contains", &here),
+        ("contentSchema", &here),
+        ("dependencies", &of_a),
+        ("dependentSchemas", &of_a),
+        ("if", &here),
+        ("items", &here),
+        ("items", &each),
+        ("not", &here),
+        ("oneOf", &each),
+        ("patternProperties", &of_any),
+        ("prefixItems", &each),
+        ("properties", &of_a),
+        ("propertyNames", &here),
+        ("unevaluatedItems", &here),
+        ("unevaluatedProperties", &here),
+    ];
+    for draft in [
+        "2020-12/schema",
+        "2019-09/schema",
+        "draft-07/schema#",
+        "draft-06/schema#",
+        "draft-04/schema#",
+    ] {
+        let draft = format!(
+            "{}://json-schema.org/{draft}",
+            if draft.contains("draft-0") { "http" } else { "https" }
+        );
+        for (keyword, below) in keywords {
+            let mut schema = doubling_below(keyword, below, &draft);
+            if keyword == "additionalItems" {
+                schema["properties"]["a"]["items"] = json!([]);
+            }
+            let arguments = Arguments::compile(&schema, Others::Refused);
+            for a in [json!({"a": 1}), json!([1])] {
+                let start = Instant::now();
+                drop(arguments.check(json!({"a": a}).as_object().unwrap()));
+                let time = start.elapsed();
+                assert!(time < Duration::from_secs(1), "{keyword} {draft}: {time:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_large_but_simple_list_is_checked_whole() {
     let schema = json!({"properties": {"list": {"type": "array", "items": {"type": "integer"}}}});
@@ -179,7 +246,8 @@ fn a_large_but_simple_list_is_checked_whole() {
     assert_eq!(problems(&schema, json!({"list": list})), [""; 0]);
     list.push(json!("x"));
     let told = problems(&schema, json!({"list": list}));
-    assert_eq!(told, [": the arguments do not fit the input schema"]);
+    let more = ": there may be more that does not fit the input schema";
+    assert_eq!(told, [r#"/list/20000: it is not of type "integer""#, more]);
 }
 
 #[test]
@@ -225,11 +293,121 @@ fn an_integer_that_was_rounded_is_not_sent() {
 
 #[test]
 fn a_costly_pattern_is_not_tried_on_a_long_text() {
-    let schema = json!({"type": "object", "properties": {"bits": {"type": "string", "pattern": "^[01]*1[01]{300}[23]"}}});
+    let large = "^[01]*1[01]{3000}[23]";
+    let text = |pattern: &str| json!({"properties": {"bits": {"pattern": pattern}}});
+    let (long, longer) = ("1".repeat(200_000), "1".repeat(2_000_000));
+    let cases = [
+        (text("^[01]*1[01]{300}[23]"), json!({"bits": longer})),
+        (text(large), json!({"bits": long})),
+        (json!({"patternProperties": {large: true}}), json!({&longer: 1})),
+        (json!({"propertyNames": {"pattern": large}}), json!({&longer: 1})),
+        (json!({"propertyNames": {"anyOf": [{"pattern": large}]}}), json!({&longer: 1})),
+        // What a default is may be a schema after all.
+        (
+            json!({"properties": {"bits": {"$ref": "#/default"}}, "default": {"pattern": large}}),
+            json!({"bits": long}),
+        ),
+    ];
+    let compiled = cases.map(|(schema, given)| (Arguments::compile(&schema, Others::Sent), given));
     let start = Instant::now();
-    let too_large = [": the arguments are too large to be checked: send less at once"];
-    assert_eq!(problems(&schema, json!({"bits": "01".repeat(1_000_000)})), too_large);
+    for (arguments, given) in compiled {
+        let told = arguments.check(given.as_object().unwrap()).unwrap_err();
+        let schema = &arguments.schema;
+        assert!(told[0].message.contains("too large to be checked"), "{schema}: {told:?}");
+    }
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert_eq!(problems(&text("^[a-z0-9-]{1,64}$"), json!({"bits": "a".repeat(64)})), [""; 0]);
+    let many = json!({"properties": {"hashes": {"items": {"pattern": "^[0-9a-f]{64}$"}}}});
+    let hashes = vec!["0".repeat(64); 1_500];
+    assert_eq!(problems(&many, json!({"hashes": hashes})), [""; 0]);
+}
+
+#[test]
+fn what_is_compared_is_counted_where_it_is_compared() {
+    let list = |unique: Value| json!({"properties": {"list": {"uniqueItems": unique}}});
+    let pictures: Vec<String> = (0..10).map(|it| format!("{it}{}", "a".repeat(100_000))).collect();
+    let many: Vec<Value> = (0..20_000).map(|it| json!([it, [it]])).collect();
+    for (unique, given) in [(true, json!(pictures)), (true, json!(many)), (false, json!(pictures))]
+    {
+        assert_eq!(problems(&list(json!(unique)), json!({"list": given})), [""; 0]);
+    }
+}
+
+#[test]
+fn what_depends_on_many_names_is_not_looked_up_again_and_again() {
+    let names: Map<_, _> = (0..30_000).map(|it| (format!("k{it}"), json!([]))).collect();
+    let schema = json!({"properties": {"list": {"items": {"dependentRequired": names}}}});
+    let arguments = Arguments::compile(&schema, Others::Refused);
+    for items in [400, 16_000] {
+        let given = json!({"list": vec![json!({"a": 1}); items]});
+        let start = Instant::now();
+        drop(arguments.check(given.as_object().unwrap()));
+        assert!(start.elapsed() < Duration::from_secs(1), "{items}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn counting_ends_where_it_is_enough() {
+    let each = json!({"items": true, "contains": true, "additionalItems": true});
+    let mut schema = each.clone();
+    for _ in 0..12 {
+        let mut outer = each.clone();
+        (outer["not"], outer["if"]) = (schema.clone(), schema);
+        schema = outer;
+    }
+    let arguments = Arguments::compile(&json!({"properties": {"a": schema}}), Others::Refused);
+    let given = json!({"a": vec![1; 100_000]});
+    let start = Instant::now();
+    let told = arguments.check(given.as_object().unwrap()).unwrap_err();
+    assert!(told[0].message.contains("too large to be checked"), "{told:?}");
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+#[test]
+fn where_there_are_many_ways_to_be_right_not_all_that_is_wrong_is_collected() {
+    let ways = json!([{"items": {"type": "integer"}}, {"items": {"type": "boolean"}}]);
+    let schema = json!({"properties": {"list": {"anyOf": ways}}});
+    let told = problems(&schema, json!({"list": vec!["x"; 20_000]}));
+    assert_eq!(told, [": the arguments do not fit the input schema"]);
+}
+
+#[test]
+fn what_is_called_id_is_a_name_in_the_oldest_schemas_only() {
+    let list = json!({"id": "#list", "type": "array", "items": {"type": "integer"}});
+    let mut schema = json!({"properties": {"list": list}, "anyOf": [true, true]});
+    let mut many = vec![json!(1); 1_000];
+    many[999] = json!("x");
+    let told = problems(&schema, json!({"list": many}));
+    assert!(told[0].starts_with("/list/999"), "{told:?}");
+    schema["$schema"] = json!("http://json-schema.org/draft-04/schema#");
+    let told = problems(&schema, json!({"list": many}));
+    assert!(told[0].contains("too large to be checked"), "{told:?}");
+}
+
+#[test]
+fn a_long_list_of_values_is_not_searched_again_and_again() {
+    let some: Value = (0..100_000).map(|number| json!(format!("value {number}"))).collect();
+    let schema = json!({"properties": {"list": {"items": {"enum": some}}}});
+    let arguments = Arguments::compile(&schema, Others::Refused);
+    let given = json!({"list": vec!["other"; 490]});
+    let start = Instant::now();
+    arguments.check(given.as_object().unwrap()).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    let given = json!({"list": vec!["other"; 3]});
+    assert_eq!(arguments.check(given.as_object().unwrap()).unwrap_err()[0].path, "/list/0");
+}
+
+#[test]
+fn a_long_text_is_not_measured_again_and_again() {
+    let mut schema = json!({"minLength": 1});
+    for _ in 0..14 {
+        schema = json!({"allOf": [schema, schema]});
+    }
+    let arguments = Arguments::compile(&json!({"properties": {"a": schema}}), Others::Refused);
+    let given = json!({"a": "a".repeat(9_000_000)});
+    let start = Instant::now();
+    assert_eq!(arguments.check(given.as_object().unwrap()).unwrap_err().len(), 1);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[test]

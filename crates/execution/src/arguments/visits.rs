@@ -10,16 +10,35 @@ use std::ptr;
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use super::TEXT;
+use super::patterns::Sizes;
+
 /// How many pairs are counted before we give up.
 const PAIRS: usize = 50_000;
 /// So many are too many: counting on would take long itself.
 const ENOUGH: u64 = 1_000_000;
+/// So many names or values are one look.
+const AT_ONCE: u64 = 8;
+const FEW: usize = 15;
+/// So many bytes of text times KiB of a compiled pattern, too.
+const STEPS: u64 = 10;
 /// How far in we go: counting and checking use the stack.
 const DEPTH: usize = 300;
 
 /// An upper bound for the visits of this check. The most there can be if that is not known.
-pub(super) fn visits(schema: &Value, instance: &Value) -> u64 {
-    Count { root: schema, known: HashMap::new(), depth: 0 }.visits(schema, instance)
+pub(super) fn visits(schema: &Value, instance: &Value, patterns: &Sizes) -> u64 {
+    let (known, sizes, names) = (HashMap::new(), HashMap::new(), names(schema));
+    Count { root: schema, patterns, names, known, sizes, depth: 0 }
+        .visits(schema, Part::Value(instance))
+}
+
+/// What gives a part of the schema a name, or rules of its own: references are not looked for there.
+fn names(schema: &Value) -> &'static [&'static str] {
+    let rules = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    match rules.contains("draft-04") {
+        true => &["$id", "$schema", "id"],
+        false => &["$id", "$schema"],
+    }
 }
 
 /// Whether a check looks at each value once at most, with one part of the schema: no reference leads anywhere, and no two
@@ -29,19 +48,24 @@ pub(super) fn looks_once(schema: &Value) -> bool {
     keywords.iter().all(|(keyword, value)| match keyword.as_str() {
         "properties" => children(value).all(looks_once),
         "items" | "additionalProperties" => looks_once(value),
+        // Not so many that to look through them is more than one look.
+        "const" | "dependentRequired" | "enum" | "required" => super::size(value) <= super::SMALL,
         keyword => !COUNTED.contains(&keyword),
     })
 }
 
-/// All other keywords that `Count` has something to say about.
-const COUNTED: [&str; 20] = [
+/// All other keywords that may have a value looked at again, or for long.
+const COUNTED: [&str; 23] = [
     "$dynamicRef",
     "$id",
     "$recursiveRef",
     "$ref",
+    "additionalItems",
     "allOf",
     "anyOf",
     "contains",
+    "contentEncoding",
+    "contentMediaType",
     "dependencies",
     "dependentSchemas",
     "else",
@@ -57,20 +81,62 @@ const COUNTED: [&str; 20] = [
     "unevaluatedProperties",
 ];
 
+/// What of the arguments is looked at.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    Value(&'a Value),
+    /// Of a member.
+    Name(&'a str),
+}
+
+impl<'a> Part<'a> {
+    fn address(self) -> *const u8 {
+        match self {
+            Self::Value(value) => ptr::from_ref(value).cast(),
+            Self::Name(name) => name.as_ptr(),
+        }
+    }
+
+    fn text(self) -> Option<&'a str> {
+        match self {
+            Self::Value(value) => value.as_str(),
+            Self::Name(name) => Some(name),
+        }
+    }
+
+    fn members(self) -> Option<&'a Map<String, Value>> {
+        match self {
+            Self::Value(value) => value.as_object(),
+            Self::Name(_) => None,
+        }
+    }
+
+    fn children(self) -> Box<dyn Iterator<Item = Self> + 'a> {
+        match self {
+            Self::Value(value) => Box::new(children(value).map(Self::Value)),
+            Self::Name(_) => Box::new(std::iter::empty()),
+        }
+    }
+}
+
 struct Count<'a> {
     root: &'a Value,
-    known: HashMap<(*const Value, *const Value), u64>,
+    patterns: &'a Sizes,
+    names: &'static [&'static str],
+    known: HashMap<(*const Value, *const u8), u64>,
+    sizes: HashMap<*const Value, u64>,
     depth: usize,
 }
 
 impl<'a> Count<'a> {
-    fn visits(&mut self, schema: &'a Value, instance: &'a Value) -> u64 {
+    fn visits(&mut self, schema: &'a Value, part: Part<'a>) -> u64 {
         let Some(keywords) = schema.as_object() else { return 1 };
-        let pair = (ptr::from_ref(schema), ptr::from_ref(instance));
+        let pair = (ptr::from_ref(schema), part.address());
         if let Some(known) = self.known.get(&pair) {
             return *known;
         }
-        let is_elsewhere = keywords.contains_key("$id") && !ptr::eq(schema, self.root);
+        let is_named = self.names.iter().any(|name| keywords.contains_key(*name));
+        let is_elsewhere = is_named && !ptr::eq(schema, self.root);
         if is_elsewhere || PAIRS < self.known.len() || DEPTH < self.depth {
             return u64::MAX;
         }
@@ -79,7 +145,11 @@ impl<'a> Count<'a> {
         self.depth += 1;
         let mut total: u64 = 1;
         for (keyword, value) in keywords {
-            total = total.saturating_add(self.keyword(keyword, value, instance));
+            total = total.saturating_add(self.keyword(keyword, value, part));
+            if ENOUGH < total {
+                total = u64::MAX;
+                break;
+            }
         }
         if keywords.keys().any(|keyword| keyword.starts_with("unevaluated")) {
             // Looks at everything beside it once more.
@@ -90,59 +160,110 @@ impl<'a> Count<'a> {
         total
     }
 
-    fn keyword(&mut self, keyword: &str, value: &'a Value, instance: &'a Value) -> u64 {
+    /// All keywords that lead from a schema to another, and those that may look at much, in every version of JSON Schema.
+    fn keyword(&mut self, keyword: &str, value: &'a Value, part: Part<'a>) -> u64 {
         match keyword {
             "$ref" => match target(self.root, value) {
-                Some(target) => self.visits(target, instance),
+                Some(target) => self.visits(target, part),
                 None => u64::MAX,
             },
             // Where these lead is not seen from the schema alone.
             "$dynamicRef" | "$recursiveRef" => u64::MAX,
-            "not" | "if" | "then" | "else" => self.visits(value, instance),
-            "allOf" | "anyOf" | "oneOf" | "dependentSchemas" => {
-                self.sum(children(value).map(|schema| (schema, instance)))
+            "not" | "if" | "then" | "else" => self.visits(value, part),
+            "allOf" | "anyOf" | "oneOf" | "dependencies" | "dependentSchemas" => {
+                self.sum(children(value).map(|schema| (schema, part)))
             }
             "properties" => {
                 let schemas = value.as_object().into_iter().flatten();
-                let inside =
-                    schemas.filter_map(|(name, schema)| Some((schema, instance.get(name)?)));
+                let inside = schemas.filter_map(|(name, schema)| {
+                    Some((schema, Part::Value(part.members()?.get(name)?)))
+                });
                 self.sum(inside).saturating_add(looked_up(value))
             }
-            "enum" | "required" => looked_up(value),
-            "patternProperties" | "prefixItems" => {
-                let pairs = children(value)
-                    .flat_map(|schema| children(instance).map(move |child| (schema, child)));
-                self.sum(pairs)
+            "required" => looked_up(value),
+            "const" | "dependentRequired" | "enum" => self.size(value) / AT_ONCE,
+            "uniqueItems" if *value == Value::Bool(true) => match part {
+                // A few are compared with one another, and many are hashed.
+                Part::Value(value @ Value::Array(items)) if items.len() <= FEW => {
+                    self.size(value).saturating_mul(items.len() as u64) / AT_ONCE
+                }
+                Part::Value(value @ Value::Array(_)) => self.size(value),
+                Part::Value(_) | Part::Name(_) => 0,
+            },
+            "patternProperties" => {
+                let names = part.members().into_iter().flat_map(Map::keys);
+                let names: u64 = names.map(|name| 1 + name.len() as u64).sum();
+                let patterns = value.as_object().into_iter().flat_map(Map::keys);
+                let texts: u64 = patterns.map(|pattern| self.matching(pattern, names)).sum();
+                self.each(children(value), part)
+                    .saturating_add(texts)
+                    .saturating_add(names / AT_ONCE)
             }
-            "additionalProperties"
-            | "unevaluatedProperties"
-            | "propertyNames"
+            "propertyNames" => {
+                let names = part.members().into_iter().flat_map(Map::keys);
+                self.sum(names.map(|name| (value, Part::Name(name))))
+            }
+            "items" if value.is_array() => self.each(children(value), part),
+            "prefixItems" => self.each(children(value), part),
+            "additionalItems"
+            | "additionalProperties"
+            | "contains"
             | "items"
             | "unevaluatedItems"
-            | "contains" => self.sum(children(instance).map(|child| (value, child))),
-            // Linear, but in the length of the text times the size of the pattern.
-            "pattern" => instance.as_str().map_or(0, |text| text.len() as u64 / 2),
+            | "unevaluatedProperties" => self.each(std::iter::once(value), part),
+            "pattern" => {
+                let pattern = value.as_str().unwrap_or_default();
+                self.matching(pattern, part.text().map_or(0, |text| text.len() as u64))
+            }
+            "contentEncoding" | "contentMediaType" | "maxLength" | "minLength" => {
+                part.text().map_or(0, |text| text.len() as u64 / TEXT)
+            }
             _ => 0,
         }
     }
 
-    fn sum(&mut self, pairs: impl Iterator<Item = (&'a Value, &'a Value)>) -> u64 {
+    /// All schemas with all children.
+    fn each(&mut self, schemas: impl Iterator<Item = &'a Value>, part: Part<'a>) -> u64 {
+        self.sum(schemas.flat_map(|schema| part.children().map(move |child| (schema, child))))
+    }
+
+    fn sum(&mut self, pairs: impl Iterator<Item = (&'a Value, Part<'a>)>) -> u64 {
         let mut total: u64 = 0;
-        for (schema, instance) in pairs {
-            total = total.saturating_add(self.visits(schema, instance));
+        for (schema, part) in pairs {
+            total = total.saturating_add(self.visits(schema, part));
             if ENOUGH < total {
                 return u64::MAX;
             }
         }
         total
     }
+
+    /// Linear, but in the length of the text times the size of the pattern, if it comes to the worst.
+    fn matching(&self, pattern: &str, bytes: u64) -> u64 {
+        let size = self.patterns.of(pattern) as u64;
+        (bytes / 2).max(bytes.saturating_mul(size) / STEPS)
+    }
+
+    /// As [`super::size`], counted once.
+    fn size(&mut self, value: &'a Value) -> u64 {
+        if !(value.is_array() || value.is_object()) {
+            return super::size(value);
+        }
+        if let Some(known) = self.sizes.get(&ptr::from_ref(value)) {
+            return *known;
+        }
+        let names = value.as_object().into_iter().flat_map(Map::keys);
+        let names: u64 = names.map(|name| name.len() as u64 / TEXT).sum();
+        let below: u64 = children(value).map(|child| self.size(child)).sum();
+        self.sizes.insert(ptr::from_ref(value), 1 + names + below);
+        1 + names + below
+    }
 }
 
 /// What it takes to look through names and values, which are many for one look.
 fn looked_up(value: &Value) -> u64 {
-    const AT_ONCE: usize = 8;
     let number = value.as_array().map_or_else(|| value.as_object().map_or(0, Map::len), Vec::len);
-    (number / AT_ONCE) as u64
+    number as u64 / AT_ONCE
 }
 
 /// Where a reference within the schema leads: `#/$defs/Pet`.
@@ -174,7 +295,7 @@ mod tests {
             "additionalProperties": {"enum": [1, {"$ref": "#"}]}, "$defs": {"a": {"$ref": "#"}},
         });
         assert!(looks_once(&plain));
-        let once = visits(&plain, &json!({"a": [1, 2], "$ref": 0}));
+        let once = visits(&plain, &json!({"a": [1, 2], "$ref": 0}), &Sizes::default());
         assert!(once <= 20, "{once}");
     }
 
