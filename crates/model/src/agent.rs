@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::{Claims, Digest};
 
@@ -24,31 +24,37 @@ pub struct Agent {
     /// Which of its users the program around us names, if it does. No policy sees it; it keeps what goes on during a request
     /// and after it, here and at upstreams, from others who show the same.
     pub user: Option<Arc<str>>,
+    /// The claims that say who it is, if it tries what somebody with others has.
+    pub named_by: Option<Arc<Claims>>,
 }
 
 impl Agent {
     /// Of whom nobody names a user.
     pub fn new(subject: impl Into<Arc<str>>, claims: Arc<Claims>) -> Self {
-        Self { subject: subject.into(), claims, user: None }
+        Self { subject: subject.into(), claims, user: None, named_by: None }
     }
 
     /// Who it is by its token, in one word that nobody else has. The application counts as well as whom it acts for.
     pub fn identity(&self) -> String {
-        let by = CLIENT.iter().chain([&ACTOR]);
-        let by = by.filter_map(|name| Some(((*name).to_owned(), self.claims.get(name)?.clone())));
+        let (by, own) = (CLIENT.iter().chain([&ACTOR]), self.own());
+        let by = by.filter_map(|name| Some(((*name).to_owned(), own.get(name)?.clone())));
         let by = Some(by.collect::<Map<_, _>>()).filter(|by| !by.is_empty());
         // As JSON, so that no two can be written alike, and one in one way alone.
-        Digest::sorted(&json!([self.claims.get("iss"), self.subject, by]))
+        Digest::sorted(&json!([own.get("iss"), self.subject, by]))
     }
 
     /// The application that its token was given to, if that says so.
     pub fn client(&self) -> Option<&str> {
-        CLIENT.iter().find_map(|name| self.claims.get(name)?.as_str())
+        CLIENT.iter().find_map(|name| self.own().get(name)?.as_str())
     }
 
-    /// Whether a claim says who somebody is, and not what they may.
-    pub fn is_named_by(claim: &str) -> bool {
-        matches!(claim, "iss" | "sub" | ACTOR) || CLIENT.contains(&claim)
+    /// Whoever said all that.
+    pub fn issuer(&self) -> Option<&str> {
+        self.own().get("iss").and_then(Value::as_str)
+    }
+
+    fn own(&self) -> &Claims {
+        self.named_by.as_ref().unwrap_or(&self.claims)
     }
 }
 
@@ -91,8 +97,6 @@ impl fmt::Display for Actor {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
 
     #[test]

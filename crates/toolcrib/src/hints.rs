@@ -106,6 +106,5 @@ fn identity(agent: &Agent) -> Option<Box<str>> {
     if agent.claims.get("anonymous").is_some() {
         return None;
     }
-    let issuer = agent.claims.get("iss").and_then(|issuer| issuer.as_str()).unwrap_or_default();
-    Some(format!("{issuer}\n{}", agent.subject).into())
+    Some(format!("{}\n{}", agent.issuer().unwrap_or_default(), agent.subject).into())
 }

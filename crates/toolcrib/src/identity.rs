@@ -206,7 +206,7 @@ impl Identity {
         let subject = &self.agent.subject;
         match &self.means {
             Means::Key { .. } | Means::Nothing => subject.to_string(),
-            Means::Token => match self.agent.claims.get("iss").and_then(Value::as_str) {
+            Means::Token => match self.agent.issuer() {
                 Some(issuer) => format!("token:{issuer}:{subject}"),
                 None => format!("token:{subject}"),
             },

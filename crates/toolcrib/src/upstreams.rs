@@ -456,8 +456,7 @@ pub(crate) fn number(agent: &Agent) -> u64 {
 
 /// The same for whoever an agent acts for: with two clients somebody is still one.
 pub(crate) fn number_of_subject(agent: &Agent) -> u64 {
-    let issuer = agent.claims.get("iss").and_then(Value::as_str);
-    HASHER.hash_one((issuer, &agent.subject, &agent.user))
+    HASHER.hash_one((agent.issuer(), &agent.subject, &agent.user))
 }
 
 /// Roots are folders where the caller is. A program runs where we are and would take them for folders of ours: some let

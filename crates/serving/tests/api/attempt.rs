@@ -60,6 +60,20 @@ fn who_the_caller_is_stays_whatever_claims_say() {
 }
 
 #[test]
+fn policies_see_all_claims_that_somebody_is_tried_as() {
+    let (server, _upstream) = world();
+    let matcher = json!({"claim": "appid", "operator": "equals", "value": "desk"});
+    server
+        .post("/api/policies", &json!({"name": "q", "groups": ["g"], "matchers": [matcher]}))
+        .ok();
+    let tried = |claims: Value| {
+        let body = json!({"claims": claims, "arguments": {"id": 7}, "dry_run": true});
+        server.post("/api/tools/s:pet/try", &body).status
+    };
+    assert_eq!([json!({"appid": "desk"}), json!({"appid": "bank"})].map(tried), [200, 404]);
+}
+
+#[test]
 fn an_admin_tries_a_tool_as_whoever_has_it() {
     let (server, upstream) = world();
     let attempt = |body: Value| server.post("/api/tools/s:pet/try", &body);

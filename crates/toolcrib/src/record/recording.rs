@@ -92,17 +92,14 @@ impl Recording {
         what: &Subject<'_>,
         arguments: Option<(&Map<String, Value>, Option<&Secrets>)>,
     ) -> Self {
-        let claim = |name: &str| {
-            let claim = agent.claims.get(name).and_then(Value::as_str);
-            claim.filter(|_| via.means == ShownBy::Token).map(short)
-        };
+        let of_token = |said: Option<&str>| said.filter(|_| via.means == ShownBy::Token).map(short);
         let kept = arguments.filter(|_| recorder.options.arguments);
         let row = CallRecord {
             time,
             node: Arc::clone(&recorder.node),
             subject: subject(&agent.subject),
-            issuer: claim("iss"),
-            client: agent.client().filter(|_| via.means == ShownBy::Token).map(short),
+            issuer: of_token(agent.issuer()),
+            client: of_token(agent.client()),
             means: via.means,
             door: via.door,
             kind: what.kind,

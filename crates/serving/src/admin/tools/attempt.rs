@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use model::{Agent, Claims, Outcome, ToolId};
+use model::{Claims, Outcome, ToolId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -82,12 +82,9 @@ pub(super) async fn attempt(
 /// With these claims, and nothing of what the admin came with: its token is not exchanged for somebody else's. Who the caller
 /// is stays: sessions, limits and the record go by that.
 fn as_if(admin: &Identity, claims: Claims) -> Identity {
-    let given = claims.iter().filter(|(name, _)| !Agent::is_named_by(name));
-    let own = admin.agent.claims.iter().filter(|(name, _)| Agent::is_named_by(name));
-    let all: Map<String, Value> =
-        given.chain(own).map(|(name, value)| (name.to_owned(), value.clone())).collect();
     let mut identity = admin.clone();
-    identity.agent.claims = Arc::new(all.into());
+    identity.agent.named_by = Some(admin.agent.claims.clone());
+    identity.agent.claims = Arc::new(claims);
     identity.came_with = admin.came_with.without_credentials(&admin.agent);
     identity
 }
