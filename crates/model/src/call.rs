@@ -24,18 +24,18 @@ pub struct Outcome {
     /// How it went.
     pub status: CallStatus,
     /// The answer, if it is JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub result: Option<Value>,
     /// The answer, if it is something else, or more than JSON.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
     /// Why there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub error: Option<Failure>,
     /// How long it took.
     pub execution_time_ms: u64,
     /// The upstream's HTTP status.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub upstream_status: Option<u16>,
 }
 
@@ -165,15 +165,16 @@ impl Failure {
         Self { code, message, retryable, retry_after, scopes: Vec::new(), arguments: Vec::new() }
     }
 
-    /// What MCP has no place of its own for, under names of ours: `toolcrib/code` and, where they are known,
-    /// `toolcrib/retry_after` and `toolcrib/scopes`.
+    /// What MCP has no place of its own for, under names of ours: `toolcrib/code`, `toolcrib/retryable` and, where they
+    /// are known, `toolcrib/retry_after` and `toolcrib/scopes`.
     pub fn for_programs(&self) -> Map<String, Value> {
         let code = (CODE.to_owned(), Value::from(self.code.as_str()));
+        let retryable = ("toolcrib/retryable".to_owned(), Value::from(self.retryable));
         let seconds = self.retry_after.map(Value::from);
         let after = seconds.map(|seconds| ("toolcrib/retry_after".to_owned(), seconds));
         let scopes = (!self.scopes.is_empty()).then(|| Value::from(self.scopes.as_slice()));
         let scopes = scopes.map(|scopes| ("toolcrib/scopes".to_owned(), scopes));
-        [code].into_iter().chain(after).chain(scopes).collect()
+        [code, retryable].into_iter().chain(after).chain(scopes).collect()
     }
 }
 

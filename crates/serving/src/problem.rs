@@ -65,6 +65,8 @@ pub(crate) struct Written {
     code: Code,
     /// This problem in a sentence.
     detail: String,
+    /// Whether the same request may succeed later: then `Retry-After` says when.
+    retryable: bool,
     /// What is wrong with which member of the body or query parameter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
@@ -215,6 +217,7 @@ impl IntoResponse for Problem {
             status,
             code: self.code,
             detail: self.detail.into(),
+            retryable: self.headers.iter().any(|(name, _)| name == RETRY_AFTER),
             errors: self.errors.into(),
             result,
             reasons,

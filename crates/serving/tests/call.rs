@@ -308,7 +308,7 @@ fn a_json_answer_is_printed() {
     let (run, _) = called(json, "list_orders --json");
     let mut outcome: Value = serde_json::from_str(&run.output()).unwrap();
     outcome["execution_time_ms"] = 0.into();
-    insta::assert_snapshot!(outcome, @r#"{"tool_id":"orders:list_orders","status":"completed","result":{"id":7,"lines":[]},"execution_time_ms":0,"upstream_status":200}"#);
+    insta::assert_snapshot!(outcome, @r#"{"tool_id":"orders:list_orders","status":"completed","result":{"id":7,"lines":[]},"error":null,"execution_time_ms":0,"upstream_status":200}"#);
 }
 
 #[test]

@@ -37,6 +37,7 @@ fn told(outcome: &Outcome) -> Value {
         json!({"toolcrib/source": outcome.tool_id.source(), "toolcrib/untrusted": true});
     if let Some(failure) = &outcome.error {
         expected["toolcrib/code"] = serde_json::to_value(failure.code).unwrap();
+        expected["toolcrib/retryable"] = json!(failure.retryable);
     }
     if let Some(seconds) = outcome.error.as_ref().and_then(|failure| failure.retry_after) {
         expected["toolcrib/retry_after"] = json!(seconds);

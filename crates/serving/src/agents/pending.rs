@@ -344,7 +344,7 @@ mod tests {
     fn a_result_is_kept_as_the_text_that_is_counted() {
         let call = Call { end: OnceLock::new(), ..Arc::into_inner(ended("ada", 0, 1)).unwrap() };
         let outcome = json!({"tool_id": "s:a", "status": "completed", "result": vec![0; 100_000],
-            "execution_time_ms": 1});
+            "error": null, "execution_time_ms": 1, "upstream_status": null});
         call.finish(&serde_json::from_value(outcome.clone()).unwrap());
         let described = json!(call.described("x"));
         assert_eq!((&described["state"], &described["outcome"]), (&json!("completed"), &outcome));

@@ -139,7 +139,7 @@ mod tests {
     fn a_failure_says_its_code_and_when_to_come_again() {
         let failure = Failure::new(ErrorCode::RateLimited, "too many", true);
         let error = RpcError::failed(&Failure { retry_after: Some(7), ..failure }).to_value();
-        let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retry_after": 7});
+        let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retryable": true, "toolcrib/retry_after": 7});
         assert_eq!(error, json!({"code": -32603, "message": "too many", "data": data}));
     }
 }

@@ -100,6 +100,7 @@ fn a_tool_is_called_by_its_name_and_by_its_id() {
       "result": {
         "name": "Rex"
       },
+      "error": null,
       "execution_time_ms": null,
       "upstream_status": 200
     }

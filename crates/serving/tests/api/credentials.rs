@@ -141,8 +141,7 @@ fn a_token_without_the_scopes_is_answered_at_every_door_with_all_that_it_takes()
     assert!(
         mcp.header("www-authenticate").ends_with(&format!(r#"resource_metadata="{metadata}""#))
     );
-    let data =
-        json!({"toolcrib/code": "insufficient_scope", "toolcrib/scopes": ["pets", "pets:read"]});
+    let data = json!({"toolcrib/code": "insufficient_scope", "toolcrib/retryable": false, "toolcrib/scopes": ["pets", "pets:read"]});
     let error = json!({"code": -32000, "message": TAKES, "data": data});
     assert_eq!(mcp.json(), json!({"jsonrpc": "2.0", "id": 1, "error": error}));
     assert!(upstream.requests().is_empty());

@@ -9,7 +9,7 @@ use crate::around::{REQUEST_ID, RequestId, every_answer};
 use crate::problem::{Code, Problem};
 
 const WHY: &str = "the server has more calls than it can do: try again in a second";
-const MCP: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"toolcrib/code":"rate_limited","toolcrib/retry_after":1}}}"#;
+const MCP: &str = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the server has more calls than it can do: try again in a second","data":{"toolcrib/code":"rate_limited","toolcrib/retryable":true,"toolcrib/retry_after":1}}}"#;
 
 /// Which door is asked, and what the request is known by if it has a name of its own.
 pub(in crate::serve) struct Refusal {
@@ -62,7 +62,7 @@ mod tests {
         let (status, body) = refused("/mcp/shop").await;
         assert_eq!(status, 503);
         assert_eq!(body["error"]["message"], WHY);
-        let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retry_after": 1});
+        let data = json!({"toolcrib/code": "rate_limited", "toolcrib/retryable": true, "toolcrib/retry_after": 1});
         assert_eq!(body["error"]["data"], data);
         for path in ["/api/agents/tools/call", "/api/tools/a:b/execute", "/tools/a"] {
             let (status, body) = refused(path).await;
