@@ -78,6 +78,8 @@ pub(crate) struct Wish<'a> {
     /// Whom it acts for, with whichever client: of failures each counts once.
     pub(crate) subject: u64,
     pub(crate) until: Option<Instant>,
+    /// Whether it is part of a call that was counted, and begun, before.
+    pub(crate) is_a_look: bool,
     /// Whether that is sooner than the source may take.
     pub(crate) is_hurried: bool,
 }
@@ -85,7 +87,7 @@ pub(crate) struct Wish<'a> {
 /// How a source is doing, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateState {
-    /// For everybody: `closed`, `open` or `half_open`.
+    /// For all who are known to have called: `closed`, `open` or `half_open`.
     pub breaker: &'static str,
     /// How many agents alone are left out, since they alone see failures.
     pub agents_left_out: usize,
@@ -126,16 +128,18 @@ impl Gates {
         Self { gates, quotas, shares, turns, jobs, per_agent, agents, telemetry }
     }
 
+    /// Whether there is a limit to what one agent does in all.
+    pub(crate) fn counts_agents(&self) -> bool {
+        !self.per_agent.is_none()
+    }
+
     /// Counts a call of an agent for as long as it is under way, whatever it is of and whatever comes of it.
-    pub(crate) fn count_agent(&self, agent: u64) -> Result<Option<Counted>, Failure> {
-        if self.per_agent.is_none() {
-            return Ok(None);
-        }
+    pub(crate) fn count_agent(&self, agent: u64) -> Result<Counted, Failure> {
         let quota = self.agents.get_with(agent, Arc::default);
         let counted = quota.enter(&self.per_agent, Instant::now());
         let mut counted = counted.map_err(|exceeded| too_many("this agent's calls", exceeded))?;
         counted.spend();
-        Ok(Some(counted))
+        Ok(counted)
     }
 
     /// An agent's turn at what takes long here: one at a time.
@@ -168,7 +172,8 @@ impl Gates {
         if let Some(wait) = wait {
             return Err(left_alone(wait));
         }
-        let mut taken = self.take(&gate, wish, |limit| limit).await?;
+        let counting = |limit| if wish.is_a_look { Limit::default() } else { limit };
+        let mut taken = self.take(&gate, wish, counting).await?;
         // Once more after the wait: what came of the others decides.
         let call = Call { whose, since: Instant::now() };
         let entered = match wish.is_hurried {
@@ -192,7 +197,7 @@ impl Gates {
         &self,
         gate: &Gate,
         wish: Wish<'_>,
-        counting: fn(Limit) -> Limit,
+        counting: impl Fn(Limit) -> Limit,
     ) -> Result<Taken, Failure> {
         let Wish { source: id, limits, tool, agent, until, .. } = wish;
         let (of_tool, per_tool) = (tool.cloned().map(Whose::Tool), wish.of_tool);
@@ -253,6 +258,11 @@ impl Gates {
         Some(GateState { breaker, agents_left_out, left_out_for, calls, waiting, retries })
     }
 
+    /// Whether a source has answered anybody since then.
+    pub(crate) fn has_answered_since(&self, source: &SourceId, then: Instant) -> bool {
+        self.gates.get(source).is_some_and(|gate| gate.breaker().has_answered_since(then))
+    }
+
     /// Whoever mended a source need not wait.
     pub(crate) fn reset(&self, source: &SourceId) {
         if let Some(gate) = self.gates.get(source) {
@@ -299,9 +309,7 @@ pub(crate) fn verdict(error: Option<&Failure>, status: Option<u16>) -> Verdict {
         (ErrorCode::UpstreamTimeout | ErrorCode::UpstreamConnectionError, _) => Verdict::Fails,
         (ErrorCode::UpstreamError, Some(500..)) => Verdict::Fails,
         // It answered, and with more than is read or in an encoding that is not: others may ask for less.
-        (ErrorCode::UpstreamError, None) => Verdict::Nothing,
-        // Who is refused says nothing about whether it works for others.
-        (ErrorCode::UpstreamError, Some(400..500)) => Verdict::Nothing,
+        (ErrorCode::UpstreamError, None | Some(400..500)) => Verdict::Answers,
         (ErrorCode::UpstreamError, Some(_)) => Verdict::Works,
         _ => Verdict::Nothing,
     }
@@ -358,8 +366,9 @@ mod tests {
         tool: Option<&'a ToolId>,
         agent: u64,
     ) -> Wish<'a> {
-        let (of_tool, subject, until, is_hurried) = (None, agent, None, false);
-        Wish { source, limits, tool, of_tool, agent, subject, until, is_hurried }
+        let (of_tool, subject, until) = (None, agent, None);
+        let (is_a_look, is_hurried) = (false, false);
+        Wish { source, limits, tool, of_tool, agent, subject, until, is_a_look, is_hurried }
     }
 
     /// Has an agent take all it can: those that are through, and those that wait.
@@ -496,7 +505,7 @@ mod tests {
     #[test]
     fn an_upstream_that_answers_too_much_is_not_broken() {
         let told = |code, status| verdict(Some(&Failure::new(code, "", false)), status);
-        assert_eq!(told(ErrorCode::UpstreamError, None), Verdict::Nothing);
+        assert_eq!(told(ErrorCode::UpstreamError, None), Verdict::Answers);
         assert_eq!(told(ErrorCode::UpstreamError, Some(503)), Verdict::Fails);
         assert_eq!(told(ErrorCode::UpstreamTimeout, None), Verdict::Fails);
     }

@@ -246,6 +246,21 @@ fn an_agent_of_the_older_era_waits_and_hears_how_it_goes() {
 }
 
 #[test]
+fn looks_at_work_use_up_no_limit_of_calls() {
+    let bakery = Bakery::good();
+    let mut source = bakery.server.get("/api/sources/s").ok();
+    let known = ["name", "settings", "allow"];
+    source.as_object_mut().unwrap().retain(|name, _| known.contains(&name.as_str()));
+    let two = json!({"per_minute": 2, "burst": 2, "concurrent": 1});
+    source["limits"] = json!({"all": two, "per_agent": two, "per_tool": two});
+    bakery.server.put("/api/sources/s", &source).ok();
+    let outcome = bakery.call("wait=60").ok();
+    assert_eq!(outcome["status"], "completed", "{outcome}");
+    assert_eq!((bakery.asked("POST /bake "), bakery.asked("GET /jobs/7 ")), (1, 4));
+    assert_eq!([bakery.call("wait=60"), bakery.call("wait=60")].map(|it| it.status), [200, 429]);
+}
+
+#[test]
 fn what_an_admin_says_of_the_work_is_followed_like_what_a_specification_does() {
     for settings in [of_admin, of_custom_tool] {
         let bakery = Bakery::good_said_in(settings);

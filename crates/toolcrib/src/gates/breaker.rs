@@ -32,7 +32,9 @@ pub(crate) enum Verdict {
     Works,
     /// It did not answer, or said itself that it is broken.
     Fails,
-    /// It says nothing: whoever called was refused, or went away.
+    /// It answered, and refused whoever called: that says nothing about whether it works for others.
+    Answers,
+    /// It says nothing: whoever called was told so here, or went away.
     Nothing,
 }
 
@@ -54,6 +56,8 @@ pub(super) struct Breaker {
     /// Failures since something last succeeded, or since it was left alone.
     row: Row,
     seen: Seen,
+    /// When it last answered anybody.
+    answered: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -239,7 +243,7 @@ impl Seen {
 /// How it stands, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
-    /// For everybody: `closed`, `open` or `half_open`.
+    /// For all who are known to have called: `closed`, `open` or `half_open`.
     pub(super) word: &'static str,
     /// How many alone are left out.
     pub(super) alone: usize,
@@ -250,7 +254,12 @@ pub(super) struct Standing {
 impl Breaker {
     pub(super) fn new(now: Instant) -> Self {
         let (all, alone, last) = (State::Closed, HashMap::new(), None);
-        Self { all, alone, last, row: Row::default(), seen: Seen::new(now) }
+        Self { all, alone, last, row: Row::default(), seen: Seen::new(now), answered: None }
+    }
+
+    /// Whether it has answered anybody since then.
+    pub(super) fn has_answered_since(&self, then: Instant) -> bool {
+        self.answered.is_some_and(|at| then <= at)
     }
 
     /// Whether a call may go through, or how long this caller may not.
@@ -293,7 +302,10 @@ impl Breaker {
     /// Takes what a call says, and whether somebody is left out from now on who was not before.
     pub(super) fn end(&mut self, verdict: Verdict, call: Call, now: Instant) -> bool {
         match verdict {
-            Verdict::Nothing => {
+            Verdict::Answers | Verdict::Nothing => {
+                if verdict == Verdict::Answers {
+                    self.answered = Some(now);
+                }
                 if let Some(own) = self.alone.get_mut(&call.whose) {
                     own.give_up(call);
                 }
@@ -309,6 +321,7 @@ impl Breaker {
     }
 
     fn works(&mut self, call: Call, now: Instant) {
+        self.answered = Some(now);
         let finds_out = self.all.is_found_out_by(call);
         // Nor do they end it.
         if self.all != State::Closed && !finds_out {

@@ -118,6 +118,13 @@ mod tests {
         assert!(quota.enter(&limit, start + second).is_err());
     }
 
+    #[tokio::test]
+    async fn whoever_says_no_burst_lets_all_of_a_minute_through_at_once() {
+        let (quota, start) = (Arc::<Quota>::default(), Instant::now());
+        let counted: Vec<_> = (0..7).map(|_| quota.enter(&limit(6, 0, 0), start)).collect();
+        assert_eq!(counted.iter().filter(|counted| counted.is_ok()).count(), 6);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_is_refused_elsewhere_is_given_back_unless_it_was_earned_again() {
         let quota = Arc::<Quota>::default();

@@ -89,7 +89,7 @@ pub(super) static BREAKER: Metric = metric(
     "toolcrib_breaker_state",
     Gauge,
     &["source"],
-    "0 if a source is called, 1 if it is tried, 2 if all leave it alone.",
+    "0 if a source is called, 1 if it is tried, 2 if all who called leave it alone.",
 );
 pub(super) static GATE_CALLS: Metric =
     metric("toolcrib_gate_calls", Gauge, &["source"], "Calls to a source that are under way.");

@@ -72,14 +72,17 @@ impl Bridged {
             (Verdict::Fails, failure) if is_lost(error) => Self::Lost(failure),
             (Verdict::Fails, failure) => Self::Broken(failure),
             (_, failure) if is_put_off(error) => Self::Later(failure),
-            (Verdict::Works | Verdict::Nothing, failure) => Self::Failed(failure),
+            (Verdict::Works | Verdict::Answers | Verdict::Nothing, failure) => {
+                Self::Failed(failure)
+            }
         }
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
             Self::Broken(_) | Self::Lost(_) => Verdict::Fails,
-            Self::Failed(_) | Self::Refused(_) | Self::Later(_) => Verdict::Nothing,
+            Self::Refused(_) | Self::Later(_) => Verdict::Answers,
+            Self::Failed(_) => Verdict::Nothing,
             Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => Verdict::Works,
         }
     }

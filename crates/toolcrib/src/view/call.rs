@@ -205,9 +205,10 @@ impl AgentView {
 
     /// Counts a call among all of this agent. The steps of a workflow are part of its call.
     pub(super) fn counted(&self) -> Result<Option<Counted>, Failure> {
-        match self.within {
-            Some(_) => Ok(None),
-            None => self.crib.gates().count_agent(number(&self.agent)),
+        let gates = self.crib.gates();
+        match self.within.is_none() && gates.counts_agents() {
+            true => gates.count_agent(number(&self.agent)).map(Some),
+            false => Ok(None),
         }
     }
 

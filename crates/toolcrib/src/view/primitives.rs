@@ -17,7 +17,7 @@ use crate::gates::Counted;
 use crate::kept_results;
 use crate::provider::{Listed, Lists as _, ProviderError, ToolProvider, caught};
 use crate::record::{Fate, Recording, Subject};
-use crate::telemetry::{CallOutcome, MeasuredCall, PROVIDER};
+use crate::telemetry::{CallOutcome, MeasuredCall, NONE, PROVIDER};
 use crate::upstreams::bridge::{Bridged, Wanted};
 use crate::uri_template::is_like;
 use model::json_size::size;
@@ -88,9 +88,12 @@ impl AgentView {
         arguments: Map<String, Value>,
         call: &CallContext,
     ) -> Got {
-        let offer = self.offers(OfferKind::Prompt).into_iter().find(|offer| *offer.key == *name);
-        let begun = self.begin_offer(Primitive::Prompt, offer.as_ref(), Some(&arguments), call);
-        match begun {
+        // To go through all of them takes long, and is for those who may.
+        let counted = self.counted();
+        let mut prompts = counted.iter().flat_map(|_| self.offers(OfferKind::Prompt));
+        let offer = prompts.find(|offer| *offer.key == *name);
+        let asked = (Primitive::Prompt, offer.as_ref());
+        match self.begin_offer(counted, asked, Some(&arguments), call) {
             Ok(begun) => {
                 let got = self.get_prompt(name, offer, arguments, call).await;
                 self.end_offer(begun, got, call).await
@@ -132,10 +135,10 @@ impl AgentView {
     /// What a resource holds.
     pub async fn read(&self, uri: &str, call: &CallContext) -> Got {
         // Nobody else is asked for what is kept here, whatever they offer.
-        let is_kept = kept_results::addressed(uri).is_some();
-        let found = if is_kept { None } else { self.resource_of_source(uri) };
-        let offer = found.as_ref().map(|(offer, _)| offer);
-        match self.begin_offer(Primitive::Resource, offer, None, call) {
+        let (counted, is_kept) = (self.counted(), kept_results::addressed(uri).is_some());
+        let found = counted.iter().filter(|_| !is_kept).find_map(|_| self.resource_of_source(uri));
+        let asked = (Primitive::Resource, found.as_ref().map(|(offer, _)| offer));
+        match self.begin_offer(counted, asked, None, call) {
             Ok(begun) => {
                 let got = self.read_resource(uri, found, call).await;
                 self.end_offer(begun, got, call).await
@@ -148,17 +151,19 @@ impl AgentView {
     /// as of tools.
     fn begin_offer(
         &self,
-        kind: Primitive,
-        offer: Option<&Offer>,
+        counted: Result<Option<Counted>, Failure>,
+        (kind, offer): (Primitive, Option<&Offer>),
         arguments: Option<&Map<String, Value>>,
         call: &CallContext,
     ) -> Result<BegunOffer<'_>, Failure> {
         let tool = offer.map(|offer| &offer.entry.tool);
         let tool_id = tool.map(|tool| tool.id.as_str());
         let source_id = tool.map(|tool| tool.source.as_str());
-        let (source, trace) = (source_id.unwrap_or(PROVIDER), self.via.trace.as_ref());
+        // What was not looked for is of nobody.
+        let otherwise = if counted.is_ok() { PROVIDER } else { NONE };
+        let (source, trace) = (source_id.unwrap_or(otherwise), self.via.trace.as_ref());
         let measured = self.crib.telemetry().call(source, kind, trace);
-        let counted = match self.counted() {
+        let counted = match counted {
             Ok(_) if self.crib.refuses_calls() => Err(unrecordable()),
             counted => counted,
         };

@@ -203,6 +203,24 @@ async fn who_waited_for_a_place_most_of_the_time_has_found_out_nothing_either() 
     assert_eq!((gate.breaker, gate.agents_left_out), ("closed", 0), "it only has much to do");
 }
 
+#[tokio::test]
+async fn a_source_that_answers_nobody_is_left_alone_however_long_places_were_waited_for() {
+    let world = World::with(|_: &Asked| status(200).after(Duration::from_secs(20))).await;
+    let limits = json!({"timeout": 1, "all": {"concurrent": 2}, "per_agent": {"concurrent": 10}});
+    register(&world, limits).await;
+    let two = || futures_util::future::join_all((0..2).map(|_| call(&world, "look", json!({}))));
+    // Those that come later wait for a place most of their time.
+    let later = async || {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        two().await
+    };
+    for _ in 0..2 {
+        tokio::join!(two(), later());
+    }
+    assert!(5 <= world.calls(), "{}", world.calls());
+    assert_eq!(world.crib.gate_of(&"pets".parse().unwrap()).unwrap().breaker, "open");
+}
+
 /// A server of the modern era whose tool is what it says, and whose first calls end so.
 async fn server(
     annotations: Value,

@@ -72,8 +72,8 @@ const FINDINGS: usize = 100;
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "SourceCalls")]
 struct Calls {
-    /// `closed` if calls go through, `open` if the source failed again and again for more than one agent and is left alone
-    /// by all, `half_open` while one call at a time finds out whether it works again.
+    /// `closed` if calls go through, `open` if the source failed again and again and is left alone by all who are known to
+    /// have called it, `half_open` while one call at a time finds out whether it works again.
     breaker: Box<str>,
     /// How many agents alone are left out, since it failed again and again for them. All others go through, if the breaker
     /// lets them.

@@ -1,7 +1,8 @@
 //! A call whose work goes on at the upstream: begun, then looked at until it ends (requirement E2).
 //!
-//! Every look is a request like any other: through the gate, with credentials, within limits. Between two looks nothing is
-//! held but the job's own place. Whoever drops the call stops all of it at once.
+//! Every look is a request like any other, through the gate and with credentials, but it is part of its call, which was
+//! counted: no limit of calls is used up by looks. Between two looks nothing is held but the job's own place. Whoever drops
+//! the call stops all of it at once.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,7 +44,9 @@ impl AgentView {
         let mut unwanted = Unwanted(job.cancel().map(|request| {
             let (source, http) = (Arc::clone(source), Arc::clone(http));
             let trace = call.trace().cloned();
-            Box::new(Notice { view: self.clone(), source, http, request, trace })
+            // Whoever had no more patience has none for this, either.
+            let view = self.clone().within(None);
+            Box::new(Notice { view, source, http, request, trace })
         }));
         call.go_on();
         match timeout_at(until, self.look_until_it_ends(source, http, &mut job, call)).await {
@@ -101,7 +104,7 @@ impl AgentView {
             if !goes_the_same_way(&source.source.profile, &now.source.profile) {
                 return Some(Looked::GivenUp(Box::new(job.left_behind())));
             }
-            let reply = self.send(&now.source, http, job.status(), call.trace()).await;
+            let reply = self.look(&now.source, http, job.status(), call.trace()).await;
             let reply =
                 reply.unwrap_or_else(|failure| Reply::unsent(http.tool.id().clone(), failure));
             match job.heard(reply) {

@@ -30,8 +30,8 @@ struct Tries<'a> {
     until: Instant,
     time: Duration,
     made: u32,
-    /// A place was so long in coming that little of the time is left.
-    is_short: bool,
+    /// Since when a place was waited for, if it was so long in coming that little of the time is left.
+    is_short_since: Option<Instant>,
 }
 
 impl<'a> Tries<'a> {
@@ -50,9 +50,10 @@ impl<'a> Tries<'a> {
             agent,
             subject,
             until: Some(until),
+            is_a_look: false,
             is_hurried,
         };
-        Self { view, wish, until, time, made: 1, is_short: false }
+        Self { view, wish, until, time, made: 1, is_short_since: None }
     }
 
     fn stay(&self, pass: Pass) -> Stay<'a> {
@@ -60,8 +61,10 @@ impl<'a> Tries<'a> {
     }
 
     async fn first(&mut self) -> Result<Pass, Failure> {
+        let asked = Instant::now();
         let pass = self.view.crib.gates().enter(self.wish).await?;
-        self.is_short = self.until.saturating_duration_since(Instant::now()) < self.time / 2;
+        let left = self.until.saturating_duration_since(Instant::now());
+        self.is_short_since = (left < self.time / 2).then_some(asked);
         Ok(pass)
     }
 
@@ -89,11 +92,12 @@ impl<'a> Tries<'a> {
     }
 
     /// Whoever waits less than a source may take has not found out that it does not work; nor has who waited for a place
-    /// most of that time: then the source has much to do.
+    /// most of that time while others were answered: then the source has much to do.
     fn verdict(&self, verdict: Verdict, failure: Option<&Failure>) -> Verdict {
         let is_late = failure.is_some_and(|failure| failure.code == ErrorCode::UpstreamTimeout);
-        let is_hurried = self.wish.is_hurried || self.is_short;
-        if is_hurried && is_late { Verdict::Nothing } else { verdict }
+        let is_busy = |since| self.view.crib.gates().has_answered_since(self.wish.source, since);
+        let is_hurried = self.wish.is_hurried || self.is_short_since.is_some_and(is_busy);
+        if is_late && is_hurried { Verdict::Nothing } else { verdict }
     }
 
     fn told(&self, failure: &mut Failure) {
@@ -109,11 +113,37 @@ impl AgentView {
         &self,
         source: &Source,
         http: &HttpReady,
-        mut request: Request,
+        request: Request,
         trace: Option<&TraceContext>,
     ) -> Result<Reply, Failure> {
+        self.try_to_send(self.tries(source, http), source, http, (request, trace)).await
+    }
+
+    /// The same for a look at what goes on: it is part of its call, and counts for no limit of calls.
+    pub(super) async fn look(
+        &self,
+        source: &Source,
+        http: &HttpReady,
+        request: Request,
+        trace: Option<&TraceContext>,
+    ) -> Result<Reply, Failure> {
+        let mut tries = self.tries(source, http);
+        tries.wish.is_a_look = true;
+        self.try_to_send(tries, source, http, (request, trace)).await
+    }
+
+    fn tries<'a>(&'a self, source: &'a Source, http: &'a HttpReady) -> Tries<'a> {
         let time = source.profile.limits.timeout().unwrap_or(Limits::default().deadline);
-        let mut tries = Tries::new(self, source, http.tool.id(), time);
+        Tries::new(self, source, http.tool.id(), time)
+    }
+
+    async fn try_to_send(
+        &self,
+        mut tries: Tries<'_>,
+        source: &Source,
+        http: &HttpReady,
+        (mut request, trace): (Request, Option<&TraceContext>),
+    ) -> Result<Reply, Failure> {
         let mut pass = tries.first().await?;
         let start = Instant::now();
         loop {
