@@ -446,11 +446,11 @@ async fn while_somebody_is_asked_a_call_has_neither_a_place_nor_its_time() {
 async fn to_wait_for_a_place_after_the_answer_does_not_take_the_time_of_the_call() {
     let server = serving(|params| {
         if params["arguments"].get("slow").is_some() {
-            std::thread::sleep(Duration::from_millis(900));
+            std::thread::sleep(Duration::from_millis(1_400));
             return json!({"content": []});
         }
         if params.get("requestState").is_some() {
-            std::thread::sleep(Duration::from_millis(400));
+            std::thread::sleep(Duration::from_millis(1_000));
             return json!({"content": [], "structuredContent": params["inputResponses"]});
         }
         let asks = json!({"method": "elicitation/create", "params": {"message": "name?",
@@ -459,7 +459,7 @@ async fn to_wait_for_a_place_after_the_answer_does_not_take_the_time_of_the_call
             "requestState": "asked"})
     });
     let crib = crib_of(json!({"url": server.url("/mcp"), "settings": {"kind": "mcp"},
-        "limits": {"timeout": 1, "all": {"concurrent": 1}}}))
+        "limits": {"timeout": 2, "all": {"concurrent": 1}}}))
     .await;
     let (call, mut said) = NewCall::by(ABLE).heard();
     let view = crib.view(&ada());
@@ -505,6 +505,11 @@ async fn what_a_server_says_in_structure_is_projected_and_the_text_says_the_same
         Some("badly") => json!({"content": [{"type": "text", "text": "no"}], "isError": true,
             "structuredContent": {"rows": []}}),
         Some("in words") => json!({"content": [{"type": "text", "text": "two rows"}]}),
+        Some("in a text") => json!({"content": [{"type": "text",
+            "text": "{\"rows\": [{\"id\": 3, \"name\": \"\u{202e}x\"}]}"}]}),
+        Some("in a long text") => json!({"content": [{"type": "text",
+            "text": format!("[{}0]", "0,".repeat(600_000))}]}),
+        Some("in brackets") => json!({"content": [{"type": "text", "text": "[done] two rows"}]}),
         _ => {
             json!({"content": [{"type": "text", "text": "{\"rows\":…}"}, {"type": "image", "data": "", "mimeType": "image/png"}],
             "structuredContent": {"rows": [{"id": 1, "size": 5}, {"id": 2}]}, "_meta": {"a": 1}})
@@ -533,6 +538,12 @@ async fn what_a_server_says_in_structure_is_projected_and_the_text_says_the_same
     assert_eq!((&told["content"], &told["_meta"]["a"]), (&json!([text, picture]), &json!(1)));
     // What is not structured is as it came, and so is what failed.
     assert_eq!(call("in words").await["content"][0]["text"], "two rows");
+    assert_eq!(call("in brackets").await["content"][0]["text"], "[done] two rows");
+    let told = call("in a text").await;
+    assert_eq!(told["structuredContent"], json!({"ids": [3]}));
+    assert_eq!(told["content"], json!([{"type": "text", "text": "{\"ids\":[3]}"}]));
+    let told = call("in a long text").await;
+    assert!(told["content"][0]["text"].as_str().unwrap().contains("it has too many values"));
     assert_eq!(call("badly").await["content"][0]["text"], "no");
     project("rows[].id").await;
     let told = call("well").await;

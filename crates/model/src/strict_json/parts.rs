@@ -24,6 +24,13 @@ impl Parts {
         Self { count: 1, within: Within::Structure }
     }
 
+    /// How much a whole text weighs.
+    pub fn weight(text: &[u8]) -> usize {
+        let mut parts = Self::weighed();
+        parts.exceed(usize::MAX, text);
+        parts.count
+    }
+
     /// Takes what has come. Whether there are more than that now; once there are, nothing more is counted.
     pub fn exceed(&mut self, limit: usize, bytes: &[u8]) -> bool {
         let mut rest = bytes;

@@ -2,6 +2,7 @@
 
 use catalog::tool::Tool;
 use model::json_size::is_longer;
+use model::strict_json::Parts;
 use model::{Content, Outcome};
 use serde_json::{Map, Value, json};
 use upstream::aside;
@@ -162,13 +163,44 @@ async fn written(
         if is_short {
             return (texts.join("\n"), json);
         }
-        if let Some(json) = json {
-            texts.retain(|text| serde_json::from_str::<Value>(text).ok().as_ref() != Some(&json));
+        if let Some(json) = json.filter(|json| !wraps_one_of(json, &texts)) {
+            let same = Same::as_this(&json);
+            texts.retain(|text| !same.is_said_by(text));
             texts.push(text_of(&json));
         }
         (texts.join("\n"), None)
     });
     joined.await
+}
+
+/// Whether JSON says nothing but what a text says. Many servers wrap a text so, or a list: only objects are structured.
+fn wraps_one_of(json: &Value, texts: &[String]) -> bool {
+    let Some(wrapped) = json.as_object().filter(|members| members.len() == 1) else { return false };
+    match wrapped.get("result") {
+        Some(Value::String(wrapped)) => texts.contains(wrapped),
+        Some(wrapped) => {
+            let same = Same::as_this(wrapped);
+            texts.iter().any(|text| same.is_said_by(text))
+        }
+        None => false,
+    }
+}
+
+/// JSON that a text may say, too. No text is read that has more values: they might be very many.
+struct Same<'a> {
+    json: &'a Value,
+    weight: usize,
+}
+
+impl<'a> Same<'a> {
+    fn as_this(json: &'a Value) -> Self {
+        Self { json, weight: Parts::weight(json.to_string().as_bytes()) }
+    }
+
+    fn is_said_by(&self, text: &str) -> bool {
+        !Parts::weighed().exceed(self.weight, text.as_bytes())
+            && serde_json::from_str::<Value>(text).is_ok_and(|read| read == *self.json)
+    }
 }
 
 fn text_in(content: &Content) -> Option<&str> {
@@ -228,6 +260,23 @@ mod tests {
         let said_twice =
             written(&["two:", "{ \"a\": 1,\n \"b\": 2 }"], json!({"b": 2, "a": 1})).await;
         assert_eq!(said_twice, ("two:\n{\"b\":2,\"a\":1}".into(), None));
+        let wrapped = written(&["abc", "d"], json!({"result": "abc"})).await;
+        assert_eq!(wrapped, ("abc\nd".into(), None));
+        let list = written(&["[1, 2]"], json!({"result": [1, 2]})).await;
+        assert_eq!(list, ("[1, 2]".into(), None));
+        for other in [json!({"result": "ab"}), json!({"result": "abc", "more": 1})] {
+            assert_eq!(written(&["abc"], other.clone()).await, (format!("abc\n{other}"), None));
+        }
+    }
+
+    #[test]
+    fn a_text_of_more_values_is_not_read() {
+        let json = json!({"a": [1, 2]});
+        let same = Same::as_this(&json);
+        assert!(same.is_said_by(r#" { "a" : [1, 2] } "#));
+        assert!(!same.is_said_by(r#"{"a":[1,3]}"#));
+        // It would be the same, but for what is said before.
+        assert!(!same.is_said_by(r#"{"a":[0,0,0,0],"a":[1,2]}"#));
     }
 
     #[test]

@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use execution::Projection;
 use model::json_size::is_longer;
+use model::strict_json::{self, Parts};
 use model::{Content, ErrorCode, Failure, Outcome, SourceId};
 use serde_json::{Map, Value, json};
 use upstream::{LONG, aside_if_long};
+
+/// JSON in a text that has more values is not read; an object counts for four.
+const MAX_VALUES: usize = 500_000;
 
 /// What came of a request, projected if it is JSON and there is a projection.
 pub(super) async fn outcome(
@@ -34,8 +38,8 @@ pub(super) async fn outcome(
     Ok(outcome)
 }
 
-/// What the MCP server of a source said, and that it did; projected if it is structured and there is a projection. Only
-/// objects are structured content.
+/// What the MCP server of a source said, and that it did; projected if it is JSON and there is a projection: structured, or
+/// else as its only text. Only objects are structured content.
 pub(super) async fn of_server(
     source: &SourceId,
     mut result: Map<String, Value>,
@@ -43,11 +47,15 @@ pub(super) async fn of_server(
 ) -> Result<Map<String, Value>, Failure> {
     without_our_words(&mut result);
     say_whose(source, &mut result);
-    tame_texts(&mut result);
     let has_failed = result.get("isError") == Some(&Value::Bool(true));
-    let Some(projection) = projection.filter(|_| !has_failed) else { return Ok(result) };
-    let Some(structured) = result.shift_remove("structuredContent") else { return Ok(result) };
-    let projected = projected(projection, structured).await?;
+    let projection = projection.filter(|_| !has_failed);
+    let json = match projection.and_then(|_| result.shift_remove("structuredContent")) {
+        None if projection.is_some() => json_in_text(&result)?,
+        structured => structured,
+    };
+    tame_texts(&mut result);
+    let (Some(projection), Some(json)) = (projection, json) else { return Ok(result) };
+    let projected = projected(projection, json).await?;
     let mut content = vec![json!({"type": "text", "text": text_of(&projected)})];
     if let Some(Value::Array(parts)) = result.shift_remove("content") {
         content.extend(parts.into_iter().filter(|part| part["type"] != "text"));
@@ -57,6 +65,21 @@ pub(super) async fn of_server(
         result.insert("structuredContent".to_owned(), projected);
     }
     Ok(result)
+}
+
+/// What the only text says if it is JSON: so speak servers that know no structured content.
+fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Failure> {
+    let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
+    let mut texts =
+        content.filter(|part| part["type"] == "text").filter_map(|part| part["text"].as_str());
+    let (Some(text), None) = (texts.next(), texts.next()) else { return Ok(None) };
+    if !text.trim_start().starts_with(['{', '[']) {
+        return Ok(None);
+    }
+    if Parts::weighed().exceed(MAX_VALUES, text.as_bytes()) {
+        return Err(unshapable("it has too many values"));
+    }
+    Ok(strict_json::tolerant(text.as_bytes()).ok())
 }
 
 /// The same of what a server has for a prompt or a resource: nothing of it is structured.
