@@ -21,15 +21,16 @@ pub fn text(text: &str) -> String {
     plain
 }
 
-/// The same for text that is passed on as it came, file by file perhaps: only what a terminal obeys is written out. Line ends
-/// of any kind stay, and so do marks that whole scripts are written with.
+/// The same for text that is passed on as it came, file by file perhaps: only what a terminal obeys, what turns the direction
+/// of writing around and the tag characters, which nobody sees but a model, are written out. Line ends of any kind stay, and
+/// so do marks that whole scripts are written with.
 pub fn tame(text: &mut String) {
-    if !text.chars().any(is_obeyed) {
+    if !text.chars().any(is_untame) {
         return;
     }
     let mut tame = String::with_capacity(text.len());
     for character in text.chars() {
-        match is_obeyed(character) {
+        match is_untame(character) {
             true => tame.extend(character.escape_unicode()),
             false => tame.push(character),
         }
@@ -37,8 +38,12 @@ pub fn tame(text: &mut String) {
     *text = tame;
 }
 
-fn is_obeyed(character: char) -> bool {
-    character.is_control() && !matches!(character, '\n' | '\r' | '\t')
+fn is_untame(character: char) -> bool {
+    match character {
+        '\n' | '\r' | '\t' => false,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}' => true,
+        _ => character.is_control(),
+    }
 }
 
 /// A value as JSON text in which nothing is.
@@ -99,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_passed_on_loses_what_a_terminal_obeys_and_nothing_else() {
+    fn text_that_is_passed_on_loses_what_is_obeyed_or_unseen_and_nothing_else() {
         let tamed = |text: &str| {
             let mut text = text.to_owned();
             tame(&mut text);
@@ -107,6 +112,7 @@ mod tests {
         };
         let osc = "\u{1b}]0;a\u{7}\u{9b}2J\u{7f}";
         assert_eq!(tamed(osc), r"\u{1b}]0;a\u{7}\u{9b}2J\u{7f}");
+        assert_eq!(tamed("\u{202e}gnp\u{2069}.exe\u{e0041}"), r"\u{202e}gnp\u{2069}.exe\u{e0041}");
         let usual = "\u{feff}a\r\nb\tc\rd ☕ 👩‍🚀 \u{200f}عربي \\u{1b}";
         assert_eq!(tamed(usual), usual);
     }
