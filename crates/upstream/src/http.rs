@@ -39,6 +39,7 @@ pub struct HttpClient {
     shown: Option<Arc<Shown>>,
     identified: Option<Arc<Identified>>,
     room: Option<Room>,
+    /// How long an answer may take to begin, unless half of all its time is longer.
     first: Duration,
     silence: Duration,
 }
@@ -99,7 +100,7 @@ enum Redirects {
 
 const MAX_REDIRECTS: usize = 3;
 
-/// How long an answer may take to begin, unless half of all its time is longer.
+/// How long an answer of the API of a source may take to begin.
 const FIRST: Duration = Duration::from_secs(15);
 /// The longest silence in an answer, unless a third of all its time is longer: who has minutes may think for one.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -116,7 +117,7 @@ impl HttpClient {
         let egress = Arc::new(egress);
         let connections = Connections::new(egress.clone(), Lookups::of_the_system());
         let (shown, identified, room) = (None, None, None);
-        let (first, silence) = (FIRST, SILENCE);
+        let (first, silence) = (Duration::MAX, SILENCE);
         Self { egress, connections, shown, identified, room, first, silence }
     }
 
@@ -165,12 +166,12 @@ impl HttpClient {
 
     /// The same for one upstream: how many of its long answers are read at once.
     pub fn within(&self, room: Room) -> Self {
-        Self { room: Some(room), ..self.clone() }
+        Self { room: Some(room), first: FIRST, ..self.clone() }
     }
 
     /// The same for the upstream of another client.
     pub fn in_room_of(&self, other: &Self) -> Self {
-        Self { room: other.room.clone(), ..self.clone() }
+        Self { room: other.room.clone(), first: other.first, ..self.clone() }
     }
 
     /// Whether a url may be asked, as far as that can be said without asking for the addresses of its name.

@@ -13,6 +13,7 @@ use crate::wire::{Asked, Reply, Server};
 
 pub(crate) const CLIENT: &str = "tool crib";
 const ACCESS: &str = "urn:ietf:params:oauth:token-type:access_token";
+const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -158,10 +159,9 @@ impl Known {
                 if form.contains_key("actor_token") || form.contains_key("actor_token_type") {
                     return Err(invalid());
                 }
-                if form.get("requested_token_type").is_some_and(|kind| kind != ACCESS) {
-                    return Err(invalid());
-                }
-                (subject.clone(), Some(ACCESS))
+                let kind = form.get("requested_token_type").map_or(ACCESS, String::as_str);
+                let kind = [ACCESS, ID_TOKEN].into_iter().find(|known| kind == *known);
+                (subject.clone(), Some(kind.ok_or_else(invalid)?))
             }
             _ => return Err((400, "unsupported_grant_type")),
         };
@@ -171,6 +171,8 @@ impl Known {
         let mut answer = json!({"access_token": token, "token_type": "Bearer"});
         if let Some(kind) = kind {
             answer["issued_token_type"] = json!(kind);
+            // What is no access token is used in a way of its own (RFC 8693, section 2.2.1).
+            answer["token_type"] = json!(if kind == ACCESS { "Bearer" } else { "N_A" });
         }
         if let Some(seconds) = self.expires_in {
             answer["expires_in"] = json!(seconds);

@@ -284,6 +284,16 @@ async fn an_answer_that_is_not_as_the_rfc_says_is_not_used() {
 }
 
 #[tokio::test]
+async fn a_token_of_the_type_that_was_asked_for_is_shown() {
+    let world = World::new().await;
+    let kind = "urn:ietf:params:oauth:token-type:id_token";
+    let auth = world.exchange(&json!({"requested_token_type": kind}));
+    world.register(&json!({"auth": auth})).await;
+    assert_eq!(code(&world.call("ada", "look").await), None);
+    assert!(shown(&world).starts_with("Bearer for.api.of.ada."), "{}", shown(&world));
+}
+
+#[tokio::test]
 async fn a_token_from_earlier_that_is_refused_is_replaced_once_and_a_new_one_is_not() {
     let (world, says) = answering(200).await;
     world.register(&json!({"auth": world.exchange(&json!({}))})).await;

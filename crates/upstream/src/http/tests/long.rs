@@ -81,11 +81,13 @@ async fn who_has_no_time_left_is_told_and_what_has_begun_keeps_its_place() {
 #[tokio::test]
 async fn who_asked_for_more_than_can_be_read_in_time_is_told_that_and_nothing_of_others() {
     let server = Server::replying([ok(&"x".repeat(32 * LARGE))]).await;
-    let client = client().within(Room::of(8));
+    let room = Room::of(8);
+    let client = client().within(room.clone());
     let limits = Limits { deadline: Duration::from_secs(2), max_bytes: u64::MAX };
     let sent = || client.send(Request::get(server.url("/")), limits);
     assert!(matches!(sent().await, Err(HttpError::Lengthy { repeatable: true, .. })));
-    // Whoever comes next waits for what was read of that before.
+    let mut other = Large::not_yet(Some(&room));
+    other.holds(LARGE + 1).await;
     assert!(matches!(sent().await, Err(HttpError::Crowded { repeatable: true, .. })));
 }
 

@@ -77,11 +77,12 @@ impl HttpLink {
         Ok(())
     }
 
-    /// Ends the session, if there is one, so that the server need not keep it. Nobody waits for that, and a server that
-    /// holds it up holds up no more than so many.
+    /// Ends the session, if there is one, so that the server need not keep it: once. Nobody waits for that, and a server
+    /// that holds it up holds up no more than so many.
     pub(crate) fn end_aside(self: &Arc<Self>) {
         let (link, session) = (Arc::clone(self), self.session());
-        if session.id.is_some() {
+        let id = self.session.lock().unwrap_or_else(PoisonError::into_inner).id.take();
+        if id.is_some() {
             ENDINGS.say(&origin(&self.url), async move { link.end(&session).await });
         }
     }

@@ -203,10 +203,13 @@ fn granted(place: &Url, answer: Answer, offered: Offered<'_>) -> Result<Granted,
         Offered::Token { requested, .. } => Some(requested),
         Offered::Nothing | Offered::Assertion(_) => None,
     };
-    // One of another kind must be shown in another way. An assertion is no access token, and says so (RFC 8693, section
-    // 2.2.1).
-    let kind = if requested == Some(ID_JAG) { "n_a" } else { "bearer" };
-    if !answer.token_type.eq_ignore_ascii_case(kind) {
+    // One of another kind must be shown in another way. What is no access token says so (RFC 8693, section 2.2.1), and goes
+    // where an admin wants it to, if one of that type was asked for.
+    let is_bearer = answer.token_type.eq_ignore_ascii_case("bearer") && requested != Some(ID_JAG);
+    let is_no_access_token = answer.token_type.eq_ignore_ascii_case("n_a")
+        && answer.issued_token_type.as_deref().is_some_and(|issued| issued != ACCESS_TOKEN)
+        && requested.is_some_and(|requested| requested != ACCESS_TOKEN);
+    if !is_bearer && !is_no_access_token {
         return Err(refuse("it is not one that its bearer may use"));
     }
     if !is_token(&answer.access_token) {
