@@ -27,7 +27,7 @@ impl Again {
         match error {
             HttpError::Connect { .. } => Self::Once,
             HttpError::Broken { .. } | HttpError::Stalled { .. } => Self::Twice,
-            // There is no time left after these.
+            // There is hardly any time left after these, if any at all.
             HttpError::Timeout { .. }
             | HttpError::Crowded { .. }
             | HttpError::Lengthy { .. }

@@ -1,6 +1,7 @@
 //! `/api/executions`: the record of calls. Nothing is changed here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -331,11 +332,13 @@ pub(super) async fn usage_of_tools(
 ) -> UsageOfTools {
     let Some(recorder) = app.crib.recorder() else { return UsageOfTools(None) };
     let names = ids.into_iter().map(ToString::to_string).collect();
-    // Tools are known without the database, also while it is away.
-    match timeout(USAGE, recorder.records().usage(UsageOf::Tool, names)).await {
-        Err(_) => UsageOfTools(None),
-        Ok(Ok(found)) => UsageOfTools(Some(found.into_iter().collect())),
-        Ok(Err(error)) => {
+    let recorder = Arc::clone(recorder);
+    // Tools are known without the database, also while it is away. It goes on by itself, and finds out that it is.
+    let asked = tokio::spawn(async move { recorder.records().usage(UsageOf::Tool, names).await });
+    match timeout(USAGE, asked).await {
+        Err(_) | Ok(Err(_)) => UsageOfTools(None),
+        Ok(Ok(Ok(found))) => UsageOfTools(Some(found.into_iter().collect())),
+        Ok(Ok(Err(error))) => {
             tracing::warn!(%error, "how often tools are used cannot be said: {error}");
             UsageOfTools(None)
         }

@@ -143,7 +143,10 @@ async fn the_audience_of_a_prompt_or_a_resource_takes_the_place_of_that_of_its_s
         let asked = world.upstream.asked();
         let tokens = asked.iter().skip(before).filter_map(|asked| asked.header("authorization"));
         let tokens: Vec<_> = tokens.collect();
-        assert!(tokens.iter().all(|token| token.starts_with(expected)), "{tokens:?}");
+        assert!(
+            !tokens.is_empty() && tokens.iter().all(|token| token.starts_with(expected)),
+            "{tokens:?}"
+        );
     };
     shown("Bearer for.api.").await;
     let audience = Some(Some("vet".parse().unwrap()));
