@@ -8,12 +8,16 @@ mod names;
 mod patterns;
 mod top;
 mod unevaluated;
+mod usable;
 mod visits;
 
 use std::fmt;
 
 use jsonschema::Validator;
 use serde_json::{Map, Value};
+
+use patterns::Patterns;
+use usable::{Usable, usable};
 
 pub use names::distance;
 
@@ -37,8 +41,9 @@ pub struct Arguments {
     is_closed: bool,
     /// Whether no value is looked at more than once, however it is checked.
     looks_once: bool,
-    pattern_bytes: usize,
-    pattern_sizes: patterns::Sizes,
+    patterns: Patterns,
+    /// Whether all that the schema says is checked.
+    is_whole: bool,
     /// Whether there are several ways to be right nowhere, so that the first thing that is wrong is found soon.
     has_one_way: bool,
 }
@@ -64,27 +69,28 @@ pub struct Problem {
 impl Arguments {
     /// Compiles any schema, as well as it can be.
     pub fn compile(schema: &Value, others: Others) -> Self {
-        Self::compile_within(schema, others, patterns::LENGTHS)
+        Self::compile_within(schema, others, Patterns::default())
     }
 
-    fn compile_within(schema: &Value, others: Others, pattern_bytes: usize) -> Self {
-        let patterns::Usable { schema, length: pattern_bytes, sizes: pattern_sizes } =
-            patterns::without_unusable(schema, pattern_bytes);
-        let schema = unevaluated::without_costly(schema);
-        let validator = jsonschema::options()
+    fn compile_within(schema: &Value, others: Others, patterns: Patterns) -> Self {
+        let Usable { mut schema, patterns, mut is_whole, is_bundled } = usable(schema, patterns);
+        if unevaluated::is_costly(&schema) {
+            unevaluated::remove(&mut schema);
+            is_whole = false;
+        }
+        let options = jsonschema::options()
             .offline()
             .should_validate_formats(false)
-            .with_pattern_options(patterns::options())
-            .build(&schema)
-            .ok();
+            .with_pattern_options(patterns::options());
+        let validator = if is_bundled { None } else { options.build(&schema).ok() };
         let is_closed = names::is_closed(&schema, others);
         let (looks_once, has_one_way) = (visits::looks_once(&schema), has_one_way(&schema));
-        Self { schema, validator, is_closed, looks_once, pattern_bytes, pattern_sizes, has_one_way }
+        Self { schema, validator, is_closed, looks_once, patterns, is_whole, has_one_way }
     }
 
-    /// About how much memory it takes, against that of a small one. What patterns take is many times their text.
+    /// About how much memory it takes, against that of a small one.
     pub fn weight(&self) -> u32 {
-        u32::try_from(1 + self.pattern_bytes / 64).unwrap_or(u32::MAX)
+        u32::try_from(1 + self.patterns.size() / 16).unwrap_or(u32::MAX)
     }
 
     /// All that is wrong with these arguments, up to a sensible number.
@@ -112,27 +118,21 @@ impl Arguments {
         }
     }
 
-    fn visits(&self, instance: &Value) -> u64 {
-        visits::visits(&self.schema, instance, &self.pattern_sizes)
-    }
-
     fn misfits(&self, instance: &Value) -> Vec<Problem> {
+        let at_top = || top::problems(&self.schema, instance);
+        let Some(validator) = &self.validator else { return at_top() };
         let size = size(instance);
         let visits = match self.looks_once && size <= SMALL {
-            true => size,
-            false => self.visits(instance),
+            true => Ok(size),
+            false => visits::visits(&self.schema, instance, &self.patterns),
         };
+        let Ok(visits) = visits else { return at_top() };
         // A schema that is costly by itself is its source's doing; arguments that make it so are the caller's, who must
         // not get around the check by sending more.
-        if VISITS < visits && SMALL < size {
-            return vec![Problem::new(
-                "",
-                "the arguments are too large to be checked: send less at once",
-            )];
+        if VISITS < visits {
+            let told = "the arguments are too large to be checked: send less at once";
+            return if SMALL < size { vec![Problem::new("", told)] } else { at_top() };
         }
-        let Some(validator) = self.validator.as_ref().filter(|_| visits <= VISITS) else {
-            return top::problems(&self.schema, instance);
-        };
         if validator.is_valid(instance) {
             return Vec::new();
         }
@@ -140,7 +140,7 @@ impl Arguments {
             return explained(validator, instance, self.is_closed);
         }
         // To say all that is wrong would take long.
-        let mut told = top::problems(&self.schema, instance);
+        let mut told = at_top();
         if self.has_one_way
             && let Err(error) = validator.validate(instance)
             && !is_told(&error, self.is_closed)
@@ -183,17 +183,18 @@ pub fn misfits(schema: &Value, value: &Value) -> Result<Vec<Problem>, String> {
     if SCHEMA < size(schema) {
         return Err("the schema is too large".to_owned());
     }
-    let compiled = Arguments::compile_within(schema, Others::Sent, PATTERNS);
-    if compiled.schema != *schema {
+    let compiled = Arguments::compile_within(schema, Others::Sent, Patterns::within(PATTERNS));
+    if !compiled.is_whole {
         return Err("the schema has patterns or conditions that take too long to check".to_owned());
     }
     if compiled.validator.is_none() {
         return Err("the schema is not valid, or refers to something outside itself".to_owned());
     }
-    if VISITS < compiled.visits(value) {
-        return Err("it takes too long to check that much against this schema".to_owned());
+    match visits::visits(&compiled.schema, value, &compiled.patterns) {
+        Ok(..=VISITS) => Ok(compiled.misfits(value)),
+        Ok(_) => Err("it takes too long to check that much against this schema".to_owned()),
+        Err(visits::Lost) => Err("the schema has references that cannot be followed".to_owned()),
     }
-    Ok(compiled.misfits(value))
 }
 
 /// How many values there are, and how much text.

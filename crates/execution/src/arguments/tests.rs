@@ -174,14 +174,14 @@ fn a_schema_that_doubles_is_only_checked_at_the_top() {
 }
 
 /// Thirty levels below a keyword, each of which refers to the next one twice; nothing fits in the end.
-fn doubling_below(keyword: &str, below: &Value, draft: &str) -> Value {
+fn doubling_below(keyword: &str, below: &Value, draft: &str, twice: &str) -> Value {
     let of = |level: u32| json!({"$ref": format!("#/$defs/{level}")});
     let levels = (0..30).map(|level| {
         let next = of(level + 1);
-        (level.to_string(), json!({"allOf": [next, next]}))
+        (level.to_string(), json!({twice: [next, next]}))
     });
     let mut definitions: Map<_, _> = levels.collect();
-    definitions.insert("30".to_owned(), json!(false));
+    definitions.insert("30".to_owned(), json!({"not": {}}));
     let below: Value =
         serde_json::from_str(&below.to_string().replace("\"?\"", &of(0).to_string())).unwrap();
     json!({"$schema": draft, "$defs": definitions, "properties": {"a": {keyword: below}}})
@@ -223,8 +223,11 @@ fn no_keyword_of_any_version_hides_a_schema_that_doubles() {
             "{}://json-schema.org/{draft}",
             if draft.contains("draft-0") { "http" } else { "https" }
         );
-        for (keyword, below) in keywords {
-            let mut schema = doubling_below(keyword, below, &draft);
+        // With one all that is wrong doubles, with the other to find out that something is.
+        for ((keyword, below), twice) in
+            keywords.into_iter().flat_map(|it| [(it, "allOf"), (it, "anyOf")])
+        {
+            let mut schema = doubling_below(keyword, below, &draft, twice);
             if keyword == "additionalItems" {
                 schema["properties"]["a"]["items"] = json!([]);
             }
@@ -372,16 +375,99 @@ fn where_there_are_many_ways_to_be_right_not_all_that_is_wrong_is_collected() {
 }
 
 #[test]
-fn what_is_called_id_is_a_name_in_the_oldest_schemas_only() {
-    let list = json!({"id": "#list", "type": "array", "items": {"type": "integer"}});
-    let mut schema = json!({"properties": {"list": list}, "anyOf": [true, true]});
-    let mut many = vec![json!(1); 1_000];
-    many[999] = json!("x");
-    let told = problems(&schema, json!({"list": many}));
-    assert!(told[0].starts_with("/list/999"), "{told:?}");
-    schema["$schema"] = json!("http://json-schema.org/draft-04/schema#");
-    let told = problems(&schema, json!({"list": many}));
-    assert!(told[0].contains("too large to be checked"), "{told:?}");
+fn names_and_rules_of_parts_do_not_keep_a_schema_from_being_checked() {
+    let of_part =
+        json!({"$schema": "http://json-schema.org/draft-07/schema#", "$id": "#list", "id": "list"});
+    for rules in
+        ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-04/schema#"]
+    {
+        let mut list = of_part.clone();
+        (list["type"], list["items"]) = (json!("array"), json!({"type": "integer"}));
+        let schema = json!({"$schema": rules, "properties": {"list": list}, "anyOf": [{}, {}]});
+        let mut many = vec![json!(1); 1_000];
+        many[999] = json!("x");
+        let told = problems(&schema, json!({"list": many}));
+        assert!(told[0].starts_with("/list/999"), "{rules}: {told:?}");
+    }
+}
+
+/// Nothing is wrong with it by the references of the root. By those of its part, which has a name, thirty levels of it
+/// double.
+fn doubling_in_a_part(twice: &str, id: &str) -> Value {
+    let of = |level: u32| json!({"$ref": format!("#/$defs/{level}")});
+    let levels = (0..30).map(|level| {
+        let next = of(level + 1);
+        (level.to_string(), json!({twice: [next, next]}))
+    });
+    let mut definitions: Map<_, _> = levels.collect();
+    definitions.insert("30".to_owned(), json!(false));
+    let part = json!({"$id": id, "properties": {"x": of(0)}, "items": of(0), "allOf": [of(0)],
+        "unevaluatedProperties": false, "$defs": definitions});
+    json!({"$id": "http://root.test/", "$defs": {"0": true, "part": part}, "default": part})
+}
+
+#[test]
+fn references_that_lead_elsewhere_are_not_followed() {
+    for to in [
+        "#/$defs/part",
+        "#/$defs/part/properties/x",
+        "#/$defs/part/items",
+        "#/default",
+        "#/default/items",
+    ] {
+        for (twice, id) in ["allOf", "anyOf"].into_iter().flat_map(|twice| {
+            [(twice, "http://part.test/"), (twice, "http://root.test/"), (twice, "#part")]
+        }) {
+            let mut schema = doubling_in_a_part(twice, id);
+            schema["properties"] = json!({"n": {"type": "integer"}, "p": {"$ref": to}});
+            let start = Instant::now();
+            let arguments = Arguments::compile(&schema, Others::Refused);
+            let given = json!({"n": "one", "p": [1], "q": {"x": 1}});
+            let told = arguments.check(given.as_object().unwrap()).unwrap_err();
+            let told: Vec<_> = told.iter().map(|problem| problem.path.as_str()).collect();
+            assert_eq!(told, ["", "/n"], "{schema}");
+            assert!(start.elapsed() < Duration::from_secs(1), "{to} {twice} {id}");
+        }
+    }
+}
+
+#[test]
+fn where_a_reference_cannot_be_followed_the_arguments_are_not_to_blame() {
+    let list = json!({"$anchor": "list", "type": "array", "items": {"type": "integer"}});
+    let schema = json!({"properties": {"list": {"$ref": "#list"}, "n": {"type": "integer"}}, "$defs": {"list": list}});
+    let many = vec![1; 1_000];
+    assert_eq!(problems(&schema, json!({"list": many})), [""; 0]);
+    let told = problems(&schema, json!({"list": many, "n": "one"}));
+    assert_eq!(told, [r#"/n: it is not of type "integer""#]);
+}
+
+#[test]
+fn what_a_schema_is_made_of_is_counted_too() {
+    let many: Map<_, _> = (0..100_000).map(|it| (format!("x{it}"), json!(0))).collect();
+    let long = "l".repeat(1 << 20);
+    let list = |items: Value| json!({"properties": {"list": {"items": items}}});
+    let (two, number) = (json!({"a": 1, "b": 2}), json!(1.5e300));
+    let cases = [
+        ("keywords", list(many.clone().into()), json!(1)),
+        ("properties", list(json!({"properties": many})), two.clone()),
+        ("required", list(json!({"not": {"required": [long]}})), two.clone()),
+        ("long names", list(json!({"properties": {&long: true, "c": true}})), two.clone()),
+        ("depends", list(json!({"dependentSchemas": {&long: true}})), two),
+        ("divided", list(json!({"allOf": vec![json!({"multipleOf": 0.01}); 20]})), number),
+    ];
+    for (what, schema, item) in cases {
+        let arguments = Arguments::compile(&schema, Others::Refused);
+        for items in [150, 20_000] {
+            let given = json!({"list": vec![item.clone(); items]});
+            let start = Instant::now();
+            drop(arguments.check(given.as_object().unwrap()));
+            assert!(
+                start.elapsed() < Duration::from_secs(1),
+                "{what} {items}: {:?}",
+                start.elapsed()
+            );
+        }
+    }
 }
 
 #[test]

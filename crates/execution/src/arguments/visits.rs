@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::ptr;
 
 use percent_encoding::percent_decode_str;
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use super::TEXT;
-use super::patterns::Sizes;
+use super::patterns::Patterns;
 
 /// How many pairs are counted before we give up.
 const PAIRS: usize = 50_000;
@@ -22,23 +22,24 @@ const AT_ONCE: u64 = 8;
 const FEW: usize = 15;
 /// So many bytes of text times KiB of a compiled pattern, too.
 const STEPS: u64 = 10;
+/// What gives a schema a name of its own, the second one in the oldest version only.
+pub(super) const NAMES: [&str; 2] = ["$id", "id"];
+/// Looks that it takes to divide what no processor does, and where that begins, or ends if it is small.
+const LARGE: u64 = 300;
+const PLAIN: f64 = 1e15;
 /// How far in we go: counting and checking use the stack.
 const DEPTH: usize = 300;
 
-/// An upper bound for the visits of this check. The most there can be if that is not known.
-pub(super) fn visits(schema: &Value, instance: &Value, patterns: &Sizes) -> u64 {
-    let (known, sizes, names) = (HashMap::new(), HashMap::new(), names(schema));
-    Count { root: schema, patterns, names, known, sizes, depth: 0 }
-        .visits(schema, Part::Value(instance))
-}
+/// It is not known where the schema leads.
+#[derive(Debug)]
+pub(super) struct Lost;
 
-/// What gives a part of the schema a name, or rules of its own: references are not looked for there.
-fn names(schema: &Value) -> &'static [&'static str] {
-    let rules = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
-    match rules.contains("draft-04") {
-        true => &["$id", "$schema", "id"],
-        false => &["$id", "$schema"],
-    }
+/// An upper bound for the visits of this check.
+pub(super) fn visits(schema: &Value, instance: &Value, patterns: &Patterns) -> Result<u64, Lost> {
+    let (known, sizes, names) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut count = Count { root: schema, patterns, known, sizes, names, depth: 0, is_lost: false };
+    let visits = count.visits(schema, Part::Value(instance));
+    if count.is_lost { Err(Lost) } else { Ok(visits) }
 }
 
 /// Whether a check looks at each value once at most, with one part of the schema: no reference leads anywhere, and no two
@@ -46,16 +47,16 @@ fn names(schema: &Value) -> &'static [&'static str] {
 pub(super) fn looks_once(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return schema.is_boolean() };
     keywords.iter().all(|(keyword, value)| match keyword.as_str() {
-        "properties" => children(value).all(looks_once),
-        "items" | "additionalProperties" => looks_once(value),
         // Not so many that to look through them is more than one look.
+        "properties" => names_in(value) <= super::SMALL && children(value).all(looks_once),
+        "items" | "additionalProperties" => looks_once(value),
         "const" | "dependentRequired" | "enum" | "required" => super::size(value) <= super::SMALL,
         keyword => !COUNTED.contains(&keyword),
     })
 }
 
 /// All other keywords that may have a value looked at again, or for long.
-const COUNTED: [&str; 23] = [
+const COUNTED: [&str; 24] = [
     "$dynamicRef",
     "$id",
     "$recursiveRef",
@@ -70,6 +71,7 @@ const COUNTED: [&str; 23] = [
     "dependentSchemas",
     "else",
     "if",
+    "multipleOf",
     "not",
     "oneOf",
     "pattern",
@@ -121,11 +123,13 @@ impl<'a> Part<'a> {
 
 struct Count<'a> {
     root: &'a Value,
-    patterns: &'a Sizes,
-    names: &'static [&'static str],
+    patterns: &'a Patterns,
     known: HashMap<(*const Value, *const u8), u64>,
     sizes: HashMap<*const Value, u64>,
+    names: HashMap<*const Value, u64>,
     depth: usize,
+    /// Whether a reference leads to where it cannot be followed.
+    is_lost: bool,
 }
 
 impl<'a> Count<'a> {
@@ -135,15 +139,16 @@ impl<'a> Count<'a> {
         if let Some(known) = self.known.get(&pair) {
             return *known;
         }
-        let is_named = self.names.iter().any(|name| keywords.contains_key(*name));
-        let is_elsewhere = is_named && !ptr::eq(schema, self.root);
-        if is_elsewhere || PAIRS < self.known.len() || DEPTH < self.depth {
+        if has_own_name(schema) && !ptr::eq(schema, self.root) {
+            return self.lost();
+        }
+        if PAIRS < self.known.len() || DEPTH < self.depth {
             return u64::MAX;
         }
         // Stands until the pair is counted: a schema that leads back to itself on the way never ends.
         self.known.insert(pair, u64::MAX);
         self.depth += 1;
-        let mut total: u64 = 1;
+        let mut total: u64 = 1 + keywords.len() as u64 / AT_ONCE;
         for (keyword, value) in keywords {
             total = total.saturating_add(self.keyword(keyword, value, part));
             if ENOUGH < total {
@@ -165,23 +170,31 @@ impl<'a> Count<'a> {
         match keyword {
             "$ref" => match target(self.root, value) {
                 Some(target) => self.visits(target, part),
-                None => u64::MAX,
+                None => self.lost(),
             },
             // Where these lead is not seen from the schema alone.
-            "$dynamicRef" | "$recursiveRef" => u64::MAX,
+            "$dynamicRef" | "$recursiveRef" => self.lost(),
             "not" | "if" | "then" | "else" => self.visits(value, part),
-            "allOf" | "anyOf" | "oneOf" | "dependencies" | "dependentSchemas" => {
-                self.sum(children(value).map(|schema| (schema, part)))
+            "allOf" | "anyOf" | "oneOf" => self.sum(children(value).map(|schema| (schema, part))),
+            "dependencies" | "dependentSchemas" => {
+                let inside = self.sum(children(value).map(|schema| (schema, part)));
+                inside.saturating_add(self.looked_up(value))
             }
             "properties" => {
                 let schemas = value.as_object().into_iter().flatten();
                 let inside = schemas.filter_map(|(name, schema)| {
                     Some((schema, Part::Value(part.members()?.get(name)?)))
                 });
-                self.sum(inside).saturating_add(looked_up(value))
+                self.sum(inside).saturating_add(self.looked_up(value))
             }
-            "required" => looked_up(value),
-            "const" | "dependentRequired" | "enum" => self.size(value) / AT_ONCE,
+            "required" => self.looked_up(value),
+            "dependentRequired" => self.size(value),
+            "const" | "enum" => self.size(value) / AT_ONCE,
+            "multipleOf" => match part {
+                // Beyond what a processor can divide it is done with large integers.
+                Part::Value(Value::Number(number)) if !is_plain(number) => LARGE,
+                Part::Value(_) | Part::Name(_) => 0,
+            },
             "uniqueItems" if *value == Value::Bool(true) => match part {
                 // A few are compared with one another, and many are hashed.
                 Part::Value(value @ Value::Array(items)) if items.len() <= FEW => {
@@ -205,12 +218,16 @@ impl<'a> Count<'a> {
             }
             "items" if value.is_array() => self.each(children(value), part),
             "prefixItems" => self.each(children(value), part),
-            "additionalItems"
-            | "additionalProperties"
-            | "contains"
-            | "items"
-            | "unevaluatedItems"
-            | "unevaluatedProperties" => self.each(std::iter::once(value), part),
+            "additionalItems" | "contains" | "items" | "unevaluatedItems" => {
+                self.each(std::iter::once(value), part)
+            }
+            "additionalProperties" | "unevaluatedProperties" => {
+                let inside = self.each(std::iter::once(value), part);
+                match part {
+                    Part::Value(members) => inside.saturating_add(self.looked_up(members)),
+                    Part::Name(_) => inside,
+                }
+            }
             "pattern" => {
                 let pattern = value.as_str().unwrap_or_default();
                 self.matching(pattern, part.text().map_or(0, |text| text.len() as u64))
@@ -220,6 +237,11 @@ impl<'a> Count<'a> {
             }
             _ => 0,
         }
+    }
+
+    fn lost(&mut self) -> u64 {
+        self.is_lost = true;
+        u64::MAX
     }
 
     /// All schemas with all children.
@@ -240,8 +262,13 @@ impl<'a> Count<'a> {
 
     /// Linear, but in the length of the text times the size of the pattern, if it comes to the worst.
     fn matching(&self, pattern: &str, bytes: u64) -> u64 {
-        let size = self.patterns.of(pattern) as u64;
+        let size = self.patterns.size_of(pattern) as u64;
         (bytes / 2).max(bytes.saturating_mul(size) / STEPS)
+    }
+
+    /// As [`names_in`], counted once.
+    fn looked_up(&mut self, value: &'a Value) -> u64 {
+        *self.names.entry(ptr::from_ref(value)).or_insert_with(|| names_in(value))
     }
 
     /// As [`super::size`], counted once.
@@ -260,16 +287,45 @@ impl<'a> Count<'a> {
     }
 }
 
-/// What it takes to look through names and values, which are many for one look.
-fn looked_up(value: &Value) -> u64 {
-    let number = value.as_array().map_or_else(|| value.as_object().map_or(0, Map::len), Vec::len);
-    number as u64 / AT_ONCE
+/// What it takes to look through names, which are many for one look. Long ones take long to be hashed.
+fn names_in(value: &Value) -> u64 {
+    let (number, bytes) = match value {
+        Value::Object(members) => (members.len(), members.keys().map(String::len).sum()),
+        Value::Array(items) => {
+            (items.len(), items.iter().filter_map(Value::as_str).map(str::len).sum::<usize>())
+        }
+        _ => (0, 0),
+    };
+    number as u64 / AT_ONCE + bytes as u64 / TEXT
+}
+
+fn is_plain(number: &Number) -> bool {
+    number.as_f64().is_some_and(|number| {
+        number.abs() < PLAIN && (number == 0.0 || PLAIN.recip() < number.abs())
+    })
+}
+
+/// Whether references below it lead elsewhere. Such names are left out of schemas, but not of values, of which one may be
+/// taken for a schema.
+pub(super) fn has_own_name(schema: &Value) -> bool {
+    NAMES.iter().any(|name| schema.get(name).is_some_and(Value::is_string))
 }
 
 /// Where a reference within the schema leads: `#/$defs/Pet`.
 pub(super) fn target<'a>(root: &'a Value, reference: &Value) -> Option<&'a Value> {
     let pointer = reference.as_str()?.strip_prefix('#')?;
-    root.pointer(&percent_decode_str(pointer).decode_utf8().ok()?)
+    let pointer = percent_decode_str(pointer).decode_utf8().ok()?;
+    if pointer.is_empty() {
+        return Some(root);
+    }
+    let mut at = root;
+    for step in pointer.strip_prefix('/')?.split('/') {
+        at = at.pointer(&format!("/{step}"))?;
+        if has_own_name(at) {
+            return None;
+        }
+    }
+    Some(at)
 }
 
 /// The members of an object, or the items of a list.
@@ -295,7 +351,7 @@ mod tests {
             "additionalProperties": {"enum": [1, {"$ref": "#"}]}, "$defs": {"a": {"$ref": "#"}},
         });
         assert!(looks_once(&plain));
-        let once = visits(&plain, &json!({"a": [1, 2], "$ref": 0}), &Sizes::default());
+        let once = visits(&plain, &json!({"a": [1, 2], "$ref": 0}), &Patterns::default()).unwrap();
         assert!(once <= 20, "{once}");
     }
 

@@ -1,0 +1,168 @@
+//! What of a schema can be used. The rest is left out: no schema makes a tool unusable.
+
+use serde_json::{Map, Value};
+
+use super::patterns::Patterns;
+use super::visits::NAMES;
+
+/// Members that hold schemas under names of any kind, and those that hold values and no schemas.
+const SCHEMAS: [&str; 5] =
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "properties"];
+const VALUES: [&str; 5] = ["const", "default", "enum", "example", "examples"];
+const REFERENCES: [&str; 3] = ["$dynamicRef", "$recursiveRef", "$ref"];
+/// By which rules a schema is written. It is said once, at the top.
+const RULES: &str = "$schema";
+
+/// A schema without what cannot be used, and what is known of the rest.
+pub(super) struct Usable {
+    pub(super) schema: Value,
+    pub(super) patterns: Patterns,
+    /// Whether all patterns are left.
+    pub(super) is_whole: bool,
+    /// Whether there are references below a name that was left out: they would lead elsewhere now.
+    pub(super) is_bundled: bool,
+}
+
+/// Leaves out patterns that cannot be used, and what gives a part of the schema a name or rules of its own.
+pub(super) fn usable(schema: &Value, patterns: Patterns) -> Usable {
+    let rules = schema.get(RULES).and_then(Value::as_str).unwrap_or_default();
+    let names = if rules.contains("draft-04") { &NAMES[..] } else { &NAMES[..1] };
+    let mut walk = Walk { names, patterns, is_whole: true, is_bundled: false };
+    let left = match schema {
+        Value::Object(members) => {
+            let of_top = members.iter().filter(|(name, value)| is_said_at_top(name, value));
+            let of_top: Vec<_> = of_top.map(|(name, it)| (name.clone(), it.clone())).collect();
+            let mut kept = walk.members(members, false);
+            kept.extend(of_top);
+            kept.into()
+        }
+        other => other.clone(),
+    };
+    let Walk { patterns, is_whole, is_bundled, .. } = walk;
+    Usable { schema: left, patterns, is_whole, is_bundled }
+}
+
+struct Walk {
+    /// What is a name by the rules of the schema.
+    names: &'static [&'static str],
+    patterns: Patterns,
+    is_whole: bool,
+    is_bundled: bool,
+}
+
+fn is_said_at_top(keyword: &str, value: &Value) -> bool {
+    (keyword == RULES || NAMES.contains(&keyword)) && value.is_string()
+}
+
+impl Walk {
+    fn part(&mut self, schema: &Value, is_named: bool) -> Value {
+        match schema {
+            Value::Object(members) => {
+                let names = self.names.iter().filter_map(|name| members.get(*name)?.as_str());
+                // A mere fragment is no place from which references lead.
+                let is_named = is_named || names.into_iter().any(|name| !name.starts_with('#'));
+                Value::Object(self.members(members, is_named))
+            }
+            Value::Array(items) => items.iter().map(|item| self.part(item, is_named)).collect(),
+            other => other.clone(),
+        }
+    }
+
+    fn members(&mut self, members: &Map<String, Value>, is_named: bool) -> Map<String, Value> {
+        let mut kept = Map::new();
+        let mut lost_names = false;
+        for (name, value) in members {
+            let left = match (name.as_str(), value) {
+                ("pattern", Value::String(pattern)) if !self.is_usable(pattern) => continue,
+                ("patternProperties", Value::Object(patterns)) => {
+                    let usable = patterns.iter().filter(|(pattern, _)| self.is_usable(pattern));
+                    let usable: Vec<_> = usable.collect();
+                    lost_names |= usable.len() < patterns.len();
+                    self.named(usable, is_named)
+                }
+                (name, Value::Object(schemas)) if SCHEMAS.contains(&name) => {
+                    self.named(schemas, is_named)
+                }
+                (name, value) if VALUES.contains(&name) => value.clone(),
+                (name, value) if is_said_at_top(name, value) => continue,
+                (name, value) => {
+                    self.is_bundled |= is_named && REFERENCES.contains(&name);
+                    self.part(value, is_named)
+                }
+            };
+            kept.insert(name.clone(), left);
+        }
+        if lost_names {
+            // It would now be asked about names that the lost pattern had answered for.
+            kept.remove("additionalProperties");
+        }
+        kept
+    }
+
+    fn named<'a>(
+        &mut self,
+        schemas: impl IntoIterator<Item = (&'a String, &'a Value)>,
+        is_named: bool,
+    ) -> Value {
+        let schemas = schemas.into_iter();
+        schemas.map(|(name, schema)| (name.clone(), self.part(schema, is_named))).collect()
+    }
+
+    fn is_usable(&mut self, pattern: &str) -> bool {
+        let is_usable = self.patterns.take(pattern);
+        self.is_whole &= is_usable;
+        is_usable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn left_of(schema: &Value) -> Value {
+        usable(schema, Patterns::default()).schema
+    }
+
+    #[test]
+    fn a_schema_may_have_any_name() {
+        for names in SCHEMAS {
+            for name in VALUES {
+                let schema = |below: Value| json!({names: {name: below}});
+                let given = schema(json!({"pattern": "(?!x)a", "minLength": 1}));
+                assert_eq!(left_of(&given), schema(json!({"minLength": 1})), "{names} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_rules_are_said_at_the_top_alone() {
+        let schema = |rules: &str, part: Value| json!({"$schema": rules, "$id": "https://a.test/", "id": "b", "properties": {"id": part, "$id": {}}});
+        let left = json!({"type": "string", "const": {"$id": "x"}});
+        for rules in ["http://json-schema.org/draft-04/schema#", "another"] {
+            let part = json!({"$id": "#a", "id": "b", "$schema": "another", "type": "string", "const": {"$id": "x"}});
+            assert_eq!(left_of(&schema(rules, part)), schema(rules, left.clone()));
+        }
+    }
+
+    #[test]
+    fn references_below_a_name_would_lead_elsewhere() {
+        for (name, inner, expected) in [
+            ("https://a.test/", json!({"$ref": "#/$defs/a"}), true),
+            ("https://a.test/", json!({"$ref": {}}), true),
+            ("https://a.test/", json!({"properties": {"$ref": {}}}), false),
+            ("https://a.test/", json!({"const": {"$ref": "#"}}), false),
+            ("#a", json!({"$ref": "#/$defs/a"}), false),
+        ] {
+            let part = json!({"$id": name, "items": inner});
+            let told = usable(&json!({"items": part}), Patterns::default());
+            assert_eq!((told.is_bundled, told.is_whole), (expected, true), "{part}");
+        }
+        let part = json!({"id": "a", "items": {"$ref": "#"}});
+        for (rules, expected) in [("http://json-schema.org/draft-04/schema#", true), ("", false)] {
+            let schema = json!({"$schema": rules, "items": part});
+            assert_eq!(usable(&schema, Patterns::default()).is_bundled, expected, "{rules}");
+        }
+    }
+}
