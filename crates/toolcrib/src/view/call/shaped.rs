@@ -6,6 +6,7 @@ use execution::Projection;
 use model::json_size::is_longer;
 use model::strict_json::{self, Parts};
 use model::{Content, ErrorCode, Failure, Outcome, SourceId};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use upstream::{LONG, aside_if_long};
 
@@ -50,7 +51,7 @@ pub(super) async fn of_server(
     let has_failed = result.get("isError") == Some(&Value::Bool(true));
     let projection = projection.filter(|_| !has_failed);
     let json = match projection.and_then(|_| result.shift_remove("structuredContent")) {
-        None if projection.is_some() => json_in_text(&result)?,
+        None if projection.is_some() => json_in_text(&result).await?,
         structured => structured,
     };
     tame_texts(&mut result);
@@ -68,7 +69,7 @@ pub(super) async fn of_server(
 }
 
 /// What the only text says if it is JSON: so speak servers that know no structured content.
-fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Failure> {
+async fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Failure> {
     let content = result.get("content").and_then(Value::as_array).into_iter().flatten();
     let mut texts =
         content.filter(|part| part["type"] == "text").filter_map(|part| part["text"].as_str());
@@ -76,10 +77,20 @@ fn json_in_text(result: &Map<String, Value>) -> Result<Option<Value>, Failure> {
     if !text.trim_start().starts_with(['{', '[']) {
         return Ok(None);
     }
+    let text = text.to_owned();
+    aside_if_long(text.len(), move || json_of(&text)).await
+}
+
+/// Words may begin as JSON does, such as the lines of a log; JSON that cannot be projected is not passed on.
+fn json_of(text: &str) -> Result<Option<Value>, Failure> {
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        return Ok(None);
+    }
     if Parts::weighed().exceed(MAX_VALUES, text.as_bytes()) {
         return Err(unshapable("it has too many values"));
     }
-    Ok(strict_json::tolerant(text.as_bytes()).ok())
+    let json = strict_json::tolerant(text.as_bytes());
+    json.map(Some).map_err(|error| unshapable(&error.to_string()))
 }
 
 /// The same of what a server has for a prompt or a resource: nothing of it is structured.
@@ -168,4 +179,21 @@ fn is_text(content: &Content) -> bool {
 
 pub(super) fn text_of(value: &Value) -> String {
     execution::plain_json(&value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_begins_as_json_does_is_words() {
+        let many = |text: &str| text.repeat(MAX_VALUES);
+        for words in ["[2026-11-19] begun", "{name}", &many("[x], ")] {
+            assert_eq!(json_of(words).unwrap(), None);
+        }
+        assert_eq!(json_of(r#" {"a": 1, "a": 2}"#).unwrap(), Some(json!({"a": 2})));
+        for json in [format!("[{}1]", many("1,")), "[".repeat(200) + &"]".repeat(200)] {
+            assert_eq!(json_of(&json).unwrap_err().code, ErrorCode::TemplateError);
+        }
+    }
 }
