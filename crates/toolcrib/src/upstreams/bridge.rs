@@ -55,6 +55,8 @@ pub(crate) enum Bridged {
     /// The caller cannot do what the server needs.
     Unable(Ability),
     Failed(Failure),
+    /// The same, but the server has answered: it may work for others.
+    Denied(Failure),
     /// The same: the server did not take the credential and has done nothing.
     Refused(Failure),
     /// The same, and the server is at fault: it may not work for others either.
@@ -72,16 +74,15 @@ impl Bridged {
             (Verdict::Fails, failure) if is_lost(error) => Self::Lost(failure),
             (Verdict::Fails, failure) => Self::Broken(failure),
             (_, failure) if is_put_off(error) => Self::Later(failure),
-            (Verdict::Works | Verdict::Answers | Verdict::Nothing, failure) => {
-                Self::Failed(failure)
-            }
+            (Verdict::Works | Verdict::Answers, failure) => Self::Denied(failure),
+            (Verdict::Nothing, failure) => Self::Failed(failure),
         }
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
         match self {
             Self::Broken(_) | Self::Lost(_) => Verdict::Fails,
-            Self::Refused(_) | Self::Later(_) => Verdict::Answers,
+            Self::Denied(_) | Self::Refused(_) | Self::Later(_) => Verdict::Answers,
             Self::Failed(_) => Verdict::Nothing,
             Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => Verdict::Works,
         }
@@ -93,6 +94,7 @@ impl Bridged {
             | Self::Lost(failure)
             | Self::Later(failure)
             | Self::Failed(failure)
+            | Self::Denied(failure)
             | Self::Refused(failure) => Some(failure),
             Self::Result(_) | Self::Error(_) | Self::Asks | Self::Unable(_) => None,
         }
@@ -283,9 +285,10 @@ pub(crate) async fn bridge(
                     Bridged::Lost(failure) | Bridged::Broken(failure) => {
                         Bridged::Broken(in_vain(failure))
                     }
-                    Bridged::Later(failure) | Bridged::Failed(failure) => {
-                        Bridged::Failed(in_vain(failure))
+                    Bridged::Later(failure) | Bridged::Denied(failure) => {
+                        Bridged::Denied(in_vain(failure))
                     }
+                    Bridged::Failed(failure) => Bridged::Failed(in_vain(failure)),
                     failed => failed,
                 };
             }
@@ -671,9 +674,14 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
             | HttpError::Timeout { .. }
             | HttpError::Stalled { .. }
             | HttpError::Broken { .. } => Verdict::Fails,
+            HttpError::TooLarge { .. } | HttpError::Encoded | HttpError::Redirected { .. } => {
+                Verdict::Answers
+            }
             _ => Verdict::Nothing,
         },
-        McpError::Status { status: 400..500, .. } => Verdict::Nothing,
+        McpError::Unauthorized { .. } | McpError::Status { status: 400..500, .. } => {
+            Verdict::Answers
+        }
         McpError::Status { .. }
         | McpError::Timeout { .. }
         | McpError::Broken { .. }

@@ -555,6 +555,7 @@ fn result_of_server(bridged: Bridged, call: &CallContext) -> Result<Map<String, 
     match bridged {
         Bridged::Result(result) => Ok(result),
         Bridged::Failed(failure)
+        | Bridged::Denied(failure)
         | Bridged::Refused(failure)
         | Bridged::Lost(failure)
         | Bridged::Later(failure)

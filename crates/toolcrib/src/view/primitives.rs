@@ -322,6 +322,7 @@ pub(super) fn got_of_server(call: &CallContext, bridged: Bridged) -> Got {
         Bridged::Asks => Got::Asks(call.take_open()),
         Bridged::Unable(ability) => Got::Unable(ability),
         Bridged::Failed(failure)
+        | Bridged::Denied(failure)
         | Bridged::Refused(failure)
         | Bridged::Lost(failure)
         | Bridged::Later(failure)

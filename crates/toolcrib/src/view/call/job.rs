@@ -1,8 +1,8 @@
 //! A call whose work goes on at the upstream: begun, then looked at until it ends (requirement E2).
 //!
 //! Every look is a request like any other, through the gate and with credentials, but it is part of its call, which was
-//! counted: no limit of calls is used up by looks. Between two looks nothing is held but the job's own place. Whoever drops
-//! the call stops all of it at once.
+//! counted: no limit of an agent or a tool, and none of a time, is used up by looks. While one lasts it has a place at the
+//! source. Between two looks nothing is held but the job's own place. Whoever drops the call stops all of it at once.
 
 use std::pin::pin;
 use std::sync::Arc;

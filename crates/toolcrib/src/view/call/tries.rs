@@ -119,7 +119,7 @@ impl AgentView {
         self.try_to_send(self.tries(source, http), source, http, (request, trace)).await
     }
 
-    /// The same for a look at what goes on: it is part of its call, and counts for no limit of calls.
+    /// The same for a look at what goes on: it is part of its call, which was counted.
     pub(super) async fn look(
         &self,
         source: &Source,
