@@ -65,7 +65,7 @@ pub(crate) struct Written {
     code: Code,
     /// This problem in a sentence.
     detail: String,
-    /// Whether the same request may succeed later: then `Retry-After` says when.
+    /// Whether to make the same request again, when `Retry-After` says: what was in the way goes by itself.
     retryable: bool,
     /// What is wrong with which member of the body or query parameter.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -274,7 +274,9 @@ impl From<Refusal> for Problem {
             Refusal::KeyIsRevoked { .. } => Code::KeyRevoked,
             Refusal::HasChanged { .. } => Code::PreconditionFailed,
             Refusal::SourceIsDisabled { .. } => Code::SourceDisabled,
-            Refusal::BeingRefreshed { .. } => Code::BeingRefreshed,
+            Refusal::BeingRefreshed { .. } => {
+                return Self::new(Code::BeingRefreshed, refusal.to_string()).retry();
+            }
             Refusal::KindIsForEver { .. } => Code::KindIsFixed,
             Refusal::GroupIsGranted { .. } => Code::GroupIsGranted,
             Refusal::NoSuchGroups { .. } => return Self::field("groups", refusal.to_string()),

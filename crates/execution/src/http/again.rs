@@ -27,7 +27,7 @@ impl Again {
         match error {
             HttpError::Connect { .. } => Self::Once,
             HttpError::Broken { .. } | HttpError::Stalled { .. } => Self::Twice,
-            // There is hardly any time left after these, if any at all.
+            // Whoever is slow or has too much is not asked for more; of the others the same would come again.
             HttpError::Timeout { .. }
             | HttpError::Crowded { .. }
             | HttpError::Lengthy { .. }
