@@ -679,9 +679,9 @@ pub(crate) fn verdict(error: &McpError) -> Verdict {
             }
             _ => Verdict::Nothing,
         },
-        McpError::Unauthorized { .. } | McpError::Status { status: 400..500, .. } => {
-            Verdict::Answers
-        }
+        McpError::Unauthorized { .. }
+        | McpError::TooMuch { .. }
+        | McpError::Status { status: 400..500, .. } => Verdict::Answers,
         McpError::Status { .. }
         | McpError::Timeout { .. }
         | McpError::Broken { .. }
@@ -774,9 +774,9 @@ mod tests {
         let (method, what) = ("tools/call".into(), "bytes");
         let http = |error| McpError::Http(Arc::new(error));
         for (error, says) in [
-            (McpError::TooMuch { method, what, limit: 7 }, Verdict::Nothing),
-            (http(HttpError::TooLarge { limit: 7, announced: None }), Verdict::Nothing),
-            (http(HttpError::Encoded), Verdict::Nothing),
+            (McpError::TooMuch { method, what, limit: 7 }, Verdict::Answers),
+            (http(HttpError::TooLarge { limit: 7, announced: None }), Verdict::Answers),
+            (http(HttpError::Encoded), Verdict::Answers),
             (McpError::NotReading, Verdict::Fails),
         ] {
             assert_eq!(verdict(&error), says, "{error}");
