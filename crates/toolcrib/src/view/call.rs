@@ -3,9 +3,11 @@
 mod budget;
 mod builtin;
 mod custom;
+mod done;
 mod job;
 mod promise;
 mod recorded;
+mod server;
 mod shaped;
 mod tries;
 mod workflow;
@@ -15,82 +17,28 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use catalog::CataloguedTool;
-use catalog::source::Source;
 use execution::{Arguments, Given, Request};
-use model::{
-    CallStatus, Content, ErrorCode, Failure, Name, Outcome, Primitive, ToolId, ToolResult,
-    TraceContext,
-};
+use model::{ErrorCode, Failure, Outcome, Primitive, ToolId, TraceContext};
 use serde_json::{Map, Value};
-use tokio::time::{Instant, timeout_at};
-use upstream::mcp::McpError;
+use tokio::time::Instant;
 
 use super::ready::{HttpReady, Ready};
 use super::tool::Origin;
 use super::{AgentView, MetaTool, NotFound, ViewedTool, meta};
-use crate::call::{Ability, CallContext, NoAnswer, Question};
-use crate::credentials::{Carried, For, Whose};
-use crate::gates::{Counted, Stay};
+use crate::call::{CallContext, NoAnswer};
+use crate::gates::Counted;
 use crate::provider::{ProvidedTool, ProviderError, ToolProvider, caught};
 use crate::telemetry;
 use crate::telemetry::CallOutcome;
-use crate::upstreams::bridge::{self, Begun, Bridged, Wanted};
-use crate::upstreams::{Upstream, UpstreamError, number};
+use crate::upstreams::bridge::trace_headers;
+use crate::upstreams::number;
 
 pub use self::budget::ReadsOn;
+pub use self::done::{Called, Done, ToolAnswer};
+use self::done::{DoneBy, failed};
+use self::server::result_of_server;
 pub(super) use self::shaped::{offer_of_server, without_our_words};
 pub(super) use self::workflow::Nested;
-
-/// What came of a call.
-#[derive(Debug)]
-pub enum Called {
-    /// It was carried out, or failed.
-    Done(Box<Done>),
-    /// Questions to the caller; with the answers it is called again.
-    Asks(Vec<(Box<str>, Question)>),
-    /// The caller cannot do what the tool needs.
-    Unable(Ability),
-    /// The tool failed in the words of JSON-RPC.
-    Error {
-        /// A number of JSON-RPC or MCP.
-        code: i64,
-        /// For people.
-        message: String,
-        /// Whatever else there is to say.
-        data: Option<Box<Value>>,
-        /// What that is among our own codes.
-        as_ours: ErrorCode,
-    },
-}
-
-/// A call that was carried out, or failed.
-#[derive(Debug)]
-pub struct Done {
-    tool_id: ToolId,
-    start: Instant,
-    by: DoneBy,
-}
-
-#[derive(Debug)]
-enum DoneBy {
-    /// An upstream, with what the tool promised of its results.
-    Upstream(Outcome, Option<Arc<Ready>>),
-    /// Code of ours or of whoever embeds us.
-    Here(ToolResult),
-    /// An MCP server, in its own words, or in the first of them.
-    Mcp { result: Map<String, Value>, is_cut: bool },
-    /// Nobody: something stood in the way.
-    Nobody(Failure),
-}
-
-/// What came of a call, in the shape of MCP.
-#[derive(Debug)]
-pub enum ToolAnswer {
-    /// Written by us.
-    Ours(ToolResult),
-    /// The result of an MCP server, as it came, and whose it is.
-    Theirs(Map<String, Value>),
-}
 
 /// Why nothing was carried out.
 enum Stopped {
@@ -347,104 +295,6 @@ impl AgentView {
         Ok(DoneBy::Upstream(outcome, promised))
     }
 
-    /// Asks again, once, if the server refuses a token from earlier.
-    async fn ask_with_token(
-        &self,
-        source: &Source,
-        wanted: Wanted,
-        (until, stay): (Instant, &mut Stay<'_>),
-        call: &CallContext,
-    ) -> Result<Bridged, Bridged> {
-        let parked = &self.crib.upstreams().parked;
-        if let Some(waited) = parked.take(&self.agent, &wanted, call) {
-            let begun = Begun::Before(Box::new(waited?));
-            return Ok(bridge::bridge(parked, begun, &self.agent, wanted, call, stay).await);
-        }
-        let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
-        let held = upstream.carried.token.clone();
-        let bridged = self.ask(upstream, wanted.clone(), call, stay).await;
-        match held {
-            Some(held) if matches!(bridged, Bridged::Refused(_)) => {
-                if !self.crib.keyring().refused(&held).await {
-                    return Ok(bridged);
-                }
-                let upstream = self.upstream(source, wanted.audience.as_ref(), until).await?;
-                Ok(self.ask(upstream, wanted, call, stay).await)
-            }
-            _ => Ok(bridged),
-        }
-    }
-
-    pub(super) async fn ask(
-        &self,
-        upstream: Upstream,
-        wanted: Wanted,
-        call: &CallContext,
-        stay: &mut Stay<'_>,
-    ) -> Bridged {
-        let parked = &self.crib.upstreams().parked;
-        let begun = Begun::With(Box::new(upstream));
-        bridge::bridge(parked, begun, &self.agent, wanted, call, stay).await
-    }
-
-    /// A connection to the MCP server of a source, for this agent; or why there is none by then.
-    pub(super) async fn upstream(
-        &self,
-        source: &Source,
-        audience: Option<&Name>,
-        until: Instant,
-    ) -> Result<Upstream, Bridged> {
-        let carried = self.carried(source, audience, until).await?;
-        let held = carried.token.clone();
-        let opened = self.open(source, carried, until).await?;
-        let opened = match (opened, held) {
-            (Err(UpstreamError::Mcp(McpError::Unauthorized { status: 401, .. })), Some(held))
-                if self.crib.keyring().refused(&held).await =>
-            {
-                self.open(source, self.carried(source, audience, until).await?, until).await?
-            }
-            (opened, _) => opened,
-        };
-        opened.map_err(|error| match error {
-            UpstreamError::Mcp(error) => Bridged::after(&error),
-            UpstreamError::Busy | UpstreamError::Full => {
-                let failure = Failure::new(ErrorCode::RateLimited, error.to_string(), true);
-                Bridged::Failed(Failure { retry_after: Some(1), ..failure })
-            }
-            error => Bridged::Failed(unusable(&source.id, &error, "the source cannot be reached")),
-        })
-    }
-
-    async fn carried(
-        &self,
-        source: &Source,
-        audience: Option<&Name>,
-        until: Instant,
-    ) -> Result<Carried, Bridged> {
-        let (keyring, secrets) = (self.crib.keyring(), self.crib.secrets());
-        let whose = Whose::Agent(&self.agent, &self.came_with);
-        let wanted = For::tool(source, audience);
-        let carried = keyring.carried(&wanted, whose, secrets);
-        let carried = timeout_at(until, carried).await;
-        let late = |_| Err(tries::late(&source.profile.auth));
-        carried.unwrap_or_else(late).map_err(Bridged::Failed)
-    }
-
-    async fn open(
-        &self,
-        source: &Source,
-        carried: Carried,
-        until: Instant,
-    ) -> Result<Result<Upstream, UpstreamError>, Bridged> {
-        let (upstreams, secrets) = (self.crib.upstreams(), self.crib.secrets());
-        let opened = upstreams.for_agent(source, &self.agent, secrets, carried);
-        // Nothing was asked of it yet.
-        timeout_at(until, opened).await.map_err(|_| {
-            let message = "the server of the source could not be connected to in time";
-            Bridged::Broken(Failure::new(ErrorCode::UpstreamTimeout, message, true))
-        })
-    }
-
     async fn provided_call(
         &self,
         tool: &Arc<ProvidedTool>,
@@ -479,105 +329,11 @@ impl AgentView {
     }
 }
 
-impl Done {
-    /// Why nothing was called, if the agent's token does not allow it.
-    pub fn lacks_scopes(&self) -> Option<&Failure> {
-        match &self.by {
-            DoneBy::Nobody(failure) if !failure.scopes.is_empty() => Some(failure),
-            DoneBy::Nobody(_) | DoneBy::Upstream(..) | DoneBy::Here(_) | DoneBy::Mcp { .. } => None,
-        }
-    }
-
-    /// For programs (requirement E3).
-    pub fn into_outcome(self) -> Outcome {
-        let (tool_id, start) = (self.tool_id, self.start);
-        match self.by {
-            DoneBy::Upstream(outcome, _) => outcome,
-            DoneBy::Nobody(failure) => failed(tool_id, start, failure),
-            DoneBy::Here(result) => {
-                let text = result.content.iter().find_map(|content| match content {
-                    Content::Text { text } => Some(text.clone()),
-                    _ => None,
-                });
-                let error = code_of(&result).map(|code| Failure::new(code, said(text), false));
-                let structured = result.structured_content.map(Value::Object);
-                told(tool_id, start, structured, result.content, error)
-            }
-            DoneBy::Mcp { result, .. } => {
-                execution::outcome_of_server(tool_id, Ok(result), start.elapsed())
-            }
-        }
-    }
-
-    /// For agents, in the shape of MCP.
-    pub fn into_answer(self) -> ToolAnswer {
-        ToolAnswer::Ours(match self.by {
-            DoneBy::Mcp { result, .. } => return ToolAnswer::Theirs(result),
-            DoneBy::Upstream(outcome, promised) => {
-                let output = promised.as_ref().and_then(|ready| ready.output());
-                execution::tool_result(outcome, output)
-            }
-            DoneBy::Here(mut result) => {
-                if result.is_error && result.code().is_none() {
-                    result.meta.extend(failure_of_tool(String::new()).for_programs());
-                }
-                result
-            }
-            DoneBy::Nobody(failure) => {
-                execution::tool_result(failed(self.tool_id, self.start, failure), None)
-            }
-        })
-    }
-}
-
-impl ToolAnswer {
-    /// As JSON.
-    pub fn into_map(self) -> Map<String, Value> {
-        match self {
-            Self::Theirs(result) => result,
-            Self::Ours(result) => match serde_json::to_value(result) {
-                Ok(Value::Object(result)) => result,
-                _ => Map::new(),
-            },
-        }
-    }
-}
-
 /// With the trace that the call is part of.
 fn traced(mut given: Given, trace: Option<&TraceContext>) -> Given {
-    let headers = trace.into_iter().flat_map(bridge::trace_headers);
+    let headers = trace.into_iter().flat_map(trace_headers);
     given.trace.extend(headers.map(|(name, value)| (name.to_owned(), value)));
     given
-}
-
-/// What a server answered, unless that is no result.
-fn result_of_server(bridged: Bridged, call: &CallContext) -> Result<Map<String, Value>, Stopped> {
-    match bridged {
-        Bridged::Result(result) => Ok(result),
-        Bridged::Failed(failure)
-        | Bridged::Denied(failure)
-        | Bridged::Refused(failure)
-        | Bridged::Lost(failure)
-        | Bridged::Later(failure)
-        | Bridged::Broken(failure) => Err(failure.into()),
-        Bridged::Asks => Err(Stopped::With(Called::Asks(call.take_open()))),
-        Bridged::Unable(ability) => Err(Stopped::With(Called::Unable(ability))),
-        Bridged::Error(mut error) => {
-            let mut data = error.raw.shift_remove("data").map(Box::new);
-            match data.as_deref_mut() {
-                Some(Value::Object(data)) => {
-                    data.retain(|name, _| !name.starts_with("toolcrib/"));
-                    without_our_words(data);
-                }
-                Some(Value::String(text)) => execution::tame(text),
-                _ => {}
-            }
-            let (code, mut message) = (error.code, error.message().to_owned());
-            execution::tame(&mut message);
-            let as_ours = ErrorCode::UpstreamError;
-            Err(Stopped::With(Called::Error { code, message, data, as_ours }))
-        }
-    }
 }
 
 fn check(schema: &Arguments, arguments: &Map<String, Value>) -> Result<(), Failure> {
@@ -615,35 +371,6 @@ impl ViewedTool {
         let named = |name: &str| format!("{}:{name}", source_of(self)).parse();
         named(self.name()).unwrap_or_else(|_| named("unnamed").expect("it is an id"))
     }
-}
-
-fn failed(tool_id: ToolId, start: Instant, failure: Failure) -> Outcome {
-    told(tool_id, start, None, Vec::new(), Some(failure))
-}
-
-fn told(
-    tool_id: ToolId,
-    start: Instant,
-    result: Option<Value>,
-    content: Vec<Content>,
-    error: Option<Failure>,
-) -> Outcome {
-    let status = if error.is_some() { CallStatus::Failed } else { CallStatus::Completed };
-    let execution_time_ms = elapsed(start);
-    Outcome { tool_id, status, result, content, error, execution_time_ms, upstream_status: None }
-}
-
-/// Why a tool that was done here failed, if it did. Code that calls an API for it knows better than we do.
-fn code_of(result: &ToolResult) -> Option<ErrorCode> {
-    result.is_error.then(|| result.code().unwrap_or(ErrorCode::BuiltinError))
-}
-
-fn said(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "the tool says that it failed".into())
-}
-
-fn elapsed(start: Instant) -> u64 {
-    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn failure_of_tool(message: String) -> Failure {

@@ -7,7 +7,8 @@ use model::{ErrorCode, Failure, Outcome};
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::{failure_of_tool, told};
+use super::done::told;
+use super::failure_of_tool;
 use crate::gates::Verdict;
 use crate::upstreams::number;
 use crate::view::AgentView;

@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout_at};
 use upstream::aside_if_long;
 use upstream::stdio::{ProgramLimits, Ran, RunError, run};
 
-use super::{failure_of_tool, told, unusable};
+use super::done::told;
+use super::{failure_of_tool, unusable};
 use crate::gates::Verdict;
 use crate::view::AgentView;
 use crate::view::ready::{CustomReady, ToolWork};

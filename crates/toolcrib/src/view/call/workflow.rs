@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use workflow::{Budget, CallFailed, Clock, Coming, Surroundings, Tools};
 
-use super::told;
+use super::done::told;
 use crate::call::{CallContext, Progress};
 use crate::gates::Verdict;
 use crate::seal::random;

@@ -1,0 +1,258 @@
+//! The gates of sources, without a source behind them.
+
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+fn id(name: &str) -> SourceId {
+    name.parse().unwrap()
+}
+
+async fn enter(gates: &Gates, name: &str, agent: u64) -> Result<Pass, Failure> {
+    gates.enter(wish(&id(name), &SourceLimits::default(), None, agent)).await
+}
+
+fn wish<'a>(
+    source: &'a SourceId,
+    limits: &'a SourceLimits,
+    tool: Option<&'a ToolId>,
+    agent: u64,
+) -> Wish<'a> {
+    let (of_tool, subject, until) = (None, agent, None);
+    let (is_a_look, is_hurried) = (false, false);
+    Wish { source, limits, tool, of_tool, agent, subject, until, is_a_look, is_hurried }
+}
+
+/// Has an agent take all it can: those that are through, and those that wait.
+async fn taken(
+    gates: &Arc<Gates>,
+    agent: u64,
+) -> (Vec<Pass>, Vec<JoinHandle<Result<(), Failure>>>) {
+    let mut passes = Vec::new();
+    for _ in 0..CALLS / 2 {
+        passes.push(enter(gates, "a", agent).await.unwrap());
+    }
+    let before = gates.state(&id("a")).unwrap().waiting;
+    let waiting = (0..WAITING / 2).map(|_| {
+        let gates = Arc::clone(gates);
+        tokio::spawn(async move { enter(&gates, "a", agent).await.map(drop) })
+    });
+    let waiting = waiting.collect();
+    while gates.state(&id("a")).unwrap().waiting < before + WAITING / 2 {
+        tokio::task::yield_now().await;
+    }
+    (passes, waiting)
+}
+
+#[tokio::test(start_paused = true)]
+async fn so_many_go_through_and_so_many_wait() {
+    let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
+    let (mut passes, mut waiting) = taken(&gates, 1).await;
+    let (others, more) = taken(&gates, 2).await;
+    waiting.extend(more);
+    let state = gates.state(&id("a")).unwrap();
+    assert_eq!((state.calls, state.waiting), (CALLS, WAITING));
+    let start = Instant::now();
+    for agent in [1, 3] {
+        let refused = enter(&gates, "a", agent).await.err().unwrap();
+        assert_eq!((refused.code, start.elapsed()), (ErrorCode::RateLimited, Duration::ZERO));
+    }
+    assert!(enter(&gates, "b", 1).await.is_ok(), "others are no concern of it");
+    passes.pop();
+    drop(others);
+    for waiting in waiting {
+        waiting.await.unwrap().unwrap();
+    }
+    let state = gates.state(&id("a")).unwrap();
+    assert_eq!((state.calls, state.waiting), (CALLS / 2 - 1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_agent_leaves_places_for_the_others() {
+    let gates = Arc::new(Gates::new(Arc::default(), Limit::default()));
+    let (_passes, _waiting) = taken(&gates, 1).await;
+    let start = Instant::now();
+    let refused = enter(&gates, "a", 1).await.err().unwrap();
+    assert_eq!(refused.code, ErrorCode::RateLimited);
+    let others: Vec<_> =
+        futures_util::future::join_all((2..34).map(|agent| enter(&gates, "a", agent))).await;
+    assert!(others.iter().all(Result::is_ok));
+    assert_eq!(start.elapsed(), Duration::ZERO, "each of them at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_said_of_each_agent_counts_instead_of_half() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    let (source, mut passes) = (id("a"), Vec::new());
+    let limits = json!({"all": {"concurrent": 4}, "per_agent": {"concurrent": 4}});
+    let limits = serde_json::from_value(limits).unwrap();
+    for _ in 0..4 {
+        passes.push(gates.enter(wish(&source, &limits, None, 1)).await.unwrap());
+    }
+    assert!(gates.enter(wish(&source, &limits, None, 1)).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_people_has_no_place_and_is_counted_as_a_job() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    let limits = json!({"all": {"concurrent": 1}, "per_agent": {"per_minute": 1, "burst": 1}});
+    let (source, limits) = (id("a"), serde_json::from_value(limits).unwrap());
+    let running = || gates.state(&source).unwrap().calls;
+    let first = wish(&source, &limits, None, 1);
+    let mut stay = Stay::new(&gates, first, gates.enter(first).await.unwrap());
+    stay.step_aside().unwrap();
+    assert_eq!(running(), 0);
+    let other = gates.enter(wish(&source, &limits, None, 2)).await.unwrap();
+    // There is no place to come back to, and what has begun goes on all the same.
+    stay.come_back().await;
+    assert!(stay.aside.is_some());
+    drop(other);
+    // It is no second call of this minute.
+    stay.come_back().await;
+    assert_eq!((running(), stay.aside.is_none()), (1, true));
+    let jobs: Vec<_> = (0..100).map(|_| gates.follow(&source, 1).ok().unwrap()).collect();
+    assert_eq!(stay.step_aside().err().unwrap().code, ErrorCode::RateLimited);
+    assert_eq!(running(), 1);
+    drop(jobs);
+    stay.end(Verdict::Works);
+    assert_eq!(running(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_dropped_says_nothing_and_a_reset_forgets() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    for _ in 0..breaker::FAILURES {
+        drop(enter(&gates, "a", 1).await.unwrap());
+    }
+    for _ in 0..breaker::FAILURES {
+        enter(&gates, "a", 1).await.unwrap().end(Verdict::Fails);
+    }
+    let refused = enter(&gates, "a", 1).await.err().unwrap();
+    assert_eq!((refused.code, refused.retryable), (ErrorCode::CircuitOpen, true));
+    let state = gates.state(&id("a")).unwrap();
+    assert_eq!((state.breaker, state.agents_left_out), ("open", 1));
+    gates.reset(&id("a"));
+    assert!(enter(&gates, "a", 2).await.is_ok());
+    for _ in 0..breaker::FAILURES {
+        enter(&gates, "a", 1).await.unwrap().end(Verdict::Fails);
+    }
+    tokio::time::sleep(breaker::REST).await;
+    enter(&gates, "a", 1).await.unwrap().end(Verdict::Works);
+    assert_eq!(gates.state(&id("a")).unwrap().agents_left_out, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_clients_of_one_subject_break_it_for_nobody_else() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    let (source, limits) = (id("a"), SourceLimits::default());
+    for client in 0..u64::from(breaker::FAILURES) {
+        let wish = Wish { subject: 1, ..wish(&source, &limits, None, client) };
+        gates.enter(wish).await.unwrap().end(Verdict::Fails);
+    }
+    let other = Wish { subject: 1, ..wish(&source, &limits, None, 7) };
+    assert_eq!(gates.enter(other).await.err().unwrap().code, ErrorCode::CircuitOpen);
+    assert!(enter(&gates, "a", 2).await.is_ok());
+}
+
+#[test]
+fn an_upstream_that_answers_too_much_is_not_broken() {
+    let told = |code, status| verdict(Some(&Failure::new(code, "", false)), status);
+    assert_eq!(told(ErrorCode::UpstreamError, None), Verdict::Answers);
+    assert_eq!(told(ErrorCode::UpstreamError, Some(503)), Verdict::Fails);
+    assert_eq!(told(ErrorCode::UpstreamTimeout, None), Verdict::Fails);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hurried_callers_do_not_keep_others_from_finding_out() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    for agent in 0..u64::from(breaker::FAILURES) {
+        enter(&gates, "a", agent).await.unwrap().end(Verdict::Fails);
+    }
+    tokio::time::sleep(breaker::REST).await;
+    let (source, limits) = (id("a"), SourceLimits::default());
+    let hurried =
+        |agent| gates.enter(Wish { is_hurried: true, ..wish(&source, &limits, None, agent) });
+    drop(hurried(1).await.unwrap());
+    assert_eq!(hurried(2).await.err().unwrap().code, ErrorCode::CircuitOpen);
+    enter(&gates, "a", 3).await.unwrap().end(Verdict::Works);
+    assert!(hurried(2).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_agent_and_each_tool_has_its_own_limit_and_the_source_one_for_all() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    let limits = json!({"per_agent": {"per_minute": 60, "burst": 2},
+        "per_tool": {"concurrent": 1}, "all": {"per_minute": 600, "burst": 4}});
+    let limits = serde_json::from_value(limits).unwrap();
+    let (source, tool) = (id("a"), "a:t".parse().unwrap());
+    let code = async |agent| {
+        let entered = gates.enter(wish(&source, &limits, None, agent)).await;
+        entered.err().map(|failure| (failure.code, failure.message))
+    };
+    assert_eq!((code(1).await, code(1).await), (None, None));
+    let refused = "there are too many of this agent's calls: try again in 2 s".to_owned();
+    assert_eq!(code(1).await, Some((ErrorCode::RateLimited, refused)));
+    assert_eq!((code(2).await, code(3).await), (None, None));
+    assert!(code(4).await.unwrap().1.contains("the calls to this source"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(code(1).await, None);
+    let first = gates.enter(wish(&source, &limits, Some(&tool), 5)).await.unwrap();
+    let second = gates.enter(wish(&source, &limits, Some(&tool), 6)).await.err().unwrap();
+    assert!(second.message.contains("calls of this tool are under way"), "{}", second.message);
+    drop(first);
+    assert!(gates.enter(wish(&source, &limits, Some(&tool), 7)).await.is_ok());
+    // What is said of one tool counts instead.
+    let said = serde_json::from_value(json!({"per_minute": 60, "burst": 2})).unwrap();
+    let enter = |agent| {
+        gates.enter(Wish { of_tool: Some(said), ..wish(&source, &limits, Some(&tool), agent) })
+    };
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let _both = (enter(8).await.unwrap(), enter(9).await.unwrap());
+    assert!(enter(10).await.err().unwrap().message.contains("the calls of this tool"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_has_a_limit_over_all_sources() {
+    let per_agent = json!({"per_minute": 60, "burst": 3, "concurrent": 2});
+    let gates = Gates::new(Arc::default(), serde_json::from_value(per_agent).unwrap());
+    let (_first, second) = (gates.count_agent(1).unwrap(), gates.count_agent(1).unwrap());
+    let refused = gates.count_agent(1).err().unwrap();
+    assert!(refused.message.contains("are under way"), "{}", refused.message);
+    drop((second, gates.count_agent(2).unwrap()));
+    assert!(gates.count_agent(1).is_ok());
+    let refused = gates.count_agent(1).err().unwrap();
+    assert_eq!((refused.code, refused.retry_after), (ErrorCode::RateLimited, Some(2)));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(gates.count_agent(1).is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_refused_for_one_reason_has_used_up_nothing_else() {
+    let gates = Gates::new(Arc::default(), Limit::default());
+    let limits = json!({"all": {"per_minute": 60, "burst": 5, "concurrent": 1},
+        "per_agent": {"per_minute": 60, "burst": 5}, "per_tool": {"concurrent": 1}});
+    let (source, tool) = (id("a"), "a:t".parse().unwrap());
+    let limits = serde_json::from_value(limits).unwrap();
+    let enter = |agent, tool| gates.enter(wish(&source, &limits, tool, agent));
+    for _ in 0..breaker::FAILURES {
+        enter(1, None).await.unwrap().end(Verdict::Fails);
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for _ in 0..100 {
+        assert_eq!(enter(1, None).await.err().unwrap().code, ErrorCode::CircuitOpen);
+    }
+    let first = enter(2, Some(&tool)).await.unwrap();
+    for _ in 0..100 {
+        let refused = enter(2, Some(&tool)).await.err().unwrap();
+        assert!(refused.message.contains("calls of this tool"), "{}", refused.message);
+    }
+    let start = Instant::now();
+    let left_out = enter(1, None).await.err().unwrap();
+    assert_eq!((left_out.code, start.elapsed()), (ErrorCode::CircuitOpen, Duration::ZERO));
+    drop(first);
+    for _ in 0..4 {
+        enter(2, None).await.unwrap().end(Verdict::Works);
+    }
+    assert_eq!(enter(2, None).await.err().unwrap().code, ErrorCode::RateLimited);
+}

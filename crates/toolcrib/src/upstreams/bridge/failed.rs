@@ -1,0 +1,105 @@
+//! Why an MCP server gave no answer, and what that says about it.
+
+use model::{ErrorCode, Failure};
+use upstream::http::HttpError;
+use upstream::mcp::McpError;
+
+use crate::gates::Verdict;
+
+/// What it says about a server that it gave no answer. A program that ends is started again after a rest, which is rest
+/// enough; one that answers more than is read may answer less to others.
+pub(crate) fn verdict(error: &McpError) -> Verdict {
+    match error {
+        McpError::Http(error) => match **error {
+            HttpError::Connect { .. }
+            | HttpError::Timeout { .. }
+            | HttpError::Stalled { .. }
+            | HttpError::Broken { .. } => Verdict::Fails,
+            HttpError::TooLarge { .. } | HttpError::Encoded | HttpError::Redirected { .. } => {
+                Verdict::Answers
+            }
+            _ => Verdict::Nothing,
+        },
+        McpError::Unauthorized { .. }
+        | McpError::TooMuch { .. }
+        | McpError::Status { status: 400..500, .. } => Verdict::Answers,
+        McpError::Status { .. }
+        | McpError::Timeout { .. }
+        | McpError::Broken { .. }
+        | McpError::Unreadable { .. }
+        | McpError::NotReading => Verdict::Fails,
+        _ => Verdict::Nothing,
+    }
+}
+
+/// Whether there was no connection, or it was lost, or whoever stands before the server has not reached it.
+pub(super) fn is_lost(error: &McpError) -> bool {
+    match error {
+        McpError::Http(error) => {
+            matches!(**error, HttpError::Connect { .. } | HttpError::Broken { .. })
+        }
+        McpError::Status { status, .. } => matches!(status, 502..=504),
+        McpError::Broken { .. } => true,
+        _ => false,
+    }
+}
+
+/// Whether whoever was asked has done nothing, and says when to come again.
+pub(super) fn is_put_off(error: &McpError) -> bool {
+    matches!(error, McpError::Status { status: 429, retry_after: Some(_), .. })
+}
+
+/// Why a server gave no answer.
+pub(crate) fn failure(error: &McpError) -> Failure {
+    let (code, retryable) = match error {
+        McpError::Http(error) => execution::code_of(error),
+        // It may have been done.
+        McpError::Timeout { .. } => (ErrorCode::UpstreamTimeout, false),
+        McpError::Ended { .. } | McpError::Broken { .. } | McpError::Closed => {
+            (ErrorCode::UpstreamConnectionError, false)
+        }
+        McpError::Start { .. } | McpError::Resting { .. } => {
+            (ErrorCode::UpstreamConnectionError, true)
+        }
+        McpError::Busy { .. } => (ErrorCode::RateLimited, true),
+        // Nobody knows here whether the call does no harm twice.
+        McpError::Status { status, .. } => {
+            (ErrorCode::UpstreamError, execution::is_retryable("POST", *status))
+        }
+        _ => (ErrorCode::UpstreamError, false),
+    };
+    let retry_after = match error {
+        // Calls end all the time.
+        McpError::Busy { .. } => Some(1),
+        McpError::Status { retry_after, .. } => *retry_after,
+        _ => None,
+    };
+    Failure { retry_after, ..Failure::new(code, model::sentence(error), retryable) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_answers_too_much_is_not_broken() {
+        let (method, what) = ("tools/call".into(), "bytes");
+        let http = |error| McpError::Http(Arc::new(error));
+        for (error, says) in [
+            (McpError::TooMuch { method, what, limit: 7 }, Verdict::Answers),
+            (http(HttpError::TooLarge { limit: 7, announced: None }), Verdict::Answers),
+            (http(HttpError::Encoded), Verdict::Answers),
+            (McpError::NotReading, Verdict::Fails),
+        ] {
+            assert_eq!(verdict(&error), says, "{error}");
+        }
+    }
+
+    #[test]
+    fn where_too_much_is_under_way_it_is_said_when_to_come_again() {
+        assert_eq!(failure(&McpError::Busy { limit: 7 }).retry_after, Some(1));
+        assert_eq!(failure(&McpError::Closed).retry_after, None);
+    }
+}

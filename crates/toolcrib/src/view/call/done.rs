@@ -1,0 +1,155 @@
+//! What came of a call, for programs and for agents.
+
+use std::sync::Arc;
+
+use model::{CallStatus, Content, ErrorCode, Failure, Outcome, ToolId, ToolResult};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+
+use super::failure_of_tool;
+use crate::call::{Ability, Question};
+use crate::view::ready::Ready;
+
+/// What came of a call.
+#[derive(Debug)]
+pub enum Called {
+    /// It was carried out, or failed.
+    Done(Box<Done>),
+    /// Questions to the caller; with the answers it is called again.
+    Asks(Vec<(Box<str>, Question)>),
+    /// The caller cannot do what the tool needs.
+    Unable(Ability),
+    /// The tool failed in the words of JSON-RPC.
+    Error {
+        /// A number of JSON-RPC or MCP.
+        code: i64,
+        /// For people.
+        message: String,
+        /// Whatever else there is to say.
+        data: Option<Box<Value>>,
+        /// What that is among our own codes.
+        as_ours: ErrorCode,
+    },
+}
+
+/// A call that was carried out, or failed.
+#[derive(Debug)]
+pub struct Done {
+    pub(super) tool_id: ToolId,
+    pub(super) start: Instant,
+    pub(super) by: DoneBy,
+}
+
+#[derive(Debug)]
+pub(super) enum DoneBy {
+    /// An upstream, with what the tool promised of its results.
+    Upstream(Outcome, Option<Arc<Ready>>),
+    /// Code of ours or of whoever embeds us.
+    Here(ToolResult),
+    /// An MCP server, in its own words, or in the first of them.
+    Mcp { result: Map<String, Value>, is_cut: bool },
+    /// Nobody: something stood in the way.
+    Nobody(Failure),
+}
+
+/// What came of a call, in the shape of MCP.
+#[derive(Debug)]
+pub enum ToolAnswer {
+    /// Written by us.
+    Ours(ToolResult),
+    /// The result of an MCP server, as it came, and whose it is.
+    Theirs(Map<String, Value>),
+}
+
+impl Done {
+    /// Why nothing was called, if the agent's token does not allow it.
+    pub fn lacks_scopes(&self) -> Option<&Failure> {
+        match &self.by {
+            DoneBy::Nobody(failure) if !failure.scopes.is_empty() => Some(failure),
+            DoneBy::Nobody(_) | DoneBy::Upstream(..) | DoneBy::Here(_) | DoneBy::Mcp { .. } => None,
+        }
+    }
+
+    /// For programs (requirement E3).
+    pub fn into_outcome(self) -> Outcome {
+        let (tool_id, start) = (self.tool_id, self.start);
+        match self.by {
+            DoneBy::Upstream(outcome, _) => outcome,
+            DoneBy::Nobody(failure) => failed(tool_id, start, failure),
+            DoneBy::Here(result) => {
+                let text = result.content.iter().find_map(|content| match content {
+                    Content::Text { text } => Some(text.clone()),
+                    _ => None,
+                });
+                let error = code_of(&result).map(|code| Failure::new(code, said(text), false));
+                let structured = result.structured_content.map(Value::Object);
+                told(tool_id, start, structured, result.content, error)
+            }
+            DoneBy::Mcp { result, .. } => {
+                execution::outcome_of_server(tool_id, Ok(result), start.elapsed())
+            }
+        }
+    }
+
+    /// For agents, in the shape of MCP.
+    pub fn into_answer(self) -> ToolAnswer {
+        ToolAnswer::Ours(match self.by {
+            DoneBy::Mcp { result, .. } => return ToolAnswer::Theirs(result),
+            DoneBy::Upstream(outcome, promised) => {
+                let output = promised.as_ref().and_then(|ready| ready.output());
+                execution::tool_result(outcome, output)
+            }
+            DoneBy::Here(mut result) => {
+                if result.is_error && result.code().is_none() {
+                    result.meta.extend(failure_of_tool(String::new()).for_programs());
+                }
+                result
+            }
+            DoneBy::Nobody(failure) => {
+                execution::tool_result(failed(self.tool_id, self.start, failure), None)
+            }
+        })
+    }
+}
+
+impl ToolAnswer {
+    /// As JSON.
+    pub fn into_map(self) -> Map<String, Value> {
+        match self {
+            Self::Theirs(result) => result,
+            Self::Ours(result) => match serde_json::to_value(result) {
+                Ok(Value::Object(result)) => result,
+                _ => Map::new(),
+            },
+        }
+    }
+}
+
+pub(super) fn failed(tool_id: ToolId, start: Instant, failure: Failure) -> Outcome {
+    told(tool_id, start, None, Vec::new(), Some(failure))
+}
+
+pub(super) fn told(
+    tool_id: ToolId,
+    start: Instant,
+    result: Option<Value>,
+    content: Vec<Content>,
+    error: Option<Failure>,
+) -> Outcome {
+    let status = if error.is_some() { CallStatus::Failed } else { CallStatus::Completed };
+    let execution_time_ms = elapsed(start);
+    Outcome { tool_id, status, result, content, error, execution_time_ms, upstream_status: None }
+}
+
+/// Why a tool that was done here failed, if it did. Code that calls an API for it knows better than we do.
+fn code_of(result: &ToolResult) -> Option<ErrorCode> {
+    result.is_error.then(|| result.code().unwrap_or(ErrorCode::BuiltinError))
+}
+
+fn said(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "the tool says that it failed".into())
+}
+
+fn elapsed(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
